@@ -1,0 +1,96 @@
+package proc
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// ID is the job-wide identity of one process: 0 … [MaxIDs]-1. A replacement or
+// a spawned process gets a new one; an ID never comes back.
+type ID uint32
+
+// MaxIDs bounds the space of process ids. Tables indexed by ID are paged, so
+// the bound costs nothing.
+const MaxIDs = 1 << 20
+
+// None is no process.
+const None = ID(1<<32 - 1)
+
+// Valid reports whether id lies in the space of process ids.
+func (id ID) Valid() bool { return id < MaxIDs }
+
+// String gives the id as "process 7".
+func (id ID) String() string {
+	if id == None {
+		return "no process"
+	}
+	return fmt.Sprintf("process %d", uint32(id))
+}
+
+// Kind says by what evidence the end of a process became known.
+type Kind uint8
+
+const (
+	// Unknown: it is gone, and nothing says how.
+	Unknown Kind = iota
+	// Departed: it finalized in order and announced so. Never a failure.
+	Departed
+	// Exited: it ended with an exit code and without finalizing.
+	Exited
+	// Signaled: a signal killed it.
+	Signaled
+	// Connection: its connection broke and could not be made again.
+	Connection
+	// Heartbeat: it fell silent for longer than the timeout.
+	Heartbeat
+	// Corrupt: it wrote what no correct process writes, and was cut off.
+	Corrupt
+)
+
+var kindNames = [...]string{
+	Unknown: "gone", Departed: "departed", Exited: "exited", Signaled: "killed",
+	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
+}
+
+// String names the kind as it appears in messages.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// Cause is how a process ended, as far as this process can tell (S0-5).
+type Cause struct {
+	Kind Kind
+	// Code is the exit code for Exited, the signal number for Signaled, else 0.
+	Code int32
+}
+
+// Failed reports whether the cause is a failure: everything but an orderly
+// departure.
+func (c Cause) Failed() bool { return c.Kind != Departed }
+
+// String gives the cause as "killed by SIGKILL" or "exited with code 3".
+func (c Cause) String() string {
+	switch c.Kind {
+	case Exited:
+		return fmt.Sprintf("exited with code %d without finalizing", c.Code)
+	case Signaled:
+		return "killed by " + signalName(c.Code)
+	default:
+		return c.Kind.String()
+	}
+}
+
+var signalNames = map[int32]string{
+	1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS",
+	8: "SIGFPE", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
+}
+
+func signalName(n int32) string {
+	if s, ok := signalNames[n]; ok {
+		return s
+	}
+	return fmt.Sprintf("signal %d (%v)", n, syscall.Signal(n))
+}
