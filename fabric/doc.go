@@ -1,0 +1,42 @@
+// Package fabric is the contract between Banyan's engine and what moves its
+// bytes: a [Provider] is one process's endpoint on one medium (shared memory,
+// TCP, verbs, the simulator), a [Conn] its connection to one peer, a [Host] the
+// clock and the scheduler under both.
+//
+// # What a provider promises
+//
+//  1. [Conn.TrySend] takes a small message (a frame) without blocking and
+//     without allocating, or answers false: no credit. Then the caller makes
+//     progress and tries again. A provider never queues without bound.
+//  2. [Provider.Poll] hands arrived frames to the functions of a [Sink], in the
+//     order in which their sender sent them. The payload is borrowed: it is the
+//     provider's memory again when the function returns.
+//  3. A frame arrives whole or not at all, also when its sender dies half-way.
+//  4. Large messages move by [Conn.Get] where the medium can ([Caps.Get]); a
+//     provider without it says so and the engine streams frames.
+//  5. Evidence of a peer's end is reported once, by Sink.Down or
+//     Sink.Departed, after everything that the peer sent before has been
+//     delivered or is known lost. A provider never decides alone that a silent
+//     peer is dead.
+//  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never
+//     blocks. After [Host.Arm] the engine asks [Provider.Ready] once more;
+//     whatever arrives later rings the host's bell.
+//  7. What a peer wrote is checked before it is used. A peer that writes
+//     nonsense is reported down with cause proc.Corrupt; it is never a panic,
+//     a fault or a wild read.
+//
+// # Concurrency
+//
+// One goroutine at a time calls a provider and its connections: the engine
+// holds its lock. Exceptions are stated at the method: [Conn.Get] runs
+// without the lock, [Host.Ring] may be called from anywhere.
+//
+// # What is not here yet
+//
+// Remote writes, atomics and notification ([Conn] has [ErrUnsupported] for
+// them), registration of device memory, several rails. Their places in the
+// types exist so that adding them changes no provider: [Rail] in
+// [ConnectSpec], [MemKind] in [Region], [Caps].
+//
+// Floor 1. It imports package proc only.
+package fabric

@@ -1,0 +1,197 @@
+package fabric
+
+import (
+	"errors"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// ErrUnsupported answers an operation that a provider does not have. Ask
+// [Caps] first.
+var ErrUnsupported = errors.New("fabric: not supported by this provider")
+
+// ErrClosed answers an operation on a closed provider or connection.
+var ErrClosed = errors.New("fabric: closed")
+
+// ErrPeerGone answers a Get or Put whose peer ended before or during it.
+var ErrPeerGone = errors.New("fabric: peer is gone")
+
+// Class says which part of the engine a frame is for. The values are part of
+// the wire format. Zero is no class.
+type Class uint8
+
+// The classes. Point-to-point owns several, so that a frame needs no second
+// header; control classes bypass matching and so work on revoked communicators.
+const (
+	ClassEager  Class = 1 // p2p: a whole message
+	ClassFirst  Class = 2 // p2p: announces an eager message in fragments
+	ClassFrag   Class = 3 // p2p: the next fragment of the stream from this peer
+	ClassRTS    Class = 4 // p2p: request to send (rendezvous)
+	ClassCTS    Class = 5 // p2p: clear to send: stream the data
+	ClassFin    Class = 6 // p2p: the data have been pulled
+	ClassColl   Class = 8 // collective fast paths
+	ClassDetect Class = 16
+	ClassRevoke Class = 17
+	ClassAgree  Class = 18
+	ClassTest   Class = 24 // conformance tests; never sent by the engine
+	// NumClasses bounds the classes: a larger one is corrupt.
+	NumClasses = 32
+)
+
+// Sink receives what a provider's Poll finds. The engine fills it once, before
+// the first Poll. Deliver[c] is nil where nothing listens: such frames are
+// dropped and counted.
+type Sink struct {
+	// Deliver gets the sender, the 64-bit immediate and the borrowed payload.
+	Deliver [NumClasses]func(from proc.ID, imm uint64, payload []byte)
+	// Down reports that a peer failed; at most once per peer, never after
+	// Departed.
+	Down func(peer proc.ID, cause proc.Cause)
+	// Departed reports an orderly departure; at most once per peer.
+	Departed func(peer proc.ID)
+}
+
+// LinkClass orders media by distance, for the choice of trees and thresholds.
+type LinkClass uint8
+
+// The link classes, nearest first.
+const (
+	LinkSelf LinkClass = iota
+	LinkNode
+	LinkSwitch
+	LinkAcross
+)
+
+// Caps states what a connection can do and how fast about. Sizes are bytes.
+type Caps struct {
+	Inline   int // payload up to here travels in the header's own cache line or work request
+	MaxFrame int // largest payload of TrySend
+	Eager    int // suggested limit of the eager protocol
+	Get      bool
+	// GetBlocks: Get copies in the calling thread, so it is called without the
+	// engine's lock and is complete when it returns.
+	GetBlocks bool
+	Put       bool
+	Link      LinkClass
+	LatencyNs int // one way, order of magnitude
+	MBps      int // bandwidth, order of magnitude
+}
+
+// MemKind is where memory lies.
+type MemKind uint8
+
+// MemHost is ordinary memory of the process. Device kinds will follow.
+const MemHost MemKind = 0
+
+// Region is a piece of one process's memory as a peer names it. Key is opaque
+// to everybody but the provider that issued it; it is empty where the medium
+// needs none.
+type Region struct {
+	Addr uint64
+	Len  uint64
+	Kind MemKind
+	Key  []byte
+}
+
+// Rail numbers parallel connections between one pair of processes.
+type Rail uint8
+
+// ConnectSpec says to whom to connect.
+type ConnectSpec struct {
+	Peer    proc.ID
+	Address []byte // the blob that the peer's Provider.Address gave
+	Rail    Rail
+}
+
+// Conn is a connection to one peer.
+type Conn interface {
+	// Peer is the process at the other end.
+	Peer() proc.ID
+	// Caps are fixed once the connection exists.
+	Caps() Caps
+	// TrySend hands over one frame. It copies payload before it returns; it
+	// neither blocks nor allocates. False means no credit: make progress and
+	// try again. Frames to a peer that is gone are accepted or refused, never
+	// delivered.
+	//
+	// Preconditions: 0 < class < NumClasses, len(payload) <= Caps().MaxFrame.
+	TrySend(class Class, imm uint64, payload []byte) bool
+	// Expose names local memory so that the peer can Get it. The caller keeps
+	// buf reachable and unmoved (heap, not stack) until the peer is done.
+	Expose(buf []byte) (Region, error)
+	// Get copies from the peer's memory into local, len(local) bytes from
+	// remote.Addr+offset. With Caps.GetBlocks it is called without the
+	// engine's lock, from any goroutine, and is complete when it returns;
+	// on error the contents of local are undefined. Errors: ErrUnsupported,
+	// ErrPeerGone, or one that names the system call and the cure.
+	Get(local []byte, remote Region, offset uint64) error
+	// Invalidate cuts the peer off: from now on nothing from it is delivered
+	// and nothing is sent to it (rule E3). It does not wait.
+	Invalidate()
+}
+
+// Provider is one process's endpoint on one medium.
+type Provider interface {
+	// Name is "shm", "tcp", "verbs" or "sim".
+	Name() string
+	// Address is the blob by which peers connect: opaque, at most 256 bytes.
+	Address() []byte
+	// Connect makes the connection to a peer, or gives the one that exists.
+	// It does not wait for the peer: until the medium is ready TrySend answers
+	// false.
+	Connect(spec ConnectSpec) (Conn, error)
+	// Poll delivers arrived frames and evidence into s, a bounded number, and
+	// says how many. It returns 0 only if nothing was there.
+	Poll(s *Sink) int
+	// Ready reports, after Host.Arm, whether Poll would deliver something or
+	// a connection that refused a frame has credit again.
+	Ready() bool
+	// Depart announces an orderly departure on every connection, after what
+	// was sent before. Nothing can be sent after it.
+	Depart()
+	// Close frees everything, also with traffic in flight. It does not tell
+	// peers more than Depart did: without Depart they see a failure.
+	Close() error
+}
+
+// Time is nanoseconds since an origin fixed per job in the simulator and per
+// process elsewhere. Only differences mean something.
+type Time int64
+
+// Forever is a deadline that never comes.
+const Forever = Time(1<<63 - 1)
+
+// Parker lets one goroutine wait until another unparks it. An Unpark before
+// the Park is kept, one of them.
+type Parker interface {
+	Park()
+	Unpark()
+}
+
+// Host is the clock, the scheduler and the one sleeping place of a process.
+// All waiting and concurrency below the root package goes through it, so that
+// the simulator can own both.
+type Host interface {
+	// Now is the time. Virtual in the simulator.
+	Now() Time
+	// Go starts fn as a concurrent activity of this process.
+	Go(fn func())
+	// NewParker makes a parker for one goroutine at a time.
+	NewParker() Parker
+	// Patience is how often the engine polls without result before it yields,
+	// and how often it yields before it sleeps.
+	Patience() (spins, yields int)
+	// Yield lets others run: goroutines of this process, then processes of
+	// this machine.
+	Yield()
+	// Arm announces that the process is about to sleep. After it every arrival
+	// rings the bell; what arrived before is found by Provider.Ready.
+	Arm()
+	// Sleep ends at the first ring since Arm or at the deadline. It also
+	// disarms.
+	Sleep(until Time)
+	// Disarm undoes Arm without sleeping.
+	Disarm()
+	// Ring wakes this process from Sleep. Any goroutine may call it.
+	Ring()
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"runtime"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/futex"
+)
+
+// Polls and yields before the process sleeps, with a core per process and
+// without.
+const (
+	dedicatedSpins  = 20_000
+	dedicatedYields = 200
+	sharedYields    = 1_000
+)
+
+// Host implements fabric.Host on the real machine. Ring may be called by any
+// goroutine, Arm, Sleep and Disarm by one at a time, the rest by any.
+type Host struct {
+	bell   *futex.Bell
+	origin time.Time
+	shared bool
+}
+
+// Config describes the surroundings of the process.
+type Config struct {
+	// Bell is the process's doorbell; nil makes a private one.
+	Bell *futex.Bell
+	// Shared says that this node has more processes of the job than cores to
+	// run them on.
+	Shared bool
+}
+
+// New makes the host of this process.
+func New(cfg Config) *Host {
+	if cfg.Bell == nil {
+		cfg.Bell = new(futex.Bell)
+	}
+	return &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared}
+}
+
+// Now is the monotonic time since New.
+func (h *Host) Now() fabric.Time { return fabric.Time(time.Since(h.origin)) }
+
+// Go starts a goroutine.
+func (h *Host) Go(fn func()) { go fn() }
+
+// Patience implements fabric.Host.
+func (h *Host) Patience() (spins, yields int) {
+	if h.shared {
+		return 0, sharedYields
+	}
+	return dedicatedSpins, dedicatedYields
+}
+
+// Yield lets other goroutines and, where cores are shared, other processes run.
+func (h *Host) Yield() {
+	runtime.Gosched()
+	if h.shared {
+		_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+	}
+}
+
+// Arm implements fabric.Host.
+func (h *Host) Arm() { h.bell.Arm() }
+
+// Disarm implements fabric.Host.
+func (h *Host) Disarm() { h.bell.Disarm() }
+
+// Ring implements fabric.Host.
+func (h *Host) Ring() { h.bell.Ring() }
+
+// Sleep implements fabric.Host.
+func (h *Host) Sleep(until fabric.Time) {
+	if until == fabric.Forever {
+		h.bell.Sleep(-1)
+		return
+	}
+	h.bell.Sleep(max(0, time.Duration(until-h.Now())))
+}
+
+type parker chan struct{}
+
+// NewParker implements fabric.Host.
+func (h *Host) NewParker() fabric.Parker { return make(parker, 1) }
+
+// Park implements fabric.Parker.
+func (p parker) Park() { <-p }
+
+// Unpark implements fabric.Parker.
+func (p parker) Unpark() {
+	select {
+	case p <- struct{}{}:
+	default:
+	}
+}
+
+var _ fabric.Host = (*Host)(nil)

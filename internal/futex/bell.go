@@ -1,0 +1,55 @@
+package futex
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Bell is the doorbell of one process: one cache line, possibly in memory that
+// peers map. The zero Bell is ready for use. Its owner calls Arm, Sleep and
+// Disarm, one goroutine at a time; anybody may ring.
+type Bell struct {
+	// count: raised by every Ring that found a sleeper; the futex word.
+	count atomic.Uint32
+	// asleep: 1 from Arm until a Ring, Disarm or the end of Sleep.
+	asleep atomic.Uint32
+	// armed is the count seen by Arm. Only the owner uses it.
+	armed atomic.Uint32
+	_     [52]byte
+}
+
+// Arm announces that the owner is about to sleep. When it returns, whoever
+// publishes work afterwards sees the announcement; the owner must look once
+// more for work that was published before.
+func (b *Bell) Arm() {
+	b.armed.Store(b.count.Load())
+	b.asleep.Store(1)
+	if Registered() {
+		Barrier()
+	}
+}
+
+// Sleep waits until a Ring since Arm or until d has passed; d < 0 waits
+// without limit. It may return early. It disarms.
+func (b *Bell) Sleep(d time.Duration) {
+	if b.asleep.Load() != 0 {
+		wait(&b.count, b.armed.Load(), d)
+	}
+	b.asleep.Store(0)
+}
+
+// Disarm undoes Arm.
+func (b *Bell) Disarm() { b.asleep.Store(0) }
+
+// Asleep reports whether the owner has armed. A ringer that published with
+// less than sequential consistency may use it only if it is Registered or has
+// fenced.
+func (b *Bell) Asleep() bool { return b.asleep.Load() != 0 }
+
+// Ring wakes the owner if it has armed.
+func (b *Bell) Ring() {
+	if b.asleep.CompareAndSwap(1, 0) {
+		b.count.Add(1)
+		wake(&b.count)
+	}
+}

@@ -1,0 +1,34 @@
+package futex
+
+import (
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	opWait = 0
+	opWake = 1
+)
+
+// wait sleeps while *word == val, at most d; d < 0 waits without limit. It
+// returns early on a wake, a signal, or when the value differs already.
+//
+// It is a Syscall, not a RawSyscall: the collector must be able to go on while
+// this thread sleeps.
+func wait(word *atomic.Uint32, val uint32, d time.Duration) {
+	var ts *unix.Timespec
+	if d >= 0 {
+		t := unix.NsecToTimespec(int64(d))
+		ts = &t
+	}
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWait, uintptr(val),
+		uintptr(unsafe.Pointer(ts)), 0, 0)
+}
+
+// wake wakes every sleeper on word.
+func wake(word *atomic.Uint32) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake, 1<<30, 0, 0, 0)
+}

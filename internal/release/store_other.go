@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package release
+
+import "sync/atomic"
+
+// Store64 stores v at p; every earlier write of this goroutine is visible to
+// whoever loads v atomically. It does not order later loads.
+func Store64(p *uint64, v uint64) { atomic.StoreUint64(p, v) }
