@@ -1,0 +1,60 @@
+package shm
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+const (
+	magic       = 0x314d48534e594e42 // "BNYNSHM1"
+	wireVersion = 1
+	tokenBytes  = 16
+)
+
+// address is what a peer needs to map a segment and to read the memory of its
+// owner.
+type address struct {
+	geometry
+	pid     uint32
+	fd      uint32
+	started uint64 // start time of pid, clock ticks since boot: tells a reused pid
+	probe   uint64 // where the token lies in the owner's memory
+	token   [tokenBytes]byte
+}
+
+const addressBytes = 8 + 4*6 + 8*2 + tokenBytes
+
+func (a *address) encode() []byte {
+	b := make([]byte, 0, addressBytes)
+	le := binary.LittleEndian
+	b = le.AppendUint64(b, magic)
+	for _, v := range [...]uint32{wireVersion, a.procs, a.lines, a.bulk, a.pid, a.fd} {
+		b = le.AppendUint32(b, v)
+	}
+	b = le.AppendUint64(b, a.started)
+	b = le.AppendUint64(b, a.probe)
+	return append(b, a.token[:]...)
+}
+
+var errNotShm = errors.New("shm: not the address of a shared-memory endpoint")
+
+func decodeAddress(b []byte) (address, error) {
+	var a address
+	le := binary.LittleEndian
+	if len(b) != addressBytes || le.Uint64(b) != magic {
+		return a, errNotShm
+	}
+	if v := le.Uint32(b[8:]); v != wireVersion {
+		return a, fmt.Errorf("shm: the peer speaks version %d, this process %d: start all processes from one build", v, wireVersion)
+	}
+	a.procs, a.lines, a.bulk = le.Uint32(b[12:]), le.Uint32(b[16:]), le.Uint32(b[20:])
+	a.pid, a.fd = le.Uint32(b[24:]), le.Uint32(b[28:])
+	a.started, a.probe = le.Uint64(b[32:]), le.Uint64(b[40:])
+	copy(a.token[:], b[48:])
+	if a.pid == 0 || a.pid > math.MaxInt32 || a.fd > math.MaxInt32 {
+		return a, errNotShm
+	}
+	return a, a.geometry.check()
+}

@@ -1,0 +1,104 @@
+package shm
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Config says how to open the endpoint of one process.
+type Config struct {
+	// Self is the id of this process.
+	Self proc.ID
+	// MaxProcs bounds the process ids that may connect: 0 … MaxProcs-1. A slot
+	// takes address space for each, and memory once its process connects.
+	MaxProcs int
+	// Lines per slot, a power of two, 64 … 65536; 0 means 512. It bounds the
+	// frames in flight from one peer.
+	Lines int
+	// BulkBytes per slot, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It
+	// bounds the payload in flight from one peer beyond what lines carry.
+	BulkBytes int
+	// NoGet switches process_vm_readv off, as if the kernel refused it.
+	NoGet bool
+	// Dir, when set, holds the segment as a file, unlinked at once, instead of
+	// a memfd: for containers that refuse memfd_create. It must be a tmpfs.
+	// Such a segment cannot be sealed: both sides must have set Dir.
+	Dir string
+	// Logf receives the choice of the copy method, once per connection, and
+	// refused strangers. Nil discards them.
+	Logf func(format string, args ...any)
+}
+
+const (
+	defaultLines = 512
+	defaultBulk  = 256 << 10
+)
+
+func (c *Config) check() error {
+	if c.Lines == 0 {
+		c.Lines = defaultLines
+	}
+	if c.BulkBytes == 0 {
+		c.BulkBytes = defaultBulk
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+	if c.MaxProcs < 1 || c.MaxProcs > proc.MaxIDs {
+		return fmt.Errorf("shm: MaxProcs is %d, want 1 … %d", c.MaxProcs, proc.MaxIDs)
+	}
+	if int64(c.Self) >= int64(c.MaxProcs) {
+		return fmt.Errorf("shm: Self is %d, want less than MaxProcs, %d", c.Self, c.MaxProcs)
+	}
+	return c.geometry().check()
+}
+
+func (c *Config) geometry() geometry {
+	return geometry{procs: uint32(c.MaxProcs), lines: uint32(c.Lines), bulk: uint32(c.BulkBytes)}
+}
+
+// geometry fixes where everything lies in a segment.
+type geometry struct{ procs, lines, bulk uint32 }
+
+const (
+	pageBytes   = 4096
+	headerBytes = pageBytes
+	lineBytes   = 64
+	slotHead    = pageBytes // address and cursors, before a slot's lines
+)
+
+func (g geometry) check() error {
+	if g.procs < 1 || g.procs > proc.MaxIDs {
+		return fmt.Errorf("shm: %d processes, want 1 … %d", g.procs, proc.MaxIDs)
+	}
+	if g.lines < 64 || g.lines > 1<<16 || bits.OnesCount32(g.lines) != 1 {
+		return fmt.Errorf("shm: %d lines per slot, want a power of two from 64 to 65536", g.lines)
+	}
+	if g.bulk < 16<<10 || g.bulk > 64<<20 || bits.OnesCount32(g.bulk) != 1 {
+		return fmt.Errorf("shm: %d bulk bytes per slot, want a power of two from 16 KiB to 64 MiB", g.bulk)
+	}
+	return nil
+}
+
+// knockBytes is the size of the bitmap of newcomers, whole pages.
+func (g geometry) knockBytes() int64 {
+	return roundUp(int64(g.procs+7)/8, pageBytes)
+}
+
+func (g geometry) slotBytes() int64 {
+	return slotHead + int64(g.lines)*lineBytes + int64(g.bulk)
+}
+
+func (g geometry) slotOffset(id proc.ID) int64 {
+	return headerBytes + g.knockBytes() + int64(id)*g.slotBytes()
+}
+
+func (g geometry) segmentBytes() int64 { return g.slotOffset(proc.ID(g.procs)) }
+
+// maxFrame keeps a frame and the waste at the ring's end below the credit that
+// the consumer may hold back (a quarter): see consumer.settle.
+func (g geometry) maxFrame() int { return int(g.bulk / 4) }
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -1,0 +1,157 @@
+package shm
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Conn is the connection to one peer: a slot in its segment that we fill and
+// one in ours that it fills. TrySend and Invalidate belong to the engine, which
+// calls with its lock held; Get and Caps may be called by any goroutine.
+type Conn struct {
+	p    *Provider
+	peer proc.ID
+
+	out  producer
+	bell *futex.Bell // the peer's
+	// fence: a full barrier must precede the look at the bell, because one
+	// side cannot use membarrier.
+	fence bool
+	live  bool // out may be used
+
+	in      consumer
+	hasIn   bool // the peer has knocked
+	segment *segment
+	pid     int
+	pidfd   int
+	// watchKey names the connection to the watcher.
+	watchKey int32
+	get      bool
+	// gone: the peer's process has ended; set by the watcher before the bell
+	// rings, read by anybody.
+	gone     atomic.Bool
+	reported bool // Down or Departed has been said
+	silenced bool // Invalidate
+	fenced   atomic.Uint32
+}
+
+// Peer implements fabric.Conn.
+func (c *Conn) Peer() proc.ID { return c.peer }
+
+// Caps implements fabric.Conn.
+func (c *Conn) Caps() fabric.Caps {
+	return fabric.Caps{
+		Inline:    inlineBytes,
+		MaxFrame:  c.p.own.maxFrame(),
+		Eager:     eagerBytes,
+		Get:       c.get,
+		GetBlocks: true,
+		Link:      fabric.LinkNode,
+		LatencyNs: 100,
+		MBps:      20_000,
+	}
+}
+
+// eagerBytes is where a kernel copy (about a microsecond to start) becomes
+// cheaper than copying twice: measured, see docs/architecture.md.
+const eagerBytes = 64 << 10
+
+// TrySend implements fabric.Conn.
+func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if !c.live {
+		return true // the peer is gone: nobody will read it
+	}
+	if !c.out.send(class, imm, payload) {
+		c.refused()
+		return false
+	}
+	if c.fence {
+		c.fenced.Swap(1)
+	}
+	if c.bell.Asleep() {
+		c.bell.Ring()
+	}
+	return true
+}
+
+// hangUp sends the last line. After it nothing can be sent.
+func (c *Conn) hangUp(why int) {
+	if !c.live {
+		return
+	}
+	c.out.bye(why)
+	c.live = false
+	c.fenced.Swap(1)
+	c.bell.Ring()
+}
+
+func (c *Conn) refused() {
+	if c.out.corrupt {
+		c.in.corrupt, c.in.cut = true, true
+		c.p.suspect()
+	}
+	c.p.starved = true
+}
+
+// Expose implements fabric.Conn. Ordinary memory needs no registration.
+func (c *Conn) Expose(buf []byte) (fabric.Region, error) {
+	return fabric.Region{Addr: addressOf(buf), Len: uint64(len(buf))}, nil
+}
+
+// Get implements fabric.Conn: one kernel copy.
+func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
+	n := uint64(len(local))
+	switch {
+	case !c.get:
+		return fabric.ErrUnsupported
+	case offset > remote.Len || n > remote.Len-offset:
+		return fmt.Errorf("shm: get of %d bytes at %d from a region of %d", n, offset, remote.Len)
+	case n == 0:
+		return nil
+	case c.gone.Load():
+		return fabric.ErrPeerGone
+	}
+	if err := readProcess(c.pid, local, remote.Addr+offset); err != nil {
+		return err
+	}
+	// The pid may have been given to another process; the pidfd cannot.
+	if unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != nil {
+		return fabric.ErrPeerGone
+	}
+	return nil
+}
+
+// Invalidate implements fabric.Conn.
+func (c *Conn) Invalidate() {
+	c.silenced, c.live = true, false
+	c.in.cut = true
+}
+
+// returnCredit wakes a producer that was refused, after credit went back to it.
+func (c *Conn) returnCredit() {
+	if c.in.waiting() && c.bell != nil {
+		c.bell.Ring()
+	}
+}
+
+// starvedNoMore reports whether a refused frame may fit now.
+func (c *Conn) starvedNoMore() bool { return c.live && c.out.starving && c.out.moved() }
+
+// release gives back what the connection holds once the peer's end has been
+// reported.
+func (c *Conn) release() error {
+	c.live, c.hasIn, c.bell = false, false, nil
+	err := c.segment.close()
+	if c.pidfd >= 0 {
+		c.p.watch.forget(c)
+		_ = unix.Close(c.pidfd)
+		c.pidfd = -1
+	}
+	return err
+}

@@ -1,0 +1,190 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Provider is one process's endpoint in shared memory. One goroutine at a time
+// may call it, but for Bell.
+type Provider struct {
+	cfg   Config
+	own   *segment
+	bell  *futex.Bell
+	self  address
+	watch *watcher
+	conns map[proc.ID]*Conn
+	// inbound: the connections whose slot Poll looks at.
+	inbound []*Conn
+	// starved: a frame was refused since Ready last found none waiting.
+	starved bool
+	knocks  uint32 // as of the last look at the bitmap
+	seen    []uint64
+	closed  bool
+}
+
+// batch bounds what Poll takes from one peer before it looks at the next.
+const batch = 64
+
+// Open makes the endpoint of this process. Errors name the limit or the
+// permission that is missing and its cure; errors.Is(err, ErrNoSpace) where
+// memory is.
+func Open(cfg Config) (*Provider, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	own, err := createSegment(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	p := &Provider{
+		cfg: cfg, own: own, bell: &own.head().bell,
+		conns: make(map[proc.ID]*Conn),
+		seen:  make([]uint64, (cfg.MaxProcs+63)/64),
+	}
+	if p.self, err = selfAddress(own); err == nil {
+		p.watch, err = newWatcher(p.bell.Ring)
+	}
+	if err != nil {
+		return nil, errors.Join(err, own.close())
+	}
+	if !cfg.NoGet {
+		allowReading()
+	}
+	return p, nil
+}
+
+// Bell is the process's doorbell, which peers ring: the host sleeps on it.
+func (p *Provider) Bell() *futex.Bell { return p.bell }
+
+// Name implements fabric.Provider.
+func (p *Provider) Name() string { return "shm" }
+
+// Address implements fabric.Provider.
+func (p *Provider) Address() []byte { return p.self.encode() }
+
+// Connect implements fabric.Provider. Errors: fabric.ErrPeerGone if the peer's
+// process has ended, ErrNoSpace, or what keeps the two from sharing memory.
+func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
+	c, err := p.Dial(spec)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Dial is Connect with the concrete type.
+func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
+	if p.closed {
+		return nil, fabric.ErrClosed
+	}
+	if c := p.conns[spec.Peer]; c != nil {
+		return c, nil
+	}
+	if int64(spec.Peer) >= int64(p.cfg.MaxProcs) {
+		return nil, fmt.Errorf("shm: %v is out of range, this endpoint takes %d", spec.Peer, p.cfg.MaxProcs)
+	}
+	a, err := decodeAddress(spec.Address)
+	if err != nil {
+		return nil, err
+	}
+	c, err := p.attach(spec.Peer, &a)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %v: %w", spec.Peer, err)
+	}
+	return c, nil
+}
+
+// Poll implements fabric.Provider.
+func (p *Provider) Poll(s *fabric.Sink) int {
+	n := 0
+	if k := p.own.head().knocks.Load(); k != p.knocks {
+		p.knocks = k
+		p.admit()
+	}
+	// Delivering may connect and so lengthen inbound.
+	for i := 0; i < len(p.inbound); i++ {
+		c := p.inbound[i]
+		settled := c.in.headSettled
+		got := c.in.poll(s, c.peer, batch)
+		if got == 0 {
+			continue
+		}
+		n += got
+		if c.in.headSettled != settled {
+			c.returnCredit()
+		}
+		if c.in.cut {
+			p.suspect()
+		}
+	}
+	if p.watch.pending.Load() {
+		n += p.bury(s)
+	}
+	return n
+}
+
+// suspect makes the next Poll look for connections that have ended.
+func (p *Provider) suspect() { p.watch.pending.Store(true) }
+
+// Ready implements fabric.Provider.
+func (p *Provider) Ready() bool {
+	if p.own.head().knocks.Load() != p.knocks || p.watch.pending.Load() {
+		return true
+	}
+	for _, c := range p.inbound {
+		if !c.in.cut && c.in.fresh() {
+			return true
+		}
+	}
+	return p.starved && p.fed()
+}
+
+// fed reports whether a starved connection has credit again.
+func (p *Provider) fed() bool {
+	p.starved = false
+	for _, c := range p.conns {
+		if c.starvedNoMore() {
+			p.starved = true
+			return true
+		}
+		p.starved = p.starved || c.live && c.out.starving
+	}
+	return false
+}
+
+// Depart implements fabric.Provider.
+func (p *Provider) Depart() {
+	p.admit() // who has just knocked wants to know as well
+	for _, c := range p.conns {
+		c.hangUp(byeDeparted)
+	}
+}
+
+// Close implements fabric.Provider.
+func (p *Provider) Close() error {
+	if p.closed {
+		return nil
+	}
+	p.closed = true
+	var errs []error
+	for _, c := range p.conns {
+		c.hangUp(byeClosed)
+		if !c.reported {
+			errs = append(errs, c.release())
+		}
+	}
+	p.watch.close()
+	clear(p.conns)
+	p.inbound = nil
+	return errors.Join(append(errs, p.own.close())...)
+}
+
+var (
+	_ fabric.Provider = (*Provider)(nil)
+	_ fabric.Conn     = (*Conn)(nil)
+)

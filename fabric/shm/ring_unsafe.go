@@ -1,0 +1,262 @@
+package shm
+
+import (
+	"math/bits"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/release"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Why unsafe: the ring lies in memory that two processes map. Every pointer
+// below comes from a mapping whose length was fixed by the geometry that both
+// sides checked, plus an offset masked to that length.
+
+const inlineBytes = 48
+
+// line is one cache line of a slot, and one frame.
+type line struct {
+	// word: lap<<40 | class<<32 | length. Written last by the producer, with
+	// release order; the lap tells the consumer that the line is fresh.
+	word uint64
+	imm  uint64
+	data [inlineBytes]byte
+}
+
+const (
+	lapShift   = 40
+	lapMask    = 1<<24 - 1
+	classShift = 32
+	// classBye is the provider's own: the last line. Its length says why.
+	classBye    = fabric.NumClasses
+	byeDeparted = 0 // an orderly departure
+	byeClosed   = 1 // closed without departing, which is a failure
+)
+
+// cursors lie at the start of a slot's first page, after the address: one line
+// per writer.
+type cursors struct {
+	// head, bulkHead: lines and bulk bytes consumed. Written by the consumer,
+	// read by the producer when it runs out of credit.
+	head     uint64
+	bulkHead uint64
+	_        [240]byte // neighbours in pairs of lines are fetched together
+	// starving: 1 while the producer has been refused credit. Written by the
+	// producer, read by the consumer whenever it returns credit.
+	starving atomic.Uint32
+	_        [252]byte
+}
+
+// ring is what both ends know of a slot.
+type ring struct {
+	lines    unsafe.Pointer // *[n]line
+	bulk     unsafe.Pointer // *[bulkSize]byte
+	cur      *cursors
+	mask     uint64 // lines-1
+	lapBits  uint8  // log2 lines
+	bulkSize uint64
+	maxFrame int
+}
+
+func newRing(slot []byte, g geometry) ring {
+	base := unsafe.Pointer(unsafe.SliceData(slot))
+	return ring{
+		cur:      (*cursors)(unsafe.Add(base, cursorsAt)),
+		lines:    unsafe.Add(base, slotHead),
+		bulk:     unsafe.Add(base, slotHead+int(g.lines)*lineBytes),
+		mask:     uint64(g.lines - 1),
+		lapBits:  uint8(bits.TrailingZeros32(g.lines)),
+		bulkSize: uint64(g.bulk),
+		maxFrame: g.maxFrame(),
+	}
+}
+
+func (r *ring) line(i uint64) *line {
+	return (*line)(unsafe.Add(r.lines, (i&r.mask)*lineBytes))
+}
+
+// lap is the lap number of line i, never 0 on the first lap, so that fresh
+// memory is stale.
+func (r *ring) lap(i uint64) uint64 { return (i>>r.lapBits + 1) & lapMask }
+
+// place is where n bulk bytes go when the cursor stands at pos: in one piece,
+// on a line's boundary. Both ends compute it alike, so no offset travels.
+func (r *ring) place(pos uint64, n int) (start, end uint64) {
+	size := (uint64(n) + lineBytes - 1) &^ (lineBytes - 1)
+	if off := pos & (r.bulkSize - 1); off+size > r.bulkSize {
+		pos += r.bulkSize - off
+	}
+	return pos, pos + size
+}
+
+func (r *ring) bulkAt(pos uint64, n int) []byte {
+	return unsafe.Slice((*byte)(unsafe.Add(r.bulk, pos&(r.bulkSize-1))), n)
+}
+
+// producer is the sending end. Only its process's engine uses it.
+type producer struct {
+	ring
+	tail, bulkTail uint64
+	// headSeen, bulkSeen: the consumer's cursors as last read.
+	headSeen, bulkSeen uint64
+	starving           bool
+	corrupt            bool // the consumer's cursors made no sense
+}
+
+// reservedLines are kept back from frames: one for classBye.
+const reservedLines = 1
+
+// send publishes a frame, or reports that there is no credit.
+func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
+	if p.tail-p.headSeen >= p.mask+1-reservedLines && !p.refresh(p.mask-reservedLines, p.bulkSize) {
+		return false
+	}
+	l := p.line(p.tail)
+	n := len(payload)
+	if n <= inlineBytes {
+		putInline(l, payload)
+	} else if !p.putBulk(payload) {
+		return false
+	}
+	p.publish(l, class, imm, n)
+	return true
+}
+
+func (p *producer) publish(l *line, class fabric.Class, imm uint64, n int) {
+	l.imm = imm
+	release.Store64(&l.word, p.lap(p.tail)<<lapShift|uint64(class)<<classShift|uint64(n))
+	p.tail++
+}
+
+// bye sends the last line, in the place that send keeps back for it.
+func (p *producer) bye(why int) {
+	if p.tail-p.headSeen > p.mask && !p.refresh(p.mask, p.bulkSize) {
+		return
+	}
+	p.publish(p.line(p.tail), classBye, 0, why)
+}
+
+func (p *producer) putBulk(payload []byte) bool {
+	start, end := p.place(p.bulkTail, len(payload))
+	if end-p.bulkSeen > p.bulkSize && !p.refresh(p.mask, p.bulkSize-(end-p.bulkTail)) {
+		return false
+	}
+	copy(p.bulkAt(start, len(payload)), payload)
+	p.bulkTail = end
+	return true
+}
+
+// refresh reads the consumer's cursors and reports whether at most maxLines
+// and maxBulk are in use now. If not, the consumer is told that somebody waits.
+func (p *producer) refresh(maxLines, maxBulk uint64) bool {
+	if p.look(maxLines, maxBulk) {
+		if p.starving {
+			p.starving = false
+			p.cur.starving.Store(0)
+		}
+		return true
+	}
+	if !p.starving {
+		p.starving = true
+		p.cur.starving.Store(1)
+		return p.look(maxLines, maxBulk)
+	}
+	return false
+}
+
+func (p *producer) look(maxLines, maxBulk uint64) bool {
+	head, bulk := atomic.LoadUint64(&p.cur.head), atomic.LoadUint64(&p.cur.bulkHead)
+	if p.tail-head > p.tail-p.headSeen || p.bulkTail-bulk > p.bulkTail-p.bulkSeen {
+		p.corrupt = true
+		return false
+	}
+	p.headSeen, p.bulkSeen = head, bulk
+	return p.tail-head <= maxLines && p.bulkTail-bulk <= maxBulk
+}
+
+// moved reports whether the consumer has returned credit since it was last
+// looked at.
+func (p *producer) moved() bool {
+	return atomic.LoadUint64(&p.cur.head) != p.headSeen || atomic.LoadUint64(&p.cur.bulkHead) != p.bulkSeen
+}
+
+// putInline copies at most 48 bytes. Eight bytes is the common small message.
+func putInline(l *line, payload []byte) {
+	if len(payload) == 8 {
+		*(*uint64)(unsafe.Pointer(&l.data)) = *(*uint64)(unsafe.Pointer(unsafe.SliceData(payload)))
+		return
+	}
+	copy(l.data[:], payload)
+}
+
+// consumer is the receiving end.
+type consumer struct {
+	ring
+	head, bulkHead        uint64
+	headSettled, bulkSaid uint64 // cursors as last published
+	// cut: nothing more is taken; one of the others says why, or Invalidate did.
+	cut, departed, hungUp, corrupt bool
+}
+
+// fresh reports whether a frame waits.
+func (c *consumer) fresh() bool {
+	return atomic.LoadUint64(&c.line(c.head).word)>>lapShift == c.lap(c.head)
+}
+
+// poll delivers up to limit frames and says how many it took.
+func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
+	n := 0
+	for n < limit && !c.cut {
+		l := c.line(c.head)
+		word := atomic.LoadUint64(&l.word)
+		if word>>lapShift != c.lap(c.head) {
+			break
+		}
+		n++
+		c.head++
+		if !c.deliver(s, from, l, fabric.Class(word>>classShift), int(uint32(word))) {
+			break
+		}
+		c.settle()
+	}
+	return n
+}
+
+// deliver checks what the word says and hands the frame on; false ends the
+// slot's life.
+func (c *consumer) deliver(s *fabric.Sink, from proc.ID, l *line, class fabric.Class, n int) bool {
+	if class >= fabric.NumClasses || class == 0 || n > c.maxFrame {
+		c.departed = class == classBye && n == byeDeparted
+		c.hungUp = class == classBye && n == byeClosed
+		c.corrupt = !c.departed && !c.hungUp
+		c.cut = true
+		return false
+	}
+	payload := l.data[:min(n, inlineBytes)]
+	if n > inlineBytes {
+		var start uint64
+		start, c.bulkHead = c.place(c.bulkHead, n)
+		payload = c.bulkAt(start, n)
+	}
+	if fn := s.Deliver[class]; fn != nil {
+		fn(from, l.imm, payload)
+	}
+	return true
+}
+
+// settle returns credit, a quarter of the ring at a time: the line that carries
+// the cursors then moves between the cores seldom. A producer never waits for
+// the rest, because a frame and the waste at the ring's end take at most half
+// of the bulk ring.
+func (c *consumer) settle() {
+	if c.head-c.headSettled >= (c.mask+1)/4 || c.bulkHead-c.bulkSaid >= c.bulkSize/4 {
+		c.headSettled, c.bulkSaid = c.head, c.bulkHead
+		atomic.StoreUint64(&c.cur.bulkHead, c.bulkHead)
+		atomic.StoreUint64(&c.cur.head, c.head)
+	}
+}
+
+// waiting reports whether the producer was refused credit and may sleep.
+func (c *consumer) waiting() bool { return c.cur.starving.Load() != 0 }

@@ -1,0 +1,231 @@
+package shm
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Why unsafe: the structures below are laid over mappings that other processes
+// share. Each is reached by a fixed offset inside a mapping whose size the
+// geometry fixes and whose seals or descriptor were checked.
+
+// header is the first page of a segment. Its owner writes it before anybody
+// knows the address; afterwards only the bell and the knock counter change.
+type header struct {
+	magic    uint64
+	version  uint32
+	expedite uint32 // 1: the owner can wake itself by membarrier; else senders fence
+	token    [tokenBytes]byte
+	_        [32]byte
+	bell     futex.Bell
+	// knocks: raised by every process that has put its address into its slot
+	// and its bit into the bitmap; read by the owner in every Poll.
+	knocks atomic.Uint32
+	_      [60]byte
+}
+
+// slotEntry starts a slot's first page: who connects. Written by the process
+// that connects before it sets its bit, read once by the owner.
+type slotEntry struct {
+	length  uint32
+	address [cursorsAt - 4]byte
+}
+
+const cursorsAt = 256
+
+// segment is a process's own memory, or the part of a peer's that concerns us.
+type segment struct {
+	geometry
+	fd     int
+	header []byte // header and knock bitmap
+	slots  []byte // all slots of one's own segment; one slot of a peer's
+}
+
+func (s *segment) head() *header { return (*header)(unsafe.Pointer(unsafe.SliceData(s.header))) }
+
+func (s *segment) knockWord(i int) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Pointer(&s.header[headerBytes+8*i]))
+}
+
+func entryOf(slot []byte) *slotEntry { return (*slotEntry)(unsafe.Pointer(unsafe.SliceData(slot))) }
+
+// slot is the slot of id in one's own segment.
+func (s *segment) slot(id proc.ID) []byte {
+	at := int64(id) * s.slotBytes()
+	return s.slots[at : at+s.slotBytes() : at+s.slotBytes()]
+}
+
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// createSegment makes this process's own segment, with memory for the header
+// only.
+func createSegment(cfg *Config) (*segment, error) {
+	s := &segment{geometry: cfg.geometry(), fd: -1}
+	if err := s.create(cfg); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	h := s.head()
+	h.magic, h.version = magic, wireVersion
+	if futex.Registered() {
+		h.expedite = 1
+	}
+	if _, err := rand.Read(h.token[:]); err != nil {
+		return nil, errors.Join(fmt.Errorf("shm: token: %w", err), s.close())
+	}
+	return s, nil
+}
+
+func (s *segment) create(cfg *Config) (err error) {
+	if s.fd, err = openBacking(cfg.Dir); err != nil {
+		return err
+	}
+	if err := unix.Ftruncate(s.fd, s.segmentBytes()); err != nil {
+		return fmt.Errorf("shm: sizing the segment to %d MiB: %w", s.segmentBytes()>>20, err)
+	}
+	if cfg.Dir == "" {
+		if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_ADD_SEALS, seals); err != nil {
+			return fmt.Errorf("shm: sealing the segment: %w", err)
+		}
+	}
+	if err := reserve(s.fd, 0, s.slotOffset(0)); err != nil {
+		return err
+	}
+	if s.header, err = mapRange(s.fd, 0, s.slotOffset(0)); err != nil {
+		return err
+	}
+	s.slots, err = mapRange(s.fd, s.slotOffset(0), s.segmentBytes()-s.slotOffset(0))
+	return err
+}
+
+func openBacking(dir string) (int, error) {
+	if dir == "" {
+		fd, err := unix.MemfdCreate("banyan-shm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		if err != nil {
+			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold the segment instead", err)
+		}
+		return fd, nil
+	}
+	f, err := os.CreateTemp(dir, "banyan-*")
+	if err != nil {
+		return -1, fmt.Errorf("shm: making the segment: %w", err)
+	}
+	defer f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return -1, fmt.Errorf("shm: unlinking the segment: %w", err)
+	}
+	fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("shm: duplicating the segment's descriptor: %w", err)
+	}
+	return fd, nil
+}
+
+func mapRange(fd int, offset, length int64) ([]byte, error) {
+	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("shm: mapping %d KiB: %w", length>>10, err)
+	}
+	return b, nil
+}
+
+// openPeer maps a peer's header and the slot of id in it, and gives the slot
+// memory.
+func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
+	s := &segment{geometry: a.geometry, fd: -1}
+	if err := s.openPeer(a, id, unsealed); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
+	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
+	s.fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+	}
+	if err := s.checkSealed(unsealed); err != nil {
+		return err
+	}
+	if s.header, err = mapRange(s.fd, 0, s.slotOffset(0)); err != nil {
+		return err
+	}
+	if h := s.head(); h.magic != magic || h.version != wireVersion || h.token != a.token {
+		return fmt.Errorf("shm: %s is not the peer's segment: the processes do not share memory (another host or pid namespace?)", name)
+	}
+	if err := reserve(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
+		return err
+	}
+	s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes())
+	return err
+}
+
+// checkSealed makes sure that nobody can shrink the segment under our mapping,
+// which would end us with SIGBUS.
+func (s *segment) checkSealed(unsealed bool) error {
+	var st unix.Stat_t
+	if err := unix.Fstat(s.fd, &st); err != nil {
+		return fmt.Errorf("shm: looking at the peer's segment: %w", err)
+	}
+	if st.Size != s.segmentBytes() {
+		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, s.segmentBytes())
+	}
+	if unsealed {
+		return nil
+	}
+	got, err := unix.FcntlInt(uintptr(s.fd), unix.F_GET_SEALS, 0)
+	if err != nil || got&seals != seals {
+		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir on both sides to allow that", got)
+	}
+	return nil
+}
+
+// knock puts our address into our slot of the peer's segment and wakes it.
+func (s *segment) knock(id proc.ID, a *address) {
+	e, b := entryOf(s.slots), a.encode()
+	e.length = uint32(copy(e.address[:], b))
+	s.knockWord(int(id / 64)).Or(1 << (id % 64))
+	s.head().knocks.Add(1)
+	s.head().bell.Ring()
+}
+
+// caller reads the address that a newcomer left in its slot.
+func (s *segment) caller(id proc.ID) (address, error) {
+	e := entryOf(s.slot(id))
+	var b [addressBytes]byte
+	if e.length != addressBytes {
+		return address{}, errNotShm
+	}
+	copy(b[:], e.address[:])
+	return decodeAddress(b[:])
+}
+
+// free gives the memory of a slot back to the system. The slot is not used
+// again: process ids do not come back.
+func (s *segment) free(id proc.ID) error {
+	return unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, s.slotOffset(id), s.slotBytes())
+}
+
+func (s *segment) close() error {
+	var errs []error
+	for _, m := range []*[]byte{&s.header, &s.slots} {
+		if *m != nil {
+			errs = append(errs, unix.Munmap(*m))
+			*m = nil
+		}
+	}
+	if s.fd >= 0 {
+		errs = append(errs, unix.Close(s.fd))
+		s.fd = -1
+	}
+	return errors.Join(errs...)
+}
