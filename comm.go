@@ -1,0 +1,103 @@
+package banyan
+
+import "github.com/banyan-hpc/banyan/p2p"
+
+const (
+	// AnySource lets a receive match a message from any rank.
+	AnySource = p2p.AnySource
+	// AnyTag lets a receive match any tag.
+	AnyTag = p2p.AnyTag
+	// ProcNull is the rank of nobody: sends to it and receives from it succeed
+	// at once and move nothing.
+	ProcNull = p2p.ProcNull
+	// MaxTag is the largest tag; the smallest is 0.
+	MaxTag = p2p.MaxTag
+)
+
+// Status tells what a receive got: the sender's rank, the tag, the number of
+// bytes.
+type Status = p2p.Status
+
+// Comm is a communicator: a group of ranks and a context in which their
+// messages match. Its methods may be called from any goroutine.
+type Comm struct {
+	core    *p2p.Comm
+	e       *p2p.Engine
+	unaware bool
+}
+
+// Rank is this process's rank, 0 … Size()-1.
+func (c *Comm) Rank() int { return c.core.Rank() }
+
+// Size is the number of ranks, dead ones included.
+func (c *Comm) Size() int { return c.core.Size() }
+
+// Name is the communicator's name in errors: "world", "world.1", …
+func (c *Comm) Name() string { return c.core.Name() }
+
+// Dup makes a communicator with the same ranks and a context of its own. It is
+// collective: all ranks duplicate a communicator in the same order. It does
+// not communicate.
+func (c *Comm) Dup() (*Comm, error) {
+	core, err := c.core.Dup()
+	if err != nil {
+		return nil, err
+	}
+	return &Comm{core: core, e: c.e, unaware: c.unaware}, nil
+}
+
+// Free ends the communicator on this rank. Receives still posted on it
+// complete with ErrClosed.
+func (c *Comm) Free() { c.core.Free() }
+
+// Send sends buf to rank dst and returns when buf may be changed. A short
+// message may then still be under way; a long one has been received.
+//
+// Errors: ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed.
+func (c *Comm) Send(buf []byte, dst, tag int) error {
+	if c.unaware {
+		return p2p.Send[p2p.Unaware](c.core, buf, dst, tag)
+	}
+	return p2p.Send[p2p.Aware](c.core, buf, dst, tag)
+}
+
+// Recv receives into buf a message from rank src, or AnySource, with a tag, or
+// AnyTag. Messages from one rank match in the order in which they were sent.
+//
+// Errors: ErrTruncate if the message is longer than buf, which then holds its
+// beginning; ErrArgument, ErrProcFailed, ErrProcFailedPending, ErrDeparted,
+// ErrRevoked, ErrClosed.
+func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
+	if c.unaware {
+		return p2p.Recv[p2p.Unaware](c.core, buf, src, tag)
+	}
+	return p2p.Recv[p2p.Aware](c.core, buf, src, tag)
+}
+
+// Sendrecv sends and receives at once, so that two ranks may exchange messages
+// without caring who is first. The buffers must not overlap. Errors as of Send
+// and Recv; the send's come first.
+func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+	if c.unaware {
+		return p2p.Sendrecv[p2p.Unaware](c.core, sbuf, dst, stag, rbuf, src, rtag)
+	}
+	return p2p.Sendrecv[p2p.Aware](c.core, sbuf, dst, stag, rbuf, src, rtag)
+}
+
+// Isend begins to send buf, which must not change until the request has been
+// waited for. It never fails: errors are the request's.
+func (c *Comm) Isend(buf []byte, dst, tag int) Request {
+	if c.unaware {
+		return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c.e}
+	}
+	return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c.e}
+}
+
+// Irecv begins to receive into buf, which must not be used until the request
+// has been waited for. It never fails: errors are the request's.
+func (c *Comm) Irecv(buf []byte, src, tag int) Request {
+	if c.unaware {
+		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c.e}
+	}
+	return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c.e}
+}

@@ -1,0 +1,39 @@
+// Package banyan is a message-passing library for jobs that must survive the
+// death of processes.
+//
+// A program calls [Init] to become a rank of the job that started it, and sends
+// and receives on the [Comm] that [World.Comm] gives:
+//
+//	w, err := banyan.Init()
+//	if err != nil { … }
+//	defer w.Finalize()
+//	c := w.Comm()
+//	if c.Rank() == 0 {
+//		err = c.Send([]byte("hello"), 1, 0)
+//	} else {
+//		_, err = c.Recv(buf, 0, 0)
+//	}
+//
+// Start it with "ftbench run -n 2 -- ./program". Alone it is a world of one.
+//
+// # Failure
+//
+// An operation that needs a process which has died returns an error instead of
+// hanging: errors.Is(err, [ErrProcFailed]) tells, and errors.As with a
+// *[ProcFailedError] names the ranks and the cause. Operations that do not need
+// the dead go on as if nothing had happened.
+//
+// # Buffers
+//
+// Buffers are the caller's. Send returns when the buffer may be reused; with
+// Isend and Irecv that is when the request has been waited for. Received data
+// are copied once, or, if they are long, pulled by the kernel straight from the
+// sender's buffer.
+//
+// # Concurrency
+//
+// Everything may be called from any goroutine, [World.Finalize] once all other
+// calls have returned.
+//
+// Floor 7.
+package banyan

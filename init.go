@@ -1,0 +1,123 @@
+package banyan
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Init makes this process a rank of the job that started it, or a world of one
+// if nobody did. It returns when all ranks have called it. A rank that is
+// missing is named in the error (errors.As with *launch.MissingError).
+func Init(opts ...Option) (*World, error) {
+	o, err := gather(opts)
+	if err != nil {
+		return nil, fmt.Errorf("banyan: %w", err)
+	}
+	ctx := context.Background()
+	job, err := launch.Join(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("banyan: %w", err)
+	}
+	w, err := start(ctx, launched{job}, &o)
+	if err != nil {
+		return nil, fmt.Errorf("banyan: rank %d: %w", job.Rank(), err)
+	}
+	return w, nil
+}
+
+func start(ctx context.Context, job launched, o *options) (*World, error) {
+	p, err := shm.Open(shm.Config{
+		Self: proc.ID(job.Rank()), MaxProcs: job.Size(), NoGet: o.noGet, Logf: o.logf,
+	})
+	if err != nil {
+		return nil, err
+	}
+	shared, err := job.exchange(ctx, p.Address())
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	h := host.New(host.Config{Bell: p.Bell(), Shared: shared})
+	return newWorld(job, progress.Config{Host: h, Shm: p}, o)
+}
+
+// launched is the bootstrap by a launcher.
+type launched struct{ *launch.Job }
+
+// card is the key under which a rank publishes its address and its cores.
+const card = "card"
+
+// Address implements bootstrap.
+func (l launched) Address(_ string, peer proc.ID) ([]byte, error) {
+	addr, _, err := l.card(context.Background(), int(peer))
+	return addr, err
+}
+
+func (l launched) card(ctx context.Context, rank int) (addr []byte, cores coreSet, err error) {
+	b, err := l.Get(ctx, rank, card)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(b) < 2 || len(b) < 2+int(binary.LittleEndian.Uint16(b)) {
+		return nil, nil, fmt.Errorf("rank %d published %d bytes that are no address: start all ranks from one build", rank, len(b))
+	}
+	n := 2 + int(binary.LittleEndian.Uint16(b))
+	return b[2:n], coreSet(b[n:]), nil
+}
+
+// exchange publishes this rank's address and the cores it may run on, waits
+// for the others, and reports whether the ranks of this node must share cores.
+func (l launched) exchange(ctx context.Context, addr []byte) (shared bool, err error) {
+	if l.Size() == 1 {
+		return false, nil
+	}
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return false, err
+	}
+	b := binary.LittleEndian.AppendUint16(nil, uint16(len(addr)))
+	b = append(append(b, addr...), newCoreSet(cpus)...)
+	if err := l.Put(ctx, card, b); err != nil {
+		return false, err
+	}
+	if err := l.Fence(ctx); err != nil {
+		return false, err
+	}
+	return l.crowded(ctx)
+}
+
+// crowded compares the ranks of this node with the cores that they may run on
+// between them, and with the quota of their control group. Bound ranks count
+// right this way, whoever bound them.
+func (l launched) crowded(ctx context.Context) (bool, error) {
+	var all coreSet
+	local := l.Local()
+	for _, rank := range local {
+		_, cores, err := l.card(ctx, rank)
+		if err != nil {
+			return false, err
+		}
+		all = all.union(cores)
+	}
+	room := float64(all.count())
+	if quota, limited := affinity.Quota(); limited {
+		room = min(room, quota)
+	}
+	return float64(len(local)) > room, nil
+}
+
+// tolerable reports whether an error of the last fence is no concern of an
+// application that finishes: ranks that died before they came, or a launcher
+// that is gone.
+func tolerable(err error) bool {
+	var missing *launch.MissingError
+	return errors.As(err, &missing) || errors.Is(err, launch.ErrLauncherGone)
+}

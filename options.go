@@ -1,0 +1,52 @@
+package banyan
+
+import "fmt"
+
+type options struct {
+	unaware bool
+	fabric  string
+	eager   int
+	noGet   bool
+	logf    func(format string, args ...any)
+}
+
+// Option changes what [Init] does by default.
+type Option func(*options)
+
+// WithAware chooses between the fault-aware engine (true, the default) and the
+// unaware one, which hangs when a peer dies. The unaware one is there to
+// measure what awareness costs.
+func WithAware(aware bool) Option { return func(o *options) { o.unaware = !aware } }
+
+// WithFabric restricts the transport: "shm" (the default on one node). Other
+// names are an error of Init.
+func WithFabric(name string) Option { return func(o *options) { o.fabric = name } }
+
+// WithEagerLimit sets the longest message, in bytes, that is sent without
+// asking the receiver; 0 takes what the transport suggests. All ranks may
+// choose differently.
+func WithEagerLimit(bytes int) Option { return func(o *options) { o.eager = bytes } }
+
+// WithoutKernelCopy streams large messages through shared memory also where
+// the kernel could copy them from process to process.
+func WithoutKernelCopy() Option { return func(o *options) { o.noGet = true } }
+
+// WithLog receives the library's remarks, a line each: how large messages
+// travel, strangers refused. The default discards them.
+func WithLog(logf func(format string, args ...any)) Option {
+	return func(o *options) { o.logf = logf }
+}
+
+func gather(opts []Option) (options, error) {
+	o := options{fabric: "shm"}
+	for _, f := range opts {
+		f(&o)
+	}
+	if o.fabric != "shm" {
+		return o, fmt.Errorf("%w: fabric %q, want shm (the simulator is started by Simulate)", ErrArgument, o.fabric)
+	}
+	if o.eager < 0 {
+		return o, fmt.Errorf("%w: eager limit of %d bytes", ErrArgument, o.eager)
+	}
+	return o, nil
+}

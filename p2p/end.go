@@ -1,0 +1,101 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+var errNobodyLeft = fmt.Errorf("%w: no other rank is left", ft.ErrDeparted)
+
+func isGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
+
+// onEnd is the check at the bottom: a peer has failed or departed, and
+// everything that needs it completes with an error, once.
+func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
+	l := e.adopt(ep)
+	l.open()
+	if cause.Failed() {
+		e.markComms(ep.Proc)
+	}
+	e.dropQueue(l)
+	for r := l.active; r != nil; {
+		next := r.next
+		e.lose(r, l)
+		r = next
+	}
+	e.dropArriving(l)
+	e.posted.all(func(r *Request) { e.losePosted(r, l, cause) })
+}
+
+// markComms sets the bit that sends operations to the slow path in every
+// communicator with the dead in it.
+func (e *Engine) markComms(dead proc.ID) {
+	for _, c := range e.comms {
+		if c.group.rank(dead) >= 0 {
+			c.state.Or(stateFailed)
+		}
+	}
+}
+
+// lose ends a request that was under way with l's peer. One whose buffer is
+// being copied into without the lock ends when the copy does (donePull).
+func (e *Engine) lose(r *Request, l *link) {
+	r.err = r.comm.lost(r.kind.String(), l)
+	if !r.busy {
+		l.leave(r)
+		r.Finish()
+	}
+}
+
+func (e *Engine) losePosted(r *Request, l *link, cause proc.Cause) {
+	switch {
+	case r.src == l.peer:
+		e.posted.remove(r)
+		r.fail(r.comm.lost("recv", l))
+	case r.src == proc.None && r.comm.group.rank(l.peer) >= 0:
+		err := r.comm.deserted()
+		if cause.Failed() {
+			err = r.comm.checkState("recv", true)
+		}
+		if err != nil {
+			e.posted.remove(r)
+			r.fail(err)
+		}
+	}
+}
+
+// dropQueue forgets the frames that waited for credit; their requests are
+// among the active ones.
+func (e *Engine) dropQueue(l *link) {
+	for l.first != nil {
+		o := l.first
+		l.first = o.next
+		e.freeOp(o)
+	}
+	l.open()
+}
+
+// dropArriving forgets what came of a message that will never be whole, and
+// announcements whose data died with the sender.
+func (e *Engine) dropArriving(l *link) {
+	if m := l.in; m != nil {
+		l.in = nil
+		if m.req == nil {
+			e.early.remove(m)
+		}
+		e.early.release(m)
+	}
+	for m := e.early.oldest; m != nil; {
+		next := m.younger
+		if m.rts && m.from == l.peer {
+			e.early.remove(m)
+			e.early.release(m)
+		}
+		m = next
+	}
+}

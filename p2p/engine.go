@@ -1,0 +1,172 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Limits that a user may set; zero takes what the connection suggests. Bytes.
+type Limits struct {
+	// Eager is the longest message that is sent without asking the receiver.
+	Eager int
+}
+
+// Engine is the point-to-point half of one process.
+type Engine struct {
+	p        *progress.Engine
+	limits   Limits
+	posted   posted
+	early    unexpected
+	links    []*[linkPage]*link // by process id
+	stalled  []*link            // with frames that were refused
+	requests []*Request         // every one ever made, by index
+	free     *Request
+	freeOps  *op
+	comms    []*Comm
+	flushing []*Request
+	// Refused counts frames from peers that made no sense and were dropped.
+	refused uint64
+}
+
+// New makes the engine on top of p and registers its classes. With aware false
+// a peer's death completes nothing: the baseline.
+func New(p *progress.Engine, aware bool, limits Limits) *Engine {
+	e := &Engine{p: p, limits: limits}
+	e.posted.bins = make([]bin, firstBins)
+	e.early.bins = make([]msgBin, firstBins)
+	p.Handle(fabric.ClassEager, e.onEager)
+	p.Handle(fabric.ClassFirst, e.onFirst)
+	p.Handle(fabric.ClassFrag, e.onFrag)
+	p.Handle(fabric.ClassRTS, e.onRTS)
+	p.Handle(fabric.ClassCTS, e.onCTS)
+	p.Handle(fabric.ClassFin, e.onFin)
+	p.OnStall(e.pumpAll)
+	if aware {
+		p.OnEnd(e.onEnd)
+	}
+	return e
+}
+
+const linkPage = 64
+
+// link is what p2p keeps per peer.
+type link struct {
+	peer proc.ID
+	ep   *progress.Endpoint
+	// small is the longest message that may go out at once in one frame; -1
+	// while frames are queued, or when the peer is not alive.
+	small, eager int
+	first, last  *op  // frames that wait for credit, in order
+	listed       bool // in Engine.stalled
+	active       *Request
+	in           *message // the eager message that is arriving in fragments
+}
+
+// known gives the link to a peer that has connected or was connected to.
+// Precondition: the lock is held.
+func (e *Engine) known(peer proc.ID) *link {
+	if i := int(peer / linkPage); i < len(e.links) && e.links[i] != nil {
+		return e.links[i][peer%linkPage]
+	}
+	return nil
+}
+
+// linkTo gives the link to a peer and connects at the first call.
+// Precondition: the lock is not held.
+func (e *Engine) linkTo(peer proc.ID) (*link, error) {
+	ep, err := e.p.Endpoint(peer)
+	if err != nil {
+		return nil, err
+	}
+	e.p.Lock()
+	defer e.p.Unlock()
+	return e.adopt(ep), nil
+}
+
+// adopt makes the link of an endpoint, or gives the one there is.
+func (e *Engine) adopt(ep *progress.Endpoint) *link {
+	if l := e.known(ep.Proc); l != nil {
+		return l
+	}
+	l := &link{peer: ep.Proc, ep: ep, eager: ep.Eager}
+	if e.limits.Eager > 0 {
+		l.eager = e.limits.Eager
+	}
+	l.open()
+	i := int(ep.Proc / linkPage)
+	for len(e.links) <= i {
+		e.links = append(e.links, nil)
+	}
+	if e.links[i] == nil {
+		e.links[i] = new([linkPage]*link)
+	}
+	e.links[i][ep.Proc%linkPage] = l
+	return l
+}
+
+// open sets small to what the fast path may send now.
+func (l *link) open() {
+	l.small = -1
+	if l.first == nil && l.ep.State == progress.Alive {
+		l.small = min(l.eager, l.ep.MaxFrame)
+	}
+}
+
+// attend puts r among the requests that end with the link.
+func (l *link) attend(r *Request) {
+	r.link = l
+	r.prev, r.next = nil, l.active
+	if l.active != nil {
+		l.active.prev = r
+	}
+	l.active = r
+}
+
+// leave takes r out again.
+func (l *link) leave(r *Request) {
+	if r.prev == nil {
+		l.active = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next != nil {
+		r.next.prev = r.prev
+	}
+	r.next, r.prev = nil, nil
+}
+
+// Lock and Unlock take and give back the engine's lock, for layers that keep
+// state of their own under it.
+func (e *Engine) Lock() { e.p.Lock() }
+
+// Unlock gives the lock back.
+func (e *Engine) Unlock() { e.p.Unlock() }
+
+// Flush returns when no frame waits for credit any more: everything that was
+// sent has been handed over, or its receiver is gone.
+func (e *Engine) Flush() {
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := e.newRequest(nil, reqSend, nil)
+	e.flushing = append(e.flushing, r)
+	e.flushed()
+	e.p.Wait(&r.Completion)
+	e.recycle(r)
+}
+
+// flushed completes those who wait in Flush, if nothing is queued.
+func (e *Engine) flushed() {
+	if len(e.flushing) == 0 {
+		return
+	}
+	for _, l := range e.stalled {
+		if l.first != nil {
+			return
+		}
+	}
+	for _, r := range e.flushing {
+		r.Finish()
+	}
+	e.flushing = e.flushing[:0]
+}

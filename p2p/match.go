@@ -1,0 +1,156 @@
+package p2p
+
+import "github.com/banyan-hpc/banyan/proc"
+
+// anyTag stands in the tag's half of an imm that matches every tag; tags are
+// at most MaxTag.
+const anyTag = 1<<32 - 1
+
+func hash(src proc.ID, imm uint64) uint64 {
+	h := (imm ^ uint64(src)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93
+	return h ^ h>>32
+}
+
+const firstBins = 256
+
+// posted holds the receives that wait for a message, in bins by what they
+// match. A wildcard is a key like any other: a message looks into as many
+// keys as there are kinds of wildcards posted, and the sequence number says
+// which receive came first.
+type posted struct {
+	bins []bin
+	n    int
+	seq  uint64
+	// wild counts the receives of each kind of wildcard.
+	wild [4]int
+}
+
+// The kinds of wildcards; the bits combine.
+const (
+	wildSource = 1
+	wildTag    = 2
+)
+
+type bin struct{ first, last *Request }
+
+func wildness(src proc.ID, imm uint64) int {
+	w := 0
+	if src == proc.None {
+		w |= wildSource
+	}
+	if uint32(imm) == anyTag {
+		w |= wildTag
+	}
+	return w
+}
+
+func (q *posted) bin(src proc.ID, imm uint64) *bin {
+	return &q.bins[hash(src, imm)&uint64(len(q.bins)-1)]
+}
+
+// add posts r behind all others.
+func (q *posted) add(r *Request) {
+	if q.n >= 2*len(q.bins) {
+		q.grow()
+	}
+	q.n++
+	q.seq++
+	r.seq = q.seq
+	q.wild[wildness(r.src, r.imm)]++
+	q.bin(r.src, r.imm).push(r)
+}
+
+func (b *bin) push(r *Request) {
+	r.next, r.prev = nil, b.last
+	if b.last == nil {
+		b.first = r
+	} else {
+		b.last.next = r
+	}
+	b.last = r
+}
+
+func (q *posted) grow() {
+	old := q.bins
+	q.bins = make([]bin, max(firstBins, 2*len(old)))
+	for i := range old {
+		for r := old[i].first; r != nil; {
+			next := r.next
+			q.bin(r.src, r.imm).push(r)
+			r = next
+		}
+	}
+}
+
+// remove takes r out, wherever it stands.
+func (q *posted) remove(r *Request) {
+	q.n--
+	q.wild[wildness(r.src, r.imm)]--
+	b := q.bin(r.src, r.imm)
+	if r.prev == nil {
+		b.first = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		b.last = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.next, r.prev = nil, nil
+}
+
+func (q *posted) find(src proc.ID, imm uint64) *Request {
+	for r := q.bin(src, imm).first; r != nil; r = r.next {
+		if r.imm == imm && r.src == src {
+			return r
+		}
+	}
+	return nil
+}
+
+// match takes out the receive that a message from src matches: the one posted
+// first, or nil.
+func (q *posted) match(src proc.ID, imm uint64) *Request {
+	if q.n == 0 {
+		return nil
+	}
+	best := q.find(src, imm)
+	if q.wild[0] != q.n {
+		best = q.matchWild(best, src, imm)
+	}
+	if best != nil {
+		q.remove(best)
+	}
+	return best
+}
+
+func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
+	for w := wildSource; w <= wildSource|wildTag; w++ {
+		if q.wild[w] == 0 {
+			continue
+		}
+		s, i := src, imm
+		if w&wildSource != 0 {
+			s = proc.None
+		}
+		if w&wildTag != 0 {
+			i |= anyTag
+		}
+		if r := q.find(s, i); r != nil && (best == nil || r.seq < best.seq) {
+			best = r
+		}
+	}
+	return best
+}
+
+// all calls fn for every posted receive; fn may remove it.
+func (q *posted) all(fn func(*Request)) {
+	for i := range q.bins {
+		for r := q.bins[i].first; r != nil; {
+			next := r.next
+			fn(r)
+			r = next
+		}
+	}
+}

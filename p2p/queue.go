@@ -1,0 +1,141 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// op is a frame, or a run of fragments, that waits for credit.
+type op struct {
+	class fabric.Class
+	imm   uint64
+	data  []byte
+	// frags: data go out as fragments of at most a frame each.
+	frags bool
+	// req completes when the last byte has been handed over; nil for control.
+	req   *Request
+	small [controlBytes]byte // where the data of control frames are kept
+	next  *op
+}
+
+// controlBytes bounds a control frame: an RTS with its key.
+const controlBytes = 128
+
+func (e *Engine) newOp() *op {
+	o := e.freeOps
+	if o == nil {
+		return new(op)
+	}
+	e.freeOps = o.next
+	return o
+}
+
+func (e *Engine) freeOp(o *op) {
+	o.data, o.req, o.frags = nil, nil, false
+	o.next = e.freeOps
+	e.freeOps = o
+}
+
+// control sends a control frame now or, without credit, as soon as there is.
+func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte) {
+	if l.first == nil && l.ep.TrySend(class, imm, payload) {
+		return
+	}
+	o := e.newOp()
+	o.class, o.imm = class, imm
+	o.data = o.small[:copy(o.small[:], payload)]
+	e.enqueue(l, o)
+}
+
+// data queues a request's bytes and sends what there is credit for.
+func (e *Engine) data(l *link, r *Request, class fabric.Class, imm uint64, frags bool) {
+	o := e.newOp()
+	o.class, o.imm, o.data, o.req, o.frags = class, imm, r.buf, r, frags
+	l.attend(r)
+	e.enqueue(l, o)
+}
+
+func (e *Engine) enqueue(l *link, o *op) {
+	o.next = nil
+	if l.first == nil {
+		l.first, l.last = o, o
+		if !l.listed {
+			l.listed = true
+			e.stalled = append(e.stalled, l)
+		}
+		l.open()
+		e.p.Kick() // who sleeps has not armed for this one
+		return
+	}
+	l.last.next = o
+	l.last = o
+}
+
+// pumpAll sends what was refused before, as far as there is credit now, and
+// says how many frames it was.
+func (e *Engine) pumpAll() int {
+	if len(e.stalled) == 0 {
+		return 0
+	}
+	n := 0
+	still := e.stalled[:0]
+	for _, l := range e.stalled {
+		n += e.pump(l)
+		if l.listed = l.first != nil; l.listed {
+			still = append(still, l)
+		}
+	}
+	e.stalled = still
+	e.flushed()
+	return n
+}
+
+func (e *Engine) pump(l *link) int {
+	n := 0
+	for l.first != nil {
+		sent, whole := l.first.send(l)
+		n += sent
+		if !whole {
+			return n
+		}
+		e.shift(l)
+	}
+	return n
+}
+
+// shift takes the first op out and completes its request.
+func (e *Engine) shift(l *link) {
+	o := l.first
+	l.first = o.next
+	if l.first == nil {
+		l.open()
+	}
+	if r := o.req; r != nil {
+		l.leave(r)
+		r.Finish()
+	}
+	e.freeOp(o)
+}
+
+// pumpFrames bounds the fragments that one link sends before arrivals are
+// looked at again.
+const pumpFrames = 16
+
+// send hands over as much as there is credit for.
+func (o *op) send(l *link) (frames int, whole bool) {
+	if !o.frags {
+		ok := l.ep.TrySend(o.class, o.imm, o.data)
+		if !ok {
+			return 0, false
+		}
+		return 1, true
+	}
+	for len(o.data) > 0 {
+		n := min(len(o.data), l.ep.MaxFrame)
+		if frames == pumpFrames || !l.ep.TrySend(o.class, o.imm, o.data[:n]) {
+			return frames, false
+		}
+		o.data = o.data[n:]
+		frames++
+	}
+	return frames, true
+}

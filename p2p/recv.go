@@ -1,0 +1,334 @@
+package p2p
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Recv receives a message from rank src (or AnySource) with a tag (or AnyTag)
+// into buf. A longer message fills buf and is ft.ErrTruncate. Other errors:
+// ft.ErrArgument, ft.ErrProcFailed, ft.ErrProcFailedPending, ft.ErrRevoked,
+// ft.ErrDeparted.
+func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
+	if checked[M]() && c.state.Load() != 0 {
+		if err := c.checkState("recv", src == AnySource); err != nil {
+			return Status{}, err
+		}
+	}
+	key, err := c.source(src, tag)
+	if err != nil || src == ProcNull {
+		return Status{Source: src, Tag: tag}, err
+	}
+	e := c.e
+	e.p.Lock()
+	r := e.newRequest(c, reqRecv, buf)
+	e.post(r, key, c.ctx|uint64(uint32(tag)))
+	if !r.Done() {
+		e.p.Wait(&r.Completion)
+	}
+	st := Status{Source: src, Tag: r.tag, Count: r.count}
+	if src == AnySource {
+		st = r.status()
+	}
+	err = r.err
+	e.recycle(r)
+	e.p.Unlock()
+	return st, err
+}
+
+// Irecv posts a receive into buf. Errors are the request's.
+func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
+	if checked[M]() && c.state.Load() != 0 {
+		if err := c.checkState("recv", src == AnySource); err != nil {
+			return c.e.failed(c, reqRecv, err)
+		}
+	}
+	key, err := c.source(src, tag)
+	if err != nil {
+		return c.e.failed(c, reqRecv, err)
+	}
+	if src == ProcNull {
+		return Handle{}
+	}
+	e := c.e
+	e.p.Lock()
+	r := e.newRequest(c, reqRecv, buf)
+	h := Handle{r, r.gen}
+	e.post(r, key, c.ctx|uint64(uint32(tag)))
+	e.p.Unlock()
+	return h
+}
+
+// Sendrecv sends and receives at once; neither waits for the other.
+func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+	h := Irecv[M](c, rbuf, src, rtag)
+	serr := Send[M](c, sbuf, dst, stag)
+	if serr != nil && c.e.cancel(h) {
+		return Status{}, serr
+	}
+	st, err := c.e.Wait(h)
+	if serr != nil {
+		err = serr
+	}
+	return st, err
+}
+
+// cancel takes back a receive that has not been matched.
+func (e *Engine) cancel(h Handle) bool {
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := h.r
+	if r == nil || r.gen != h.gen || r.Done() || r.link != nil || r.from != proc.None {
+		return false
+	}
+	e.posted.remove(r)
+	e.recycle(r)
+	return true
+}
+
+// source checks a receive's arguments and gives what to match.
+func (c *Comm) source(src, tag int) (proc.ID, error) {
+	if uint(tag) > MaxTag && tag != AnyTag {
+		return 0, c.badTag("recv", tag)
+	}
+	if uint(src) < uint(c.group.size) {
+		return c.group.proc(src), nil
+	}
+	if src != AnySource && src != ProcNull {
+		return 0, c.badRank("recv", src)
+	}
+	return proc.None, nil
+}
+
+// post matches r with what has arrived, or leaves it to wait.
+func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
+	r.src, r.imm, r.from = src, imm, proc.None
+	if m := e.early.match(src, imm); m != nil {
+		e.take(r, m)
+		return
+	}
+	if err := r.comm.unreachable(src); err != nil {
+		r.fail(err)
+		return
+	}
+	e.posted.add(r)
+}
+
+// unreachable says why no message from src can come any more.
+func (c *Comm) unreachable(src proc.ID) error {
+	if src == proc.None {
+		return c.deserted()
+	}
+	l := c.e.known(src)
+	if l == nil || l.ep.State == progress.Alive {
+		return nil
+	}
+	return c.lost("recv", l)
+}
+
+// take gives an unexpected message to the receive that matches it.
+func (e *Engine) take(r *Request, m *message) {
+	r.matched(m.from, m.imm)
+	if m.rts {
+		r.total, r.region, r.remote = m.total, m.region, m.remote
+		l := m.link
+		e.early.release(m)
+		e.fetch(l, r)
+		return
+	}
+	copy(r.buf, m.data)
+	if m.got == m.total {
+		e.early.release(m)
+		r.received(m.total)
+		return
+	}
+	e.early.dropData(m)
+	m.req = r
+	m.link.attend(r)
+}
+
+func (e *Engine) onEager(from proc.ID, imm uint64, payload []byte) {
+	r := e.posted.match(from, imm)
+	if r == nil {
+		m := e.unexpected(from, imm, len(payload))
+		m.data = append(m.data, payload...)
+		m.got = len(payload)
+		e.early.add(m)
+		return
+	}
+	r.matched(from, imm)
+	if len(payload) == 8 && len(r.buf) >= 8 {
+		*(*[8]byte)(r.buf) = *(*[8]byte)(payload)
+	} else {
+		copy(r.buf, payload)
+	}
+	r.received(len(payload))
+}
+
+// unexpected makes a message with room for its data.
+func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
+	m := e.early.newMessage()
+	m.from, m.imm, m.total = from, imm, total
+	m.data = e.early.buffer(total)
+	return m
+}
+
+// onFirst begins a message in fragments.
+func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
+	l, total, ok := e.sender(from, payload)
+	if !ok || l.in != nil {
+		e.refused++
+		return
+	}
+	r := e.posted.match(from, imm)
+	if r == nil {
+		l.in = e.unexpected(from, imm, total)
+		l.in.link = l
+		e.early.add(l.in)
+		return
+	}
+	l.in = e.early.newMessage()
+	l.in.from, l.in.imm, l.in.total, l.in.link, l.in.req = from, imm, total, l, r
+	r.matched(from, imm)
+	l.attend(r)
+}
+
+// sender gives the link of whoever sent a First, and its length if that is one
+// that an eager message can have.
+func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
+	total, ok := decodeLength(payload)
+	ep := e.p.Known(from)
+	if !ok || ep == nil || total > maxEager {
+		return nil, 0, false
+	}
+	return e.adopt(ep), total, true
+}
+
+// maxEager bounds what a peer may make us buffer for one message: more than
+// any eager limit.
+const maxEager = 64 << 20
+
+// onFrag takes the next fragment: of the eager message that is arriving, or of
+// the streamed one that imm names.
+func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
+	l := e.known(from)
+	if imm != 0 {
+		e.streamed(l, imm, payload)
+		return
+	}
+	if l == nil || l.in == nil || len(payload) > l.in.total-l.in.got {
+		e.refused++
+		return
+	}
+	m := l.in
+	if m.req == nil {
+		m.data = append(m.data, payload...)
+	} else if m.got < len(m.req.buf) {
+		copy(m.req.buf[m.got:], payload)
+	}
+	m.got += len(payload)
+	if m.got < m.total {
+		return
+	}
+	l.in = nil
+	if r := m.req; r != nil {
+		l.leave(r)
+		total := m.total
+		e.early.release(m)
+		r.received(total)
+	}
+}
+
+// streamed takes a fragment of a message that was announced.
+func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
+	r := e.request(imm-1, l)
+	if r == nil || r.kind != reqRecv || len(payload) > r.total-r.got {
+		e.refused++
+		return
+	}
+	if r.got < len(r.buf) {
+		copy(r.buf[r.got:], payload)
+	}
+	r.got += len(payload)
+	if r.got == r.total {
+		l.leave(r)
+		r.received(r.total)
+	}
+}
+
+func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
+	ep := e.p.Known(from)
+	m := e.early.newMessage()
+	a, ok := decodeRTS(payload, m.region.Key)
+	if !ok || ep == nil {
+		e.early.release(m)
+		e.refused++
+		return
+	}
+	l := e.adopt(ep)
+	m.from, m.imm, m.total, m.rts, m.link = from, imm, int(a.total), true, l
+	m.region, m.remote = a.region, a.sender
+	if r := e.posted.match(from, imm); r != nil {
+		e.take(r, m)
+		return
+	}
+	e.early.add(m)
+}
+
+// fetch gets the data of an announced message: pull them, or have them
+// streamed.
+func (e *Engine) fetch(l *link, r *Request) {
+	l.attend(r)
+	if l.ep.Get && r.region.Len != 0 {
+		r.busy = true
+		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
+		e.p.Submit(&r.job)
+		return
+	}
+	var b [8]byte
+	putUint64(b[:], r.wire()+1) // 0 is the eager stream's
+	e.control(l, fabric.ClassCTS, r.remote, b[:])
+}
+
+// runPull copies without the lock; the request is busy and nobody else touches
+// its buffer.
+func runPull(j *progress.Job) {
+	r := j.Arg.(*Request)
+	n := min(r.total, len(r.buf))
+	r.pullErr = r.link.ep.Conn().Get(r.buf[:n], r.region, 0)
+}
+
+// donePull completes the receive. If the copy failed because the peer is gone,
+// its end will be reported and complete the receive; for any other reason the
+// data are asked for again, streamed, and Get is not tried any more.
+func donePull(j *progress.Job) {
+	r := j.Arg.(*Request)
+	e, l := r.comm.e, r.link
+	r.busy = false
+	switch {
+	case r.err != nil: // the peer's end became known during the copy
+		l.leave(r)
+		r.Finish()
+	case r.pullErr == nil:
+		l.leave(r)
+		e.control(l, fabric.ClassFin, r.remote, nil)
+		r.received(r.total)
+	case !isGone(r.pullErr):
+		l.ep.Get = false
+		l.leave(r)
+		e.fetch(l, r)
+	}
+	r.pullErr = nil
+}
+
+func (c *Comm) deserted() error {
+	for rank := range c.group.size {
+		if l := c.e.known(c.group.proc(rank)); l == nil || l.ep.State == progress.Alive {
+			return nil
+		}
+	}
+	return fmt.Errorf("recv on %s from any source: %w", c.name, errNobodyLeft)
+}

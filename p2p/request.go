@@ -1,0 +1,180 @@
+package p2p
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Status tells what a receive got.
+type Status struct {
+	Source int // rank of the sender in the communicator
+	Tag    int
+	Count  int // bytes received
+}
+
+// Request is one operation under way. It belongs to the engine's pool and is
+// used with the engine's lock held; the application holds a [Handle].
+type Request struct {
+	progress.Completion
+	comm *Comm
+	buf  []byte
+	// src and imm are what a posted receive matches; wildcards are proc.None
+	// and anyTag.
+	src proc.ID
+	imm uint64
+	seq uint64 // order of posting
+	// next, prev: neighbours in a bin, or in the list of a link's active
+	// requests, or next in the pool.
+	next, prev *Request
+
+	link    *link // the peer, once known
+	from    proc.ID
+	tag     int
+	count   int
+	err     error
+	index   uint32 // its place in the engine's table, for handles on the wire
+	gen     uint32 // raised at each reuse
+	kind    reqKind
+	pullErr error         // receive: outcome of the kernel copy
+	region  fabric.Region // receive: where the sender's data lie
+	remote  uint64        // the peer's handle of this transfer
+	total   int           // bytes that the sender has
+	got     int           // receive: bytes that have arrived by streaming
+	job     progress.Job
+	busy    bool // a job runs without the lock: finish when it is done
+}
+
+type reqKind uint8
+
+const (
+	reqRecv reqKind = iota
+	reqSend
+)
+
+func (k reqKind) String() string {
+	if k == reqSend {
+		return "send"
+	}
+	return "recv"
+}
+
+// Handle names a request to the application. It is a small value; the zero
+// Handle is a request that has completed successfully.
+type Handle struct {
+	r   *Request
+	gen uint32
+}
+
+// newRequest takes a request from the pool.
+func (e *Engine) newRequest(c *Comm, kind reqKind, buf []byte) *Request {
+	r := e.free
+	if r == nil {
+		r = &Request{index: uint32(len(e.requests))}
+		e.requests = append(e.requests, r)
+	} else {
+		e.free = r.next
+	}
+	r.next = nil
+	r.comm, r.kind, r.buf = c, kind, buf
+	return r
+}
+
+// recycle gives a request back. Its buffers are let go of.
+func (e *Engine) recycle(r *Request) {
+	r.Reset()
+	r.gen++
+	r.comm, r.buf, r.link, r.err = nil, nil, nil, nil
+	r.region.Key = nil
+	r.count, r.got, r.total = 0, 0, 0
+	r.next, r.prev = e.free, nil
+	e.free = r
+}
+
+// wire is a request's name in messages; request finds it again.
+func (r *Request) wire() uint64 { return uint64(r.gen)<<32 | uint64(r.index) }
+
+// request gives the request that a peer names, or nil if there is none such:
+// the peer is wrong, or it ended meanwhile.
+func (e *Engine) request(wire uint64, l *link) *Request {
+	i := wire & 0xffffffff
+	if i >= uint64(len(e.requests)) {
+		return nil
+	}
+	r := e.requests[i]
+	if uint64(r.gen) != wire>>32 || r.link != l || r.Done() {
+		return nil
+	}
+	return r
+}
+
+func (r *Request) status() Status {
+	if r.comm == nil || r.kind == reqSend {
+		return Status{}
+	}
+	return Status{Source: r.comm.group.rank(r.from), Tag: r.tag, Count: r.count}
+}
+
+// received completes a receive of total bytes, of which the buffer took what
+// it could.
+func (r *Request) received(total int) {
+	r.count = min(total, len(r.buf))
+	if total > len(r.buf) {
+		r.err = fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
+			r.comm.name, ft.ErrTruncate, total, r.comm.group.rank(r.from), r.tag, len(r.buf))
+	}
+	r.Finish()
+}
+
+func (r *Request) fail(err error) {
+	r.err = err
+	r.Finish()
+}
+
+// matched notes what the receive was matched with.
+func (r *Request) matched(from proc.ID, imm uint64) {
+	r.from, r.tag = from, int(uint32(imm))
+}
+
+// Wait waits for the request, gives its outcome and ends it; waiting for an
+// ended request gives a zero Status at once.
+func (e *Engine) Wait(h Handle) (Status, error) {
+	if h.r == nil {
+		return Status{}, nil
+	}
+	e.p.Lock()
+	defer e.p.Unlock()
+	return e.wait(h)
+}
+
+func (e *Engine) wait(h Handle) (Status, error) {
+	r := h.r
+	if r == nil || r.gen != h.gen {
+		return Status{}, nil
+	}
+	e.p.Wait(&r.Completion)
+	st, err := r.status(), r.err
+	e.recycle(r)
+	return st, err
+}
+
+// Test makes progress once and reports whether the request is complete; if so
+// it is ended as by Wait.
+func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
+	if h.r == nil {
+		return Status{}, true, nil
+	}
+	e.p.Lock()
+	defer e.p.Unlock()
+	if h.r.gen == h.gen && !h.r.Done() {
+		e.p.Progress()
+		if !h.r.Done() {
+			return Status{}, false, nil
+		}
+	}
+	st, err = e.wait(h)
+	return st, true, err
+}

@@ -1,0 +1,150 @@
+package p2p
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Send sends buf to rank dst with a tag and returns when buf may be reused.
+// Tags are 0 … MaxTag. Errors: ft.ErrArgument, ft.ErrProcFailed, ft.ErrRevoked,
+// ft.ErrDeparted.
+func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
+	if checked[M]() && c.state.Load() != 0 {
+		if err := c.checkState("send", false); err != nil {
+			return err
+		}
+	}
+	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
+		e := c.e
+		e.p.Lock()
+		if len(buf) <= l.small && l.ep.TrySend(fabric.ClassEager, c.ctx|uint64(tag), buf) {
+			e.p.Unlock()
+			return nil
+		}
+		e.p.Unlock()
+	}
+	return c.sendSlow(buf, dst, tag)
+}
+
+// Isend begins to send buf, which must not change until the request is
+// complete. Errors are the request's, also those of wrong arguments (S1-10).
+func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
+	if checked[M]() && c.state.Load() != 0 {
+		if err := c.checkState("send", false); err != nil {
+			return c.e.failed(c, reqSend, err)
+		}
+	}
+	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
+		e := c.e
+		e.p.Lock()
+		if len(buf) <= l.small && l.ep.TrySend(fabric.ClassEager, c.ctx|uint64(tag), buf) {
+			e.p.Unlock()
+			return Handle{}
+		}
+		e.p.Unlock()
+	}
+	return c.isendSlow(buf, dst, tag)
+}
+
+func (c *Comm) sendSlow(buf []byte, dst, tag int) error {
+	_, err := c.e.Wait(c.isendSlow(buf, dst, tag))
+	return err
+}
+
+// isendSlow is every send that does not go out at once in one frame.
+func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
+	e := c.e
+	l, err := c.target("send", dst, tag)
+	if err != nil {
+		return e.failed(c, reqSend, err)
+	}
+	if l == nil {
+		return Handle{}
+	}
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := e.newRequest(c, reqSend, buf)
+	h := Handle{r, r.gen}
+	imm := c.ctx | uint64(tag)
+	switch {
+	case l.ep.State != progress.Alive:
+		r.fail(c.lost("send", l))
+	case len(buf) > l.eager:
+		e.sendRendezvous(l, r, imm)
+	case len(buf) > l.ep.MaxFrame:
+		var total [8]byte
+		putUint64(total[:], uint64(len(buf)))
+		e.control(l, fabric.ClassFirst, imm, total[:])
+		e.data(l, r, fabric.ClassFrag, 0, true)
+	default:
+		e.data(l, r, fabric.ClassEager, imm, false)
+	}
+	e.pump(l)
+	return h
+}
+
+// target checks a send's arguments and gives the link; nil for ProcNull.
+func (c *Comm) target(op string, dst, tag int) (*link, error) {
+	switch {
+	case uint64(tag) > MaxTag:
+		return nil, c.badTag(op, tag)
+	case dst == ProcNull:
+		return nil, nil
+	case uint(dst) >= uint(c.group.size):
+		return nil, c.badRank(op, dst)
+	}
+	l, err := c.connect(dst)
+	if err != nil {
+		return nil, fmt.Errorf("%s on %s to rank %d: %w", op, c.name, dst, err)
+	}
+	return l, nil
+}
+
+// sendRendezvous announces the message and keeps the buffer for the receiver.
+func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
+	region, err := l.ep.Conn().Expose(r.buf)
+	if err != nil {
+		region = fabric.Region{} // the receiver will ask to have it streamed
+	}
+	l.attend(r)
+	r.total = len(r.buf)
+	var b [controlBytes]byte
+	e.control(l, fabric.ClassRTS, imm, appendRTS(b[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
+}
+
+// onCTS streams the data of an announced message.
+func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
+	l := e.known(from)
+	r := e.request(imm, l)
+	to, ok := decodeHandle(payload)
+	if r == nil || r.kind != reqSend || !ok || to == 0 {
+		e.refused++
+		return
+	}
+	l.leave(r)
+	e.data(l, r, fabric.ClassFrag, to, true)
+}
+
+// onFin completes a send whose data have been pulled.
+func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
+	l := e.known(from)
+	r := e.request(imm, l)
+	if r == nil || r.kind != reqSend {
+		e.refused++
+		return
+	}
+	l.leave(r)
+	r.Finish()
+}
+
+// failed makes a request that has ended with err.
+func (e *Engine) failed(c *Comm, kind reqKind, err error) Handle {
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := e.newRequest(c, kind, nil)
+	r.fail(err)
+	return Handle{r, r.gen}
+}

@@ -1,0 +1,59 @@
+package p2p
+
+import (
+	"encoding/binary"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// rts announces a message whose data stay with the sender.
+type rts struct {
+	sender uint64 // the sender's request, returned in CTS and Fin
+	total  uint64
+	region fabric.Region
+}
+
+const rtsFixed = 4 * 8
+
+// maxMessage bounds what a peer may announce: more than any memory holds.
+const maxMessage = 1 << 46
+
+// maxKey bounds the provider's key in an RTS.
+const maxKey = controlBytes - rtsFixed
+
+func appendRTS(b []byte, m rts) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint64(b, m.sender)
+	b = le.AppendUint64(b, m.total)
+	b = le.AppendUint64(b, m.region.Addr)
+	b = le.AppendUint64(b, m.region.Len)
+	return append(b, m.region.Key...)
+}
+
+// decodeRTS reads an announcement. The payload is borrowed, so the key is
+// copied into key.
+func decodeRTS(b, key []byte) (m rts, ok bool) {
+	if len(b) < rtsFixed || len(b) > rtsFixed+maxKey {
+		return m, false
+	}
+	le := binary.LittleEndian
+	m.sender, m.total = le.Uint64(b), le.Uint64(b[8:])
+	m.region.Addr, m.region.Len = le.Uint64(b[16:]), le.Uint64(b[24:])
+	m.region.Key = append(key[:0], b[rtsFixed:]...)
+	return m, m.total <= maxMessage && (m.region.Len == 0 || m.region.Len == m.total)
+}
+
+func putUint64(b []byte, v uint64) { binary.LittleEndian.PutUint64(b, v) }
+
+// decodeLength reads the length of a message in fragments.
+func decodeLength(b []byte) (int, bool) {
+	v, ok := decodeHandle(b)
+	return int(v), ok && v <= maxMessage
+}
+
+func decodeHandle(b []byte) (uint64, bool) {
+	if len(b) != 8 {
+		return 0, false
+	}
+	return binary.LittleEndian.Uint64(b), true
+}

@@ -1,0 +1,76 @@
+package progress
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// State is what this process knows of a peer.
+type State uint8
+
+// The states of a peer. A departed peer has finalized; a failed one is dead.
+const (
+	Alive State = iota
+	Departed
+	Failed
+)
+
+// Endpoint is the way to one peer. It is used with the engine's lock held,
+// except where a method says otherwise.
+type Endpoint struct {
+	Proc  proc.ID
+	State State
+	// MaxFrame, Eager and Get are Caps of the connection, at hand.
+	MaxFrame int
+	Eager    int
+	Get      bool
+
+	shm  *shm.Conn // the connection, if it is by shared memory
+	conn fabric.Conn
+}
+
+// TrySend hands a frame to the peer; false means no credit. Preconditions as
+// fabric.Conn.
+func (ep *Endpoint) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if ep.shm != nil {
+		return ep.shm.TrySend(class, imm, payload)
+	}
+	return ep.conn.TrySend(class, imm, payload)
+}
+
+// Conn is the connection, for what is not on every message's path.
+func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
+
+func (ep *Endpoint) attach(c fabric.Conn) {
+	caps := c.Caps()
+	ep.conn = c
+	ep.MaxFrame, ep.Eager, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
+	if s, ok := c.(*shm.Conn); ok {
+		ep.shm = s
+	}
+}
+
+const pageProcs = 64
+
+// table maps process ids to endpoints: pages made on first use, so that memory
+// follows the peers talked to plus n/8 bytes.
+type table struct{ pages []*[pageProcs]*Endpoint }
+
+func (t *table) get(id proc.ID) *Endpoint {
+	if i := int(id / pageProcs); i < len(t.pages) && t.pages[i] != nil {
+		return t.pages[i][id%pageProcs]
+	}
+	return nil
+}
+
+func (t *table) put(ep *Endpoint) {
+	i := int(ep.Proc / pageProcs)
+	for len(t.pages) <= i {
+		t.pages = append(t.pages, nil)
+	}
+	if t.pages[i] == nil {
+		t.pages[i] = new([pageProcs]*Endpoint)
+	}
+	t.pages[i][ep.Proc%pageProcs] = ep
+}

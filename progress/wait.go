@@ -1,0 +1,194 @@
+package progress
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// Completion is what a goroutine waits for. Whoever completes it calls Finish
+// with the lock held. The zero Completion is not done; Reset makes it so again.
+type Completion struct {
+	done   bool
+	parker fabric.Parker // made when a goroutine first parks on it
+	parked bool
+	next   *Completion // in the engine's list of parked ones
+}
+
+// Done reports whether it is complete. Precondition: the lock is held.
+func (c *Completion) Done() bool { return c.done }
+
+// Reset prepares it for another use. Precondition: nobody waits for it.
+func (c *Completion) Reset() { c.done = false }
+
+// Finish completes it and wakes its waiter. Precondition: the lock is held.
+func (c *Completion) Finish() {
+	c.done = true
+	if c.parked {
+		c.parker.Unpark()
+	}
+}
+
+// Job is work with system calls, such as a kernel copy, that the progressing
+// goroutine does without the lock. Done is called with the lock held.
+type Job struct {
+	Run  func(*Job)
+	Done func(*Job)
+	// Arg is the owner's.
+	Arg any
+}
+
+// Submit hands a job to whoever progresses. Precondition: the lock is held.
+func (e *Engine) Submit(j *Job) {
+	e.blocking = append(e.blocking, j)
+	e.Kick()
+}
+
+// Wait returns when c is done. The calling goroutine progresses for all, or
+// parks while another does.
+//
+// Precondition: the lock is held; it is held again on return.
+func (e *Engine) Wait(c *Completion) {
+	for !c.done {
+		if e.progressing {
+			e.park(c)
+			continue
+		}
+		e.progressing = true
+		e.drive(c)
+		e.progressing = false
+	}
+	if e.parked != nil {
+		e.parked.parker.Unpark()
+	}
+}
+
+// Progress polls once, without waiting, and says whether anything happened. If
+// another goroutine progresses it does nothing.
+//
+// Precondition: the lock is held.
+func (e *Engine) Progress() bool {
+	if e.progressing {
+		return false
+	}
+	e.progressing = true
+	n := e.round() + e.expire()
+	e.progressing = false
+	return n > 0
+}
+
+// drive polls until c is done: spin, then yield, then sleep.
+func (e *Engine) drive(c *Completion) {
+	idle := 0
+	for !c.done {
+		if e.rounds++; e.rounds%e.stride == 0 {
+			e.expire()
+		}
+		switch {
+		case e.round() > 0:
+			idle = 0
+		case e.want.Load() != 0:
+			e.yield()
+		case idle < e.spins:
+			idle++
+		case idle < e.spins+e.yields:
+			idle++
+			e.yield()
+		default:
+			e.sleep()
+			idle = e.spins // woken for a reason, or spuriously: no long spin
+		}
+	}
+}
+
+// timerStride is how many polls pass between two looks at the clock while the
+// engine spins.
+const timerStride = 256
+
+// round polls every provider once and says how much there was.
+func (e *Engine) round() int {
+	n := 0
+	if e.shm != nil {
+		n = e.shm.Poll(&e.sink)
+	}
+	for _, p := range e.others {
+		n += p.Poll(&e.sink)
+	}
+	if e.loop.used > 0 {
+		n += e.loop.Poll(&e.sink)
+	}
+	n += e.stalled()
+	if len(e.blocking) > 0 {
+		n += e.work()
+	}
+	return n
+}
+
+// work does the jobs that may block, without the lock.
+func (e *Engine) work() int {
+	j := e.blocking[0]
+	e.blocking = append(e.blocking[:0], e.blocking[1:]...)
+	e.Unlock()
+	j.Run(j)
+	e.Lock()
+	j.Done(j)
+	return 1
+}
+
+func (e *Engine) yield() {
+	e.Unlock()
+	e.host.Yield()
+	e.Lock()
+}
+
+// sleep is the one place where the process sleeps.
+func (e *Engine) sleep() {
+	e.expire()
+	e.host.Arm()
+	if e.ready() {
+		e.host.Disarm()
+		return
+	}
+	e.asleep = true
+	until := e.timers.next()
+	e.Unlock()
+	e.host.Sleep(until)
+	e.Lock()
+	e.asleep = false
+	e.expire()
+}
+
+func (e *Engine) ready() bool {
+	for p := range e.providers {
+		if p.Ready() {
+			return true
+		}
+	}
+	return e.want.Load() != 0 || len(e.blocking) > 0
+}
+
+// Kick makes the progressing goroutine look again: for whoever queued work
+// while it may sleep. Precondition: the lock is held.
+func (e *Engine) Kick() {
+	if e.asleep {
+		e.host.Ring()
+	}
+}
+
+// park waits until c is done or nobody progresses any more.
+func (e *Engine) park(c *Completion) {
+	if c.parker == nil {
+		c.parker = e.host.NewParker()
+	}
+	c.parked = true
+	c.next = e.parked
+	e.parked = c
+	e.Unlock()
+	c.parker.Park()
+	e.Lock()
+	c.parked = false
+	for at := &e.parked; *at != nil; at = &(*at).next {
+		if *at == c {
+			*at = c.next
+			return
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package banyan
+
+import "github.com/banyan-hpc/banyan/p2p"
+
+// Request is a send or receive under way. It is a small value; copies name the
+// same operation. It ends when it has been waited for, or tested to be
+// complete; after that, and if it is the zero Request, Wait returns at once.
+type Request struct {
+	h p2p.Handle
+	e *p2p.Engine
+}
+
+// Wait returns when the operation is complete, with its outcome. The Status
+// means something for receives only. Errors as of Send and Recv.
+func (r Request) Wait() (Status, error) { return r.e.Wait(r.h) }
+
+// Test makes progress and reports whether the operation is complete; if so it
+// has ended, as by Wait.
+func (r Request) Test() (st Status, done bool, err error) { return r.e.Test(r.h) }
+
+// WaitAll waits for all requests. It returns the first error in their order;
+// all have ended when it returns.
+func WaitAll(reqs []Request) error {
+	var first error
+	for _, r := range reqs {
+		if _, err := r.Wait(); err != nil && first == nil {
+			first = err
+		}
+	}
+	return first
+}

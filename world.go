@@ -1,0 +1,101 @@
+package banyan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// World is this process's membership in its job: what Init gives and Finalize
+// ends.
+type World struct {
+	job      bootstrap
+	progress *progress.Engine
+	p2p      *p2p.Engine
+	comm     *Comm
+	origin   fabric.Time
+	ended    atomic.Bool
+}
+
+// bootstrap is what a world needs from whoever started the job: the launcher,
+// or the simulation.
+type bootstrap interface {
+	Rank() int
+	Size() int
+	// Address gives what a peer has published for a provider.
+	Address(provider string, peer proc.ID) ([]byte, error)
+	// Fence returns when every rank that is alive has called it.
+	Fence(ctx context.Context) error
+	// Finalize tells the launcher that this rank leaves in order.
+	Finalize(ctx context.Context) error
+}
+
+// worldContext is the context id of the world's communicator.
+const worldContext = 1
+
+// newWorld puts the engine on a provider; it owns the provider afterwards, also
+// on error.
+func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
+	cfg.Self = proc.ID(job.Rank())
+	cfg.Resolve = job.Address
+	w := &World{job: job, progress: progress.New(cfg)}
+	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager})
+	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)
+	if err != nil {
+		return nil, errors.Join(err, w.progress.Close())
+	}
+	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware}
+	w.origin = cfg.Host.Now()
+	return w, nil
+}
+
+// Comm is the communicator of all ranks of the job.
+func (w *World) Comm() *Comm { return w.comm }
+
+// Now is the time since Init on the job's clock: real, or virtual in the
+// simulator.
+func (w *World) Now() time.Duration {
+	return time.Duration(w.progress.Host().Now() - w.origin)
+}
+
+// Finalize ends this process's membership. It returns when what was sent has
+// been handed over and every rank that is alive has called it, so that nobody
+// takes the departure for a failure. Requests that have not been waited for
+// are lost. Calling it again does nothing.
+func (w *World) Finalize() error {
+	if w.ended.Swap(true) {
+		return nil
+	}
+	w.p2p.Flush()
+	err := w.fence()
+	w.progress.Depart()
+	return errors.Join(err, w.progress.Close(), w.job.Finalize(context.Background()))
+}
+
+// fence waits for the others and makes progress meanwhile: they may still wait
+// for us.
+func (w *World) fence() error {
+	var done progress.Completion
+	var err error
+	w.progress.Host().Go(func() {
+		err = w.job.Fence(context.Background())
+		w.progress.Lock()
+		done.Finish()
+		w.progress.Kick()
+		w.progress.Unlock()
+	})
+	w.progress.Lock()
+	w.progress.Wait(&done)
+	w.progress.Unlock()
+	if err != nil && !tolerable(err) {
+		return fmt.Errorf("finalize: %w", err)
+	}
+	return nil
+}
