@@ -140,6 +140,9 @@ type Provider interface {
 	// It does not wait for the peer: until the medium is ready TrySend answers
 	// false.
 	Connect(spec ConnectSpec) (Conn, error)
+	// Lookup gives the connection to a peer if there is one, whichever side
+	// made it; else nil. A peer whose frames Poll has delivered has one.
+	Lookup(peer proc.ID) Conn
 	// Poll delivers arrived frames and evidence into s, a bounded number, and
 	// says how many. It returns 0 only if nothing was there.
 	Poll(s *Sink) int

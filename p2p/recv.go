@@ -18,25 +18,34 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 			return Status{}, err
 		}
 	}
-	key, err := c.source(src, tag)
-	if err != nil || src == ProcNull {
-		return Status{Source: src, Tag: tag}, err
+	l := c.link(src)
+	if l == nil || uint(tag) > MaxTag {
+		return c.recvSlow(buf, src, tag)
 	}
 	e := c.e
 	e.p.Lock()
+	// Nothing else is posted and nothing has arrived: the next message from
+	// src, if it matches, is this receive's and needs no queue.
+	if e.posted.n == 0 && e.early.n == 0 {
+		if n := e.p.Await(l.ep, fabric.ClassEager, c.ctx|uint64(tag), buf); n >= 0 {
+			e.p.Unlock()
+			return Status{Source: src, Tag: tag, Count: n}, nil
+		}
+	}
 	r := e.newRequest(c, reqRecv, buf)
-	e.post(r, key, c.ctx|uint64(uint32(tag)))
-	if !r.Done() {
-		e.p.Wait(&r.Completion)
-	}
-	st := Status{Source: src, Tag: r.tag, Count: r.count}
-	if src == AnySource {
-		st = r.status()
-	}
-	err = r.err
+	e.post(r, l.peer, c.ctx|uint64(tag))
+	e.p.Wait(&r.Completion)
+	st, err := Status{Source: src, Tag: r.tag, Count: r.count}, r.err
 	e.recycle(r)
 	e.p.Unlock()
 	return st, err
+}
+
+func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
+	if src == ProcNull {
+		return Status{Source: src, Tag: tag}, nil
+	}
+	return c.e.Wait(c.irecvSlow(buf, src, tag))
 }
 
 // Irecv posts a receive into buf. Errors are the request's.
@@ -46,6 +55,21 @@ func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 			return c.e.failed(c, reqRecv, err)
 		}
 	}
+	l := c.link(src)
+	if l == nil || uint(tag) > MaxTag {
+		return c.irecvSlow(buf, src, tag)
+	}
+	e := c.e
+	e.p.Lock()
+	r := e.newRequest(c, reqRecv, buf)
+	h := Handle{r, r.gen}
+	e.post(r, l.peer, c.ctx|uint64(tag))
+	e.p.Unlock()
+	return h
+}
+
+// irecvSlow is every receive with a wildcard, and the first from a rank.
+func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	key, err := c.source(src, tag)
 	if err != nil {
 		return c.e.failed(c, reqRecv, err)
@@ -55,11 +79,10 @@ func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	}
 	e := c.e
 	e.p.Lock()
+	defer e.p.Unlock()
 	r := e.newRequest(c, reqRecv, buf)
-	h := Handle{r, r.gen}
 	e.post(r, key, c.ctx|uint64(uint32(tag)))
-	e.p.Unlock()
-	return h
+	return Handle{r, r.gen}
 }
 
 // Sendrecv sends and receives at once; neither waits for the other.
@@ -89,18 +112,24 @@ func (e *Engine) cancel(h Handle) bool {
 	return true
 }
 
-// source checks a receive's arguments and gives what to match.
+// source checks a receive's arguments and gives what to match. It connects to
+// a named rank, so that its end will be noticed.
 func (c *Comm) source(src, tag int) (proc.ID, error) {
-	if uint(tag) > MaxTag && tag != AnyTag {
+	switch {
+	case uint(tag) > MaxTag && tag != AnyTag:
 		return 0, c.badTag("recv", tag)
-	}
-	if uint(src) < uint(c.group.size) {
+	case src == AnySource || src == ProcNull:
+		return proc.None, nil
+	case uint(src) >= uint(c.group.size):
+		return 0, c.badRank("recv", src)
+	case c.link(src) != nil:
 		return c.group.proc(src), nil
 	}
-	if src != AnySource && src != ProcNull {
-		return 0, c.badRank("recv", src)
+	l, err := c.connect(src)
+	if err != nil {
+		return 0, fmt.Errorf("recv on %s from rank %d: %w", c.name, src, err)
 	}
-	return proc.None, nil
+	return l.peer, nil
 }
 
 // post matches r with what has arrived, or leaves it to wait.

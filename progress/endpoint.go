@@ -39,6 +39,20 @@ func (ep *Endpoint) TrySend(class fabric.Class, imm uint64, payload []byte) bool
 	return ep.conn.TrySend(class, imm, payload)
 }
 
+// awaitSpins bounds how long Await looks at one peer only: a microsecond or
+// two, so that the others do not wait noticeably.
+const awaitSpins = 512
+
+// Await receives the next frame of the peer into buf, if it comes at once, is
+// of that class and immediate, and fits; it answers its length, or a negative
+// number. It is a short way round Poll for who waits for just that frame.
+func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
+	if ep.shm == nil || e.want.Load() != 0 {
+		return -1
+	}
+	return ep.shm.Await(class, imm, buf, e.awaitSpins)
+}
+
 // Conn is the connection, for what is not on every message's path.
 func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 

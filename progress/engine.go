@@ -43,6 +43,7 @@ type Engine struct {
 	stalled   func() int // retries what was refused credit
 
 	spins, yields  int
+	awaitSpins     int    // polls of one peer in Await
 	rounds, stride uint64 // the clock is looked at every stride rounds
 	progressing    bool   // a goroutine is in drive
 	asleep         bool   // and has let go of the lock to sleep
@@ -62,6 +63,7 @@ func New(cfg Config) *Engine {
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields = cfg.Host.Patience()
+	e.awaitSpins = min(e.spins, awaitSpins) + 1
 	e.stride = 1 // who does not spin has a clock that costs nothing beside the rest
 	if e.spins > 0 {
 		e.stride = timerStride
@@ -110,9 +112,25 @@ func (e *Engine) Self() proc.ID { return e.self }
 // time, the rest with the lock held.
 func (e *Engine) View() *ft.View { return &e.view }
 
-// Known gives the endpoint of a peer if there is one. Precondition: the lock
-// is held.
-func (e *Engine) Known(peer proc.ID) *Endpoint { return e.endpoints.get(peer) }
+// Known gives the endpoint of a peer that has been connected to, by either
+// side, or has ended; else nil. Precondition: the lock is held.
+func (e *Engine) Known(peer proc.ID) *Endpoint {
+	if ep := e.endpoints.get(peer); ep != nil {
+		return ep
+	}
+	p := e.provider()
+	if p == nil {
+		return nil
+	}
+	c := p.Lookup(peer)
+	if c == nil {
+		return nil
+	}
+	ep := &Endpoint{Proc: peer}
+	ep.attach(c)
+	e.endpoints.put(ep)
+	return ep
+}
 
 // Endpoint gives the endpoint of a peer and connects to it at the first call.
 // A peer that turns out to be gone gets an endpoint in state Failed; an error
@@ -122,7 +140,7 @@ func (e *Engine) Known(peer proc.ID) *Endpoint { return e.endpoints.get(peer) }
 func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	e.Lock()
 	defer e.Unlock()
-	if ep := e.endpoints.get(peer); ep != nil {
+	if ep := e.Known(peer); ep != nil {
 		return ep, nil
 	}
 	p := e.provider()
@@ -196,7 +214,7 @@ func (e *Engine) departed(peer proc.ID) {
 // known makes an endpoint without a connection for a peer that ended before we
 // ever talked to it.
 func (e *Engine) known(peer proc.ID) *Endpoint {
-	ep := e.endpoints.get(peer)
+	ep := e.Known(peer)
 	if ep == nil {
 		ep = &Endpoint{Proc: peer}
 		e.endpoints.put(ep)

@@ -99,6 +99,31 @@ func (c *Conn) refused() {
 	c.p.starved = true
 }
 
+// Await looks up to spins times for the next frame from the peer, and receives
+// it into buf if it is of that class and immediate and fits: what Poll would
+// have delivered next from this peer, without the way through the sink. It
+// answers the length, or a negative number if nothing came, or something that
+// is Poll's.
+func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int {
+	if !c.hasIn || c.in.cut {
+		return takeOther
+	}
+	for range spins {
+		n := c.in.take(class, imm, buf)
+		if n == takeNone {
+			continue
+		}
+		if n >= 0 {
+			settled := c.in.headSettled
+			if c.in.settle(); c.in.headSettled != settled {
+				c.returnCredit()
+			}
+		}
+		return n
+	}
+	return takeNone
+}
+
 // Expose implements fabric.Conn. Ordinary memory needs no registration.
 func (c *Conn) Expose(buf []byte) (fabric.Region, error) {
 	return fabric.Region{Addr: addressOf(buf), Len: uint64(len(buf))}, nil

@@ -77,6 +77,14 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	return c, nil
 }
 
+// Lookup implements fabric.Provider.
+func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
+	if c := p.conns[peer]; c != nil {
+		return c
+	}
+	return nil
+}
+
 // Dial is Connect with the concrete type.
 func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 	if p.closed {

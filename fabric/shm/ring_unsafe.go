@@ -224,6 +224,40 @@ func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 	return n
 }
 
+// What take answers when it has not taken a frame.
+const (
+	takeNone  = -1 // no frame waits
+	takeOther = -2 // one waits that is for somebody else
+)
+
+// take receives the next frame into buf if it is of that class and imm and
+// fits, and gives its length.
+func (c *consumer) take(class fabric.Class, imm uint64, buf []byte) int {
+	l := c.line(c.head)
+	word := atomic.LoadUint64(&l.word)
+	switch {
+	case word>>lapShift != c.lap(c.head):
+		return takeNone
+	case fabric.Class(word>>classShift) != class || l.imm != imm:
+		return takeOther
+	}
+	n := int(uint32(word))
+	switch {
+	case n == 8 && len(buf) >= 8:
+		*(*uint64)(unsafe.Pointer(unsafe.SliceData(buf))) = *(*uint64)(unsafe.Pointer(&l.data))
+	case n > len(buf) || n > c.maxFrame:
+		return takeOther
+	case n <= inlineBytes:
+		copy(buf, l.data[:n])
+	default:
+		var start uint64
+		start, c.bulkHead = c.place(c.bulkHead, n)
+		copy(buf, c.bulkAt(start, n))
+	}
+	c.head++
+	return n
+}
+
 // deliver checks what the word says and hands the frame on; false ends the
 // slot's life.
 func (c *consumer) deliver(s *fabric.Sink, from proc.ID, l *line, class fabric.Class, n int) bool {

@@ -1,0 +1,97 @@
+package banyan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Simulation describes a simulated job. The zero value is a fault-aware job on
+// one node with seed 0.
+type Simulation struct {
+	// Seed decides all that is random: the same seed gives the same run.
+	Seed uint64
+	// Configure changes the simulated machine; nil leaves sim.DefaultConfig.
+	Configure func(*sim.Config)
+	// Faults arranges deaths and partitions before the run; may be nil.
+	Faults func(*sim.Sim) error
+	// Options are as for Init; the fabric is always the simulator.
+	Options []Option
+}
+
+// Simulate runs body as each of n ranks of a job in virtual time, all in this
+// process and one at a time, on the same engine as a real job. A rank finalizes
+// when its body returns. In a simulation Finalize does not wait for the other
+// ranks.
+//
+// The error joins those of the bodies, each with its rank, and the simulator's
+// own: a deadlock, a panic in a body, a wrong configuration. A rank that was
+// killed has no error.
+func Simulate(n int, s Simulation, body func(*World) error) error {
+	o, err := gather(s.Options)
+	if err != nil {
+		return fmt.Errorf("banyan: %w", err)
+	}
+	if n < 1 || n > proc.MaxIDs {
+		return fmt.Errorf("banyan: %w: %d ranks, want 1 … %d", ErrArgument, n, proc.MaxIDs)
+	}
+	cfg := sim.DefaultConfig(n)
+	cfg.Seed = s.Seed
+	if s.Configure != nil {
+		s.Configure(&cfg)
+	}
+	machine, err := sim.New(cfg)
+	if err != nil {
+		return fmt.Errorf("banyan: %w", err)
+	}
+	errs := make([]error, n)
+	for rank := range n {
+		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
+			if err := simulated(p, n, &o, body); err != nil {
+				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("banyan: %w", err)
+		}
+	}
+	if s.Faults != nil {
+		if err := s.Faults(machine); err != nil {
+			return fmt.Errorf("banyan: %w", err)
+		}
+	}
+	return errors.Join(append(errs, machine.Run())...)
+}
+
+func simulated(p *sim.Proc, size int, o *options, body func(*World) error) error {
+	job := bench{rank: int(p.ID()), provider: p.Provider(), size: size}
+	cfg := progress.Config{Host: p.Host(), Others: []fabric.Provider{p.Provider()}}
+	w, err := newWorld(job, cfg, o)
+	if err != nil {
+		return err
+	}
+	return errors.Join(body(w), w.Finalize())
+}
+
+// bench is the bootstrap of a simulated rank.
+type bench struct {
+	rank, size int
+	provider   fabric.Provider
+}
+
+func (b bench) Rank() int { return b.rank }
+func (b bench) Size() int { return b.size }
+
+// Address implements bootstrap.
+func (b bench) Address(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil }
+
+// Fence implements bootstrap: a simulated rank does not wait for the others.
+func (b bench) Fence(context.Context) error { return nil }
+
+// Finalize implements bootstrap.
+func (b bench) Finalize(context.Context) error { return nil }
