@@ -9,9 +9,10 @@ import (
 )
 
 const (
-	// AnySource matches a message from every rank, AnyTag every tag.
+	// AnySource matches a message from every rank.
 	AnySource = -1
-	AnyTag    = -1
+	// AnyTag matches every tag.
+	AnyTag = -1
 	// ProcNull is the rank of nobody: sends to it and receives from it
 	// complete at once.
 	ProcNull = -2

@@ -25,6 +25,9 @@ type Engine struct {
 	freeOps  *op
 	comms    []*Comm
 	flushing []*Request
+	// scratch is where control frames are put together: a local array would
+	// escape to the heap through the connection.
+	scratch [controlBytes]byte
 	// Refused counts frames from peers that made no sense and were dropped.
 	refused uint64
 }

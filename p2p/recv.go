@@ -170,8 +170,8 @@ func (e *Engine) take(r *Request, m *message) {
 	}
 	copy(r.buf, m.data)
 	if m.got == m.total {
-		e.early.release(m)
 		r.received(m.total)
+		e.early.release(m)
 		return
 	}
 	e.early.dropData(m)
@@ -265,9 +265,8 @@ func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 	l.in = nil
 	if r := m.req; r != nil {
 		l.leave(r)
-		total := m.total
+		r.received(m.total)
 		e.early.release(m)
-		r.received(total)
 	}
 }
 
@@ -317,9 +316,7 @@ func (e *Engine) fetch(l *link, r *Request) {
 		e.p.Submit(&r.job)
 		return
 	}
-	var b [8]byte
-	putUint64(b[:], r.wire()+1) // 0 is the eager stream's
-	e.control(l, fabric.ClassCTS, r.remote, b[:])
+	e.control(l, fabric.ClassCTS, r.remote, appendUint64(e.scratch[:0], r.wire()+1)) // 0 is the eager stream's
 }
 
 // runPull copies without the lock; the request is busy and nobody else touches

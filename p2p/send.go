@@ -75,9 +75,7 @@ func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	case len(buf) > l.eager:
 		e.sendRendezvous(l, r, imm)
 	case len(buf) > l.ep.MaxFrame:
-		var total [8]byte
-		putUint64(total[:], uint64(len(buf)))
-		e.control(l, fabric.ClassFirst, imm, total[:])
+		e.control(l, fabric.ClassFirst, imm, appendUint64(e.scratch[:0], uint64(len(buf))))
 		e.data(l, r, fabric.ClassFrag, 0, true)
 	default:
 		e.data(l, r, fabric.ClassEager, imm, false)
@@ -111,8 +109,7 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	}
 	l.attend(r)
 	r.total = len(r.buf)
-	var b [controlBytes]byte
-	e.control(l, fabric.ClassRTS, imm, appendRTS(b[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
+	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
 }
 
 // onCTS streams the data of an announced message.

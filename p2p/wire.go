@@ -43,7 +43,7 @@ func decodeRTS(b, key []byte) (m rts, ok bool) {
 	return m, m.total <= maxMessage && (m.region.Len == 0 || m.region.Len == m.total)
 }
 
-func putUint64(b []byte, v uint64) { binary.LittleEndian.PutUint64(b, v) }
+func appendUint64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
 // decodeLength reads the length of a message in fragments.
 func decodeLength(b []byte) (int, bool) {

@@ -1,3 +1,5 @@
+//go:build !race
+
 package release
 
 // Store64 stores v at p; every earlier write of this goroutine is visible to

@@ -1,0 +1,277 @@
+package progress
+
+import (
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// impatient is a host that sleeps whenever nothing has come.
+type impatient struct{ *host.Host }
+
+func (impatient) Patience() (spins, yields int) { return 0, 0 }
+
+// engines makes two engines in this process, connected by shared memory.
+func engines(t testing.TB, patient bool) (e [2]*Engine) {
+	var p [2]*shm.Provider
+	for i := range p {
+		var err error
+		p[i], err = shm.Open(shm.Config{Self: proc.ID(i), MaxProcs: 2})
+		require.NoError(t, err)
+	}
+	for i := range e {
+		var h fabric.Host = host.New(host.Config{Bell: p[i].Bell()})
+		if !patient {
+			h = impatient{h.(*host.Host)}
+		}
+		e[i] = New(Config{
+			Self: proc.ID(i), Host: h, Shm: p[i],
+			Resolve: func(_ string, peer proc.ID) ([]byte, error) { return p[peer].Address(), nil },
+		})
+		t.Cleanup(func() { require.NoError(t, e[i].Close()) })
+	}
+	return e
+}
+
+// counter counts frames and lets a goroutine wait for a number of them.
+type counter struct {
+	e    *Engine
+	n    int
+	want int
+	c    Completion
+}
+
+func count(e *Engine) *counter {
+	k := &counter{e: e}
+	e.Handle(fabric.ClassTest, func(proc.ID, uint64, []byte) {
+		k.n++
+		if k.n == k.want {
+			k.c.Finish()
+		}
+	})
+	return k
+}
+
+// await waits for the n-th frame.
+func (k *counter) await(n int) {
+	k.e.Lock()
+	defer k.e.Unlock()
+	if k.n >= n {
+		return
+	}
+	k.want = n
+	k.c.Reset()
+	k.e.Wait(&k.c)
+}
+
+func messages(long int) int {
+	if os.Getenv("BANYAN_LONG") != "" {
+		return long
+	}
+	if testing.Short() {
+		return 20_000
+	}
+	return 200_000
+}
+
+// Two engines hand a message to and fro and sleep at every wait: one lost
+// wake-up and the test never ends.
+func TestNoLostWakeUp(t *testing.T) {
+	e := engines(t, false)
+	rounds := messages(10_000_000) / 2
+	play := func(me int) {
+		k := count(e[me])
+		ep, err := e[me].Endpoint(proc.ID(1 - me))
+		require.NoError(t, err)
+		for i := 1; i <= rounds; i++ {
+			if me == 1 {
+				k.await(i)
+			}
+			e[me].Lock()
+			require.True(t, ep.TrySend(fabric.ClassTest, 0, nil))
+			e[me].Unlock()
+			if me == 0 {
+				k.await(i)
+			}
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { play(1) })
+	play(0)
+	wg.Wait()
+}
+
+// A sender without credit that sleeps is woken when credit comes back.
+func TestStarvedSenderIsWoken(t *testing.T) {
+	e := engines(t, false)
+	frames := messages(1_000_000)
+	payload := make([]byte, 3000)
+	var wg sync.WaitGroup
+	wg.Go(func() { k := count(e[1]); k.await(frames) })
+	ep, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	left := frames
+	var done Completion
+	e[0].OnStall(func() int {
+		n := 0
+		for left > 0 && ep.TrySend(fabric.ClassTest, 0, payload) {
+			left--
+			n++
+		}
+		if left == 0 {
+			done.Finish()
+		}
+		return n
+	})
+	e[0].Lock()
+	e[0].Wait(&done)
+	e[0].Unlock()
+	wg.Wait()
+}
+
+// Several goroutines wait at one engine; each gets its own.
+func TestManyWaiters(t *testing.T) {
+	e := engines(t, false)
+	const waiters, rounds = 8, 500
+	var done [waiters]Completion
+	e[1].Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, _ []byte) { done[imm].Finish() })
+	ep, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	acks := make(chan struct{}, waiters)
+	var wg sync.WaitGroup
+	for w := range waiters {
+		wg.Go(func() {
+			for range rounds {
+				e[1].Lock()
+				e[1].Wait(&done[w])
+				done[w].Reset()
+				e[1].Unlock()
+				acks <- struct{}{}
+			}
+		})
+	}
+	for range rounds {
+		for w := range waiters {
+			e[0].Lock()
+			require.True(t, ep.TrySend(fabric.ClassTest, uint64(w), nil))
+			e[0].Unlock()
+		}
+		for range waiters {
+			<-acks
+		}
+	}
+	wg.Wait()
+}
+
+func TestTimers(t *testing.T) {
+	e := engines(t, false)[0]
+	var order []int
+	var done Completion
+	e.Lock()
+	defer e.Unlock()
+	e.After(3e6, func() { order = append(order, 3); done.Finish() })
+	e.After(1e6, func() { order = append(order, 1) })
+	stopped := e.After(1e6, func() { order = append(order, 9) })
+	e.After(2e6, func() { order = append(order, 2) })
+	e.Stop(stopped)
+	e.Stop(stopped)
+	e.Wait(&done)
+	require.Equal(t, []int{1, 2, 3}, order)
+}
+
+// The heap gives timers in order of time, whatever is added and removed.
+func TestTimerHeap(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var h timers
+	live := map[*Timer]bool{}
+	for range 5000 {
+		if r.IntN(3) > 0 {
+			tm := &Timer{at: fabric.Time(r.IntN(1000))}
+			h.add(tm)
+			live[tm] = true
+			continue
+		}
+		for tm := range live {
+			h.remove(tm)
+			delete(live, tm)
+			break
+		}
+	}
+	require.Len(t, h, len(live))
+	last := fabric.Time(-1)
+	for len(h) > 0 {
+		first := h[0]
+		require.GreaterOrEqual(t, first.at, last)
+		last = first.at
+		h.remove(first)
+		require.True(t, live[first])
+	}
+}
+
+func TestJobsRunWithoutTheLock(t *testing.T) {
+	e := engines(t, false)[0]
+	var done Completion
+	ran := false
+	e.Lock()
+	e.Submit(&Job{
+		Run:  func(*Job) { e.Lock(); ran = true; e.Unlock() },
+		Done: func(*Job) { done.Finish() },
+	})
+	e.Wait(&done)
+	e.Unlock()
+	require.True(t, ran)
+}
+
+// A peer's end is told once, and after it nothing from the peer is delivered.
+func TestEndIsToldOnce(t *testing.T) {
+	e := engines(t, false)
+	_, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	_, err = e[1].Endpoint(0)
+	require.NoError(t, err)
+	var told []proc.Cause
+	var done Completion
+	e[0].OnEnd(func(ep *Endpoint, c proc.Cause) {
+		require.EqualValues(t, 1, ep.Proc)
+		told = append(told, c)
+		done.Finish()
+	})
+	require.NoError(t, e[1].Close()) // without departing
+	e[0].Lock()
+	e[0].Wait(&done)
+	e[0].down(1, proc.Cause{})
+	e[0].departed(1)
+	e[0].Unlock()
+	require.Equal(t, []proc.Cause{{Kind: proc.Connection}}, told)
+	require.True(t, e[0].View().Failed(1))
+	require.EqualValues(t, 1, e[0].View().Epoch())
+}
+
+func TestLoopbackOrderAndCredit(t *testing.T) {
+	e := engines(t, true)[0]
+	var got []uint64
+	e.Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, p []byte) {
+		require.Len(t, p, int(imm))
+		got = append(got, imm)
+	})
+	e.Lock()
+	defer e.Unlock()
+	self := e.Known(0)
+	n := uint64(0)
+	for self.TrySend(fabric.ClassTest, n, make([]byte, n)) {
+		n++
+	}
+	require.EqualValues(t, loopbackFrames, n)
+	for e.Progress() {
+	}
+	require.Len(t, got, loopbackFrames)
+	require.True(t, self.TrySend(fabric.ClassTest, 0, nil))
+}
