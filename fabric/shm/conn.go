@@ -64,6 +64,18 @@ const eagerBytes = 64 << 10
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if !c.out.short(payload) {
+		return c.trySend(class, imm, payload)
+	}
+	c.out.sendShort(class, imm, payload)
+	if c.bell.Asleep() {
+		c.bell.Ring()
+	}
+	return true
+}
+
+// trySend is TrySend for all but frames of one line with credit at hand.
+func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.live {
 		return true // the peer is gone: nobody will read it
 	}
@@ -80,13 +92,16 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
+// die ends the use of the sending half.
+func (c *Conn) die() { c.live, c.out.limit = false, 0 }
+
 // hangUp sends the last line. After it nothing can be sent.
 func (c *Conn) hangUp(why int) {
 	if !c.live {
 		return
 	}
 	c.out.bye(why)
-	c.live = false
+	c.die()
 	c.fenced.Swap(1)
 	c.bell.Ring()
 }
@@ -108,20 +123,14 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int 
 	if !c.hasIn || c.in.cut {
 		return takeOther
 	}
-	for range spins {
-		n := c.in.take(class, imm, buf)
-		if n == takeNone {
-			continue
+	n := c.in.await(class, imm, buf, spins)
+	if n >= 0 {
+		settled := c.in.headSettled
+		if c.in.settle(); c.in.headSettled != settled {
+			c.returnCredit()
 		}
-		if n >= 0 {
-			settled := c.in.headSettled
-			if c.in.settle(); c.in.headSettled != settled {
-				c.returnCredit()
-			}
-		}
-		return n
 	}
-	return takeNone
+	return n
 }
 
 // Expose implements fabric.Conn. Ordinary memory needs no registration.
@@ -154,8 +163,8 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	c.silenced, c.live = true, false
-	c.in.cut = true
+	c.silenced, c.in.cut = true, true
+	c.die()
 }
 
 // returnCredit wakes a producer that was refused, after credit went back to it.
@@ -171,7 +180,8 @@ func (c *Conn) starvedNoMore() bool { return c.live && c.out.starving && c.out.m
 // release gives back what the connection holds once the peer's end has been
 // reported.
 func (c *Conn) release() error {
-	c.live, c.hasIn, c.bell = false, false, nil
+	c.die()
+	c.hasIn, c.bell = false, nil
 	err := c.segment.close()
 	if c.pidfd >= 0 {
 		c.p.watch.forget(c)

@@ -107,6 +107,9 @@ func (c *Conn) start(a *address) {
 	c.fence = h.expedite == 0 || !futex.Registered()
 	c.out = producer{ring: newRing(c.segment.slots, a.geometry)}
 	c.live = true
+	if !c.fence {
+		c.out.limit = uint64(a.lines) - reservedLines
+	}
 	c.get = !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {

@@ -119,14 +119,11 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 		c := p.inbound[i]
 		settled := c.in.headSettled
 		got := c.in.poll(s, c.peer, batch)
-		if got == 0 {
-			continue
-		}
 		n += got
 		if c.in.headSettled != settled {
 			c.returnCredit()
 		}
-		if c.in.cut {
+		if c.in.cut && !c.silenced {
 			p.suspect()
 		}
 	}

@@ -99,6 +99,9 @@ func (r *ring) bulkAt(pos uint64, n int) []byte {
 type producer struct {
 	ring
 	tail, bulkTail uint64
+	// limit: frames with an inline payload may go out while tail is below it,
+	// with no further question. 0 when each must take the slow way.
+	limit uint64
 	// headSeen, bulkSeen: the consumer's cursors as last read.
 	headSeen, bulkSeen uint64
 	starving           bool
@@ -108,7 +111,23 @@ type producer struct {
 // reservedLines are kept back from frames: one for classBye.
 const reservedLines = 1
 
-// send publishes a frame, or reports that there is no credit.
+// short reports whether a frame can go out by sendShort.
+func (p *producer) short(payload []byte) bool {
+	return len(payload) <= inlineBytes && p.tail < p.limit
+}
+
+// sendShort publishes a frame that is one line. Precondition: short.
+func (p *producer) sendShort(class fabric.Class, imm uint64, payload []byte) {
+	l := p.line(p.tail)
+	if len(payload) == 8 { // the common small message
+		*(*uint64)(unsafe.Pointer(&l.data)) = *(*uint64)(unsafe.Pointer(unsafe.SliceData(payload)))
+	} else {
+		copy(l.data[:], payload)
+	}
+	p.publish(l, class, imm, len(payload))
+}
+
+// send publishes a frame of any size, or reports that there is no credit.
 func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 	if p.tail-p.headSeen >= p.mask+1-reservedLines && !p.refresh(p.mask-reservedLines, p.bulkSize) {
 		return false
@@ -116,7 +135,7 @@ func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 	l := p.line(p.tail)
 	n := len(payload)
 	if n <= inlineBytes {
-		putInline(l, payload)
+		copy(l.data[:], payload)
 	} else if !p.putBulk(payload) {
 		return false
 	}
@@ -126,8 +145,9 @@ func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 
 func (p *producer) publish(l *line, class fabric.Class, imm uint64, n int) {
 	l.imm = imm
-	release.Store64(&l.word, p.lap(p.tail)<<lapShift|uint64(class)<<classShift|uint64(n))
+	word := p.lap(p.tail)<<lapShift | uint64(class)<<classShift | uint64(n)
 	p.tail++
+	release.Store64(&l.word, word)
 }
 
 // bye sends the last line, in the place that send keeps back for it.
@@ -173,6 +193,9 @@ func (p *producer) look(maxLines, maxBulk uint64) bool {
 		return false
 	}
 	p.headSeen, p.bulkSeen = head, bulk
+	if p.limit != 0 {
+		p.limit = head + p.mask + 1 - reservedLines
+	}
 	return p.tail-head <= maxLines && p.bulkTail-bulk <= maxBulk
 }
 
@@ -180,15 +203,6 @@ func (p *producer) look(maxLines, maxBulk uint64) bool {
 // looked at.
 func (p *producer) moved() bool {
 	return atomic.LoadUint64(&p.cur.head) != p.headSeen || atomic.LoadUint64(&p.cur.bulkHead) != p.bulkSeen
-}
-
-// putInline copies at most 48 bytes. Eight bytes is the common small message.
-func putInline(l *line, payload []byte) {
-	if len(payload) == 8 {
-		*(*uint64)(unsafe.Pointer(&l.data)) = *(*uint64)(unsafe.Pointer(unsafe.SliceData(payload)))
-		return
-	}
-	copy(l.data[:], payload)
 }
 
 // consumer is the receiving end.
@@ -205,13 +219,19 @@ func (c *consumer) fresh() bool {
 	return atomic.LoadUint64(&c.line(c.head).word)>>lapShift == c.lap(c.head)
 }
 
+// staleLap is the lap number of a line whose frame has been consumed.
+func (c *consumer) staleLap() uint64 { return (c.lap(c.head) - 1) & lapMask }
+
 // poll delivers up to limit frames and says how many it took.
 func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 	n := 0
 	for n < limit && !c.cut {
 		l := c.line(c.head)
 		word := atomic.LoadUint64(&l.word)
-		if word>>lapShift != c.lap(c.head) {
+		if lap := word >> lapShift; lap != c.lap(c.head) {
+			if lap != c.staleLap() {
+				c.corrupt, c.cut = true, true
+			}
 			break
 		}
 		n++
@@ -224,24 +244,32 @@ func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 	return n
 }
 
-// What take answers when it has not taken a frame.
+// What await answers when it has not taken a frame.
 const (
 	takeNone  = -1 // no frame waits
 	takeOther = -2 // one waits that is for somebody else
 )
 
-// take receives the next frame into buf if it is of that class and imm and
-// fits, and gives its length.
-func (c *consumer) take(class fabric.Class, imm uint64, buf []byte) int {
+// await looks up to spins times for the next frame, and takes it into buf if
+// it is of that class and immediate and fits; it answers the length.
+func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) int {
 	l := c.line(c.head)
+	stale := c.staleLap()
 	word := atomic.LoadUint64(&l.word)
-	switch {
-	case word>>lapShift != c.lap(c.head):
-		return takeNone
-	case fabric.Class(word>>classShift) != class || l.imm != imm:
+	for word>>lapShift == stale {
+		if spins--; spins < 0 {
+			return takeNone
+		}
+		word = atomic.LoadUint64(&l.word)
+	}
+	if word>>classShift != c.lap(c.head)<<(lapShift-classShift)|uint64(class) || l.imm != imm {
 		return takeOther
 	}
-	n := int(uint32(word))
+	return c.take(l, buf, int(uint32(word)))
+}
+
+// take copies the frame of n bytes that l holds into buf, if it fits.
+func (c *consumer) take(l *line, buf []byte, n int) int {
 	switch {
 	case n == 8 && len(buf) >= 8:
 		*(*uint64)(unsafe.Pointer(unsafe.SliceData(buf))) = *(*uint64)(unsafe.Pointer(&l.data))

@@ -1,0 +1,167 @@
+package shm
+
+import (
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// witness checks every payload that it is handed: touching it must not fault,
+// and it must lie in the slot.
+type witness struct {
+	t      testing.TB
+	slot   []byte
+	frames int
+	down   []proc.Cause
+}
+
+func (w *witness) sink() *fabric.Sink {
+	s := new(fabric.Sink)
+	base := uintptr(unsafe.Pointer(unsafe.SliceData(w.slot)))
+	for c := range s.Deliver {
+		s.Deliver[c] = func(_ proc.ID, _ uint64, payload []byte) {
+			w.frames++
+			at := uintptr(unsafe.Pointer(unsafe.SliceData(payload)))
+			if at < base || at+uintptr(len(payload)) > base+uintptr(len(w.slot)) {
+				w.t.Fatalf("a payload of %d bytes outside of the slot", len(payload))
+			}
+		}
+	}
+	s.Down = func(_ proc.ID, c proc.Cause) { w.down = append(w.down, c) }
+	s.Departed = func(proc.ID) {}
+	return s
+}
+
+// Whatever a peer writes into its slot, reading it neither faults nor leaves
+// the slot, and a word that no producer writes ends the connection.
+func FuzzSlot(f *testing.F) {
+	f.Add(uint64(1), []byte{1, 0, 0, 8})
+	f.Add(uint64(2), []byte("anything at all, over several lines of the ring and into its bulk part"))
+	f.Fuzz(func(t *testing.T, seed uint64, junk []byte) {
+		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
+		slot := make([]byte, g.slotBytes())
+		c := consumer{ring: newRing(slot, g)}
+		w := &witness{t: t, slot: slot}
+		s := w.sink()
+		r := rand.New(rand.NewPCG(seed, 0))
+		for range 50 {
+			for i := range junk { // anywhere, but mostly where it is read next
+				at := slotHead + int(c.head&c.mask)*lineBytes + r.IntN(2*lineBytes)
+				if r.IntN(4) == 0 {
+					at = r.IntN(len(slot))
+				}
+				slot[at%len(slot)] = junk[i]
+			}
+			if r.IntN(2) == 0 { // a word that passes for fresh
+				word := c.lap(c.head)<<lapShift | r.Uint64N(1<<lapShift)>>r.IntN(40)
+				atomic.StoreUint64(&c.line(c.head).word, word)
+			}
+			c.poll(s, 1, batch)
+			c.await(fabric.ClassEager, r.Uint64N(3), make([]byte, r.IntN(100)), 1)
+		}
+	})
+}
+
+func TestCorruptWordsEndTheConnection(t *testing.T) {
+	for name, word := range map[string]uint64{
+		"a lap from the future": 7 << lapShift,
+		"class 0":               1<<lapShift | 5,
+		"class out of range":    1<<lapShift | 77<<classShift,
+		"too long a frame":      1<<lapShift | 1<<classShift | 1<<31,
+		"an unknown goodbye":    1<<lapShift | classBye<<classShift | 2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b, ab, _ := pair(t, Config{})
+			w := &witness{t: t, slot: b.own.slot(0)}
+			s := w.sink()
+			require.True(t, ab.TrySend(fabric.ClassTest, 0, nil))
+			for w.frames == 0 {
+				b.Poll(s)
+			}
+			ab.out.tail = 0
+			atomic.StoreUint64(&ab.out.line(1).word, word)
+			for len(w.down) == 0 {
+				b.Poll(s)
+			}
+			require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, w.down)
+			require.Equal(t, 1, w.frames)
+			b.Poll(s)
+			require.Len(t, w.down, 1)
+			a.Poll(s)
+		})
+	}
+}
+
+// A consumer that claims to have consumed what was never sent is found out when
+// the producer next looks at its cursors.
+func TestCorruptCursorsEndTheConnection(t *testing.T) {
+	_, b, ab, ba := pair(t, Config{})
+	w := &witness{t: t, slot: b.own.slot(0)}
+	s := w.sink()
+	b.Poll(s)
+	atomic.StoreUint64(&ba.out.cur.head, 1<<40)
+	for ba.TrySend(fabric.ClassTest, 0, nil) && len(w.down) == 0 {
+	}
+	for len(w.down) == 0 {
+		b.Poll(s)
+	}
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, w.down)
+	_ = ab
+}
+
+// A header that is not the address's is refused: another process's segment, or
+// one that can be truncated.
+func TestStrangeSegments(t *testing.T) {
+	_, b, _, _ := pair(t, Config{})
+	good := b.self
+	dial := func(a address) error {
+		p, err := Open(Config{Self: 0, MaxProcs: 2})
+		require.NoError(t, err)
+		defer p.Close()
+		_, err = p.Dial(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
+		return err
+	}
+	require.NoError(t, dial(good))
+
+	other := good
+	other.token[0]++
+	require.ErrorContains(t, dial(other), "do not share memory")
+
+	reused := good
+	reused.started++
+	require.ErrorIs(t, dial(reused), fabric.ErrPeerGone)
+
+	small := good
+	small.lines *= 2
+	require.ErrorContains(t, dial(small), "its address says")
+
+	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, unix.Ftruncate(fd, good.segmentBytes()))
+	unsealed := good
+	unsealed.fd = uint32(fd)
+	require.ErrorContains(t, dial(unsealed), "not sealed")
+}
+
+func FuzzAddress(f *testing.F) {
+	p, err := Open(Config{MaxProcs: 2})
+	require.NoError(f, err)
+	f.Add(p.Address())
+	f.Add([]byte(nil))
+	require.NoError(f, p.Close())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		a, err := decodeAddress(b)
+		if err == nil {
+			require.Equal(t, b, a.encode())
+			require.LessOrEqual(t, a.segmentBytes(), int64(1)<<50)
+		}
+	})
+}

@@ -1,0 +1,120 @@
+package shm
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+func TestCgroupLimits(t *testing.T) {
+	file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+	v2 := fstest.MapFS{
+		"proc/self/cgroup":                    file("0::/job/rank\n"),
+		"sys/fs/cgroup/job/memory.max":        file("1000000\n"),
+		"sys/fs/cgroup/job/memory.current":    file("900000\n"),
+		"sys/fs/cgroup/job/memory.stat":       file("anon 5\ninactive_file 100000\n"),
+		"sys/fs/cgroup/job/rank/memory.max":   file("max\n"),
+		"sys/fs/cgroup/memory.current":        file("5000000\n"),
+		"sys/fs/cgroup/job/rank/memory.other": file("1\n"),
+	}
+	v1 := fstest.MapFS{
+		"proc/self/cgroup": file("5:cpu,cpuacct:/x\n4:memory:/job\n"),
+		"sys/fs/cgroup/memory/job/memory.limit_in_bytes": file("1000000\n"),
+		"sys/fs/cgroup/memory/job/memory.usage_in_bytes": file("800000\n"),
+	}
+	for _, c := range []struct {
+		name string
+		fs   fstest.MapFS
+		n    int64
+		ok   bool
+	}{
+		{"no cgroups", fstest.MapFS{}, 1 << 40, true},
+		{"v2, fits when cache is given back", v2, 200_000, true},
+		{"v2, the parent's limit", v2, 200_001, false},
+		{"v1, fits", v1, 200_000, true},
+		{"v1, too much", v1, 200_001, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := checkCgroup(c.fs, c.n)
+			if c.ok {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, ErrNoSpace)
+			require.ErrorContains(t, err, "cgroup /job")
+		})
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for _, cfg := range []Config{
+		{MaxProcs: 0}, {MaxProcs: 2, Self: 2}, {MaxProcs: 1, Lines: 100},
+		{MaxProcs: 1, Lines: 32}, {MaxProcs: 1, BulkBytes: 1000}, {MaxProcs: 1, BulkBytes: 1 << 30},
+	} {
+		_, err := Open(cfg)
+		require.Error(t, err, "%+v", cfg)
+	}
+}
+
+// mountTmpfs gives a tmpfs of a few pages, or says that this test may not
+// mount: then the machine's own errors are all there is to look at.
+func mountTmpfs(t *testing.T, size string) (dir string, ok bool) {
+	dir = t.TempDir()
+	err := unix.Mount("banyan-test", dir, "tmpfs", 0, "size="+size)
+	if errors.Is(err, unix.EPERM) {
+		return "", false
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Unmount(dir, 0)) })
+	return dir, true
+}
+
+// A full tmpfs is an error that names the cure, at Open and when a peer
+// connects, and nothing is left behind.
+func TestFullTmpfs(t *testing.T) {
+	dir, ok := mountTmpfs(t, "4k")
+	if !ok {
+		t.Log("mounting is not permitted: only the error of a missing directory is tested")
+		_, err := Open(Config{MaxProcs: 1, Dir: filepath.Join(t.TempDir(), "absent")})
+		require.ErrorIs(t, err, os.ErrNotExist)
+		return
+	}
+	_, err := Open(Config{MaxProcs: 2, Dir: dir})
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorContains(t, err, "remount")
+
+	roomy, _ := mountTmpfs(t, "100k")
+	a, err := Open(Config{MaxProcs: 2, Dir: roomy})
+	require.NoError(t, err)
+	defer a.Close()
+	b, err := Open(Config{Self: 1, MaxProcs: 2, Dir: roomy})
+	require.NoError(t, err)
+	defer b.Close()
+	_, err = b.Dial(fabric.ConnectSpec{Peer: 0, Address: a.Address()})
+	require.ErrorIs(t, err, ErrNoSpace)
+	require.ErrorContains(t, err, "process 0")
+	left, err := os.ReadDir(roomy)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+// Segments in files carry the same traffic as memfds.
+func TestFileBacking(t *testing.T) {
+	_, b, ab, _ := pair(t, Config{Dir: t.TempDir()})
+	sink := new(fabric.Sink)
+	got := 0
+	sink.Deliver[fabric.ClassTest] = func(_ proc.ID, _ uint64, p []byte) { got += len(p) }
+	require.True(t, ab.TrySend(fabric.ClassTest, 0, make([]byte, 1000)))
+	for got == 0 {
+		b.Poll(sink)
+	}
+	require.Equal(t, 1000, got)
+}
