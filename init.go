@@ -100,6 +100,11 @@ func (l launched) exchange(ctx context.Context, addr []byte) (shared bool, err e
 func (l launched) crowded(ctx context.Context) (bool, error) {
 	var all coreSet
 	local := l.Local()
+	if local == nil { // the launcher does not say: one node
+		for rank := range l.Size() {
+			local = append(local, rank)
+		}
+	}
 	for _, rank := range local {
 		_, cores, err := l.card(ctx, rank)
 		if err != nil {

@@ -1,0 +1,253 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync/atomic"
+	"syscall"
+)
+
+// Job is this process's place in its job. All methods may be called
+// concurrently; those that talk to the launcher take their turn.
+type Job struct {
+	id         string
+	rank, size int
+	nodes      mapping // empty: unknown
+	pmi        *client // nil: alone
+
+	// turn holds one token. Its holder owns pmi's requests, closed and values.
+	turn   chan struct{}
+	closed bool
+	values map[string][]byte // what this rank has published; under a launcher the keys alone
+}
+
+// joined is set by the first Join under a launcher: the descriptor is the
+// process's, and after Finalize its number may mean something else.
+var joined atomic.Bool
+
+// Join finds out who this process is from its environment and, under a
+// launcher, opens the connection to it. It waits for the launcher but for no
+// other rank. The error is of class [ErrEnvironment] when variables contradict
+// each other (it names the variable and the cure), [ErrProtocol] or
+// [ErrLauncherGone].
+//
+// A launcher may be joined once in the life of a process. Under one, Join also
+// takes notice of SIGPIPE for the rest of the process's life: by default a Go
+// program dies of writing to a broken standard output, and with the launcher
+// dies the pipe that carries the output. Such a write then fails with EPIPE.
+// A program that calls signal.Reset for SIGPIPE undoes this.
+func Join(ctx context.Context) (*Job, error) {
+	p, ok, err := pmiPlace(os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return alone(), nil
+	}
+	if !joined.CompareAndSwap(false, true) {
+		return nil, errors.New("launch: a process joins its launcher once, and this one has done so")
+	}
+	f, err := openPMI(p.fd)
+	if err != nil {
+		return nil, err
+	}
+	// Notify, not Ignore: an ignored signal would stay ignored in the programs
+	// that this one starts. Nobody reads the channel, and none need to.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return join1(ctx, p, f)
+}
+
+// join1 makes a Job from a PMI-1 connection, which it owns.
+func join1(ctx context.Context, p place, f *os.File) (*Job, error) {
+	c, err := newClient(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	j := &Job{id: c.kvs, rank: p.rank, size: p.size, pmi: c, turn: make(chan struct{}, 1), values: make(map[string][]byte)}
+	if c.mapping != "" {
+		if j.nodes, err = parseMapping(c.mapping); err != nil {
+			f.Close()
+			return nil, c.nonsense(err)
+		}
+	}
+	return j, nil
+}
+
+func alone() *Job {
+	return &Job{
+		id: newID(), size: 1, nodes: oneNode(1),
+		turn: make(chan struct{}, 1), values: make(map[string][]byte),
+	}
+}
+
+// newID makes the name of a job: unlike any other's, short enough to be typed.
+func newID() string {
+	var b [5]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	return "banyan-" + hex.EncodeToString(b[:])
+}
+
+// Rank is this process's position in the job, 0 … Size-1.
+func (j *Job) Rank() int { return j.rank }
+
+// Size is the number of processes that the job was started with.
+func (j *Job) Size() int { return j.size }
+
+// ID names the job: the same for all its ranks, different from other jobs of
+// this launcher. It is not a secret.
+func (j *Job) ID() string { return j.id }
+
+// Alone reports whether there is no launcher.
+func (j *Job) Alone() bool { return j.pmi == nil }
+
+// Node returns a number for the machine on which a rank runs, equal for ranks
+// that share one, and whether the launcher has said so.
+func (j *Job) Node(rank int) (int, bool) {
+	if len(j.nodes) == 0 || rank < 0 || rank >= j.size {
+		return 0, false
+	}
+	return j.nodes.nodeOf(rank), true
+}
+
+// Local returns the ranks that share this rank's node, itself included,
+// ascending; nil when the launcher has not said.
+func (j *Job) Local() []int {
+	here, ok := j.Node(j.rank)
+	if !ok {
+		return nil
+	}
+	var ranks []int
+	for r := range j.size {
+		if j.nodes.nodeOf(r) == here {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+// begin takes the turn to talk to the launcher. The caller calls end.
+func (j *Job) begin(ctx context.Context, what string) error {
+	select {
+	case j.turn <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("launch: %s: %w", what, context.Cause(ctx))
+	}
+	if j.closed {
+		j.end()
+		return fmt.Errorf("launch: %s: %w", what, ErrClosed)
+	}
+	return nil
+}
+
+func (j *Job) end() { <-j.turn }
+
+// Put publishes a value of at most [MaxValue] bytes under a key of at most
+// [MaxKey] letters, digits, dots and underscores. Peers see it after the next
+// [Job.Fence]. A key is put once: a second time is an error of class
+// [ErrRefused].
+//
+// When ctx ends before the launcher has answered, this and all later calls but
+// [Job.Abort] fail: the answer may still come, and would be taken for another's.
+// The same holds for Get and Fence.
+func (j *Job) Put(ctx context.Context, key string, value []byte) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if len(value) > MaxValue {
+		return fmt.Errorf("launch: the value of %s has %d bytes, at most %d are allowed", key, len(value), MaxValue)
+	}
+	if err := j.begin(ctx, "put"); err != nil {
+		return err
+	}
+	defer j.end()
+	// Launchers differ in what a second put of a key does, so it is refused here.
+	if _, ok := j.values[key]; ok {
+		return fmt.Errorf("launch: put: %w: %s has been put before", ErrRefused, key)
+	}
+	if j.pmi == nil {
+		j.values[key] = slices.Clone(value)
+		return nil
+	}
+	j.values[key] = nil
+	for i, piece := range split(value, j.pmi.room()) {
+		if err := j.pmi.put(ctx, wireKey(j.rank, key, i), piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Get returns what rank peer has published under key, or an error of class
+// [ErrNotFound].
+func (j *Job) Get(ctx context.Context, peer int, key string) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	if peer < 0 || peer >= j.size {
+		return nil, fmt.Errorf("launch: get %s: there is no rank %d in a job of %d", key, peer, j.size)
+	}
+	if err := j.begin(ctx, "get"); err != nil {
+		return nil, err
+	}
+	defer j.end()
+	if j.pmi == nil {
+		value, ok := j.values[key]
+		if !ok {
+			return nil, fmt.Errorf("launch: get %s of rank 0: %w", key, ErrNotFound)
+		}
+		return slices.Clone(value), nil
+	}
+	value, err := join(func(i int) (string, error) { return j.pmi.get(ctx, wireKey(peer, key, i)) })
+	if err != nil {
+		return nil, fmt.Errorf("launch: get %s of rank %d: %w", key, peer, err)
+	}
+	return value, nil
+}
+
+// Fence waits until every rank of the job has called it as often as this one;
+// then every value put before is visible to all. The error is a
+// [*MissingError] when the barrier completed without some ranks: at start-up
+// because they did not come, later because they have died.
+func (j *Job) Fence(ctx context.Context) error {
+	if err := j.begin(ctx, "fence"); err != nil {
+		return err
+	}
+	defer j.end()
+	if j.pmi == nil {
+		return nil
+	}
+	return j.pmi.barrier(ctx)
+}
+
+// Finalize announces the orderly end of this rank to the launcher and closes
+// the connection, also when it returns an error. A launcher that is gone is
+// none. It waits for no other rank. A second call is an error of class
+// [ErrClosed].
+func (j *Job) Finalize(ctx context.Context) error {
+	if err := j.begin(ctx, "finalize"); err != nil {
+		return err
+	}
+	defer j.end()
+	j.closed = true
+	if j.pmi == nil {
+		return nil
+	}
+	return j.pmi.close(ctx)
+}
+
+// Abort asks the launcher to end all processes of the job and to report code.
+// It does not wait for it and does not end this process: the caller does. msg
+// is for people; only its first 200 bytes are sent. A lone process has nobody
+// to end, and Abort does nothing.
+func (j *Job) Abort(code int, msg string) error {
+	if j.pmi == nil {
+		return nil
+	}
+	return j.pmi.abort(code, msg)
+}

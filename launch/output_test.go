@@ -1,0 +1,52 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestLabels(t *testing.T) {
+	s := script(2, `printf 'one\ntwo\nrest'; printf 'e\n' >&2`)
+	s.TagOutput = true
+	_, out, err := run(t, s)
+	for r := range 2 {
+		var own []string
+		for line := range strings.Lines(out) {
+			if text, ok := strings.CutPrefix(line, fmt.Sprintf("[%d] ", r)); ok {
+				own = append(own, text)
+			}
+		}
+		require.Equal(t, []string{"one\n", "two\n", "rest\n"}, own)
+		require.Contains(t, err, fmt.Sprintf("[%d] e\n", r))
+	}
+}
+
+func TestNoOutputIsLost(t *testing.T) {
+	const lines = 50000
+	_, out, _ := run(t, script(2, fmt.Sprintf("seq %d; printf %%s tail", lines)))
+	require.Equal(t, 2, strings.Count(out, "tail"))
+	require.Equal(t, 2*lines, strings.Count(out, "\n"))
+	require.Equal(t, 2, strings.Count(out, fmt.Sprintf("%d\n", lines)))
+}
+
+func TestSlowReaderLosesNothing(t *testing.T) {
+	// The pipe is held by a grandchild and full when the rank ends.
+	var out buffer
+	s := script(1, "sleep 1000 & echo $!; head -c 60000 /dev/zero | tr '\\0' x; echo end")
+	s.Stdout = &out
+	res, err := Run(context.Background(), s)
+	require.NoError(t, err)
+	require.Zero(t, res.Code)
+	text := out.String()
+	pid, err := strconv.Atoi(text[:strings.IndexByte(text, '\n')])
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(pid, unix.SIGKILL), "the rank's child was to live on")
+	require.Equal(t, 60000, strings.Count(text, "x"))
+	require.True(t, strings.HasSuffix(text, "end\n"))
+}

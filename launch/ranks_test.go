@@ -1,0 +1,382 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// The test binary is also the program of the ranks, and the launcher that gets
+// killed: roleEnv says what a process does instead of testing.
+const roleEnv = "BANYAN_TEST_ROLE"
+
+var roles = map[string]func() error{
+	"exchange":   roleExchange,
+	"fences":     roleFences,
+	"early":      roleEarly,
+	"late":       roleLate,
+	"slow":       roleSlow,
+	"die":        roleDie,
+	"garbage":    roleGarbage,
+	"abandon":    roleAbandon,
+	"abort":      roleAbort,
+	"silent":     roleSilent,
+	"bound":      roleBound,
+	"signalled":  roleSignalled,
+	"stubborn":   roleStubborn,
+	"outlive":    roleOutlive,
+	"launcher":   roleLauncher,
+	"starved":    roleStarved,
+	"twice":      roleTwice,
+	"alone":      roleExchange,
+	"no-goodbye": roleNoGoodbye,
+}
+
+func TestMain(m *testing.M) {
+	role := os.Getenv(roleEnv)
+	if role == "" {
+		goleak.VerifyTestMain(m)
+		return
+	}
+	if err := roles[role](); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
+		os.Exit(9)
+	}
+	os.Exit(0)
+}
+
+// hang waits for a signal that ends the process.
+func hang() {
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, syscall.SIGUSR2) // nobody sends it, but the runtime sees no deadlock
+	<-never
+}
+
+func value(rank int, length int) []byte {
+	v := make([]byte, length)
+	for i := range v {
+		v[i] = byte(rank*31 + i)
+	}
+	return v
+}
+
+// roleExchange publishes values of many lengths and checks everybody's.
+func roleExchange() error {
+	ctx := context.Background()
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	lengths := []int{0, 1, 2, 3, 300, 700, 701, 5000}
+	for _, n := range lengths {
+		if err := j.Put(ctx, fmt.Sprintf("v.%d", n), value(j.Rank(), n)); err != nil {
+			return err
+		}
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	for peer := range j.Size() {
+		for _, n := range lengths {
+			got, err := j.Get(ctx, peer, fmt.Sprintf("v.%d", n))
+			if err != nil {
+				return err
+			}
+			if !bytes.Equal(got, value(peer, n)) {
+				return fmt.Errorf("value of %d bytes of rank %d differs", n, peer)
+			}
+		}
+	}
+	if _, err := j.Get(ctx, 0, "nothing"); !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("an absent value: %v", err)
+	}
+	if err := j.Put(ctx, "v.1", nil); !errors.Is(err, ErrRefused) {
+		return fmt.Errorf("a second put: %v", err)
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	if err := j.Finalize(ctx); err != nil {
+		return err
+	}
+	if err := j.Fence(ctx); !errors.Is(err, ErrClosed) {
+		return fmt.Errorf("a fence after finalize: %v", err)
+	}
+	fmt.Printf("rank %d of %d in %s, local %v\n", j.Rank(), j.Size(), j.ID(), j.Local())
+	return nil
+}
+
+// roleFences passes one fence and reports the second and third.
+func roleFences() error { return fences(func(*Job) {}) }
+
+func fences(between func(*Job)) error {
+	ctx := context.Background()
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	between(j)
+	for range 2 {
+		err := j.Fence(ctx)
+		fmt.Printf("fence: %v\n", err)
+		var missing *MissingError
+		if err != nil && !errors.As(err, &missing) {
+			return err
+		}
+	}
+	return j.Finalize(ctx)
+}
+
+// victim is the rank that misbehaves.
+const victim = 2
+
+// roleDie: the victim kills itself between two fences.
+func roleDie() error {
+	return fences(func(j *Job) {
+		if j.Rank() == victim {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			hang()
+		}
+	})
+}
+
+// roleGarbage: the victim talks nonsense to the launcher between two fences.
+func roleGarbage() error {
+	return fences(func(j *Job) {
+		if j.Rank() == victim {
+			_, _ = j.pmi.f.WriteString("GET / HTTP/1.1\r\n")
+			_, err := j.pmi.r.ReadByte()
+			fmt.Printf("after garbage: %v\n", err)
+			os.Exit(0)
+		}
+	})
+}
+
+// roleAbandon: the victim closes its connection to the launcher and lives on
+// until the others have noticed.
+func roleAbandon() error {
+	return fences(func(j *Job) {
+		if j.Rank() == victim {
+			j.pmi.f.Close()
+			fmt.Println("closed")
+			hang()
+		}
+	})
+}
+
+// roleEarly: the victim ends before it has joined.
+func roleEarly() error {
+	if os.Getenv("PMI_RANK") == fmt.Sprint(victim) {
+		os.Exit(127)
+	}
+	return startUp()
+}
+
+// roleLate: none but rank 0 ever joins.
+func roleLate() error {
+	if os.Getenv("PMI_RANK") != "0" {
+		hang()
+	}
+	return startUp()
+}
+
+const gateEnv = "BANYAN_TEST_GATE"
+
+// roleSlow is roleEarly, but the last rank joins after the first one has
+// finalized. The gate is a fifo: its opening waits for the other side.
+func roleSlow() error {
+	last := os.Getenv("PMI_RANK") == "3"
+	if last {
+		if _, err := os.ReadFile(os.Getenv(gateEnv)); err != nil {
+			return err
+		}
+	}
+	err := roleEarly()
+	if os.Getenv("PMI_RANK") == "0" {
+		return errors.Join(err, os.WriteFile(os.Getenv(gateEnv), nil, 0o600))
+	}
+	return err
+}
+
+func startUp() error {
+	ctx := context.Background()
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	err = j.Fence(ctx)
+	var missing *MissingError
+	if !errors.As(err, &missing) {
+		return fmt.Errorf("fence: %w", err)
+	}
+	fmt.Printf("start-up: %v\n", err)
+	return j.Finalize(ctx)
+}
+
+// roleAbort: the victim asks for the end of the job; the others wait for it.
+func roleAbort() error {
+	return fences(func(j *Job) {
+		if j.Rank() == victim {
+			if err := j.Abort(42, "cannot go on"); err != nil {
+				fmt.Println(err)
+			}
+		}
+		hang()
+	})
+}
+
+// roleSilent: the victim exits with a code, the others wait for ever.
+func roleSilent() error {
+	return fences(func(j *Job) {
+		if j.Rank() == victim {
+			os.Exit(7)
+		}
+		hang()
+	})
+}
+
+// roleNoGoodbye: the victim exits with code 0 and does not finalize.
+func roleNoGoodbye() error {
+	return fences(func(j *Job) {
+		if j.Rank() == victim {
+			os.Exit(0)
+		}
+	})
+}
+
+// roleTwice joins twice.
+func roleTwice() error {
+	ctx := context.Background()
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = Join(ctx)
+	fmt.Printf("again: %v\n", err)
+	return j.Finalize(ctx)
+}
+
+// roleBound reports on which CPUs each of its threads may run.
+func roleBound() error {
+	for range 4 {
+		ready := make(chan struct{})
+		go func() { runtime.LockOSThread(); close(ready); hang() }()
+		<-ready
+	}
+	threads, err := filepath.Glob("/proc/self/task/*/status")
+	if err != nil {
+		return err
+	}
+	var lists []string
+	for _, name := range threads {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(b)) {
+			if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+				lists = append(lists, strings.TrimSpace(list))
+			}
+		}
+	}
+	many := len(lists) > 4
+	fmt.Printf("rank %s on %v, many threads %v, procs %d\n", os.Getenv("PMI_RANK"),
+		slices.Compact(lists), many, runtime.GOMAXPROCS(0))
+	return nil
+}
+
+// roleSignalled ends in order when it is told to.
+func roleSignalled() error {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
+	fmt.Println("ready")
+	fmt.Printf("got %v\n", <-got)
+	return nil
+}
+
+// roleStubborn ends at no signal that can be caught.
+func roleStubborn() error {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
+	fmt.Println("ready")
+	for s := range got {
+		fmt.Printf("got %v\n", s)
+	}
+	return nil
+}
+
+const (
+	socketEnv = "BANYAN_TEST_SOCKET"
+	policyEnv = "BANYAN_TEST_POLICY"
+)
+
+// roleOutlive tells the test over a socket how it fares without launcher.
+func roleOutlive() error {
+	ctx := context.Background()
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	test, err := net.Dial("unix", os.Getenv(socketEnv))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(test, "%d\n", j.Rank())
+	if _, err := bufio.NewReader(test).ReadString('\n'); err != nil { // the launcher is dead now
+		return err
+	}
+	for range 3 {
+		_, err = fmt.Println("to a broken pipe")
+	}
+	fmt.Fprintf(test, "print: %v\n", errors.Is(err, syscall.EPIPE))
+	fmt.Fprintf(test, "fence: %v\n", errors.Is(j.Fence(ctx), ErrLauncherGone))
+	fmt.Fprintf(test, "finalize: %v\n", j.Finalize(ctx))
+	return nil
+}
+
+// roleLauncher runs two ranks that may outlive it.
+func roleLauncher() error {
+	// A launcher that started launchers would fill the machine: ranks get the
+	// role by name, and whoever is already a rank is not a launcher.
+	if os.Getenv("PMI_RANK") != "" {
+		return errors.New("a rank was given the launcher's role")
+	}
+	policy := Continue
+	if os.Getenv(policyEnv) == "abort" {
+		policy = Abort
+	}
+	_, err := Run(context.Background(), Spec{
+		N: 2, Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), roleEnv+"=outlive"),
+		OnFailure: policy, Stdout: os.Stdout, Stderr: os.Stderr,
+	})
+	return err
+}
+
+// roleStarved is a launcher without descriptors for all of its ranks.
+func roleStarved() error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 40, Max: 40}); err != nil {
+		return err
+	}
+	res, err := Run(context.Background(), Spec{N: 50, Argv: []string{"sleep", "1000"}})
+	fmt.Printf("%v %v\n", res, err)
+	return nil
+}

@@ -1,0 +1,259 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// killGrace is the time between SIGTERM and SIGKILL when a job is ended.
+const killGrace = 5 * time.Second
+
+// job is one job under way. The goroutine in loop owns what has no mutex.
+type job struct {
+	plan     plan
+	srv      *server
+	out, err *sink
+	children []*child
+	work     sync.WaitGroup // everything that must be over before Run returns
+	ended    chan End
+	aborts   chan abortion
+
+	ends       []End
+	left       int
+	code       int  // Result.Code
+	failedOnce bool // code is settled
+	ending     bool // the launcher is ending the job
+	cancelled  bool // because Run's context ended
+	interrupts int  // SIGINT and SIGTERM so far
+	forwarded  unix.Signal
+	kill       <-chan time.Time
+}
+
+// abortion is a rank's request to end the job.
+type abortion struct {
+	rank, code int
+	msg        string
+}
+
+// Run starts the job that spec describes and returns when all its ranks have
+// ended. It prints a line to spec.Stderr for every rank that failed by itself.
+//
+// The error is not nil when the job could not be started, in which case no rank
+// runs and there is no Result, or when ctx has ended: then the ranks get SIGTERM
+// and, five seconds later, SIGKILL. That ranks failed is in the Result, not in
+// the error.
+//
+// A job whose start-up fails (see [MissingError]) cannot begin any more: when
+// the time for it is over and the ranks that had joined are gone, those that
+// never did are ended.
+//
+// Run may be called concurrently. While it runs the process does not die of
+// writing to a broken standard output.
+func Run(ctx context.Context, spec Spec) (*Result, error) {
+	p, err := spec.check()
+	if err != nil {
+		return nil, err
+	}
+	broken := make(chan os.Signal, 1) // never read: a broken pipe is an error of Write, which sink handles
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
+
+	j := &job{
+		plan: p, srv: newServer(newID(), p.N, p.InitTimeout),
+		ended: make(chan End, p.N), aborts: make(chan abortion, 1),
+		ends: make([]End, p.N),
+	}
+	j.out, j.err = newSinks(p.Stdout, p.Stderr)
+	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: make(chan struct{})}
+	started := make(chan error)
+	j.work.Go(func() { sp.run(started) })
+
+	err = <-started
+	if err != nil {
+		j.end(unix.SIGKILL)
+	}
+	j.loop(ctx)
+	j.srv.stop()
+	close(sp.finished)
+	j.work.Wait()
+	if err != nil {
+		return nil, err
+	}
+	result := &Result{Job: j.srv.id, Ends: j.ends, Code: j.code}
+	if j.cancelled {
+		err = fmt.Errorf("launch: the job was ended: %w", context.Cause(ctx))
+	}
+	return result, err
+}
+
+// serve begins to look after a rank that has just started.
+func (j *job) serve(c *child) {
+	j.children = append(j.children, c)
+	j.left++
+	label := ""
+	if j.plan.TagOutput {
+		label = fmt.Sprintf("[%d] ", c.rank)
+	}
+	for _, stream := range []struct {
+		from *tail
+		to   *sink
+	}{{&c.out, j.out}, {&c.err, j.err}} {
+		j.work.Go(func() {
+			copyLines(stream.to, stream.from, label)
+			stream.from.f.Close()
+		})
+	}
+	if c.stdin != nil {
+		go c.feed(j.plan.Stdin) // not part of work: a read of the terminal cannot be interrupted
+	}
+	s := &session{
+		rank: c.rank, srv: j.srv, conn: c.conn, exited: c.exited,
+		abort: func(code int, msg string) {
+			select {
+			case j.aborts <- abortion{c.rank, code, msg}:
+			default: // another rank was first
+			}
+		},
+		cut: func(why string) { j.note("rank %d was cut off from the launcher: %s", c.rank, why) },
+	}
+	j.work.Go(func() { s.run(c.drained) })
+	j.work.Go(func() { j.ended <- j.await(c) })
+}
+
+// await returns when a rank has ended and what it had said to the launcher
+// before has been handled.
+func (j *job) await(c *child) End {
+	end := c.wait()
+	close(c.exited)
+	c.out.ended()
+	c.err.ended()
+	if c.stdin != nil {
+		c.stdin.Close()
+	}
+	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
+	<-c.drained
+	end.Finalized, end.Joined = j.srv.lose(c.rank, end.String())
+	return end
+}
+
+// loop runs until all ranks have ended.
+func (j *job) loop(ctx context.Context) {
+	done, overdue := ctx.Done(), (<-chan struct{})(j.srv.overdue)
+	for j.left > 0 {
+		select {
+		case end := <-j.ended:
+			j.onEnd(end)
+		case a := <-j.aborts:
+			j.onAbort(a)
+		case sig := <-j.plan.Signals:
+			j.onSignal(sig)
+		case <-overdue:
+			overdue = nil
+			j.endStranded()
+		case <-done:
+			done, j.cancelled = nil, true
+			j.end(unix.SIGTERM)
+		case <-j.kill:
+			j.end(unix.SIGKILL)
+		}
+	}
+}
+
+func (j *job) onEnd(end End) {
+	j.left--
+	j.ends[end.Rank] = end
+	if end.Failed() && !end.Stopped {
+		if end.Signal == 0 || end.Signal != j.forwarded { // whoever sent that one knows
+			j.note("rank %d %v after %v", end.Rank, end, end.After.Round(time.Millisecond))
+		}
+		j.settle(end.Status())
+		if j.plan.OnFailure == Abort && !j.ending && j.left > 0 {
+			j.note("ending the other ranks")
+			j.end(unix.SIGTERM)
+		}
+	}
+	j.endStranded()
+}
+
+// endStranded ends the job when its start-up has failed, the time for it is
+// over, and only ranks that never joined are left: they wait for nothing, and
+// nothing waits for them.
+func (j *job) endStranded() {
+	missing := j.srv.failure()
+	if missing == nil || !j.srv.isOverdue() || j.ending || j.left == 0 {
+		return
+	}
+	for _, c := range j.children {
+		if running := j.ends[c.rank].PID == 0; running && j.srv.hasJoined(c.rank) {
+			return
+		}
+	}
+	j.note("the start-up has failed, ending the ranks that never joined: %v", missing)
+	j.settle(1)
+	j.end(unix.SIGTERM)
+}
+
+func (j *job) onAbort(a abortion) {
+	text := ""
+	if a.msg != "" {
+		text = ": " + a.msg
+	}
+	j.note("rank %d ends the job with code %d%s", a.rank, a.code, text)
+	if a.code != 0 {
+		j.settle(a.code)
+	}
+	j.end(unix.SIGTERM)
+}
+
+// onSignal forwards a signal that the launcher got.
+func (j *job) onSignal(sig os.Signal) {
+	s, ok := sig.(unix.Signal)
+	if !ok {
+		return
+	}
+	if s == unix.SIGINT || s == unix.SIGTERM {
+		if j.interrupts++; j.interrupts > 1 {
+			j.settle(128 + int(s))
+			j.end(unix.SIGKILL)
+			return
+		}
+	}
+	j.forwarded = s
+	for _, c := range j.children {
+		c.signal(s, false)
+	}
+}
+
+// settle records the exit status of the job; the first one counts.
+func (j *job) settle(code int) {
+	if !j.failedOnce {
+		j.failedOnce, j.code = true, code
+	}
+}
+
+// end ends all ranks that are left: with SIGTERM, and SIGKILL after a grace
+// time, or at once.
+func (j *job) end(sig unix.Signal) {
+	if sig == unix.SIGTERM && j.ending {
+		return
+	}
+	if sig == unix.SIGTERM {
+		j.kill = time.After(killGrace)
+	}
+	j.ending = true
+	for _, c := range j.children {
+		c.signal(sig, true)
+	}
+}
+
+// note prints a line of the launcher's own.
+func (j *job) note(format string, args ...any) {
+	j.err.write(fmt.Appendf(nil, "banyan: "+format+"\n", args...))
+}

@@ -1,0 +1,127 @@
+package launch
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// linesMax bounds one request of several lines.
+const linesMax = 1024
+
+// closeGrace is how long a process may live on after its connection has closed
+// before that alone counts as its loss. Usually its end follows at once, and
+// says more.
+const closeGrace = 2 * time.Second
+
+// session is the connection to one rank: a request, its reply, the next. Its
+// goroutine alone reads and writes conn; a rank that does not read its replies
+// holds up nobody else.
+type session struct {
+	rank   int
+	srv    *server
+	conn   *os.File
+	exited <-chan struct{}            // the rank's process has ended
+	abort  func(code int, msg string) // the rank asks for the end of the job
+	cut    func(why string)           // the rank was cut off for what it sent
+}
+
+// run serves until the rank finalizes, closes, or sends nonsense. drained is
+// closed when everything that the rank said has been handled.
+func (s *session) run(drained chan<- struct{}) {
+	err := s.serve()
+	s.conn.Close()
+	if errors.Is(err, errGarbage) {
+		s.srv.lose(s.rank, "was cut off for what it sent to the launcher")
+		s.cut(err.Error())
+	}
+	close(drained)
+	if err == nil {
+		return
+	}
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-s.exited:
+	case <-grace.C:
+		s.srv.lose(s.rank, "closed its connection to the launcher")
+	}
+}
+
+var errGarbage = errors.New("not PMI-1")
+
+// serve returns nil after finalize.
+func (s *session) serve() error {
+	r := bufio.NewReaderSize(s.conn, serverLineMax)
+	for {
+		m, err := s.read(r)
+		if err != nil {
+			return err
+		}
+		out, err := s.srv.handle(s.rank, m)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errGarbage, err)
+		}
+		if out.abort {
+			s.abort(out.code, out.text)
+		}
+		if out.wait != nil {
+			out.reply = s.await(out.wait)
+		}
+		if _, err := io.WriteString(s.conn, out.reply); err != nil {
+			return err
+		}
+		if out.finish {
+			return nil
+		}
+	}
+}
+
+// read returns the next request. Of one with several lines it takes the fields
+// that say whether it is the last.
+func (s *session) read(r *bufio.Reader) (message, error) {
+	line, err := readLine(r)
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return message{}, fmt.Errorf("%w: %w", errGarbage, err)
+	}
+	if err != nil {
+		return message{}, err
+	}
+	m, err := parse(line)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", errGarbage, err)
+	}
+	for range linesMax {
+		if !m.multi {
+			return m, nil
+		}
+		if line, err = readLine(r); err != nil {
+			return m, err
+		}
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "endcmd":
+			m.multi = false
+		case "totspawns", "spawnssofar":
+			m.fields = append(m.fields, field{key, value})
+		}
+	}
+	return m, fmt.Errorf("%w: a request of more than %d lines", errGarbage, linesMax)
+}
+
+// await returns the reply to barrier_in.
+func (s *session) await(b *barrier) string {
+	select {
+	case <-b.done:
+		if len(b.lost) == 0 {
+			return encode("barrier_out", "rc", "0")
+		}
+		return encode("barrier_out", encodeLost(b.lost)...)
+	case <-s.exited:
+		return "" // nobody to reply to; what it had sent is still read
+	}
+}

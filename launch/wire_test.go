@@ -1,0 +1,194 @@
+package launch
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParse(t *testing.T) {
+	m, err := parse("cmd=get_result  rc=0 value=a=b\tvalue=second ")
+	require.NoError(t, err)
+	require.Equal(t, message{cmd: "get_result", fields: []field{{"rc", "0"}, {"value", "a=b"}, {"value", "second"}}}, m)
+	require.Equal(t, "a=b", m.get("value"))
+	require.Empty(t, m.get("nothing"))
+	require.False(t, m.failed())
+	_, err = m.number("value")
+	require.ErrorContains(t, err, "no number")
+
+	m, err = parse("mcmd=spawn")
+	require.NoError(t, err)
+	require.True(t, m.multi)
+
+	for line, want := range map[string]string{
+		"":                                    "empty",
+		"  ":                                  "empty",
+		"cmd=":                                "no cmd=",
+		"rc=0 cmd=x":                          "no cmd=",
+		"cmd=x y":                             "not key=value",
+		"cmd=x =y":                            "not key=value",
+		"cmd=x y=\x00":                        "control character 0x00",
+		"cmd=x y=\x7f":                        "control character 0x7f",
+		"cmd=x" + strings.Repeat(" a=b", 100): "more than 32 fields",
+	} {
+		_, err := parse(line)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestReadLine(t *testing.T) {
+	r := bufio.NewReaderSize(strings.NewReader("one\r\n\ntwo\n"+strings.Repeat("x", 40)+"\n"), 32)
+	for _, want := range []string{"one", "", "two"} {
+		line, err := readLine(r)
+		require.NoError(t, err)
+		require.Equal(t, want, line)
+	}
+	_, err := readLine(r)
+	require.ErrorContains(t, err, "longer than 32 bytes")
+	_, err = readLine(bufio.NewReader(strings.NewReader("cmd=half")))
+	require.ErrorContains(t, err, "ended inside the line")
+}
+
+func TestLostTravels(t *testing.T) {
+	for _, n := range []int{1, 2, 500} {
+		var lost []Lost
+		for r := range n {
+			lost = append(lost, Lost{r, "exited with code 127 before it joined"})
+		}
+		line := encode("barrier_out", encodeLost(lost)...)
+		require.Less(t, len(line), requestMax, "other implementations read lines of 1024")
+		m, err := parse(strings.TrimSpace(line))
+		require.NoError(t, err)
+		got, err := decodeLost(m)
+		require.NoError(t, err)
+		require.Equal(t, n, got.Total)
+		require.Equal(t, lost[:len(got.Lost)], got.Lost)
+		require.ErrorContains(t, got, "launch: rank 0 exited with code 127 before it joined")
+		if n == 500 {
+			require.ErrorContains(t, got, fmt.Sprintf("; and %d more", 500-len(got.Lost)))
+		}
+	}
+	require.Nil(t, encodeLost(nil))
+}
+
+func TestSplitAndJoin(t *testing.T) {
+	for _, length := range []int{0, 1, 18, 19, 20, 21, 22, 100, 1000, MaxValue} {
+		for _, room := range []int{minRoom, 33, 100, 900} {
+			want := value(3, length)
+			pieces := split(want, room)
+			for _, p := range pieces {
+				require.LessOrEqual(t, len(p), room)
+				require.NotEmpty(t, p)
+			}
+			got, err := join(func(i int) (string, error) { return pieces[i], nil })
+			require.NoError(t, err)
+			require.Equal(t, want, append([]byte{}, got...))
+		}
+	}
+}
+
+func TestJoinRefuses(t *testing.T) {
+	for _, first := range []string{"", "0001", "1.", "0000.", "-001.", "+001.", "0001.A", "0001.!!", "0002.AAAA"} {
+		_, err := join(func(i int) (string, error) {
+			if i == 0 {
+				return first, nil
+			}
+			return "", ErrNotFound
+		})
+		require.Error(t, err, first)
+	}
+	calls := 0
+	_, err := join(func(i int) (string, error) {
+		calls++
+		if i == 0 {
+			return "9999.", nil
+		}
+		return strings.Repeat("A", 1000), nil
+	})
+	require.ErrorContains(t, err, "longer than")
+	require.Less(t, calls, 100, "it stops reading in time")
+}
+
+func TestWireKeysFit(t *testing.T) {
+	require.LessOrEqual(t, len(wireKey(1<<20, strings.Repeat("k", MaxKey), piecesMax)), wireKeyMax)
+	require.Less(t, wireKeyMax, keyLenMax)
+	for _, bad := range []string{"", "a-b", "a b", "é", strings.Repeat("k", MaxKey+1)} {
+		require.Error(t, checkKey(bad), bad)
+	}
+	require.NoError(t, checkKey("az.AZ_09"))
+}
+
+func TestMapping(t *testing.T) {
+	m, err := parseMapping("(vector,(0,2,4),(2,1,1))")
+	require.NoError(t, err)
+	require.Equal(t, "(vector,(0,2,4),(2,1,1))", m.String())
+	for rank, node := range []int{0, 0, 0, 0, 1, 1, 1, 1, 2, 0} {
+		require.Equal(t, node, m.nodeOf(rank), "rank %d", rank)
+	}
+	for _, bad := range []string{"", "(vector)", "(vector,())", "(vector,(0,1))", "(vector,(0,0,1))",
+		"(vector,(0,1,0))", "(vector,(-1,1,1))", "(vector,(0,1,99999999))", "(vector,(0,1,1),)"} {
+		_, err := parseMapping(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, s := range []string{"cmd=init pmi_version=1 pmi_subversion=1", "mcmd=spawn", "cmd=get_result rc=0 value=x",
+		"cmd=barrier_out rc=1 lost=MiBkaWVkCg total=1", "cmd=x =", "\x00"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		m, err := parse(line)
+		if err != nil {
+			return
+		}
+		if m.cmd == "" || len(m.fields) > fieldsMax {
+			t.Fatalf("%q gives %+v", line, m)
+		}
+		if missing, err := decodeLost(m); err == nil && missing != nil {
+			_ = missing.Error()
+		}
+		kv := []string{}
+		for _, x := range m.fields {
+			kv = append(kv, x.key, x.value)
+		}
+		if m.multi {
+			return
+		}
+		again, err := parse(strings.TrimSuffix(encode(m.cmd, kv...), "\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		require.Equal(t, m, again)
+	})
+}
+
+func FuzzMapping(f *testing.F) {
+	f.Add("(vector,(0,2,4),(2,1,1))", 7)
+	f.Add("(vector,(0,1,8))", 0)
+	f.Fuzz(func(t *testing.T, text string, rank int) {
+		m, err := parseMapping(text)
+		if err == nil && rank >= 0 && m.nodeOf(rank) < 0 {
+			t.Fatal(text, rank)
+		}
+	})
+}
+
+func FuzzJoinValue(f *testing.F) {
+	f.Add("0002.AAAA", "AAAA")
+	f.Add("0001.", "")
+	f.Fuzz(func(t *testing.T, first, next string) {
+		value, err := join(func(i int) (string, error) {
+			if i == 0 {
+				return first, nil
+			}
+			return next, nil
+		})
+		if err == nil && len(value) > MaxValue {
+			t.Fatal(len(value))
+		}
+	})
+}
