@@ -1,0 +1,97 @@
+# make help lists the targets. Only Go is needed; a C compiler adds the race
+# detector to make test.
+
+GO        ?= go
+FUZZTIME  ?= 20s
+# Per package: a package that hangs is reported with all its stacks, and the
+# whole stays within the ten minutes that make test may take.
+TIMEOUT   ?= 4m
+LONGTIMEOUT ?= 60m
+
+# Left out of the race detector: programs and harnesses (their libraries are in)
+# and the house rules, which have no concurrency.
+NORACE = bench/% cmd/% examples/% internal/lint
+
+MODULE  = github.com/banyan-hpc/banyan
+CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
+RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(shell $(GO) list ./...))
+
+# -count=1: many tests draw random schedules or kill processes, so a cached pass
+# says nothing.
+# -p 1: a test binary may start dozens of real processes that spin. Two such
+# binaries at once on a small machine make each other oversubscribed: only the
+# sleeping paths would be tested, slowly, and a hang could not be told from
+# starvation.
+GOTEST = $(GO) test -count=1 -p 1
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+
+.PHONY: build
+build: ## build bin/ftbench, without cgo
+	CGO_ENABLED=0 $(GO) build -o bin/ftbench ./cmd/ftbench
+
+.PHONY: bench
+bench: build ## a tour of about a minute: latency and bandwidth; results under results/
+	@mkdir -p results
+	bin/ftbench tour
+
+.PHONY: check
+check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, staticcheck
+	CGO_ENABLED=0 $(GO) build ./...
+	$(GO) vet ./...
+	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
+	$(GO) tool staticcheck ./...
+
+.PHONY: test
+test: check ## everything that must pass before a commit, under ten minutes on two cores
+	$(GOTEST) -timeout $(TIMEOUT) ./...
+	@$(MAKE) --no-print-directory race
+
+.PHONY: race
+race: ## the race detector over the libraries, with tests scaled down by -short
+ifeq ($(CC_HERE),)
+	@echo "RACE DETECTOR LEFT OUT: it needs a C compiler (gcc, cc or clang) and none was found"
+else
+	CGO_ENABLED=1 $(GOTEST) -race -short -timeout $(TIMEOUT) $(RACEPKGS)
+endif
+
+.PHONY: test-long
+test-long: check ## the same with more seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
+	BANYAN_LONG=1 $(GOTEST) -timeout $(LONGTIMEOUT) ./...
+	@$(MAKE) --no-print-directory race fuzz
+
+# go test -fuzz takes one target of one package at a time.
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME
+	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*_test.go:[0-9]*:func | |' | sort | \
+	while read -r dir target; do \
+		echo "$$dir $$target for $(FUZZTIME)"; \
+		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir </dev/null || exit 1; \
+	done
+
+.PHONY: peers
+peers: ## install what compare measures against: Open MPI, MPICH, UCX (Debian, Ubuntu)
+	@command -v apt-get >/dev/null || { \
+		echo "make peers knows only Debian's packages. Elsewhere install: ucx_perftest (UCX),"; \
+		echo "Open MPI with mpicc.openmpi and mpiexec.openmpi, MPICH with mpicc.mpich and mpiexec.mpich,"; \
+		echo "each under that name in PATH, and a C compiler. ftbench compare uses those it finds."; exit 1; }
+	$(SUDO) apt-get update
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+		gcc libc6-dev openmpi-bin libopenmpi-dev mpich libmpich-dev ucx-utils
+
+SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+
+.PHONY: compare
+compare: build ## measure Banyan interleaved with the peers that are installed; results under results/
+	@mkdir -p results
+	bin/ftbench compare
+
+.PHONY: clean
+clean: ## remove bin/, results/ and cached test results
+	rm -rf bin results
+	$(GO) clean -testcache

@@ -1,0 +1,47 @@
+package lint
+
+import (
+	"fmt"
+	"strings"
+)
+
+// exception lets one file or package break one rule. With about, it covers only
+// findings whose message contains that text.
+type exception struct {
+	rule, path, about string
+	reason            string
+}
+
+// exceptions is the whole list. It is meant to stay short.
+var exceptions = []exception{}
+
+func (e exception) covers(f finding) bool {
+	return e.rule == f.rule && e.path == f.path && strings.Contains(f.msg, e.about)
+}
+
+// except removes what is excepted, and complains about exceptions without a
+// reason and about those that nothing needs any more.
+func except(found []finding, list []exception) []finding {
+	var left []finding
+	needed := make([]bool, len(list))
+	for _, f := range found {
+		covered := false
+		for i, e := range list {
+			if e.covers(f) {
+				covered, needed[i] = true, true
+			}
+		}
+		if !covered {
+			left = append(left, f)
+		}
+	}
+	for i, e := range list {
+		if e.reason == "" {
+			left = append(left, finding{rule: "exceptions", path: e.path, msg: fmt.Sprintf("the exception from %q gives no reason", e.rule)})
+		}
+		if !needed[i] {
+			left = append(left, finding{rule: "exceptions", path: e.path, msg: fmt.Sprintf("nothing needs the exception from %q any more", e.rule)})
+		}
+	}
+	return left
+}

@@ -1,0 +1,282 @@
+package lint
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// place puts a directory, or with a final slash all below it, on a floor.
+//
+// Floors are counted in tenths, so that a package can stand between two of the
+// design's floors: tenths/10 is the number that its doc.go states.
+type place struct {
+	dir    string
+	tenths int
+}
+
+// house is the order of the packages. A package imports only packages with a
+// smaller number: packages with equal numbers do not import each other.
+var house = []place{
+	{"proc", 0},                 // the words that floor 1 shares
+	{"internal/", 5},            // primitives of the operating system; they may use proc's words
+	{"fabric", 10},              // the provider contract
+	{"ft", 10},                  // the words of failure
+	{"coll/tree", 10},           // pure: alive set in, plan out
+	{"ft/agree", 10},            // pure: event in, actions out
+	{"fabric/fabrictest", 15},   // the conformance suite stands on the contract it checks
+	{"fabric/host", 20},         // the real clock, scheduler and sleeping place
+	{"fabric/shm", 20},          // provider: shared memory
+	{"fabric/tcp", 20},          // provider: sockets
+	{"fabric/verbs", 20},        // provider: RDMA
+	{"fabric/sim", 20},          // provider: the simulated network, with its Host
+	{"launch", 20},              // who am I, who are my peers
+	{"progress", 30},            // one per process
+	{"p2p", 40},                 // communicator core, matching, protocols
+	{"ft/detect", 40},           // from evidence to the View; bypasses matching
+	{"ft/control", 40},          // drivers of agreement and revoke; bypass matching
+	{"coll", 50},                // collectives over p2p and a plan
+	{"ft/repair", 60},           // agreement and collectives put together
+	{".", applicationFloor},     // what an application links
+	{"bench/", harnessFloor},    // harnesses on the public interface
+	{"cmd/", commandFloor},      // the command
+	{"examples/", commandFloor}, // programs for readers
+}
+
+const (
+	applicationFloor = 70
+	harnessFloor     = 80
+	commandFloor     = 90
+)
+
+// placeOf finds the floor of a package.
+func placeOf(dir string) (tenths int, ok bool) {
+	for _, p := range house {
+		if covers(p.dir, dir) {
+			return p.tenths, true
+		}
+	}
+	return 0, false
+}
+
+// covers tells whether a directory is the one named or, with a final slash, lies
+// below it.
+func covers(named, dir string) bool {
+	return dir == named || strings.HasSuffix(named, "/") && strings.HasPrefix(dir, named)
+}
+
+// checkArrows: a package imports only packages on lower floors.
+func checkArrows(t *tree) []finding {
+	var out []finding
+	eachImport(t, func(p *pkg, f *source, spec *ast.ImportSpec) {
+		to, ours := ownDir(importPath(spec))
+		if !ours {
+			return
+		}
+		mine, ok1 := placeOf(p.dir)
+		theirs, ok2 := placeOf(to)
+		if ok1 && ok2 && theirs >= mine {
+			out = append(out, t.at(f, spec, "%s (floor %s) imports %s (floor %s): a package imports only lower floors",
+				p.dir, floorName(mine), to, floorName(theirs)))
+		}
+	})
+	return out
+}
+
+func floorName(tenths int) string {
+	if tenths%10 == 0 {
+		return fmt.Sprint(tenths / 10)
+	}
+	return fmt.Sprintf("%d.%d", tenths/10, tenths%10)
+}
+
+// eachImport visits the imports of the files that are built into programs.
+func eachImport(t *tree, visit func(*pkg, *source, *ast.ImportSpec)) {
+	for _, p := range t.pkgs {
+		for _, f := range p.code() {
+			for _, spec := range f.ast.Imports {
+				visit(p, f, spec)
+			}
+		}
+	}
+}
+
+// checkPlaced: every package has its place in the house.
+func checkPlaced(t *tree) []finding {
+	var out []finding
+	for _, p := range t.pkgs {
+		if _, ok := placeOf(p.dir); !ok {
+			out = append(out, finding{path: p.dir, msg: "is on no floor: give it a line in the table `house` and say the floor in its doc.go"})
+		}
+	}
+	return out
+}
+
+var floorWord = regexp.MustCompile(`\bFloor (\d)\b`)
+
+// checkFloorStated: doc.go says the floor on which the table has the package.
+// Examples are for readers who do not care.
+func checkFloorStated(t *tree) []finding {
+	var out []finding
+	for _, p := range t.pkgs {
+		tenths, ok := placeOf(p.dir)
+		doc := p.file("doc.go")
+		if !ok || doc == nil || strings.HasPrefix(p.dir, "examples/") {
+			continue
+		}
+		want := fmt.Sprint(tenths / 10)
+		m := floorWord.FindStringSubmatch(doc.ast.Doc.Text())
+		switch {
+		case m == nil:
+			out = append(out, t.at(doc, doc.ast, "the package comment does not say %q", "Floor "+want))
+		case m[1] != want:
+			out = append(out, t.at(doc, doc.ast, "the package comment says Floor %s, the table says %s", m[1], want))
+		}
+	}
+	return out
+}
+
+// ban forbids an import, and what lies below it, to some packages.
+type ban struct {
+	imports []string
+	to      func(dir string, tenths int) bool
+	deep    bool // forbids it also at second hand, through others' packages
+	why     string
+}
+
+var bans = []ban{
+	{
+		[]string{"testing", "github.com/stretchr/testify", "go.uber.org/goleak"},
+		func(dir string, tenths int) bool { return dir != fabricTest },
+		true,
+		"test support is for _test.go files and for the conformance suite: linked into a program it brings flags and weight",
+	},
+	{
+		[]string{module + "/" + fabricTest},
+		func(string, int) bool { return true },
+		false,
+		"the conformance suite is imported by _test.go files only: it brings package testing along",
+	},
+	{
+		[]string{"net/http", "github.com/alecthomas/kong", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot", "golang.org/x/perf"},
+		func(_ string, tenths int) bool { return tenths < harnessFloor },
+		true,
+		"command lines, histograms, figures and web servers belong to harnesses and commands: an application that links Banyan does not pay for them",
+	},
+	{
+		[]string{"C"},
+		func(dir string, _ int) bool { return dir != "fabric/verbs" },
+		false,
+		"CGO_ENABLED=0 must build everything; only libibverbs needs C",
+	},
+	{
+		[]string{"os", "net", "time", "syscall", "golang.org/x/sys", "context", "sync", "math/rand"},
+		func(dir string, _ int) bool { return slices.Contains([]string{"coll/tree", "ft/agree"}, dir) },
+		false,
+		"pure logic has no I/O, clock, lock or source of chance: what it does follows from its input, so the simulator can replay it",
+	},
+}
+
+const fabricTest = "fabric/fabrictest"
+
+// checkBans: no package imports what it is forbidden to import.
+func checkBans(t *tree) []finding {
+	var out []finding
+	eachImport(t, func(p *pkg, f *source, spec *ast.ImportSpec) {
+		tenths, ok := placeOf(p.dir)
+		if !ok {
+			return
+		}
+		for _, b := range bans {
+			if b.names(importPath(spec)) && b.to(p.dir, tenths) {
+				out = append(out, t.at(f, spec, "imports %s: %s", importPath(spec), b.why))
+			}
+		}
+	})
+	return out
+}
+
+func (b ban) names(imp string) bool {
+	return slices.ContainsFunc(b.imports, func(x string) bool {
+		return imp == x || strings.HasPrefix(imp, x+"/")
+	})
+}
+
+// ownWaiting lists the packages below the root package that wait, tell the time
+// or start goroutines by themselves. All others go through fabric.Host, so that
+// the simulator can own time and order.
+var ownWaiting = map[string]string{
+	"internal/":         "primitives of the operating system, from which the real Host is made",
+	"fabric/host":       "it is the real Host",
+	"fabric/sim":        "it is the simulated Host: every rank is a goroutine that it alone lets run",
+	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
+	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
+	"launch":            "starts and waits for operating-system processes, before there is a Host",
+}
+
+func waitsByItself(dir string) bool {
+	for d := range ownWaiting {
+		if covers(d, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// waiting are the standard library's ways to wait, to tell the time and to
+// start an activity.
+var waiting = map[string][]string{
+	"time":    {"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"},
+	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause", "AfterFunc"},
+	"runtime": {"Gosched"},
+	"sync":    {"Cond", "NewCond", "WaitGroup"},
+}
+
+// checkWaiting: below the root package, time, waiting and concurrency come from
+// fabric.Host.
+func checkWaiting(t *tree) []finding {
+	var out []finding
+	for _, p := range t.pkgs {
+		tenths, ok := placeOf(p.dir)
+		if !ok || tenths >= applicationFloor || waitsByItself(p.dir) {
+			continue
+		}
+		for _, f := range p.code() {
+			out = append(out, waitingIn(t, f)...)
+		}
+	}
+	return out
+}
+
+func waitingIn(t *tree, f *source) []finding {
+	var out []finding
+	complain := func(n ast.Node, what string) {
+		out = append(out, t.at(f, n, "%s: time, waiting and concurrency below the root package go through fabric.Host", what))
+	}
+	for _, imp := range sortedKeys(waiting) {
+		f.uses(imp, func(sel *ast.SelectorExpr) {
+			if slices.Contains(waiting[imp], sel.Sel.Name) {
+				complain(sel, imp+"."+sel.Sel.Name)
+			}
+		})
+	}
+	ast.Inspect(f.ast, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			complain(n, "go statement")
+		case *ast.SelectStmt:
+			complain(n, "select statement")
+		case *ast.SendStmt:
+			complain(n, "send to a channel")
+		case *ast.UnaryExpr:
+			if n.Op == token.ARROW {
+				complain(n, "receive from a channel")
+			}
+		}
+		return true
+	})
+	return out
+}
