@@ -1,0 +1,43 @@
+package sim
+
+// core gives the activities of one process turns on its only core: first come,
+// first served, and one that has let others go first goes to the end, so none
+// starves. As an event it is the next turn.
+type core struct {
+	p      *Proc
+	ready  []*task
+	queued bool // its event is queued, for when the core was free at the latest
+}
+
+// queue lines up an activity that can run from the present on.
+func (c *core) queue(t *task) {
+	c.ready = append(c.ready, t)
+	c.await()
+}
+
+// await queues the next turn for when the core is free.
+func (c *core) await() {
+	if s := c.p.sim; !c.queued {
+		c.queued = true
+		s.push(max(s.present(), c.p.clock), c)
+	}
+}
+
+func (c *core) happen(s *Sim) *task {
+	p := c.p
+	c.queued = false
+	if p.over {
+		return nil
+	}
+	if p.clock > s.now { // an activity has kept it busy since
+		c.await()
+		return nil
+	}
+	p.clock = s.now
+	t := c.ready[0]
+	c.ready = c.ready[:copy(c.ready, c.ready[1:])]
+	if len(c.ready) > 0 {
+		c.await()
+	}
+	return t
+}

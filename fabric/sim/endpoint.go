@@ -1,0 +1,217 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// pollBatch bounds the frames of one Poll.
+const pollBatch = 64
+
+// endpoint is fabric.Provider for one process.
+type endpoint struct {
+	p        *Proc
+	flows    map[proc.ID]*flow // outgoing, by peer; looked up, never ranged over
+	order    []*flow           // the same, in the order in which they were made
+	refused  []*flow           // outgoing, refused since Ready was asked last
+	ports    [numPorts]Picos   // when each port is free
+	inbox    frameList
+	regions  regionTable
+	gets     []*getting
+	departed bool
+	closed   bool
+	cause    proc.Cause // how it ended, once departed or closed
+}
+
+func (e *endpoint) Name() string { return "sim" }
+
+// addressMark begins every address blob.
+const addressMark = 's'
+
+func (e *endpoint) Address() []byte { return Address(e.p.id) }
+
+// Address is what Provider.Address of a process gives, also before it has been
+// started.
+func Address(id proc.ID) []byte {
+	return binary.LittleEndian.AppendUint32([]byte{addressMark}, uint32(id))
+}
+
+// Connect makes both directions at once and costs nothing: frames to a process
+// that has yet to poll wait for it.
+func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
+	e.p.step()
+	e.p.settle()
+	if e.closed || e.departed {
+		return nil, fabric.ErrClosed
+	}
+	s := e.p.sim
+	switch {
+	case len(spec.Address) != 5 || spec.Address[0] != addressMark:
+		return nil, fmt.Errorf("sim: connect to %v: %x is no address of this provider", spec.Peer, spec.Address)
+	case binary.LittleEndian.Uint32(spec.Address[1:]) != uint32(spec.Peer):
+		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
+	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
+		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
+	case spec.Rail != 0:
+		return nil, fmt.Errorf("sim: connect to %v: rail %d: %w", spec.Peer, spec.Rail, fabric.ErrUnsupported)
+	}
+	f := e.flows[spec.Peer]
+	if f == nil {
+		peer := s.procs[spec.Peer]
+		f = s.join(e.p, peer)
+		if peer.end.closed || peer.end.departed {
+			f.back.tell()
+		}
+	}
+	return (*conn)(f), nil
+}
+
+// Lookup is free of charge and no step: it observes nothing that is not known.
+func (e *endpoint) Lookup(peer proc.ID) fabric.Conn {
+	if f := e.flows[peer]; f != nil {
+		return (*conn)(f)
+	}
+	return nil
+}
+
+func (e *endpoint) add(peer proc.ID, f *flow) {
+	e.flows[peer] = f
+	e.order = append(e.order, f)
+}
+
+// open reports whether anything that arrives can still be polled.
+func (e *endpoint) open() bool { return !e.p.over && !e.closed }
+
+// enqueue puts a frame into the inbox and rings.
+func (e *endpoint) enqueue(fr *frame) {
+	e.inbox.push(fr)
+	e.p.host.Ring()
+}
+
+func (e *endpoint) Poll(sink *fabric.Sink) int {
+	p := e.p
+	p.step()
+	p.settle()
+	n := 0
+	for ; n < pollBatch; n++ {
+		fr := e.inbox.pop()
+		if fr == nil {
+			break
+		}
+		e.deliver(sink, fr)
+	}
+	if n == 0 {
+		p.clock += p.sim.cfg.CPU.EmptyPoll
+	}
+	return n
+}
+
+func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
+	s, f := e.p.sim, fr.flow
+	switch {
+	case f.muted:
+		s.record(traceDrop, e.p.id, f.from.id, fr.class, len(fr.payload))
+	case fr.kind == frameData:
+		e.deliverData(sink, fr)
+	case fr.kind == frameDeparture:
+		f.told = true
+		s.record(traceDeparted, e.p.id, f.from.id, 0, 0)
+		if sink.Departed != nil {
+			sink.Departed(f.from.id)
+		}
+	default:
+		f.told = true
+		s.record(traceDown, e.p.id, f.from.id, 0, int(fr.cause.Kind))
+		if sink.Down != nil {
+			sink.Down(f.from.id, fr.cause)
+		}
+	}
+	s.frames.put(fr)
+}
+
+// deliverData charges for a frame, hands it over and gives its credit back. It
+// is a step of its own, so that a process can die between two frames.
+func (e *endpoint) deliverData(sink *fabric.Sink, fr *frame) {
+	p, f := e.p, fr.flow
+	p.step()
+	p.clock += f.link.RecvOverhead + Picos(len(fr.payload))*p.sim.cfg.CPU.PerByte
+	p.settle()
+	deliver := sink.Deliver[fr.class]
+	if deliver == nil || f.muted { // another activity may have cut the sender off meanwhile
+		p.count.Dropped++
+		p.sim.record(traceDrop, p.id, f.from.id, fr.class, len(fr.payload))
+	} else {
+		p.count.Delivered++
+		p.sim.record(traceDeliver, p.id, f.from.id, fr.class, len(fr.payload))
+		deliver(f.from.id, fr.imm, fr.payload)
+	}
+	f.giveCredit()
+}
+
+// Ready reports the credit of a refused connection once per refusal, so that a
+// refused send which its owner has given up does not keep the process awake.
+func (e *endpoint) Ready() bool {
+	e.p.step()
+	e.p.settle()
+	ready := e.inbox.first != nil
+	still := e.refused[:0]
+	for _, f := range e.refused {
+		switch {
+		case !f.refused:
+		case f.hasCredit():
+			f.refused = false
+			ready = true
+		default:
+			still = append(still, f)
+		}
+	}
+	e.refused = still
+	return ready
+}
+
+// Depart is a step per connection, so that a process can die half-way.
+func (e *endpoint) Depart() {
+	p := e.p
+	p.step()
+	if e.departed || e.closed {
+		return
+	}
+	e.departed = true
+	e.cause = proc.Cause{Kind: proc.Departed}
+	p.sim.record(traceDepart, p.id, proc.None, 0, 0)
+	for _, f := range e.order {
+		p.step()
+		if f.to == p || f.dead() {
+			continue
+		}
+		p.clock += f.link.SendOverhead
+		p.settle()
+		fr := p.sim.frames.get(0)
+		fr.flow, fr.kind = f, frameDeparture
+		f.transmit(fr)
+	}
+}
+
+// Close is harmless when repeated and in a process that is over.
+func (e *endpoint) Close() error {
+	if e.closed || e.p.over {
+		return nil
+	}
+	e.p.step()
+	e.p.settle()
+	e.p.sim.record(traceClose, e.p.id, proc.None, 0, 0)
+	if e.departed {
+		e.close()
+	} else {
+		e.abandon(proc.Cause{Kind: proc.Connection})
+	}
+	return nil
+}
+
+func (e *endpoint) close() {
+	e.closed = true
+	e.inbox = frameList{}
+}

@@ -1,0 +1,180 @@
+package sim
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// port is one network port of a process. Self, node and network traffic do not
+// share one; both network classes do.
+type port int
+
+const (
+	portSelf port = iota
+	portNode
+	portNet
+	numPorts
+)
+
+var portOf = [numLinks]port{
+	fabric.LinkSelf: portSelf, fabric.LinkNode: portNode, fabric.LinkSwitch: portNet, fabric.LinkAcross: portNet,
+}
+
+// flow is one direction of a connection: what goes from one process to another,
+// and what the receiver knows of the sender. A process's flow to itself is its
+// own way back.
+type flow struct {
+	from, to *Proc
+	back     *flow
+	class    fabric.LinkClass
+	link     *Link
+
+	// The sender's side.
+	used    int     // credits not known to be back
+	credits []Picos // when credits come back, ascending; those before done are back
+	done    int
+	refused bool   // TrySend answered false, and nobody has been told of credit since
+	due     bool   // the event of the next credit is queued
+	sent    uint64 // frames so far
+
+	// The network.
+	wire   frameList // frames that have not arrived, in order
+	last   Picos     // when the last of them arrives
+	broken bool      // a partition broke the connection: nothing arrives any more
+
+	// The receiver's side.
+	shut  bool // nothing more arrives: evidence of the sender's end is queued, or it broke
+	told  bool // the evidence has been polled
+	muted bool // cut off by Conn.Invalidate: not even what has arrived is delivered
+}
+
+// class of the link between two processes.
+func (t Topology) class(a, b proc.ID) fabric.LinkClass {
+	nodeA, nodeB := int(a)/t.ProcsPerNode, int(b)/t.ProcsPerNode
+	switch {
+	case a == b:
+		return fabric.LinkSelf
+	case nodeA == nodeB:
+		return fabric.LinkNode
+	case nodeA/t.NodesPerSwitch == nodeB/t.NodesPerSwitch:
+		return fabric.LinkSwitch
+	default:
+		return fabric.LinkAcross
+	}
+}
+
+// join makes both directions of a connection and gives the one from a to b.
+func (s *Sim) join(a, b *Proc) *flow {
+	class := s.cfg.Topology.class(a.id, b.id)
+	out := &flow{from: a, to: b, class: class, link: &s.cfg.Links[class]}
+	out.back = out
+	a.end.add(b.id, out)
+	if a != b {
+		out.back = &flow{from: b, to: a, back: out, class: class, link: out.link}
+		b.end.add(a.id, out.back)
+	}
+	return out
+}
+
+// hasCredit reports whether a credit is there at the sender's clock. The sender
+// has settled, so every credit that is back by then has been given.
+func (f *flow) hasCredit() bool {
+	for f.done < len(f.credits) && f.credits[f.done] <= f.from.clock {
+		f.done++
+		f.used--
+	}
+	return f.used < f.from.sim.cfg.Credits
+}
+
+// giveCredit returns one credit to the sender, from the receiver's present.
+func (f *flow) giveCredit() {
+	s := f.from.sim
+	at := s.passage(f.to.id, f.from.id, s.present())
+	if at == never {
+		return
+	}
+	if len(f.credits) == cap(f.credits) && f.done > 0 {
+		f.credits = f.credits[:copy(f.credits, f.credits[f.done:])]
+		f.done = 0
+	}
+	f.credits = append(f.credits, at+f.link.Latency)
+	f.awaitCredit()
+}
+
+// refuse notes that the sender wants to know of the next credit.
+func (f *flow) refuse() {
+	if !f.refused {
+		f.refused = true
+		f.from.end.refused = append(f.from.end.refused, f)
+	}
+	f.awaitCredit()
+}
+
+func (f *flow) awaitCredit() {
+	if f.refused && !f.due && f.done < len(f.credits) {
+		f.due = true
+		f.from.sim.push(f.credits[f.done], (*creditBack)(f))
+	}
+}
+
+// creditBack is a flow as an event: a credit is back at a sender that was
+// refused. Whether it is told now or asks later (Ready), it is told once.
+type creditBack flow
+
+func (c *creditBack) happen(*Sim) *task {
+	f := (*flow)(c)
+	f.due = false
+	if f.refused && f.from.host.armed {
+		f.refused = false
+		f.from.host.Ring()
+	}
+	return nil
+}
+
+// transmit puts a frame on the wire at the sender's clock.
+func (f *flow) transmit(fr *frame) {
+	p, s := f.from, f.from.sim
+	transfer := Picos(len(fr.payload)) * f.link.GapPerByte
+	free := &p.end.ports[portOf[f.class]]
+	start := max(p.clock, *free)
+	*free = start + f.link.Gap + transfer
+	f.sent++
+	f.wire.push(fr)
+	at := f.hold(start)
+	if at == never || f.last == never {
+		f.last = never // and so is everything behind it
+		return
+	}
+	f.last = max(f.last, at+f.link.Latency+transfer+s.spike(f))
+	s.push(f.last, fr)
+}
+
+// spike is the extra delay of the frame that was sent last.
+func (s *Sim) spike(f *flow) Picos {
+	sp := &s.cfg.Spikes
+	if sp.Chance == 0 {
+		return 0
+	}
+	a, b := uint64(f.from.id), uint64(f.to.id)
+	if !happens(draw(s.cfg.Seed, forSpike, a, b, f.sent), sp.Chance) {
+		return 0
+	}
+	return octaves(draw(s.cfg.Seed, forSpikeLength, a, b, f.sent), sp.Min, sp.Max)
+}
+
+// happen is the frame's arrival.
+func (fr *frame) happen(s *Sim) *task {
+	f := fr.flow
+	f.wire.pop() // order is kept, so it is this one
+	if fr.lost || f.broken || f.shut || f.muted || !f.to.end.open() {
+		s.record(traceDrop, f.to.id, f.from.id, fr.class, len(fr.payload))
+		s.frames.put(fr)
+		return nil
+	}
+	if fr.kind == frameDeparture {
+		f.shut = true
+	}
+	s.record(traceArrive, f.to.id, f.from.id, fr.class, len(fr.payload))
+	f.to.end.enqueue(fr)
+	return nil
+}

@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"math/bits"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// frameKind tells what an entry of an inbox is.
+type frameKind uint8
+
+const (
+	frameData      frameKind = iota
+	frameDeparture           // the last of an orderly sender; it travels like data
+	frameDown                // evidence; it is queued where it becomes known
+)
+
+// frame is one frame from TrySend until its receiver's function has returned,
+// or what becomes known of a peer. As an event it is its own arrival.
+type frame struct {
+	flow    *flow
+	next    *frame // in the flow, then in the inbox, then in the pool
+	imm     uint64
+	payload []byte
+	cause   proc.Cause // of frameDown
+	kind    frameKind
+	class   fabric.Class
+	lost    bool // its sender died, and it will not arrive
+}
+
+// frameList is a queue of frames.
+type frameList struct {
+	first, last *frame
+}
+
+func (l *frameList) push(f *frame) {
+	f.next = nil
+	if l.first == nil {
+		l.first = f
+	} else {
+		l.last.next = f
+	}
+	l.last = f
+}
+
+// pop takes out the first frame, nil if there is none.
+func (l *frameList) pop() *frame {
+	f := l.first
+	if f != nil {
+		l.first = f.next
+		f.next = nil
+	}
+	return f
+}
+
+// framePool keeps frames that are not in use by the power of two that holds
+// their payload, so that a running simulation allocates nothing per message.
+type framePool [32]*frame
+
+func (fp *framePool) get(size int) *frame {
+	c := bits.Len(uint(max(size-1, 0)))
+	f := fp[c]
+	if f == nil {
+		return &frame{payload: make([]byte, size, 1<<c)}
+	}
+	fp[c] = f.next
+	f.next = nil
+	f.payload = f.payload[:size]
+	return f
+}
+
+func (fp *framePool) put(f *frame) {
+	c := bits.Len(uint(cap(f.payload) - 1))
+	*f = frame{payload: f.payload, next: fp[c]}
+	fp[c] = f
+}

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+func (c *conn) Expose(buf []byte) (fabric.Region, error) {
+	p := c.from
+	p.step()
+	switch {
+	case !p.sim.cfg.Get:
+		return fabric.Region{}, fabric.ErrUnsupported
+	case p.end.closed:
+		return fabric.Region{}, fabric.ErrClosed
+	}
+	return fabric.Region{Addr: p.end.regions.expose(buf), Len: uint64(len(buf))}, nil
+}
+
+// getting is a Get under way. As an event it is its completion.
+type getting struct {
+	task *task
+	peer *Proc
+	over bool // the peer's end became known before completion
+}
+
+func (g *getting) happen(*Sim) *task {
+	if !g.over && !g.task.p.over {
+		g.task.wake()
+	}
+	return nil
+}
+
+// Get takes a request to the peer and the data back: o_send + L, then
+// L + n·G + o_recv. The peer's core has no part in it. The data are those of
+// the instant of completion.
+func (c *conn) Get(local []byte, remote fabric.Region, offset uint64) error {
+	f := (*flow)(c)
+	p, s := f.from, f.from.sim
+	p.step()
+	switch {
+	case !s.cfg.Get:
+		return fabric.ErrUnsupported
+	case p.end.closed:
+		return fabric.ErrClosed
+	}
+	p.clock += f.link.SendOverhead
+	p.settle()
+	s.record(traceGet, p.id, f.to.id, 0, len(local))
+	c.awaitData(Picos(len(local)) * f.link.GapPerByte)
+	p.clock += f.link.RecvOverhead
+	p.settle()
+	if f.dead() || !f.to.end.open() {
+		return fmt.Errorf("sim: get from %v: %w", f.to.id, fabric.ErrPeerGone)
+	}
+	from, err := f.to.end.regions.find(remote, offset, len(local))
+	if err != nil {
+		return fmt.Errorf("sim: get from %v: %w", f.to.id, err)
+	}
+	copy(local, from)
+	return nil
+}
+
+// awaitData blocks until the data could be here or the peer's end is known. The
+// process's other activities go on meanwhile.
+func (c *conn) awaitData(transfer Picos) {
+	f := (*flow)(c)
+	p, s := f.from, f.from.sim
+	if f.dead() {
+		return
+	}
+	g := &getting{task: s.running, peer: f.to}
+	if there := f.hold(p.clock); there < never {
+		if back := f.back.hold(there + f.link.Latency); back < never {
+			s.push(back+f.link.Latency+transfer, g)
+		}
+	}
+	p.end.gets = append(p.end.gets, g)
+	g.task.block(forGet)
+	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *getting) bool { return other == g })
+}
+
+// endGets lets every Get from a peer whose end has become known fail.
+func (e *endpoint) endGets(peer *Proc) {
+	for _, g := range e.gets {
+		if g.peer == peer && !g.over {
+			g.over = true
+			g.task.wake()
+		}
+	}
+}

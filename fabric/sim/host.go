@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// host is fabric.Host for one process.
+type host struct {
+	p     *Proc
+	armed bool
+	rung  bool
+	// sleeper is the activity in Sleep; deadline is when it gives up.
+	sleeper  *task
+	deadline Picos
+	// alarm is the instant of the earliest queued event of the host's timer,
+	// or 0. There are rarely two: one that fires early queues itself again.
+	alarm Picos
+}
+
+// Now lets what is earlier happen first, so that a loop on the clock sees its
+// effects.
+func (h *host) Now() fabric.Time {
+	h.p.step()
+	h.p.settle()
+	return h.p.clock.time()
+}
+
+func (h *host) Go(fn func()) {
+	h.p.step()
+	h.p.start(fn, false)
+}
+
+// Patience is nothing: in virtual time polling again at once finds nothing new.
+func (h *host) Patience() (spins, yields int) { return 0, 0 }
+
+func (h *host) Yield() {
+	h.p.step()
+	h.p.clock += h.p.sim.cfg.CPU.Yield
+	h.p.settle()
+}
+
+func (h *host) Arm() {
+	h.p.step()
+	h.armed, h.rung = true, false
+}
+
+func (h *host) Disarm() {
+	if !h.p.over {
+		h.armed, h.rung = false, false
+	}
+}
+
+func (h *host) Sleep(until fabric.Time) {
+	p := h.p
+	p.step()
+	h.armed = true // a sleep without Arm counts from here
+	p.settle()
+	if h.sleeper != nil {
+		panic(fmt.Sprintf("sim: two activities of %v sleep at once", p.id))
+	}
+	if deadline := instant(until); !h.rung && deadline > p.clock {
+		h.sleeper, h.deadline = p.sim.running, deadline
+		h.setAlarm()
+		h.sleeper.block(forBell)
+	}
+	h.armed, h.rung = false, false
+}
+
+// Ring may come from an activity of any process.
+func (h *host) Ring() {
+	if h.p.over || !h.armed || h.rung {
+		return
+	}
+	h.rung = true
+	h.endSleep()
+}
+
+func (h *host) endSleep() {
+	if t := h.sleeper; t != nil {
+		h.sleeper = nil
+		t.wake()
+	}
+}
+
+func (h *host) setAlarm() {
+	if h.deadline < never && (h.alarm == 0 || h.deadline < h.alarm) {
+		h.alarm = h.deadline
+		h.p.sim.push(h.deadline, (*timer)(h))
+	}
+}
+
+// timer is the host as an event: the alarm goes off.
+type timer host
+
+func (t *timer) happen(s *Sim) *task {
+	h := (*host)(t)
+	if h.p.over || h.alarm != s.now {
+		return nil // an earlier alarm has been set since
+	}
+	h.alarm = 0
+	switch {
+	case h.sleeper == nil:
+	case h.deadline > s.now:
+		h.setAlarm()
+	default:
+		h.endSleep()
+	}
+	return nil
+}
+
+// parker is fabric.Parker.
+type parker struct {
+	p      *Proc
+	waiter *task
+	token  bool // an Unpark that nobody has waited for yet
+}
+
+func (h *host) NewParker() fabric.Parker { return &parker{p: h.p} }
+
+func (k *parker) Park() {
+	k.p.step()
+	k.p.settle()
+	if k.token {
+		k.token = false
+		return
+	}
+	if k.waiter != nil {
+		panic(fmt.Sprintf("sim: two activities of %v on one parker", k.p.id))
+	}
+	k.waiter = k.p.sim.running
+	k.waiter.block(forUnpark)
+}
+
+func (k *parker) Unpark() {
+	if k.p.over {
+		return
+	}
+	t := k.waiter
+	if t == nil {
+		k.token = true
+		return
+	}
+	k.waiter = nil
+	t.wake()
+}

@@ -1,0 +1,120 @@
+package sim
+
+import (
+	"fmt"
+	"iter"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+// waiting says why an activity does not run.
+type waiting uint8
+
+const (
+	forTurn waiting = iota // it is queued, and will run
+	forUnpark
+	forBell
+	forGet
+)
+
+var waitingNames = [...]string{
+	forTurn: "about to run", forUnpark: "parked", forBell: "asleep", forGet: "in Get",
+}
+
+// unwound is what an activity of a dead process panics with, so that its stack
+// goes away. Only task.finish recovers it.
+type unwound struct{}
+
+// task is one activity of a process: its body, or what Host.Go started. It is a
+// coroutine made by iter.Pull, which switches directly, without the Go
+// scheduler (about 60 ns both ways).
+type task struct {
+	p        *Proc
+	resume   func() (struct{}, bool)
+	stop     func() // unwinds it where it waits
+	suspend  func(struct{}) bool
+	main     bool // the body: the process ends with it
+	returned bool
+	wait     waiting
+	since    Picos
+	place    string // where it waited when the run was given up; set by giveUp for those to be reported
+}
+
+// start makes an activity of p and queues it for p's present.
+func (p *Proc) start(fn func(), main bool) {
+	t := &task{p: p, main: main}
+	t.resume, t.stop = iter.Pull(func(yield func(struct{}) bool) {
+		t.suspend = yield
+		defer t.finish()
+		fn()
+		t.returned = true
+	})
+	p.tasks = append(p.tasks, t)
+	p.core.queue(t)
+}
+
+// finish runs on the activity's own stack when it returns or unwinds.
+func (t *task) finish() {
+	r := recover()
+	p := t.p
+	p.forget(t)
+	switch {
+	case p.over:
+		// Unwound. What its deferred functions panicked with besides is an
+		// artefact of that: the process they belong to was dead.
+	case r != nil:
+		p.sim.fail(&PanicError{Process: p.id, Value: r, Stack: debug.Stack()})
+	case !t.returned:
+		// runtime.Goexit, as by testing.T.FailNow. iter.Pull passes it on to
+		// the caller of Run, whose deferred clean-up ends the simulation.
+	case t.main:
+		p.exit()
+	}
+}
+
+// wake ends t's waiting at the present instant.
+func (t *task) wake() {
+	t.wait = forTurn
+	t.p.core.queue(t)
+}
+
+// block suspends the running activity until something wakes it.
+func (t *task) block(why waiting) {
+	s := t.p.sim
+	t.wait, t.since = why, t.p.clock
+	s.running = nil // events belong to nobody
+	if next := s.advance(); next != t {
+		s.pending = next
+		if !t.suspend(struct{}{}) {
+			t.vanish()
+		}
+	}
+	// Otherwise it is its own turn again, and there is nothing to switch.
+	s.running = t
+}
+
+// vanish unwinds the activity, whose process is over.
+func (t *task) vanish() {
+	if t.p.sim.placing && t.place != "" {
+		t.place = callerOutside()
+	}
+	panic(unwound{})
+}
+
+// callerOutside names the first function up the stack that is no method of this
+// package: the code that called the host or the provider.
+func callerOutside() string {
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	for {
+		f, more := frames.Next()
+		_, name, _ := strings.Cut(f.Function, "fabric/sim.")
+		if !strings.HasPrefix(name, "(*") {
+			return fmt.Sprintf("%s (%s:%d)", f.Function, f.File, f.Line)
+		}
+		if !more {
+			return "an unknown place"
+		}
+	}
+}
