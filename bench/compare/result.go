@@ -1,0 +1,187 @@
+package compare
+
+import "fmt"
+
+// Verdict on a bound.
+type Verdict string
+
+// The verdicts. A ratio without a bound has [Info].
+const (
+	Met       Verdict = "met"
+	Missed    Verdict = "missed"
+	Undecided Verdict = "undecided"
+	Info      Verdict = "-"
+)
+
+// Row is the result for one bound in one mood.
+type Row struct {
+	Bound Bound `json:"bound"`
+	Mood  Mood  `json:"mood"`
+	// Subject and Other are median seconds per message of the samples that were
+	// kept in this mood. They are for orientation: only Ratio is comparable.
+	Subject float64  `json:"subject_seconds"`
+	Other   float64  `json:"other_seconds"`
+	Ratio   Interval `json:"ratio"`
+	Verdict Verdict  `json:"verdict"`
+	// Why an undecided bound is undecided.
+	Why string `json:"why,omitempty"`
+}
+
+// Result is what a plan has come to.
+type Result struct {
+	Name      string  `json:"name"`
+	Title     string  `json:"title"`
+	Precision float64 `json:"precision"`
+	Rows      []Row   `json:"rows"`
+	// Dropped counts the samples around which the control changed, Kept the
+	// others.
+	Dropped int `json:"dropped"`
+	Kept    int `json:"kept"`
+	// Failed has the error of each source that could not be measured.
+	Failed map[string]string `json:"failed,omitempty"`
+	Rounds []Round           `json:"rounds"`
+
+	plan *Plan
+}
+
+// pair is one paired observation of a bound's ratio.
+type pair struct {
+	subject, other, ratio float64
+}
+
+// judge computes the rows from the rounds.
+func (r *Result) judge(l Limits, m moods) {
+	r.Rows, r.Kept, r.Dropped = nil, 0, 0
+	for i := range r.Rounds {
+		for k := range r.Rounds[i].Samples {
+			if r.Rounds[i].Samples[k].steady(l.MaxDrift) {
+				r.Kept++
+			} else {
+				r.Dropped++
+			}
+		}
+	}
+	for _, b := range r.plan.Bounds {
+		byMood := r.pairs(b, l, m)
+		for _, mood := range allMoods {
+			if len(byMood[mood]) > 0 && (mood == Fast || !b.OnlyFast) {
+				r.Rows = append(r.Rows, r.row(b, mood, byMood[mood], l))
+			}
+		}
+	}
+}
+
+// row judges one bound in one mood.
+func (r *Result) row(b Bound, mood Mood, pairs []pair, l Limits) Row {
+	var subject, other, ratio []float64
+	for _, p := range pairs {
+		subject = append(subject, p.subject)
+		other = append(other, p.other)
+		ratio = append(ratio, p.ratio)
+	}
+	row := Row{Bound: b, Mood: mood, Subject: Median(subject), Other: Median(other), Ratio: MedianInterval(ratio)}
+	row.Verdict, row.Why = b.judge(row.Ratio, r.Precision, l.MinPairs)
+	return row
+}
+
+// judge says whether the interval decides the bound. The order matters: an
+// interval that is too wide decides nothing, wherever it lies.
+func (b Bound) judge(v Interval, precision float64, minPairs int) (Verdict, string) {
+	within, outside := v.High <= b.Limit, v.Low > b.Limit
+	if b.Ratio == OfRates {
+		within, outside = v.Low >= b.Limit, v.High < b.Limit
+	}
+	switch {
+	case b.Limit == 0:
+		return Info, ""
+	case v.N < minPairs:
+		return Undecided, fmt.Sprintf("%d of %d pairs", v.N, minPairs)
+	case v.HalfWidth() > precision:
+		return Undecided, fmt.Sprintf("half-width %.2g %% > %.2g %%", 100*v.HalfWidth(), 100*precision)
+	case within:
+		return Met, ""
+	case outside:
+		return Missed, ""
+	}
+	return Undecided, "the interval holds the bound"
+}
+
+// pairs returns the observations of a bound by mood. Between two renewals all
+// pairs of a mood make one observation, their median; incarnations of which
+// less than half was kept are left out.
+func (r *Result) pairs(b Bound, l Limits, m moods) map[Mood][]pair {
+	out := map[Mood][]pair{}
+	for start := 0; start < len(r.Rounds); {
+		end := start + 1
+		if r.plan.RenewEvery > 0 {
+			for end < len(r.Rounds) && r.Rounds[end].Incarnation == r.Rounds[start].Incarnation {
+				end++
+			}
+		}
+		kept := map[Mood][]pair{}
+		for i := start; i < end; i++ {
+			if p, mood, ok := r.pairOf(&r.Rounds[i], b, l, m); ok {
+				kept[mood] = append(kept[mood], p)
+			}
+		}
+		for mood, ps := range kept {
+			if 2*len(ps) >= r.plan.RenewEvery {
+				out[mood] = append(out[mood], medianPair(ps))
+			}
+		}
+		start = end
+	}
+	return out
+}
+
+// pairOf makes the pair of a round, if its samples are there, steady and of the
+// same mood.
+func (r *Result) pairOf(round *Round, b Bound, l Limits, m moods) (pair, Mood, bool) {
+	s := round.of(r.plan.Sources[0].Name)
+	if s == nil || !s.steady(l.MaxDrift) {
+		return pair{}, "", false
+	}
+	mood := m.of(s.control())
+	p := pair{subject: s.Seconds, other: s.control()}
+	if b.Over != Control {
+		o := round.of(b.Over)
+		if o == nil || !o.steady(l.MaxDrift) || !near(s.control(), o.control(), l.MaxDrift) || m.of(o.control()) != mood {
+			return pair{}, "", false
+		}
+		p.other = o.Seconds
+	}
+	p.ratio = p.subject / p.other
+	if b.Ratio == OfRates {
+		p.ratio = p.other / p.subject
+	}
+	return p, mood, true
+}
+
+func medianPair(ps []pair) pair {
+	if len(ps) == 1 {
+		return ps[0]
+	}
+	var s, o, q []float64
+	for _, p := range ps {
+		s, o, q = append(s, p.subject), append(o, p.other), append(q, p.ratio)
+	}
+	return pair{Median(s), Median(o), Median(q)}
+}
+
+// enough reports whether more rounds would not change what is decided: each
+// mood in which some bound has pairs enough has, for all its bounds, pairs
+// enough and intervals as narrow as asked for; and there is such a mood.
+func (r *Result) enough(l Limits) bool {
+	seen := map[Mood]bool{}
+	for _, row := range r.Rows {
+		if row.Bound.Limit != 0 && row.Ratio.N >= l.MinPairs {
+			seen[row.Mood] = true
+		}
+	}
+	for _, row := range r.Rows {
+		if seen[row.Mood] && row.Bound.Limit != 0 && (row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
+			return false
+		}
+	}
+	return len(seen) > 0
+}

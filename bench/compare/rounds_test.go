@@ -1,0 +1,233 @@
+package compare
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// machine is a simulated machine with moods and noise.
+type machine struct {
+	rng   *rand.Rand
+	mood  float64 // the control's time in seconds
+	noise float64
+	order []string
+}
+
+func newMachine() *machine {
+	return &machine{rng: rand.New(rand.NewPCG(3, 4)), mood: 0.056e-6, noise: 0.01}
+}
+
+func (m *machine) jitter() float64 { return 1 + m.noise*m.rng.NormFloat64() }
+
+func (m *machine) control(context.Context) (float64, error) { return m.mood * m.jitter(), nil }
+
+func (m *machine) source(name string, factor float64) Source {
+	return Source{Name: name, Sample: func(context.Context) (float64, error) {
+		m.order = append(m.order, name)
+		return m.mood * factor * m.jitter(), nil
+	}}
+}
+
+func (m *machine) runner(maxRounds int) *Runner {
+	return &Runner{Measure: m.control, Limits: Limits{MinPairs: 9, MaxRounds: maxRounds, MaxDrift: 0.15}}
+}
+
+func TestRunStopsWhenPrecise(t *testing.T) {
+	m := newMachine()
+	p := &Plan{
+		Name: "latency/8", Precision: 0.03,
+		Sources: []Source{m.source("banyan", 1.4), m.source("ucx", 1.7)},
+		Bounds: []Bound{
+			{Over: "ucx", Ratio: OfTimes, Limit: 0.90},
+			{Over: "ucx", Ratio: OfRates, Limit: 1.0},
+			{Over: Control, Ratio: OfTimes, Limit: 1.3, OnlyFast: true},
+			{Over: "ucx", Ratio: OfTimes},
+		},
+	}
+	res, err := m.runner(500).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, res.Rounds, 9, "narrow after the least number of pairs")
+	require.Equal(t, []string{"banyan", "ucx", "ucx", "banyan", "banyan", "ucx"}, m.order[:6])
+	require.Len(t, res.Rows, 4)
+	for i, want := range []struct {
+		ratio   float64
+		verdict Verdict
+	}{{1.4 / 1.7, Met}, {1.7 / 1.4, Met}, {1.4, Missed}, {1.4 / 1.7, Info}} {
+		require.InDelta(t, want.ratio, res.Rows[i].Ratio.Median, 0.03)
+		require.Equal(t, want.verdict, res.Rows[i].Verdict)
+		require.Equal(t, Fast, res.Rows[i].Mood)
+	}
+	require.Equal(t, 18, res.Kept+res.Dropped)
+}
+
+func TestRunGivesUpUndecided(t *testing.T) {
+	m := newMachine()
+	noisy := m.source("banyan", 1)
+	quiet := noisy.Sample
+	noisy.Sample = func(ctx context.Context) (float64, error) {
+		s, err := quiet(ctx)
+		return s * (1 + m.rng.Float64()), err
+	}
+	p := &Plan{Name: "x", Precision: 0.03, Sources: []Source{noisy, m.source("ucx", 3)},
+		Bounds: []Bound{{Over: "ucx", Ratio: OfTimes, Limit: 0.9}}}
+	res, err := m.runner(12).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, res.Rounds, 12)
+	require.Equal(t, Undecided, res.Rows[0].Verdict, "though the whole interval is below the bound")
+	require.Contains(t, res.Rows[0].Why, "half-width")
+}
+
+// A flip of the mood within a round spoils the pair; the moods have rows apart.
+func TestMoodsApart(t *testing.T) {
+	m := newMachine()
+	ucx := m.source("ucx", 1.5)
+	plain, n := ucx.Sample, 0
+	ucx.Sample = func(ctx context.Context) (float64, error) {
+		if n++; n == 13 {
+			m.mood = 0.32e-6
+		}
+		return plain(ctx)
+	}
+	p := &Plan{Name: "x", Precision: 0.001, Sources: []Source{m.source("banyan", 1), ucx},
+		Bounds: []Bound{{Over: "ucx", Ratio: OfTimes, Limit: 0.9}, {Over: Control, Ratio: OfTimes, Limit: 2, OnlyFast: true}}}
+	res, err := m.runner(30).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, 1, res.Dropped)
+	require.Len(t, res.Rows, 3, "both moods for the first bound, the fast one for the second")
+	require.Equal(t, []Mood{Fast, Slow, Fast}, []Mood{res.Rows[0].Mood, res.Rows[1].Mood, res.Rows[2].Mood})
+	require.Equal(t, 12, res.Rows[0].Ratio.N)
+	require.Equal(t, 17, res.Rows[1].Ratio.N)
+	require.InDelta(t, 0.32e-6, res.Rows[1].Subject, 0.02e-6)
+}
+
+// One bound that is decided does not end the sampling for another.
+func TestEnoughIsForAllBounds(t *testing.T) {
+	bound := Bound{Limit: 1}
+	narrow, wide := Interval{1, 0.99, 1.01, 9}, Interval{1, 0.9, 1.1, 30}
+	few := Interval{1, 0.99, 1.01, 6}
+	for _, c := range []struct {
+		rows []Row
+		want bool
+	}{
+		{nil, false},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}}, true},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: few}}, false},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Fast, Ratio: few}}, false},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Fast, Ratio: wide}}, false},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Mood: Fast, Ratio: wide}}, true},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Slow, Ratio: few}}, true},
+		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Slow, Ratio: wide}}, false},
+	} {
+		r := &Result{Precision: 0.03, Rows: c.rows}
+		require.Equal(t, c.want, r.enough(Limits{MinPairs: 9}), "%v", c.rows)
+	}
+}
+
+// Pairs that share processes are one observation, and of a renewal with mostly
+// spoilt pairs nothing is kept.
+func TestRenewal(t *testing.T) {
+	m := newMachine()
+	m.noise = 0.001
+	luck, renewals := 1.0, 0
+	a := m.source("aware", 1)
+	plain := a.Sample
+	a.Sample = func(ctx context.Context) (float64, error) {
+		s, err := plain(ctx)
+		return s * luck, err
+	}
+	p := &Plan{Name: "x", Precision: 0.003, Sources: []Source{a, m.source("unaware", 1)}, RenewEvery: 4,
+		Renew: func(context.Context) error {
+			renewals++
+			luck = 1 + 0.02*m.rng.NormFloat64()
+			return nil
+		},
+		Bounds: []Bound{{Over: "unaware", Ratio: OfTimes, Limit: 1.012}}}
+	res, err := m.runner(80).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, 20, renewals)
+	require.Equal(t, 20, res.Rows[0].Ratio.N)
+	require.Greater(t, res.Rows[0].Ratio.HalfWidth(), 0.003, "the spread between processes is in the interval")
+
+	for i := range 3 {
+		res.Rounds[i].Samples[0].After *= 2
+	}
+	res.judge(m.runner(0).Limits, findMoods([]float64{m.mood}))
+	require.Equal(t, 19, res.Rows[0].Ratio.N)
+}
+
+func TestRunErrors(t *testing.T) {
+	m := newMachine()
+	broken := Source{Name: "mpich", Sample: func(context.Context) (float64, error) { return 0, errors.New("no such device") }}
+	p := &Plan{Name: "x", Precision: 1, Sources: []Source{m.source("banyan", 1), broken, m.source("ucx", 2)},
+		Bounds: []Bound{{Over: "mpich", Ratio: OfTimes, Limit: 1}, {Over: "ucx", Ratio: OfTimes, Limit: 1}}}
+	res, err := m.runner(20).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Equal(t, "no such device", res.Failed["mpich"])
+	require.Len(t, res.Rows, 1)
+	require.Equal(t, Met, res.Rows[0].Verdict)
+
+	p.Sources[0], p.Sources[1] = p.Sources[1], p.Sources[0]
+	_, err = m.runner(20).Run(t.Context(), p)
+	require.ErrorContains(t, err, "mpich: no such device")
+
+	r := m.runner(20)
+	r.Measure = func(context.Context) (float64, error) { return 0, nil }
+	_, err = r.Run(t.Context(), p)
+	require.ErrorContains(t, err, "control")
+}
+
+func TestBudgetOfTimeIsNoError(t *testing.T) {
+	m := newMachine()
+	r := m.runner(0)
+	r.Limits.MaxTime = 1
+	res, err := r.Run(t.Context(), &Plan{Name: "x", Sources: []Source{m.source("banyan", 1)}})
+	require.NoError(t, err)
+	require.Len(t, res.Rounds, 1, "one round is always done, and whole")
+
+	require.True(t, (&Limits{}).allow(1_000_000, time.Hour))
+	require.False(t, (&Limits{MaxRounds: 5}).allow(5, 0))
+}
+
+// Who interrupts gets an error, and what was sampled until then.
+func TestCancelled(t *testing.T) {
+	m := newMachine()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("enough")
+	n := 0
+	src := Source{Name: "banyan", Sample: func(ctx context.Context) (float64, error) {
+		if n++; n == 3 {
+			cancel(stop)
+		}
+		return m.mood, context.Cause(ctx)
+	}}
+	res, err := m.runner(10).Run(ctx, &Plan{Name: "x", Sources: []Source{src}})
+	require.ErrorIs(t, err, stop)
+	require.Len(t, res.Rounds, 2)
+}
+
+func TestJudge(t *testing.T) {
+	most := Bound{Ratio: OfTimes, Limit: 1.012}
+	least := Bound{Ratio: OfRates, Limit: 0.95}
+	for _, c := range []struct {
+		b    Bound
+		v    Interval
+		want Verdict
+	}{
+		{most, Interval{1.010, 1.009, 1.012, 9}, Met},
+		{most, Interval{1.012, 1.010, 1.0121, 9}, Undecided},
+		{most, Interval{1.02, 1.0121, 1.021, 9}, Missed},
+		{most, Interval{1.00, 0.99, 1.01, 8}, Undecided},
+		{least, Interval{0.96, 0.95, 0.97, 9}, Met},
+		{least, Interval{0.94, 0.93, 0.949, 9}, Missed},
+		{least, Interval{0.95, 0.94, 0.96, 9}, Undecided},
+	} {
+		got, why := c.b.judge(c.v, 0.03, 9)
+		require.Equal(t, c.want, got, "%v %v", c.b, c.v)
+		require.Equal(t, got == Undecided, why != "")
+	}
+}

@@ -1,0 +1,63 @@
+package compare
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// WriteTable prints the results for people. Times are in µs per message; for
+// each bound and mood it gives the ratio, its interval and the verdict.
+func WriteTable(w io.Writer, results ...*Result) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, r := range results {
+		fmt.Fprintf(w, "%s (%d rounds, %d samples kept, %d dropped: the control changed)\n",
+			r.Title, len(r.Rounds), r.Kept, r.Dropped)
+		fmt.Fprint(t, "id\tover\tmood\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
+		for _, row := range r.Rows {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%.3f\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over, row.Mood,
+				row.Ratio.N, micro(row.Subject), micro(row.Other), row.Ratio.Median, row.Ratio, row.Bound, row.verdict())
+		}
+		if err := t.Flush(); err != nil {
+			return fmt.Errorf("compare: print the table: %w", err)
+		}
+		for name, why := range r.Failed {
+			fmt.Fprintf(w, "  %s could not be measured: %s\n", name, why)
+		}
+		if _, err := fmt.Fprintln(w); err != nil {
+			return fmt.Errorf("compare: print the table: %w", err)
+		}
+	}
+	return nil
+}
+
+// micro formats seconds as µs with four significant digits.
+func micro(seconds float64) string { return fmt.Sprintf("%.4g", 1e6*seconds) }
+
+// String gives "0.851 … 0.880", or "too few" where there is no interval.
+func (v Interval) String() string {
+	if v.Low == 0 {
+		return "too few"
+	}
+	return fmt.Sprintf("%.3f … %.3f", v.Low, v.High)
+}
+
+// String gives "≤ 0.9", or "≥ 0.95 rate" for a ratio of rates.
+func (b Bound) String() string {
+	switch {
+	case b.Limit == 0 && b.Ratio == OfRates:
+		return "rate"
+	case b.Limit == 0:
+		return "-"
+	case b.Ratio == OfRates:
+		return fmt.Sprintf("≥ %g rate", b.Limit)
+	}
+	return fmt.Sprintf("≤ %g", b.Limit)
+}
+
+func (r Row) verdict() string {
+	if r.Why == "" {
+		return string(r.Verdict)
+	}
+	return fmt.Sprintf("%s (%s)", r.Verdict, r.Why)
+}

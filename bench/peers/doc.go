@@ -1,0 +1,33 @@
+// Package peers runs what Banyan is compared with: UCX's ucx_perftest, Open MPI
+// and MPICH with a small benchmark of our own, and the control, a bare
+// cache-line ping-pong.
+//
+// # Sampling on command
+//
+// A comparison takes many short samples in turn, so a peer must answer at once
+// and be silent in between. A [Server] is two processes that stay alive: each
+// reads commands from a FIFO of its own, where it sleeps in read(2) between
+// samples without turning a core; rank 0 writes the elapsed time to a third
+// one. The same protocol ([Job], [Serve]) serves MPI programs, Banyan's own
+// ranks and the control:
+//
+//	driver                      rank 0                  rank 1
+//	  lat 8 1 1000 50000 ──►  cmd.0 ─► ping-pong ◄──►  ping-pong ◄─ cmd.1 ◄──
+//	  ◄── reply: ok 5630112 (ns)
+//
+// When the driver dies its ends of the FIFOs close and the ranks exit.
+// ucx_perftest cannot wait like this: each of its samples is a run ([UCX]).
+//
+// All are pinned alike: the first rank to one CPU, the second to another.
+//
+// The MPI benchmark is mpi/peer.c. It is compiled when it is
+// needed, by the compiler wrapper of the MPI that is measured, into the user's
+// cache directory, under a name made from the source and the compiler's words.
+//
+// # What it does not do
+//
+// It installs nothing: what is missing is an error that names the packages
+// ([NotInstalledError]). It computes no ratios.
+//
+// Floor 8: a harness beside the others. A [Server] is for one goroutine.
+package peers

@@ -1,0 +1,127 @@
+package peers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Test is what a sample does.
+type Test string
+
+// The tests.
+const (
+	// Latency: round trips of blocking messages.
+	Latency Test = "lat"
+	// Bandwidth: windows of non-blocking messages, each answered by one byte.
+	Bandwidth Test = "bw"
+	// Bare: the control's second loop; nobody else knows it.
+	Bare Test = "bare"
+)
+
+// The limits of a job, those of mpi/peer.c.
+const (
+	MaxSize   = 8 << 20 // bytes
+	MaxWindow = 1024
+)
+
+// Job is one sample.
+type Job struct {
+	Test   Test
+	Size   int // bytes
+	Window int // messages; 1 for Latency
+	Warmup int // iterations before the clock starts
+	Iters  int // iterations: round trips, or windows
+}
+
+// Messages is the number of messages that follow each other in the job's
+// iterations: the elapsed time divided by it is the time per message.
+func (j Job) Messages() float64 {
+	if j.Test != Bandwidth {
+		return 2 * float64(j.Iters)
+	}
+	return float64(j.Window) * float64(j.Iters)
+}
+
+// String is the line of the protocol, without its end.
+func (j Job) String() string {
+	return fmt.Sprintf("%s %d %d %d %d", j.Test, j.Size, j.Window, j.Warmup, j.Iters)
+}
+
+// parseJob is the inverse of [Job.String] and checks the limits.
+func parseJob(line string) (Job, error) {
+	var j Job
+	n, err := fmt.Sscanf(line, "%s %d %d %d %d\n", &j.Test, &j.Size, &j.Window, &j.Warmup, &j.Iters)
+	if err != nil || n != 5 || j.Test != Latency && j.Test != Bandwidth && j.Test != Bare ||
+		j.Size < 0 || j.Size > MaxSize || j.Window < 1 || j.Window > MaxWindow || j.Warmup < 0 || j.Iters < 1 {
+		return j, fmt.Errorf("peers: not a job: %q", line)
+	}
+	return j, nil
+}
+
+// parseReply reads "ok NANOSECONDS" or "err WORDS".
+func parseReply(line string) (time.Duration, error) {
+	word, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+	switch word {
+	case "ok":
+		ns, err := strconv.ParseFloat(rest, 64)
+		if err != nil || !(ns > 0) || ns > math.MaxInt64/2 {
+			return 0, fmt.Errorf("peers: not a time: %q", line)
+		}
+		return time.Duration(ns), nil
+	case "err":
+		return 0, fmt.Errorf("peers: the peer answered: %s", rest)
+	}
+	return 0, fmt.Errorf("peers: not an answer: %q", line)
+}
+
+// Serve is the side of a rank: it takes jobs from the FIFOs in dir until the
+// driver closes them, and answers if it is rank 0. words describe the
+// implementation. run does one job and returns how long its iterations took;
+// an error of it ends Serve, because the other rank is then out of step.
+func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error)) error {
+	cmd, err := os.Open(filepath.Join(dir, "cmd."+strconv.Itoa(rank)))
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	defer cmd.Close()
+	reply := io.Discard
+	if rank == 0 {
+		f, err := os.OpenFile(filepath.Join(dir, "reply"), os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("peers: %w", err)
+		}
+		defer f.Close()
+		reply = f
+	}
+	if _, err := fmt.Fprintf(reply, "ready %s\n", words); err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	for lines := bufio.NewScanner(cmd); lines.Scan(); {
+		answer, fatal := serveOne(lines.Text(), run)
+		if _, err := fmt.Fprintln(reply, answer); err != nil || fatal != nil {
+			return fatal // a reply that nobody reads: the driver is gone
+		}
+	}
+	return nil
+}
+
+// serveOne does one line and returns the answer, and the error after which the
+// ranks cannot go on.
+func serveOne(line string, run func(Job) (time.Duration, error)) (answer string, fatal error) {
+	j, err := parseJob(line)
+	if err != nil {
+		return "err " + err.Error(), nil // both ranks refuse the same line
+	}
+	d, err := run(j)
+	if err != nil {
+		return "err " + err.Error(), err
+	}
+	return fmt.Sprintf("ok %d", d.Nanoseconds()), nil
+}

@@ -1,0 +1,131 @@
+package peers
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+)
+
+//go:embed mpi/peer.c
+var source []byte
+
+// MPI is one implementation of MPI, by the names that Debian gives its tools.
+type MPI struct {
+	Name     string   // as in results
+	Compiler string   // wrapper
+	Launcher string   // mpiexec
+	Options  []string // of the launcher
+	Env      []string
+	Packages string // Debian's
+}
+
+// OpenMPI and MPICH run with the settings that a user gets: measured on the
+// project's machine, naming the shared-memory components of Open MPI
+// (--mca pml ob1 --mca btl self,vader) or MPICH's own shared memory changed
+// nothing beyond the noise. The benchmark pins itself, hence no binding.
+var (
+	OpenMPI = MPI{
+		Name: "openmpi", Compiler: "mpicc.openmpi", Launcher: "mpiexec.openmpi",
+		Options:  []string{"--bind-to", "none"},
+		Env:      []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+		Packages: "openmpi-bin libopenmpi-dev gcc",
+	}
+	MPICH = MPI{
+		Name: "mpich", Compiler: "mpicc.mpich", Launcher: "mpiexec.mpich",
+		Options:  []string{"-bind-to", "none"},
+		Packages: "mpich libmpich-dev gcc",
+	}
+)
+
+// NotInstalledError says that a peer cannot be measured here, and what would
+// change that.
+type NotInstalledError struct {
+	Peer     string
+	Tool     string // that was not found
+	Packages string // Debian's
+}
+
+// Error names the tool and the command that installs it.
+func (e *NotInstalledError) Error() string {
+	return fmt.Sprintf("peers: %s is not installed (no %s in PATH): apt-get install %s, or make peers", e.Peer, e.Tool, e.Packages)
+}
+
+// Start compiles the benchmark where that has not been done and starts its two
+// ranks on cpus. The error is a [*NotInstalledError] when a tool is missing.
+func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
+	program, err := m.compile(ctx)
+	if err != nil {
+		return nil, err
+	}
+	launcher, err := m.find(m.Launcher)
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, m.Name, func(dir string) []Command {
+		argv := append([]string{launcher}, m.Options...)
+		argv = append(argv, "-n", "2", program, dir, strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1]))
+		return []Command{{Argv: argv, Env: m.Env, CPU: -1}}
+	})
+}
+
+func (m MPI) find(tool string) (string, error) {
+	path, err := exec.LookPath(tool)
+	if err != nil {
+		return "", &NotInstalledError{Peer: m.Name, Tool: tool, Packages: m.Packages}
+	}
+	return path, nil
+}
+
+// compile returns the path of the benchmark for this MPI, made from the source
+// in this binary. It is kept in the user's cache directory; the name depends on
+// the source and on what the compiler wrapper would run.
+func (m MPI) compile(ctx context.Context) (string, error) {
+	cc, err := m.find(m.Compiler)
+	if err != nil {
+		return "", err
+	}
+	words, err := exec.CommandContext(ctx, cc, "-show").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("peers: %s -show: %w: %s", cc, err, words)
+	}
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(append(words, source...))
+	program := filepath.Join(dir, fmt.Sprintf("peer-%s-%x", m.Name, sum[:8]))
+	if _, err := os.Stat(program); err == nil {
+		return program, nil
+	}
+	part := program + ".part" + strconv.Itoa(os.Getpid())
+	c := program + ".c"
+	if err := os.WriteFile(c, source, 0o666); err != nil {
+		return "", fmt.Errorf("peers: %w", err)
+	}
+	if out, err := exec.CommandContext(ctx, cc, "-O3", "-Wall", "-o", part, c).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("peers: compile with %s: %w\n%s", cc, err, out)
+	}
+	if err := os.Rename(part, program); err != nil {
+		return "", fmt.Errorf("peers: %w", err)
+	}
+	return program, nil
+}
+
+// cacheDir makes and returns the directory for compiled benchmarks. Programs
+// without a home have none: then the directory for temporary files serves.
+func cacheDir() (string, error) {
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	dir = filepath.Join(dir, "banyan-peers-"+strconv.Itoa(os.Getuid()))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("peers: %w", err)
+	}
+	return dir, nil
+}

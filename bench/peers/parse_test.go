@@ -1,0 +1,81 @@
+package peers
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The golden files are outputs of ucx_perftest 1.13.1.
+func TestParseUCX(t *testing.T) {
+	for file, want := range map[string]float64{"ucx-lat.txt": 1676173, "ucx-bw.txt": 264082, "ucx-noise.txt": 745487} {
+		b, err := os.ReadFile("testdata/" + file)
+		require.NoError(t, err)
+		got, err := parseUCX(string(b))
+		require.NoError(t, err, file)
+		require.Equal(t, want, got, file)
+	}
+	for _, bad := range []string{
+		"", "\n", "iterations,overall_mr\n", "iterations,overall_mr\n1,2,3\n", "iterations,overall_mr\n1,0\n",
+		"iterations,overall_mr\n1,nan\n", "iterations,overall_mr\n1,-5\n", "iterations,lat\n1,2\n",
+		"[ERROR] connect() failed: Connection refused\nfailed",
+	} {
+		_, err := parseUCX(bad)
+		require.Error(t, err, "%q", bad)
+	}
+}
+
+func TestParseJob(t *testing.T) {
+	j := Job{Test: Bandwidth, Size: 1 << 20, Window: 64, Warmup: 3, Iters: 100}
+	got, err := parseJob(j.String())
+	require.NoError(t, err)
+	require.Equal(t, j, got)
+	require.Equal(t, 6400.0, j.Messages())
+	require.Equal(t, 20.0, Job{Test: Latency, Window: 1, Iters: 10}.Messages())
+	for _, bad := range []string{
+		"", "lat", "lat 8 1 0", "lat 8 1 0 0", "lat -1 1 0 1", "lat 8388609 1 0 1", "bw 8 1025 0 1", "bw 8 0 0 1",
+		"dance 8 1 0 1", "lat 8 1 -1 1", "lat 8 1 0 1 1", "lat x 1 0 1",
+	} {
+		_, err := parseJob(bad)
+		require.Error(t, err, "%q", bad)
+	}
+}
+
+func TestParseReply(t *testing.T) {
+	d, err := parseReply("ok 5630112\n")
+	require.NoError(t, err)
+	require.Equal(t, 5630112*time.Nanosecond, d)
+	for bad, words := range map[string]string{
+		"err no such thing\n": "answered: no such thing",
+		"ok\n":                "not a time",
+		"ok 0\n":              "not a time",
+		"ok NaN\n":            "not a time",
+		"ok 1e300\n":          "not a time",
+		"hello\n":             "not an answer",
+		"":                    "not an answer",
+	} {
+		_, err := parseReply(bad)
+		require.ErrorContains(t, err, words)
+	}
+}
+
+func TestParseStat(t *testing.T) {
+	stat := "cpu  9 9 9 9 9 9 9 9 0 0\ncpu0 1 2 3 40 4 0 0 0 0 0\ncpu1 0 0 0 50 0 0 0 10 0 0\ncpu10 7 7 7 7 7 7 7 7 0 0\nintr 5\n"
+	idle, all, err := parseStat(stat, [2]int{0, 1})
+	require.NoError(t, err)
+	require.Equal(t, []float64{94, 110}, []float64{idle, all})
+	for bad, cpus := range map[string][2]int{
+		stat:                              {0, 2},
+		"cpu 1\ncpu0 1 2\ncpu1 1 2 3":     {0, 1},
+		"x\ncpu0 a b c d e f g h\ncpu1 1": {0, 1},
+	} {
+		_, _, err := parseStat(bad, cpus)
+		require.Error(t, err)
+	}
+	busy, err := Busy(t.Context(), [2]int{0, 0})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, busy, -0.01, "ticks of CPUs are not read at one instant")
+	require.LessOrEqual(t, busy, 1.01)
+}

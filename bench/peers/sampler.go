@@ -1,0 +1,65 @@
+package peers
+
+import (
+	"context"
+	"time"
+)
+
+// Runner takes samples: a [Server] or [UCX].
+type Runner interface {
+	// Run does one job and returns how long its iterations took.
+	Run(ctx context.Context, j Job) (time.Duration, error)
+}
+
+// Sampler repeats one job so that each sample takes about Target.
+type Sampler struct {
+	Runner Runner
+	// Job is what to do; its Iters and Warmup are set by the Sampler.
+	Job    Job
+	Target time.Duration
+}
+
+const (
+	// firstIters is where the search for the number of iterations begins.
+	firstIters = 16
+	maxIters   = 1 << 28
+)
+
+// Sample does the job once and returns seconds per message. The first call
+// finds the number of iterations; later ones adapt it when the machine has
+// become much faster or slower, for the samples that follow.
+func (s *Sampler) Sample(ctx context.Context) (float64, error) {
+	if s.Job.Iters == 0 {
+		s.Job.Iters = firstIters
+		for {
+			d, err := s.Runner.Run(ctx, s.Job)
+			if err != nil {
+				return 0, err
+			}
+			if !s.adapt(d) {
+				break
+			}
+		}
+	}
+	j := s.Job
+	d, err := s.Runner.Run(ctx, j)
+	if err != nil {
+		return 0, err
+	}
+	s.adapt(d)
+	return d.Seconds() / j.Messages(), nil
+}
+
+// adapt changes the number of iterations when d is off the target by more than
+// a factor of two, and reports whether it did. The warm-up is a tenth.
+func (s *Sampler) adapt(d time.Duration) bool {
+	factor := float64(s.Target) / float64(max(1, d))
+	if factor > 0.5 && factor < 2 {
+		return false
+	}
+	n := int(float64(s.Job.Iters) * min(factor, 50))
+	n = min(max(1, n), maxIters)
+	changed := n != s.Job.Iters
+	s.Job.Iters, s.Job.Warmup = n, n/10
+	return changed
+}

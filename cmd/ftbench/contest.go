@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/peers"
+)
+
+// The names of the implementations in results and bounds.
+const (
+	ours    = "banyan"
+	unaware = "banyan-unaware"
+	ucx     = "ucx"
+	openmpi = "openmpi"
+	mpich   = "mpich"
+	// bare is the ping-pong of one cache line each way, without anything else.
+	bare = "ping-pong"
+)
+
+// contest holds what takes part in a comparison: the processes that wait for
+// commands. It is for one goroutine.
+type contest struct {
+	cpus    [2]int
+	self    string
+	target  time.Duration // of one sample
+	control *peers.Control
+	runners map[string]peers.Runner  // by name; UCX has no process in between
+	servers map[string]*peers.Server // those of them that are processes
+
+	words    map[string]string // how each describes itself
+	commands map[string]string // how each was started
+	absent   map[string]string // why a peer does not take part
+	busy     float64           // share of the CPUs that others took before it began
+}
+
+// openContest starts the control, Banyan and the peers in names that are
+// installed. The others are in absent; that is no error.
+func openContest(ctx context.Context, names []string, target time.Duration) (*contest, error) {
+	c := &contest{
+		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{},
+		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
+	}
+	err := c.open(ctx, names)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func (c *contest) open(ctx context.Context, names []string) (err error) {
+	if c.self, err = selfPath(); err != nil {
+		return err
+	}
+	if c.cpus, err = peers.CPUs(); err != nil {
+		return err
+	}
+	c.control, err = peers.StartControl(ctx, c.cpus, func(dir string, side int) []string {
+		return []string{c.self, "control", dir, strconv.Itoa(side)}
+	})
+	if err != nil {
+		return err
+	}
+	c.runners[bare] = c.control
+	for _, name := range names {
+		err := c.add(ctx, name)
+		var missing *peers.NotInstalledError
+		switch {
+		case errors.As(err, &missing):
+			c.absent[name] = err.Error()
+		case err != nil:
+			return err
+		}
+	}
+	c.busy, err = peers.Busy(ctx, c.cpus)
+	return err
+}
+
+// add starts one implementation, or starts it again.
+func (c *contest) add(ctx context.Context, name string) error {
+	var s *peers.Server
+	var err error
+	switch name {
+	case ucx:
+		u, err := peers.NewUCX(c.cpus)
+		if err != nil {
+			return err
+		}
+		c.runners[name], c.words[name], c.commands[name] = u, u.Words(ctx), u.Command()
+		return nil
+	case openmpi:
+		s, err = peers.OpenMPI.Start(ctx, c.cpus)
+	case mpich:
+		s, err = peers.MPICH.Start(ctx, c.cpus)
+	case ours, unaware:
+		s, err = peers.Start(ctx, name, c.banyan(name == ours))
+	default:
+		return fmt.Errorf("there is no implementation named %q", name)
+	}
+	if err != nil {
+		return err
+	}
+	c.runners[name], c.servers[name], c.words[name], c.commands[name] = s, s, s.Words, s.Command
+	return nil
+}
+
+// banyan returns the command that starts two ranks of this binary, placed as
+// everybody else.
+func (c *contest) banyan(aware bool) func(dir string) []peers.Command {
+	return func(dir string) []peers.Command {
+		argv := []string{c.self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--",
+			c.self, "rank", "--aware=" + strconv.FormatBool(aware), dir, strconv.Itoa(c.cpus[0]), strconv.Itoa(c.cpus[1])}
+		return []peers.Command{{Argv: argv, CPU: -1}}
+	}
+}
+
+// renew replaces the processes of the named implementations.
+func (c *contest) renew(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		if s := c.servers[name]; s != nil {
+			delete(c.servers, name)
+			if err := s.Close(); err != nil {
+				return err
+			}
+		}
+		if err := c.add(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// revive replaces the processes that have failed.
+func (c *contest) revive(ctx context.Context) error {
+	for name, s := range c.servers {
+		if !s.Broken() {
+			continue
+		}
+		if err := c.renew(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sources returns samplers of a job for those of the names that take part. They
+// refer to the implementation by name, because its processes may be renewed.
+func (c *contest) sources(job peers.Job, names ...string) []compare.Source {
+	var out []compare.Source
+	for _, name := range names {
+		if c.runners[name] == nil {
+			continue
+		}
+		s := peers.Sampler{Runner: current{c, name}, Job: job, Target: c.target}
+		out = append(out, compare.Source{Name: name, Sample: s.Sample})
+	}
+	return out
+}
+
+// current is the runner that an implementation has now.
+type current struct {
+	of   *contest
+	name string
+}
+
+// Run implements peers.Runner.
+func (r current) Run(ctx context.Context, j peers.Job) (time.Duration, error) {
+	return r.of.runners[r.name].Run(ctx, j)
+}
+
+// close ends all processes.
+func (c *contest) close() error {
+	var errs []error
+	for _, s := range c.servers {
+		errs = append(errs, s.Close())
+	}
+	if c.control != nil {
+		errs = append(errs, c.control.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// busyAbove is the share of the CPUs taken by others that is worth a remark.
+const busyAbove = 0.05
+
+// describe says in lines who takes part.
+func (c *contest) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "ranks on CPUs %d and %d; samples of %v\n", c.cpus[0], c.cpus[1], c.target)
+	if c.busy > busyAbove {
+		fmt.Fprintf(&b, "others take %.0f %% of these CPUs: much will stay undecided; stop them first\n", 100*c.busy)
+	}
+	for _, name := range []string{ours, unaware, ucx, openmpi, mpich} {
+		if w := c.words[name]; w != "" {
+			fmt.Fprintf(&b, "  %-15s %s\n", name, w)
+		}
+		if w := c.absent[name]; w != "" {
+			fmt.Fprintf(&b, "  %-15s left out: %s\n", name, w)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,26 @@
+// Command ftbench starts jobs and measures Banyan.
+//
+//	ftbench run       start the ranks of a job on this machine
+//	ftbench osu       latency and bandwidth, in the format of the OSU benchmarks
+//	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
+//	ftbench tour      latency and bandwidth in about a minute, with files
+//
+// ftbench COMMAND --help has the options and examples.
+//
+// # Exit codes
+//
+//	0   done; for compare: no bound is missed
+//	1   something failed; the error says what and what to do
+//	2   the command line is wrong
+//	3   compare: a bound is missed
+//
+// ftbench run ends with the code of the first rank that failed, 128 plus the
+// signal's number for one that was killed.
+//
+// A benchmark that is started alone starts its ranks itself, by running this
+// binary again under package launch; inside a job that another launcher has
+// started it is a rank. Each command is a file; the measuring is in packages
+// bench/….
+//
+// Floor 9.
+package main

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/alecthomas/kong"
+)
+
+// commands is the command line.
+type commands struct {
+	Run     runCmd     `cmd:"" help:"Start the ranks of a job on this machine."`
+	Osu     osuCmd     `cmd:"" help:"Latency and bandwidth, in the format of the OSU micro-benchmarks."`
+	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
+	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
+
+	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
+	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
+}
+
+// exitCode ends the program with a code and without words.
+type exitCode int
+
+// Error names the code.
+func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// The exit codes of doc.go.
+const (
+	exitFailed = 1
+	exitUsage  = 2
+	exitMissed = 3
+)
+
+// call is one use of the command: its arguments and where it prints.
+type call struct {
+	args     []string
+	out, err io.Writer
+}
+
+func main() { os.Exit(run(&call{os.Args[1:], os.Stdout, os.Stderr})) }
+
+// run parses and carries out a command line and returns the exit code.
+func run(to *call) int {
+	var cli commands
+	code := -1
+	parser, err := kong.New(&cli,
+		kong.Name("ftbench"),
+		kong.Description("Start jobs and measure Banyan, a fault-aware transport library."),
+		kong.Writers(to.out, to.err),
+		kong.Exit(func(c int) { code = c }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		panic(err) // the struct above is wrong: every run of every test finds out
+	}
+	args := to.args
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if code >= 0 { // --help was printed; kong parses on after it
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(to.err, "ftbench: %v (see ftbench --help)\n", err)
+		return exitUsage
+	}
+	return finish(ctx.Run(to), to.err)
+}
+
+// finish prints an error, if it has words, and returns the exit code.
+func finish(err error, to io.Writer) int {
+	var code exitCode
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	}
+	fmt.Fprintf(to, "ftbench: %v\n", err)
+	return exitFailed
+}

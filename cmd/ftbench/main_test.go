@@ -1,0 +1,200 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/peers"
+)
+
+// selfEnv makes the test binary be ftbench: it starts itself as ranks.
+const selfEnv = "BANYAN_TEST_FTBENCH"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(selfEnv) != "" {
+		main()
+	}
+	os.Setenv(selfEnv, "1")
+	os.Exit(m.Run())
+}
+
+// ftbench runs a command line in this process and returns what it printed.
+func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var o, e strings.Builder
+	code = run(&call{args, &o, &e})
+	return code, o.String(), e.String()
+}
+
+func TestHelp(t *testing.T) {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "compare --help", "tour --help"} {
+		code, out, errs := ftbench(t, strings.Fields(args)...)
+		require.Zero(t, code, args)
+		require.Empty(t, errs, args)
+		require.Contains(t, out, "Usage: ftbench", args)
+		if leaf := args != "" && args != "--help" && args != "osu --help"; leaf {
+			require.Regexp(t, `Examples?:`, out, args)
+			require.Regexp(t, `\n    (ftbench|mpiexec)`, out, args)
+		}
+		require.NotContains(t, out, "One side of", "hidden commands")
+	}
+}
+
+func TestUsageErrors(t *testing.T) {
+	for args, want := range map[string]string{
+		"dance":                     "unexpected argument dance",
+		"osu latency --fabric tcp":  "shm",
+		"osu latency -W 3":          "unknown flag -W",
+		"run -n 2":                  "expected",
+		"run --bind socket -- true": "none",
+		"compare --only everything": "latency",
+	} {
+		code, out, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, want, args)
+	}
+}
+
+func TestErrorsNameTheCure(t *testing.T) {
+	for args, want := range map[string]string{
+		"osu latency -n 3":      "exactly 2 are needed",
+		"osu latency -m 8:4":    "smallest ≤ largest",
+		"osu latency -m 4:x":    `"x" is no number of bytes`,
+		"osu bw -W 0":           "1 to 65536 are possible",
+		"osu bw -i 0":           "at least 1 is needed",
+		"compare --pairs 3":     "at least 9 pairs",
+		"run -- /no/such/thing": "/no/such/thing",
+	} {
+		code, _, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitFailed, code, args)
+		require.Contains(t, errs, want, args)
+	}
+}
+
+func TestParseSizes(t *testing.T) {
+	for text, want := range map[string][2]int{"": {1, 9}, "8": {1, 8}, "2:8": {2, 8}, "4:": {4, 9}, ":8": {1, 8}, "0:0": {0, 0}} {
+		low, high := 1, 9
+		require.NoError(t, parseSizes(text, &low, &high))
+		require.Equal(t, want, [2]int{low, high}, text)
+	}
+}
+
+func TestRun(t *testing.T) {
+	code, out, errs := ftbench(t, "run", "-n", "2", "--tag-output", "--", "sh", "-c", "echo $PMI_RANK -- $1", "sh", "--flag")
+	require.Zero(t, code, errs)
+	require.ElementsMatch(t, []string{"[0] 0 -- --flag", "[1] 1 -- --flag"}, strings.Split(strings.TrimSpace(out), "\n"))
+
+	code, _, errs = ftbench(t, "run", "-n", "1", "sh", "-c", "exit 7")
+	require.Equal(t, 7, code)
+	require.Contains(t, errs, "rank 0 exited with code 7")
+}
+
+// Started alone, the benchmarks start their ranks; a file has the environment.
+func TestOsuAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	for _, args := range []string{
+		"osu latency -m 0:16384 -i 20 -x 1 -c -z --json " + file,
+		"osu latency -m 0:16384 -i 20 -x 1 -c -z --fabric sim --json " + file,
+		"osu bw -m 0:16384 -i 2 -x 1 -W 4 -c -z --aware=false --json " + file,
+	} {
+		code, out, errs := ftbench(t, strings.Fields(args)...)
+		require.Zero(t, code, "%s: %s", args, errs)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		require.Len(t, lines, 2+16, args)
+		require.Contains(t, lines[0], "# OSU MPI ")
+		for _, row := range lines[2:] {
+			require.Regexp(t, `^\d+ +[\d.]+ +Pass +[\d.]+ +[\d.]+ +[\d.]+$`, row)
+		}
+		b, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var got struct {
+			Kind        string
+			Environment struct{ Kernel string }
+			Results     struct {
+				Benchmark, Fabric string
+				Aware             bool
+				Points            []struct{ Size int }
+			}
+		}
+		require.NoError(t, json.Unmarshal(b, &got))
+		require.Equal(t, "osu", got.Kind)
+		require.NotEmpty(t, got.Environment.Kernel)
+		require.Len(t, got.Results.Points, 16)
+		require.Equal(t, !strings.Contains(args, "aware=false"), got.Results.Aware)
+		require.Contains(t, args, got.Results.Benchmark)
+	}
+}
+
+func TestTour(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "results")
+	code, out, errs := ftbench(t, "tour", "--dir", dir, "--min-time", "1us")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "control")
+	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json"} {
+		require.FileExists(t, filepath.Join(dir, name))
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "osu-bw.txt"))
+	require.NoError(t, err)
+	require.Contains(t, out, string(text))
+}
+
+// The whole machinery, for a moment; what it finds is not the test's business.
+func TestCompare(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.json")
+	code, out, errs := ftbench(t, "compare", "--max-time", "300ms", "--sample", "1ms", "--json", file)
+	if _, err := peers.CPUs(); err != nil {
+		require.Contains(t, errs, "two CPUs")
+		return
+	}
+	require.Contains(t, []int{0, exitMissed}, code, errs)
+	for _, title := range []string{"8-byte tagged one-way latency", "bandwidth, window 64, 1048576 bytes", "aware over unaware"} {
+		require.Contains(t, out, title)
+	}
+	require.FileExists(t, file)
+	require.Empty(t, errs, "no progress where nobody watches")
+}
+
+// Every bound of the issue is in a plan, and the peers that a bound names are
+// sampled.
+func TestPlansHaveTheBounds(t *testing.T) {
+	c := &contest{runners: map[string]peers.Runner{ours: nil}}
+	for _, name := range []string{ours, unaware, ucx, openmpi, mpich, bare} {
+		c.runners[name] = current{}
+	}
+	got := map[string][]float64{}
+	for _, p := range c.plans([]string{groupLatency, groupBandwidth, groupAware}) {
+		require.Equal(t, ours, p.Sources[0].Name, "the subject of %s", p.Name)
+		for _, b := range p.Bounds {
+			if b.ID == "" {
+				continue
+			}
+			got[b.ID] = append(got[b.ID], b.Limit)
+		}
+	}
+	require.Equal(t, map[string][]float64{
+		"B2-1": {0.9}, "B2-2": {1}, "B2-3": {1}, "B2-4": {1.5},
+		"B2-5": {1, 0, 0}, "B2-6": {.95, .95, .95}, "B2-7": {.95, .95, .95}, "B2-8": {.95, .95, .95}, "B2-9": {.95, .95, .95}, "B2-10": {.95, .95, .95},
+		"B2-11": {1.012}, "B2-12": {1.004},
+	}, got)
+	require.ElementsMatch(t, []string{ours, unaware, ucx, openmpi, mpich}, names([]string{groupLatency, groupAware, groupBandwidth}))
+
+	delete(c.runners, mpich)
+	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")
+}
+
+func TestMissed(t *testing.T) {
+	row := func(v compare.Verdict) *compare.Result { return &compare.Result{Rows: []compare.Row{{Verdict: v}}} }
+	require.False(t, missed([]*compare.Result{row(compare.Met), row(compare.Undecided), row(compare.Info), {}}))
+	require.True(t, missed([]*compare.Result{row(compare.Met), row(compare.Missed)}))
+}
+
+func TestVariables(t *testing.T) {
+	require.Equal(t, []string{"GOMAXPROCS=1", "UCX_TLS=posix"}, variables([]string{"UCX_TLS=posix", "HOME=/", "GOMAXPROCS=1"}))
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+type runCmd struct {
+	N           int           `short:"n" default:"1" help:"Number of ranks."`
+	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: rank i on the i-th allowed CPU."`
+	TagOutput   bool          `help:"Begin each line of output with the rank."`
+	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	InitTimeout time.Duration `help:"How long a rank may take to join after the first one; default 60s, or BANYAN_INIT_TIMEOUT."`
+	Argv        []string      `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
+}
+
+// Help has the examples.
+func (runCmd) Help() string {
+	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank
+dies, the launcher says so and leaves the others alone, unless --on-failure=abort.
+The exit code is that of the first rank that failed.
+
+Examples:
+  ftbench run -n 8 -- ./app --size 4096
+  ftbench run -n 2 --bind core -- bin/ftbench osu latency
+  ftbench run -n 4 --tag-output --on-failure=abort -- ./app`
+}
+
+// Run starts the job and waits for its end.
+func (c *runCmd) Run(to *call) error {
+	return start(launch.Spec{
+		N: c.N, Argv: program(c.Argv), Bind: bindings[c.Bind], OnFailure: policies[c.OnFailure],
+		InitTimeout: c.InitTimeout, TagOutput: c.TagOutput, Stdout: to.out, Stderr: to.err, Stdin: os.Stdin,
+	})
+}
+
+var (
+	bindings = map[string]launch.Bind{"none": launch.BindNone, "core": launch.BindCore}
+	policies = map[string]launch.Policy{"continue": launch.Continue, "abort": launch.Abort}
+)
+
+// program drops the -- that separates the program from the options.
+func program(argv []string) []string {
+	if len(argv) > 0 && argv[0] == "--" {
+		return argv[1:]
+	}
+	return argv
+}
+
+// start runs a job to its end, with this process's signals forwarded to it. The
+// error is an exitCode when ranks failed: the launcher has said which and how.
+func start(spec launch.Spec) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+	spec.Signals = signals
+	result, err := launch.Run(context.Background(), spec)
+	if err != nil {
+		return err
+	}
+	if result.Code != 0 {
+		return exitCode(result.Code)
+	}
+	return nil
+}

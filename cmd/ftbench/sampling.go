@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/osu"
+	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+)
+
+// rankCmd is one of the two Banyan ranks of a comparison.
+type rankCmd struct {
+	Aware bool   `default:"true" negatable:""`
+	Dir   string `arg:"" help:"Where the FIFOs are."`
+	CPU0  int    `arg:"" name:"cpu0" help:"Where rank 0 must run."`
+	CPU1  int    `arg:"" name:"cpu1" help:"Where rank 1 must run."`
+}
+
+// Run takes samples until the driver is gone.
+func (c *rankCmd) Run() error {
+	return inJob(c.Aware, func(w *banyan.World) error {
+		rank := w.Comm().Rank()
+		p, err := osu.NewPair(w, peers.MaxSize, peers.MaxWindow)
+		if err != nil {
+			return err
+		}
+		if err := onCPU([]int{c.CPU0, c.CPU1}[rank]); err != nil {
+			return err
+		}
+		return peers.Serve(c.Dir, rank, fmt.Sprintf("Banyan, aware %t", c.Aware), func(j peers.Job) (time.Duration, error) {
+			if _, err := runJob(p, j, j.Warmup); err != nil {
+				return 0, err
+			}
+			return runJob(p, j, j.Iters)
+		})
+	})
+}
+
+// runJob does n iterations of a job.
+func runJob(p *osu.Pair, j peers.Job, n int) (time.Duration, error) {
+	if j.Test == peers.Latency {
+		return p.Latency(j.Size, n)
+	}
+	return p.Bandwidth(j.Size, j.Window, n)
+}
+
+// onCPU fails when this process does not run on this CPU alone: a comparison of
+// processes that are placed differently compares placements.
+func onCPU(cpu int) error {
+	allowed, err := affinity.Allowed()
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(allowed, []int{cpu}) {
+		return fmt.Errorf("this rank runs on CPUs %v and should on %d: start it with ftbench run --bind core", allowed, cpu)
+	}
+	return nil
+}
+
+// controlCmd is one of the two processes of the control.
+type controlCmd struct {
+	Dir  string `arg:"" help:"Where the FIFOs are."`
+	Side int    `arg:"" help:"0 or 1."`
+}
+
+// Run takes samples until the driver is gone.
+func (c *controlCmd) Run() error { return peers.ServeControl(c.Dir, c.Side) }
+
+// selfPath is this binary.
+func selfPath() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("cannot find this program: %w", err)
+	}
+	return self, nil
+}
