@@ -72,15 +72,16 @@ func rank(role string) error {
 	return w.Finalize()
 }
 
-// job runs n ranks in a role and says how they ended.
-func job(t *testing.T, n int, role string, env ...string) (*launch.Result, string) {
+// job runs n ranks in a role and says how they ended; a rank that fails ends the
+// others if abort says so.
+func job(t *testing.T, abort launch.Policy, n int, role string, env ...string) (*launch.Result, string) {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	var out bytes.Buffer
 	res, err := launch.Run(t.Context(), launch.Spec{
 		N: n, Argv: []string{exe}, Env: append(append(os.Environ(), roleEnv+"="+role), env...),
-		Stdout: io.Discard, Stderr: &out,
+		Stdout: io.Discard, Stderr: &out, OnFailure: abort,
 	})
 	require.NoError(t, err)
 	return res, out.String()
@@ -88,7 +89,7 @@ func job(t *testing.T, n int, role string, env ...string) (*launch.Result, strin
 
 func succeed(t *testing.T, n int, role string, env ...string) {
 	t.Helper()
-	res, out := job(t, n, role, env...)
+	res, out := job(t, launch.Abort, n, role, env...)
 	for _, e := range res.Ends {
 		require.False(t, e.Failed(), "%v\n%s", e, out)
 	}
@@ -277,7 +278,10 @@ func allocs(w *banyan.World) error {
 			}
 			return banyan.WaitAll(reqs)
 		}
-		const rounds = 300
+		rounds := 300
+		if size > 10_000 {
+			rounds = 40
+		}
 		var before, after runtime.MemStats
 		for i := range 2 * rounds {
 			if i == rounds {
@@ -288,8 +292,9 @@ func allocs(w *banyan.World) error {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		// The runtime allocates a little of its own now and then.
-		if n := after.Mallocs - before.Mallocs; n > rounds/20 {
+		// The runtime allocates a little of its own now and then; one allocation
+		// in each exchange of 34 messages would be at least as many as rounds.
+		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2) {
 			return fmt.Errorf("rank %d: %d allocations in %d exchanges of %d bytes", c.Rank(), n, rounds, size)
 		}
 	}
@@ -301,7 +306,7 @@ func allocs(w *banyan.World) error {
 func TestDeathInMidStream(t *testing.T) {
 	for _, env := range [][]string{nil, {copyEnv + "=1"}, {eagerEnv + "=1"}} {
 		for range 10 {
-			res, out := job(t, 3, "die", env...)
+			res, out := job(t, launch.Continue, 3, "die", env...)
 			for i, e := range res.Ends {
 				if i == 1 {
 					require.Equal(t, syscall.SIGKILL, e.Signal, out)
@@ -373,7 +378,7 @@ func survivors(c *banyan.Comm) error {
 // A rank that returns without finalizing has failed, and Finalize of the others
 // ends all the same.
 func TestEndWithoutFinalize(t *testing.T) {
-	res, out := job(t, 2, "early end")
+	res, out := job(t, launch.Continue, 2, "early end")
 	require.Equal(t, 3, res.Ends[1].Code)
 	require.False(t, res.Ends[0].Failed(), "%v\n%s", res.Ends[0], out)
 }

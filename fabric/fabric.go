@@ -147,7 +147,8 @@ type Provider interface {
 	// says how many. It returns 0 only if nothing was there.
 	Poll(s *Sink) int
 	// Ready reports, after Host.Arm, whether Poll would deliver something or
-	// a connection that refused a frame has credit again.
+	// a connection that refused a frame has credit again: the latter once per
+	// return of credit, because the sender may have given up.
 	Ready() bool
 	// Depart announces an orderly departure on every connection, after what
 	// was sent before. Nothing can be sent after it.

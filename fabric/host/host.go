@@ -21,7 +21,7 @@ const (
 // Host implements fabric.Host on the real machine. Ring may be called by any
 // goroutine, Arm, Sleep and Disarm by one at a time, the rest by any.
 type Host struct {
-	bell   *futex.Bell
+	bell   *futex.Pull
 	origin time.Time
 	shared bool
 }
@@ -29,7 +29,7 @@ type Host struct {
 // Config describes the surroundings of the process.
 type Config struct {
 	// Bell is the process's doorbell; nil makes a private one.
-	Bell *futex.Bell
+	Bell *futex.Pull
 	// Shared says that this node has more processes of the job than cores to
 	// run them on.
 	Shared bool
@@ -38,7 +38,7 @@ type Config struct {
 // New makes the host of this process.
 func New(cfg Config) *Host {
 	if cfg.Bell == nil {
-		cfg.Bell = new(futex.Bell)
+		cfg.Bell = futex.NewPull(nil)
 	}
 	return &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared}
 }

@@ -174,8 +174,15 @@ func (c *Conn) returnCredit() {
 	}
 }
 
-// starvedNoMore reports whether a refused frame may fit now.
-func (c *Conn) starvedNoMore() bool { return c.live && c.out.starving && c.out.moved() }
+// starvedNoMore reports whether credit has come back since a frame was refused;
+// once, so that a sender that has given up does not keep the process awake.
+func (c *Conn) starvedNoMore() bool {
+	if !c.live || !c.out.starving || !c.out.moved() {
+		return false
+	}
+	c.out.look(c.out.mask, c.out.bulkSize)
+	return true
+}
 
 // release gives back what the connection holds once the peer's end has been
 // reported.

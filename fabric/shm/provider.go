@@ -14,7 +14,7 @@ import (
 type Provider struct {
 	cfg   Config
 	own   *segment
-	bell  *futex.Bell
+	bell  *futex.Pull
 	self  address
 	watch *watcher
 	conns map[proc.ID]*Conn
@@ -42,7 +42,7 @@ func Open(cfg Config) (*Provider, error) {
 		return nil, err
 	}
 	p := &Provider{
-		cfg: cfg, own: own, bell: &own.head().bell,
+		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
 		conns: make(map[proc.ID]*Conn),
 		seen:  make([]uint64, (cfg.MaxProcs+63)/64),
 	}
@@ -58,8 +58,9 @@ func Open(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Bell is the process's doorbell, which peers ring: the host sleeps on it.
-func (p *Provider) Bell() *futex.Bell { return p.bell }
+// Bell is the process's hold on its doorbell, which peers ring: the host sleeps
+// on it. It may be used after Close.
+func (p *Provider) Bell() *futex.Pull { return p.bell }
 
 // Name implements fabric.Provider.
 func (p *Provider) Name() string { return "shm" }
@@ -184,6 +185,7 @@ func (p *Provider) Close() error {
 		}
 	}
 	p.watch.close()
+	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
 	return errors.Join(append(errs, p.own.close())...)

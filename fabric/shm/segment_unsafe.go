@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -150,6 +151,11 @@ func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
 func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
 	s.fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		// The process is the right one, and it has closed its endpoint or is
+		// ending: descriptors go before the pidfd tells.
+		return fabric.ErrPeerGone
+	}
 	if err != nil {
 		return fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
 	}

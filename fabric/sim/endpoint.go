@@ -160,13 +160,14 @@ func (e *endpoint) Ready() bool {
 	still := e.refused[:0]
 	for _, f := range e.refused {
 		switch {
-		case !f.refused:
-		case f.hasCredit():
+		case f.refused && !f.hasCredit():
+			still = append(still, f)
+			continue
+		case f.refused:
 			f.refused = false
 			ready = true
-		default:
-			still = append(still, f)
 		}
+		f.listed = false
 	}
 	e.refused = still
 	return ready

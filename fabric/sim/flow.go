@@ -34,6 +34,7 @@ type flow struct {
 	credits []Picos // when credits come back, ascending; those before done are back
 	done    int
 	refused bool   // TrySend answered false, and nobody has been told of credit since
+	listed  bool   // in endpoint.refused
 	due     bool   // the event of the next credit is queued
 	sent    uint64 // frames so far
 
@@ -103,8 +104,9 @@ func (f *flow) giveCredit() {
 
 // refuse notes that the sender wants to know of the next credit.
 func (f *flow) refuse() {
-	if !f.refused {
-		f.refused = true
+	f.refused = true
+	if !f.listed {
+		f.listed = true
 		f.from.end.refused = append(f.from.end.refused, f)
 	}
 	f.awaitCredit()

@@ -69,6 +69,26 @@ func TestNoLostRing(t *testing.T) {
 	<-done
 }
 
+// A Pull rings the bell until it is cut, and then sleeps on its own.
+func TestPull(t *testing.T) {
+	var b Bell
+	p := NewPull(&b)
+	b.Arm()
+	p.Ring()
+	if b.Asleep() {
+		t.Fatal("the bell was not rung")
+	}
+	p.Cut()
+	b.Arm()
+	p.Ring()
+	if !b.Asleep() {
+		t.Fatal("the bell was rung after Cut")
+	}
+	p.Arm()
+	p.Ring()
+	p.Sleep(-1)
+}
+
 func await(b *Bell, w *uint64, want uint64) {
 	for {
 		b.Arm()

@@ -1,0 +1,237 @@
+package fabrictest
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+func deathCases() []Case {
+	return []Case{
+		{Name: "kill-transfer", N: 3, Victims: []proc.ID{0}, Body: killTransfer,
+			Reaches: []string{framesOfDead},
+			About:   "A peer killed in mid-transfer: what came is whole and in order, the death is reported once, others go on."},
+		{Name: "kill-two", N: 4, Victims: []proc.ID{0, 1}, Body: killTransfer,
+			Reaches: []string{framesOfDead},
+			About:   "Two peers killed at about the same time."},
+		{Name: "kill-connect", N: 6, Victims: []proc.ID{0}, Body: killConnect,
+			Reaches: []string{framesForDead},
+			About:   "Connect to a peer that is being killed: a connection whose end is reported, or ErrPeerGone."},
+		{Name: "kill-get", N: 2, Victims: []proc.ID{0}, Body: killGet, Reaches: []string{getsGood},
+			About: "Get from a peer that dies: good data or ErrPeerGone."},
+		{Name: "die-before-connect", N: 2, Repeat: true, Body: dieBeforeConnect,
+			About: "Connect to a dead process is an error or is followed by Down."},
+		{Name: "die-asleep", N: 2, Repeat: true, Body: dieAsleep,
+			Reaches: []string{framesOfDead},
+			About:   "A death wakes a peer that sleeps, after what was sent before."},
+		{Name: "die-unpolled", N: 2, Repeat: true, Body: dieUnpolled,
+			Reaches: []string{framesOfDead},
+			About:   "What a full link holds when its sender dies comes as a prefix, then Down."},
+		{Name: "die-refusing", N: 2, Repeat: true, Body: dieRefusing,
+			About: "The death of a peer that gave no credit ends the wait for it."},
+	}
+}
+
+// Records of what the runs have reached.
+const (
+	framesOfDead  = "frames from the dead"
+	framesForDead = "frames to the dying"
+	getsGood      = "gets with good data"
+	getsGone      = "gets that said ErrPeerGone"
+)
+
+// killedCause is what a victim's peers may learn.
+var killedCause = proc.Cause{Kind: proc.Signaled, Code: 9}
+
+func killTransfer(e *Env) {
+	if slices.Contains(e.Job.Victims, e.ID) {
+		e.Others(func(id proc.ID) { e.MayEnd(id) }) // the other victim, and survivors who are done
+		e.Others(func(id proc.ID) { e.peers[id].mayQuit = true })
+		e.meet()
+		e.Control.Signal(SignalStarted)
+		for { // until it is killed
+			sendBurst(e, 1)
+		}
+	}
+	for _, v := range e.Job.Victims {
+		e.MayEnd(v)
+	}
+	e.SleepAlways = e.ID == 2
+	e.meet()
+	for e.victimsLeft() {
+		sendBurst(e, 1)
+	}
+	survivors := func(fn func(proc.ID)) {
+		e.Others(func(id proc.ID) {
+			if !slices.Contains(e.Job.Victims, id) {
+				fn(id)
+			}
+		})
+	}
+	survivors(e.Finish)
+	survivors(e.AwaitFinish)
+	for _, v := range e.Job.Victims {
+		e.checkCause(v, killedCause)
+		e.Control.Await(v, SignalEnded)
+		e.Record(framesOfDead, int64(e.Got(v)))
+	}
+	e.Linger()
+}
+
+func (e *Env) victimsLeft() bool {
+	return slices.ContainsFunc(e.Job.Victims, func(v proc.ID) bool { return !e.Ended(v) })
+}
+
+// killConnect is about the moment of connecting, so nobody waits for anybody.
+func killConnect(e *Env) {
+	if e.ID == 0 {
+		e.Control.Signal(SignalStarted)
+		for { // until it is killed
+			e.breathe()
+		}
+	}
+	e.MayEnd(0)
+	for range int(e.ID) * e.Rand.IntN(200) {
+		e.Host.Yield()
+	}
+	for e.Send(0, anySize(e, e.frameLimit(0))) { // until it has ended
+		e.breathe()
+	}
+	e.Record(framesForDead, int64(e.Sent(0)))
+	e.checkCause(0, killedCause)
+	e.Control.Await(0, SignalEnded)
+	e.Linger()
+}
+
+func killGet(e *Env) {
+	size := 2 << 10
+	if e.Isolated {
+		size = 1 << 20 // a copy that takes its time
+	}
+	other := 1 - e.ID
+	if e.ID == 0 {
+		mine := make([]byte, size)
+		fillPattern(e.Job.Seed, 0, mine)
+		e.meet()
+		if c := e.Conn(other); c.Caps().Get {
+			r, err := c.Expose(mine)
+			e.Check(err == nil, "Expose: %v", err)
+			e.SendRaw(other, rawClass, sayRegion, encodeRegion(r))
+		}
+		e.Control.Signal(SignalStarted)
+		e.AwaitEnd(other) // until it is killed
+		fillPattern(0, 0, mine)
+	}
+	e.MayEnd(0)
+	var region *fabric.Region
+	e.raw = func(_ proc.ID, _ uint64, payload []byte) {
+		r := decodeRegion(payload)
+		region = &r
+	}
+	c := e.Conn(0)
+	e.meet()
+	e.pump(forReply, 0, func() bool { return region != nil || e.Ended(0) })
+	switch {
+	case region != nil:
+		getUntilEnd(e, c, *region)
+	case c != nil && !c.Caps().Get:
+		e.Record(getsGood, 1) // there is nothing to reach
+	}
+	e.AwaitEnd(0)
+	e.checkCause(0, killedCause)
+	e.Control.Await(0, SignalEnded)
+	e.Linger()
+}
+
+// getUntilEnd gets again and again until the peer's end is known.
+func getUntilEnd(e *Env, c fabric.Conn, r fabric.Region) {
+	buf := make([]byte, r.Len)
+	good, gone := 0, 0
+	defer func() { e.Record(getsGood, int64(good)); e.Record(getsGone, int64(gone)) }()
+	for !e.Ended(0) {
+		clear(buf)
+		err := c.Get(buf, r, 0)
+		switch {
+		case err == nil:
+			bad := checkPattern(e.Job.Seed, 0, buf)
+			e.Check(bad < 0, "Get succeeded with data that are wrong from byte %d on", bad)
+			good++
+		default:
+			e.Check(errors.Is(err, fabric.ErrPeerGone), "Get from a peer that dies: %v", err)
+			gone++
+		}
+		e.breathe()
+	}
+	err := c.Get(buf, r, 0)
+	e.Check(errors.Is(err, fabric.ErrPeerGone), "Get after Down: %v", err)
+}
+
+func dieBeforeConnect(e *Env) {
+	if e.ID == 0 {
+		e.Die()
+	}
+	e.MayEnd(0)
+	e.Control.Await(0, SignalEnded)
+	e.SleepAlways = true
+	if c := e.Conn(0); c != nil {
+		c.TrySend(rawClass, 0, nil)
+	}
+	e.AwaitEnd(0)
+	e.checkCause(0, killedCause)
+	e.Linger()
+}
+
+func dieAsleep(e *Env) {
+	if e.ID == 0 {
+		e.meet()
+		sendBurst(e, e.Rand.IntN(burst/4))
+		linger(e)
+		e.Die()
+	}
+	e.MayEnd(0)
+	e.SleepAlways = true
+	e.meet()
+	e.AwaitEnd(0)
+	e.Record(framesOfDead, int64(e.Got(0)))
+	e.checkCause(0, killedCause)
+	e.Control.Await(0, SignalEnded)
+	e.Linger()
+}
+
+func dieUnpolled(e *Env) {
+	if e.ID == 0 {
+		e.meet()
+		fillUp(e, 1, anySize(e, e.frameLimit(1)))
+		e.Die()
+	}
+	e.MayEnd(0)
+	e.meet()
+	e.Control.Await(0, SignalEnded)
+	e.AwaitEnd(0)
+	e.Record(framesOfDead, int64(e.Got(0)))
+	e.checkCause(0, killedCause)
+	e.Linger()
+}
+
+func dieRefusing(e *Env) {
+	if e.ID == 0 {
+		e.meet()
+		e.Control.Await(1, "full")
+		linger(e)
+		e.Die()
+	}
+	e.MayEnd(0)
+	e.SleepAlways = true
+	e.meet()
+	fillUp(e, 0, anySize(e, e.frameLimit(0)))
+	e.Control.Signal("full")
+	for e.Send(0, minFrame) { // until it has ended
+		e.breathe()
+	}
+	e.AwaitEnd(0)
+	e.checkCause(0, killedCause)
+	e.Control.Await(0, SignalEnded)
+	e.Linger()
+}

@@ -1,0 +1,183 @@
+package fabrictest
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+func endCases() []Case {
+	return []Case{
+		{Name: "depart", N: 3, Body: depart,
+			About: "Departed is reported once, after all frames, and never Down, whatever becomes of the process."},
+		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1),
+			About: "What was taken before Depart arrives, though its sender has closed and ended meanwhile."},
+		{Name: "depart-in-flight", N: 3, Body: departInFlight, Check: allOf(0, 1),
+			About: "A departure with traffic in flight both ways."},
+		{Name: "close-in-flight", N: 3, Body: closeInFlight,
+			About: "Close without Depart, with traffic in flight both ways, is a failure to peers, and frees everything."},
+		{Name: "closed-connect", N: 2, Body: closedConnect,
+			About: "Connect to a process that lives but has departed and closed: ErrPeerGone, or Departed follows."},
+		{Name: "exit", N: 2, Body: exit,
+			About: "Exit without Depart is Down, with the exit code if the provider knows it."},
+	}
+}
+
+const burst = 200
+
+// sendBurst sends frames of any size to every peer that is left.
+func sendBurst(e *Env, n int) {
+	for range n {
+		e.Others(func(id proc.ID) {
+			if !e.Ended(id) {
+				e.Send(id, anySize(e, e.frameLimit(id)))
+			}
+		})
+		e.breathe() // a peer that is gone may take everything
+	}
+}
+
+// meet connects with every peer, and waits until all have done so or are dead.
+func (e *Env) meet() {
+	e.Others(func(id proc.ID) { e.Conn(id) })
+	e.Control.Signal("connected")
+	e.Others(func(id proc.ID) { e.Control.Await(id, "connected") })
+}
+
+// frameLimit is the largest frame to a peer, or a small one if it has ended.
+func (e *Env) frameLimit(id proc.ID) int {
+	if c := e.Conn(id); c != nil {
+		return c.Caps().MaxFrame
+	}
+	return minFrame
+}
+
+func depart(e *Env) {
+	e.meet()
+	if e.ID == 0 {
+		sendBurst(e, burst)
+		e.Depart()
+		e.Others(func(id proc.ID) { e.peers[id].conn.TrySend(rawClass, 0, nil) }) // must not arrive
+		return
+	}
+	e.SleepAlways = e.ID == 1
+	e.AwaitEnd(0)
+	e.Check(e.Got(0) == burst, "%d frames came before Departed, %d were sent", e.Got(0), burst)
+	e.Control.Await(0, SignalEnded)
+	e.Linger()
+}
+
+// departFull fills up a peer that does not poll before it departs.
+func departFull(e *Env) {
+	e.meet()
+	if e.ID == 0 {
+		fillUp(e, 1, e.frameLimit(1)/3)
+		fillUp(e, 1, 0)
+		e.Record("sent", int64(e.Sent(1)))
+		return
+	}
+	e.Control.Await(0, SignalEnded)
+	e.AwaitEnd(0)
+	e.Record("got", int64(e.Got(0)))
+	e.Linger()
+}
+
+// allOf checks that the receiver got as many frames as the sender sent.
+func allOf(sender, receiver int) func([]Outcome) error {
+	return func(outs []Outcome) error {
+		sent, got := outs[sender].Vals("sent"), outs[receiver].Vals("got")
+		if len(sent) != 1 || len(got) != 1 || sent[0] != got[0] {
+			return fmt.Errorf("sent %v frames before departing, got %v", sent, got)
+		}
+		return nil
+	}
+}
+
+func departInFlight(e *Env) {
+	e.meet()
+	if e.ID == 0 {
+		sendBurst(e, e.Rand.IntN(burst))
+		e.Record("sent", int64(e.Sent(1)))
+		return
+	}
+	floodUntilEnd(e, 0)
+	e.Record("got", int64(e.Got(0)))
+}
+
+// floodUntilEnd sends to all peers until one of them has ended, then finishes
+// with the others.
+func floodUntilEnd(e *Env, id proc.ID) {
+	for !e.Ended(id) {
+		sendBurst(e, 1)
+	}
+	e.Others(func(other proc.ID) {
+		if other != id {
+			e.Finish(other)
+		}
+	})
+	e.Others(func(other proc.ID) {
+		if other != id {
+			e.AwaitFinish(other)
+		}
+	})
+	e.Control.Await(id, SignalEnded)
+	e.Linger()
+}
+
+// closeInFlight closes while the process lives on, until peers know.
+func closeInFlight(e *Env) {
+	e.meet()
+	if e.ID == 0 {
+		sendBurst(e, e.Rand.IntN(burst))
+		e.Close()
+		e.Others(func(id proc.ID) { e.Control.Await(id, "know") })
+		return
+	}
+	e.MayEnd(0)
+	for !e.Ended(0) {
+		sendBurst(e, 1)
+	}
+	e.Control.Signal("know")
+	floodUntilEnd(e, 0)
+}
+
+func closedConnect(e *Env) {
+	if e.ID == 0 {
+		e.Depart()
+		e.Close()
+		e.Control.Signal("closed")
+		e.Control.Await(1, "connected")
+		return
+	}
+	e.peers[0].mayEnd = true // who comes too late may not learn that it was in order
+	e.Control.Await(0, "closed")
+	if e.Conn(0) != nil {
+		e.AwaitEnd(0)
+	}
+	e.Control.Signal("connected")
+	e.Linger()
+}
+
+func exit(e *Env) {
+	e.meet()
+	const code = 3
+	if e.ID == 0 {
+		sendBurst(e, burst)
+		e.Exit(code)
+	}
+	e.MayEnd(0)
+	e.AwaitEnd(0)
+	e.checkCause(0, proc.Cause{Kind: proc.Exited, Code: code})
+	e.Control.Await(0, SignalEnded)
+	e.Linger()
+}
+
+// checkCause accepts the cause that is true, and those that claim less.
+func (e *Env) checkCause(id proc.ID, want proc.Cause) {
+	p := &e.peers[id]
+	if p.end != down {
+		return // Connect has said that it is gone
+	}
+	ok := p.cause == want || p.cause.Kind == proc.Unknown || p.cause.Kind == proc.Connection
+	e.Check(ok, "Down of %v: %v, but it %v", id, p.cause, want)
+}

@@ -1,0 +1,142 @@
+package fabrictest
+
+import (
+	"bufio"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+)
+
+// census counts what a process holds and a provider must give back: open
+// descriptors and shared or file mappings by what they are of, and goroutines.
+// Private anonymous mappings are left out: Go's own heap makes them.
+type census struct {
+	things     map[string]int
+	goroutines int
+}
+
+func takeCensus() census {
+	c := census{things: make(map[string]int), goroutines: runtime.NumGoroutine()}
+	c.countDescriptors()
+	c.countMappings()
+	return c
+}
+
+func (c *census) countDescriptors() {
+	const dir = "/proc/self/fd"
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return
+	}
+	for _, n := range names {
+		// The descriptor by which the directory was read is closed by now.
+		if to, err := os.Readlink(filepath.Join(dir, n.Name())); err == nil {
+			c.things["descriptor of "+to]++
+		}
+	}
+}
+
+func (c *census) countMappings() {
+	f, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		// address perms offset dev inode path
+		part := strings.Fields(s.Text())
+		if len(part) >= 5 && (part[4] != "0" || strings.HasSuffix(part[1], "s")) {
+			c.things["mapping of "+strings.Join(part[5:], " ")]++
+		}
+	}
+}
+
+// compare says what is there now and was not, or is "". What ends by itself
+// soon after Close, as a goroutine that has been told to, is given time.
+func (c census) compare() string {
+	const patience, step = 2 * time.Second, time.Millisecond
+	report := c.excess()
+	for deadline := time.Now().Add(patience); report != "" && time.Now().Before(deadline); {
+		<-time.After(step)
+		report = c.excess()
+	}
+	return report
+}
+
+func (c census) excess() string {
+	now := takeCensus()
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(now.things)) {
+		if n := now.things[k] - c.things[k]; n > 0 {
+			fmt.Fprintf(&b, "%d more: %s\n", n, k)
+		}
+	}
+	if n := now.goroutines - c.goroutines; n > 0 {
+		stacks := make([]byte, 1<<20)
+		fmt.Fprintf(&b, "%d more goroutines, of\n%s", n, stacks[:runtime.Stack(stacks, true)])
+	}
+	return b.String()
+}
+
+// shmDir is where named shared memory lives.
+const shmDir = "/dev/shm"
+
+func listShm() map[string]bool {
+	names, _ := os.ReadDir(shmDir) // none where there is no such directory
+	list := make(map[string]bool, len(names))
+	for _, n := range names {
+		list[n.Name()] = true
+	}
+	return list
+}
+
+// orphans gives the files in /dev/shm that are not in before and that no
+// process holds open or mapped. Other programs make files there too, but hold
+// them; one that has just been made is given time to be.
+func orphans(before map[string]bool) []string {
+	const looks, step = 20, 50 * time.Millisecond
+	left := newcomers(before)
+	for range looks {
+		left = slices.DeleteFunc(left, func(name string) bool {
+			_, err := os.Stat(filepath.Join(shmDir, name))
+			return err != nil || held(name)
+		})
+		if len(left) == 0 {
+			return nil
+		}
+		<-time.After(step)
+	}
+	return left
+}
+
+func newcomers(before map[string]bool) []string {
+	var names []string
+	for name := range listShm() {
+		if !before[name] {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// held reports whether some process has the file open or mapped.
+func held(name string) bool {
+	path := filepath.Join(shmDir, name)
+	maps, _ := filepath.Glob("/proc/[0-9]*/maps")
+	for _, m := range maps {
+		if b, err := os.ReadFile(m); err == nil && strings.Contains(string(b), path) {
+			return true
+		}
+	}
+	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")
+	return slices.ContainsFunc(links, func(l string) bool {
+		to, err := os.Readlink(l)
+		return err == nil && to == path
+	})
+}

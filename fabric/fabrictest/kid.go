@@ -1,0 +1,153 @@
+package fabrictest
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// kid is one process of a [Real] job, as its driver sees it. The goroutine that
+// conducts the job uses it; a second one, read, sends events.
+type kid struct {
+	Outcome
+	cmd     *exec.Cmd
+	control *os.File
+	out     line // on control
+	stderr  bytes.Buffer
+	address []byte
+	where   string
+	done    bool // it has said that it will exit in order
+	over    bool // its end has been handled
+}
+
+// spawn starts a copy of the test binary.
+func spawn(exe string, id proc.ID, events chan<- event) (*kid, error) {
+	hisIn, control, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	records, hisOut, err := os.Pipe()
+	if err != nil {
+		_, _ = hisIn.Close(), control.Close()
+		return nil, err
+	}
+	k := &kid{
+		Outcome: Outcome{ID: id}, cmd: exec.Command(exe), control: control,
+		out: line{w: control},
+	}
+	// The race detector would have each process sleep for a second before it exits.
+	k.cmd.Env = append(os.Environ(), childVar+"=1", "GOTRACEBACK=all",
+		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
+	k.cmd.ExtraFiles = []*os.File{hisIn, hisOut} // become childIn and childOut
+	k.cmd.Stderr = &k.stderr
+	k.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	err = k.cmd.Start()
+	_, _ = hisIn.Close(), hisOut.Close()
+	if err != nil {
+		_, _ = control.Close(), records.Close()
+		return nil, err
+	}
+	go k.read(records, events)
+	return k, nil
+}
+
+// read passes on what the process says, and then that it has ended.
+func (k *kid) read(records *os.File, events chan<- event) {
+	receive(records, func(m message) { events <- event{id: k.ID, what: spoke, m: m} })
+	_ = records.Close()
+	_ = k.cmd.Wait() // how it ended is read from ProcessState
+	events <- event{id: k.ID, what: ended}
+}
+
+// send gives up after the limit: then the process does not listen any more, and
+// the watchdog will say so. One that has ended does not mind.
+func (k *kid) send(m message, limit time.Duration) {
+	_ = k.control.SetWriteDeadline(time.Now().Add(limit))
+	_ = k.out.send(m)
+}
+
+func (k *kid) kill() { _ = k.cmd.Process.Kill() }
+
+// bury notes how the process ended, once it is known.
+func (k *kid) bury() {
+	k.over = true
+	k.Stderr = k.stderr.String()
+	status := k.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case status.Signaled():
+		k.End = End{proc.Signaled, int(status.Signal())}
+	case status.ExitStatus() == 0 && k.done:
+		k.End = End{Kind: proc.Departed}
+	default:
+		k.End = End{proc.Exited, status.ExitStatus()}
+	}
+}
+
+// How long a hanging process has to say where it waits, and to print its stacks.
+const (
+	answerTime = 2 * time.Second
+	stacksTime = 10 * time.Second
+)
+
+// diagnose asks every process that is left where it waits, then makes it print its
+// stacks, which ends it.
+func (j *realJob) diagnose() string {
+	for _, k := range j.kids {
+		if !k.over {
+			k.where = "does not answer"
+			k.send(message{Op: opWhere}, answerTime)
+		}
+	}
+	j.listen(answerTime)
+	var stuck []*kid
+	for _, k := range j.kids {
+		if !k.over {
+			stuck = append(stuck, k)
+			_ = k.cmd.Process.Signal(syscall.SIGQUIT)
+		}
+	}
+	j.listen(stacksTime)
+	var b strings.Builder
+	for _, k := range j.kids {
+		if k.over && k.where == "" {
+			fmt.Fprintf(&b, "%v: ended, %v\n", k.ID, k.End)
+		}
+	}
+	for _, k := range stuck {
+		fmt.Fprintf(&b, "%v: %s\n%s\n", k.ID, k.where, k.Stderr)
+	}
+	return b.String()
+}
+
+// listen handles events for a time, or until all have ended.
+func (j *realJob) listen(limit time.Duration) {
+	for timeout := time.After(limit); j.ended < j.N; {
+		select {
+		case ev := <-j.events:
+			if ev.what == ended {
+				j.ended++
+				j.kids[ev.id].bury()
+			} else if ev.what == spoke {
+				j.hear(j.kids[ev.id], ev.m)
+			}
+		case <-timeout:
+			return
+		}
+	}
+}
+
+// await waits for the process, which has been told to end, and its reader.
+func (j *realJob) await(k *kid) {
+	for !k.over {
+		if ev := <-j.events; ev.what == ended {
+			j.ended++
+			j.kids[ev.id].bury()
+		}
+	}
+}

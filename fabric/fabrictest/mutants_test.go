@@ -1,0 +1,306 @@
+package fabrictest
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// bend changes what Poll hands to the sink.
+func bend(b *bent, change func(s *fabric.Sink, to *fabric.Sink)) {
+	b.poll = func(s *fabric.Sink) int {
+		to := *s
+		change(s, &to)
+		return b.memProc.Poll(&to)
+	}
+}
+
+// endMutants do wrong to the evidence of a peer's end.
+var endMutants = []mutant{
+	{name: "Down twice", in: "die-asleep", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); s.Down(id, c) }
+		})
+	}},
+	{name: "Down again later", in: "die-asleep", fault: func(b *bent) {
+		var dead []proc.ID
+		b.poll = func(s *fabric.Sink) int {
+			for _, id := range dead {
+				s.Down(id, proc.Cause{})
+			}
+			to := *s
+			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); dead = append(dead, id) }
+			return b.memProc.Poll(&to)
+		}
+	}},
+	{name: "no Down", in: "die-asleep", fault: func(b *bent) {
+		bend(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
+	}},
+	{name: "no Down for who waits for credit", in: "die-refusing", fault: func(b *bent) {
+		bend(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
+	}},
+	{name: "Down without a heartbeat", in: "die-asleep", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Down = func(id proc.ID, _ proc.Cause) { s.Down(id, proc.Cause{Kind: proc.Heartbeat}) }
+		})
+	}},
+	{name: "wrong signal", in: "die-asleep", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Down = func(id proc.ID, _ proc.Cause) { s.Down(id, proc.Cause{Kind: proc.Signaled, Code: 11}) }
+		})
+	}},
+	{name: "wrong exit code", in: "exit", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Down = func(id proc.ID, _ proc.Cause) { s.Down(id, proc.Cause{Kind: proc.Exited, Code: 1}) }
+		})
+	}},
+	{name: "failure as departure", in: "kill-transfer", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) { to.Down = func(id proc.ID, _ proc.Cause) { s.Departed(id) } })
+	}},
+	{name: "departure as failure", in: "depart", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) { to.Departed = func(id proc.ID) { s.Down(id, proc.Cause{}) } })
+	}},
+	{name: "departure, then failure", in: "depart", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Departed = func(id proc.ID) { s.Departed(id); s.Down(id, proc.Cause{}) }
+		})
+	}},
+	{name: "does not announce its departure", in: "depart", fault: func(b *bent) { b.depart = func() {} }},
+	{name: "Departed before the last frames", in: "depart-full", fault: func(b *bent) {
+		b.poll = func(s *fabric.Sink) int {
+			b.net.mu.Lock()
+			for i := range b.inbox {
+				if b.inbox[i].kind == memDeparted {
+					b.inbox[0], b.inbox[i] = b.inbox[i], b.inbox[0]
+				}
+			}
+			b.net.mu.Unlock()
+			return b.memProc.Poll(s)
+		}
+	}},
+	{name: "Down of the living", in: "all-to-all", fault: func(b *bent) {
+		b.poll = func(s *fabric.Sink) int {
+			if n := b.memProc.Poll(s); b.polls != 3 {
+				return n
+			}
+			s.Down((b.id+1)%2, proc.Cause{})
+			return 1
+		}
+	}},
+	{name: "a frame after Down", in: "kill-transfer", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); s.Deliver[fabric.ClassEager](id, 0, nil) }
+		})
+	}},
+	{name: "half a frame at death", in: "kill-transfer", fault: func(b *bent) {
+		bend(b, func(s, to *fabric.Sink) {
+			to.Down = func(id proc.ID, c proc.Cause) {
+				s.Deliver[fabric.ClassEager](id, 0, []byte{1, 2})
+				s.Down(id, c)
+			}
+		})
+	}},
+	{name: "Close leaves no evidence", in: "close-in-flight", fault: func(b *bent) {
+		b.shut = func() error { b.net.mu.Lock(); defer b.net.mu.Unlock(); b.closed = true; return nil }
+	}},
+	{name: "frames from the past of a cut", in: "invalidate", fault: func(b *bent) { b.cut = func(bentConn) {} }},
+}
+
+// callMutants break what single calls promise.
+var callMutants = []mutant{
+	{name: "takes without bound", in: "pressure", fault: func(b *bent) {
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			b.net.mu.Lock()
+			c.frames, c.bytes = 0, 0
+			b.net.mu.Unlock()
+			return c.memConn.TrySend(class, imm, p)
+		}
+	}},
+	{name: "drops when full", in: "pressure-both", fault: func(b *bent) {
+		full := 0
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			if c.memConn.TrySend(class, imm, p) {
+				return true
+			}
+			full++
+			return full%2 == 0
+		}
+	}},
+	{name: "never has credit again", in: "pressure", fault: func(b *bent) {
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			if b.frames < 0 || !c.memConn.TrySend(class, imm, p) {
+				b.frames = -1
+				return false
+			}
+			return true
+		}
+	}},
+	{name: "dropped frames keep their credit", in: "deaf", fault: func(b *bent) {
+		lost := 0
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			if class == deafClass {
+				lost++
+			}
+			return lost < 10*memFrames && c.memConn.TrySend(class, imm, p)
+		}
+	}},
+	{name: "a class without listener is fatal", in: "deaf", fault: func(b *bent) {
+		bend(b, func(_, to *fabric.Sink) {
+			to.Deliver[deafClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
+		})
+	}},
+	{name: "Ready sees nothing", in: "wakeups", fault: func(b *bent) { b.ready = func() bool { return false } }},
+	{name: "Ready is always true", in: "idle", fault: func(b *bent) { b.ready = func() bool { return true } }},
+	{name: "Ready forgets credit", in: "wakeups-credit", fault: func(b *bent) {
+		b.ready = func() bool {
+			b.net.mu.Lock()
+			defer b.net.mu.Unlock()
+			for _, c := range b.out {
+				c.refused = false
+			}
+			return len(b.inbox) > 0
+		}
+	}},
+	{name: "Poll counts nothing", in: "sizes", fault: func(b *bent) {
+		b.poll = func(s *fabric.Sink) int { b.memProc.Poll(s); return 0 }
+	}},
+	{name: "delivers while sending", in: "sizes", fault: func(b *bent) {
+		var sink *fabric.Sink
+		b.poll = func(s *fabric.Sink) int { sink = s; return b.memProc.Poll(s) }
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			if sink != nil {
+				b.memProc.Poll(sink)
+			}
+			return c.memConn.TrySend(class, imm, p)
+		}
+	}},
+	{name: "garbage is an address", in: "connect-garbage", fault: func(b *bent) {
+		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
+			c, err := b.memProc.Connect(fabric.ConnectSpec{Peer: spec.Peer, Address: memAddress(spec.Peer)})
+			return b.wrap(c), err
+		}
+	}},
+	{name: "two connections to one peer", in: "connect", fault: func(b *bent) {
+		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
+			c, err := b.memProc.Connect(spec)
+			if err != nil {
+				return nil, err
+			}
+			twin := *b
+			return twin.wrap(c), nil
+		}
+	}},
+	{name: "Lookup gives a typed nil", in: "connect", fault: func(b *bent) {
+		b.lookup = func(id proc.ID) fabric.Conn { return b.out[id] }
+	}},
+	{name: "Lookup knows only own connections", in: "connect-passive", fault: func(b *bent) {
+		b.lookup = func(proc.ID) fabric.Conn { return nil }
+	}},
+	{name: "Get from the wrong place", in: "large-get", fault: func(b *bent) {
+		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+			return c.memConn.Get(local, r, offset&^1)
+		}
+	}},
+	{name: "Get does not look at the end", in: "large-get", fault: func(b *bent) {
+		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+			if offset+uint64(len(local)) > r.Len {
+				return nil
+			}
+			return c.memConn.Get(local, r, offset)
+		}
+	}},
+	{name: "Get from the dead", in: "kill-get", fault: func(b *bent) {
+		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+			if err := c.memConn.Get(local, r, offset); !errors.Is(err, fabric.ErrPeerGone) {
+				return err
+			}
+			return nil
+		}
+	}},
+	{name: "Get says only that it failed", in: "kill-get", fault: func(b *bent) {
+		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+			if c.memConn.Get(local, r, offset) != nil {
+				return errors.New("input/output error")
+			}
+			return nil
+		}
+	}},
+	{name: "Close fails", in: "host-sleep", fault: func(b *bent) {
+		b.shut = func() error { _ = b.memProc.Close(); return errors.New("busy") }
+	}},
+	{name: "lives on after Close", in: "connect", fault: func(b *bent) {
+		b.shut = func() error { return nil }
+	}},
+}
+
+// deafHost hears no ring after one Arm in so many.
+type deafHost struct {
+	fabric.Host
+	every, arms int
+}
+
+func (h *deafHost) Arm() {
+	h.Host.Arm()
+	if h.arms++; h.arms%h.every == 0 {
+		h.Host.Disarm()
+	}
+}
+
+// lateHost forgets what rang before it slept.
+type lateHost struct{ fabric.Host }
+
+func (h lateHost) Sleep(until fabric.Time) {
+	h.Host.Arm()
+	h.Host.Sleep(until)
+}
+
+// forgetfulHost has parkers that lose an Unpark.
+type forgetfulHost struct{ fabric.Host }
+
+type forgetfulParker struct{ fabric.Parker }
+
+func (h forgetfulHost) NewParker() fabric.Parker { return forgetfulParker{h.Host.NewParker()} }
+
+func (k forgetfulParker) Park() {
+	k.Parker.(*memParker).token.Store(false)
+	k.Parker.Park()
+}
+
+var hostMutants = []mutant{
+	{name: "loses one ring in a hundred", in: "wakeups", host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 100} }},
+	{name: "hears no ring at all", in: "host-ring", host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 1} }},
+	{name: "forgets a ring before Sleep", in: "host-sleep", host: func(h fabric.Host) fabric.Host { return lateHost{h} }},
+	{name: "forgets an Unpark", in: "host-parker", host: func(h fabric.Host) fabric.Host { return forgetfulHost{h} }},
+}
+
+// TestMutants: the suite has teeth. Each mutant must be caught by the case that
+// is there for its fault, and that case passes on the sound provider
+// (TestSoundProvider).
+func TestMutants(t *testing.T) {
+	for _, group := range [][]mutant{frameMutants, endMutants, callMutants, hostMutants} {
+		for _, m := range group {
+			t.Run(m.name, func(t *testing.T) {
+				c, err := findCase(m.in)
+				require.NoError(t, err)
+				d := memDriver{bend: func(p *memProc) (fabric.Provider, fabric.Host) {
+					b := &bent{memProc: p}
+					var h fabric.Host = memHost{p}
+					if m.fault != nil {
+						m.fault(b)
+					}
+					if m.host != nil {
+						h = m.host(h)
+					}
+					return b, h
+				}}
+				err = Verify(d, c, Budget{Kills: 50, Wakeups: 1000, Rounds: 10}, 1)
+				require.Error(t, err)
+				t.Log(err)
+			})
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package fabrictest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Real is the driver of real processes: copies of the test binary, whose
+// TestMain must call [Main]. It kills them with SIGKILL. They end with the test
+// binary, whatever happens to it.
+type Real struct {
+	stall time.Duration
+}
+
+// NewReal makes a driver. A job of which nothing has been heard for BANYAN_STALL
+// seconds, by default 60, counts as hanging.
+func NewReal() *Real {
+	const otherwise = 60
+	return &Real{stall: time.Duration(cmp.Or(envInt("BANYAN_STALL", 0), otherwise)) * time.Second}
+}
+
+// Isolated implements [Driver].
+func (r *Real) Isolated() bool { return true }
+
+// SignalStarted is given by a victim when it may be killed from now on.
+const SignalStarted = "started"
+
+// Run implements [Driver].
+func (r *Real) Run(job Job) ([]Outcome, error) {
+	// The kernel kills the children when the thread that forked them ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	shm := listShm()
+	j := &realJob{
+		Job: job, stall: r.stall, events: make(chan event, 64),
+		rand: rand.New(rand.NewPCG(job.Seed, uint64(job.N))),
+	}
+	defer j.abandon()
+	if err := j.start(); err != nil {
+		return j.outcomes(), err
+	}
+	if err := j.conduct(); err != nil {
+		return j.outcomes(), err
+	}
+	if left := orphans(shm); left != nil {
+		return j.outcomes(), fmt.Errorf("left behind in %s: %s", shmDir, strings.Join(left, ", "))
+	}
+	return j.outcomes(), nil
+}
+
+// realJob is one run.
+type realJob struct {
+	Job
+	stall     time.Duration
+	rand      *rand.Rand
+	kids      []*kid
+	events    chan event
+	addresses int
+	ended     int
+}
+
+// event is something that happened to a process: a message from it, its end, or
+// that its time to be killed has come.
+type event struct {
+	id   proc.ID
+	what happening
+	m    message
+}
+
+type happening uint8
+
+const (
+	spoke happening = iota
+	ended
+	due
+)
+
+func (j *realJob) start() error {
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	for i := range j.N {
+		k, err := spawn(exe, proc.ID(i), j.events)
+		if err != nil {
+			return fmt.Errorf("starting process %d: %w", i, err)
+		}
+		j.kids = append(j.kids, k)
+		k.send(message{Op: opJob, ID: k.ID, Job: &j.Job}, j.stall)
+	}
+	return nil
+}
+
+// conduct handles what happens until every process has ended.
+func (j *realJob) conduct() error {
+	watchdog := time.NewTimer(j.stall)
+	defer watchdog.Stop()
+	for j.ended < j.N {
+		select {
+		case ev := <-j.events:
+			watchdog.Reset(j.stall)
+			if err := j.handle(ev); err != nil {
+				return err
+			}
+		case <-watchdog.C:
+			return fmt.Errorf("the job hangs: nothing heard for %v\n%s", j.stall, j.diagnose())
+		}
+	}
+	return nil
+}
+
+func (j *realJob) handle(ev event) error {
+	k := j.kids[ev.id]
+	switch ev.what {
+	case due:
+		k.kill()
+	case ended:
+		j.ended++
+		k.bury()
+		if j.addresses < j.N {
+			return errors.New("a process ended before the job began")
+		}
+		if k.has(recordFail) {
+			return errors.New("the job was ended early: a process has complained")
+		}
+		j.tell(k.ID, SignalEnded)
+	case spoke:
+		j.hear(k, ev.m)
+	}
+	return nil
+}
+
+func (j *realJob) hear(k *kid, m message) {
+	switch m.Op {
+	case opAddress:
+		k.address = m.Blobs[0]
+		if j.addresses++; j.addresses == j.N {
+			j.introduce()
+		}
+	case opSignal:
+		j.tell(k.ID, m.Name)
+		if m.Name == SignalStarted && j.isVictim(k.ID) {
+			time.AfterFunc(j.moment(), func() { j.events <- event{id: k.ID, what: due} })
+		}
+	case opRecord:
+		k.Records = append(k.Records, *m.Record)
+	case opDone:
+		k.done = true
+	case opWhere:
+		k.where = m.Text
+	}
+}
+
+// moment draws how long a victim lives on: any order of magnitude from a
+// microsecond to some milliseconds is as likely as any other.
+func (j *realJob) moment() time.Duration {
+	return time.Duration(1000 * math.Exp(j.rand.Float64()*math.Log(10_000)))
+}
+
+func (j *realJob) isVictim(id proc.ID) bool {
+	for _, v := range j.Victims {
+		if v == id {
+			return true
+		}
+	}
+	return false
+}
+
+// introduce gives everybody all addresses: the job begins.
+func (j *realJob) introduce() {
+	blobs := make([][]byte, j.N)
+	for i, k := range j.kids {
+		blobs[i] = k.address
+	}
+	for _, k := range j.kids {
+		k.send(message{Op: opPeers, Blobs: blobs}, j.stall)
+	}
+}
+
+// tell passes a signal on to all but the one that gave it.
+func (j *realJob) tell(from proc.ID, name string) {
+	for _, k := range j.kids {
+		if k.ID != from && !k.over {
+			k.send(message{Op: opSignal, ID: from, Name: name}, j.stall)
+		}
+	}
+}
+
+func (j *realJob) outcomes() []Outcome {
+	outs := make([]Outcome, len(j.kids))
+	for i, k := range j.kids {
+		outs[i] = k.Outcome
+	}
+	return outs
+}
+
+// abandon kills what is left and waits for it.
+func (j *realJob) abandon() {
+	for _, k := range j.kids {
+		if !k.over {
+			k.kill()
+		}
+	}
+	for _, k := range j.kids {
+		j.await(k)
+		_ = k.control.Close()
+	}
+}

@@ -1,0 +1,114 @@
+package fabrictest
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// Budget says how much of what can be repeated is run.
+type Budget struct {
+	Kills   int // runs of each case with a victim, each killed at another moment
+	Wakeups int // round trips with a sleep on every wait
+	Rounds  int // repetitions of what chance has a part in, and of small exchanges
+}
+
+// fromEnv applies BANYAN_KILLS and BANYAN_WAKEUPS, and fills in what is missing.
+func (b Budget) fromEnv() Budget {
+	return Budget{
+		Kills:   envInt("BANYAN_KILLS", cmp.Or(b.Kills, 20)),
+		Wakeups: envInt("BANYAN_WAKEUPS", cmp.Or(b.Wakeups, 2000)),
+		Rounds:  cmp.Or(b.Rounds, 50),
+	}
+}
+
+func envInt(name string, otherwise int) int {
+	v, err := strconv.Atoi(os.Getenv(name))
+	if err != nil || v < 0 {
+		return otherwise
+	}
+	return v
+}
+
+// replaySeed is BANYAN_SEED.
+func replaySeed() (seed uint64, ok bool) {
+	v, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64)
+	return v, err == nil
+}
+
+// Run runs the whole suite, a subtest for each case.
+func Run(t *testing.T, d Driver, b Budget) {
+	for _, c := range Cases() {
+		if c.Isolated && !d.Isolated() {
+			continue
+		}
+		t.Run(c.Name, func(t *testing.T) {
+			if err := Verify(d, c, b, uint64(time.Now().UnixNano())); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// Verify runs one case: once, or with victims Budget.Kills times, with seeds
+// counted up from the given one. The error names the seed that failed.
+func Verify(d Driver, c Case, b Budget, seed uint64) error {
+	b = b.fromEnv()
+	runs := 1
+	if len(c.Victims) > 0 {
+		runs = max(1, b.Kills)
+	}
+	if c.Repeat {
+		runs = max(1, b.Rounds)
+	}
+	if s, ok := replaySeed(); ok {
+		seed, runs = s, 1
+	}
+	reached := make(map[string]bool)
+	for i := range runs {
+		job := Job{Case: c.Name, N: c.N, Seed: seed + uint64(i), Victims: c.Victims}
+		if c.Args != nil {
+			job.Args = c.Args(b)
+		}
+		outs, err := verifyOnce(d, c, job)
+		if err != nil {
+			return fmt.Errorf("%s (run %d of %d): %w\nBANYAN_SEED=%d runs it again", c.Name, i+1, runs, err, job.Seed)
+		}
+		noteReached(reached, c, outs)
+	}
+	for _, kind := range c.Reaches {
+		const enough = 20 // fewer runs may well miss it
+		if runs >= enough && !reached[kind] {
+			return fmt.Errorf("%s: none of %d runs has reached %q, so they prove little", c.Name, runs, kind)
+		}
+	}
+	return nil
+}
+
+func noteReached(reached map[string]bool, c Case, outs []Outcome) {
+	for _, kind := range c.Reaches {
+		for i := range outs {
+			if v := outs[i].Vals(kind); len(v) > 0 && v[0] > 0 {
+				reached[kind] = true
+			}
+		}
+	}
+}
+
+func verifyOnce(d Driver, c Case, job Job) ([]Outcome, error) {
+	outs, err := d.Run(job)
+	if complaints := complaints(outs); complaints != nil {
+		return outs, errors.Join(complaints, err)
+	}
+	if err != nil {
+		return outs, err
+	}
+	if err := judge(job, outs); err != nil || c.Check == nil {
+		return outs, err
+	}
+	return outs, c.Check(outs)
+}

@@ -1,0 +1,50 @@
+package futex
+
+import (
+	"sync"
+	"time"
+)
+
+// Pull is a process's own hold on its bell. The bell may lie in memory that is
+// unmapped one day, while other goroutines still ring: after Cut the Pull works
+// on a private bell instead.
+type Pull struct {
+	// mu keeps Cut from taking the bell away under a Ring. It is no part of a
+	// message's path: peers ring the bell itself.
+	mu      sync.RWMutex
+	bell    *Bell
+	private Bell
+}
+
+// NewPull takes hold of a bell; nil stands for a private one.
+func NewPull(b *Bell) *Pull {
+	p := &Pull{bell: b}
+	if b == nil {
+		p.bell = &p.private
+	}
+	return p
+}
+
+// Cut lets go of the bell. When it returns, its memory may be unmapped. Nobody
+// may be in Sleep.
+func (p *Pull) Cut() {
+	p.mu.Lock()
+	p.bell = &p.private
+	p.mu.Unlock()
+}
+
+// Ring wakes the owner if it has armed. Any goroutine may call it.
+func (p *Pull) Ring() {
+	p.mu.RLock()
+	p.bell.Ring()
+	p.mu.RUnlock()
+}
+
+// Arm is Bell.Arm; like Sleep and Disarm it is the owner's.
+func (p *Pull) Arm() { p.bell.Arm() }
+
+// Sleep is Bell.Sleep.
+func (p *Pull) Sleep(d time.Duration) { p.bell.Sleep(d) }
+
+// Disarm is Bell.Disarm.
+func (p *Pull) Disarm() { p.bell.Disarm() }
