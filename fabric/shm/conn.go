@@ -59,8 +59,9 @@ func (c *Conn) Caps() fabric.Caps {
 }
 
 // eagerBytes is where a kernel copy (about a microsecond to start) becomes
-// cheaper than copying twice: measured, see docs/architecture.md.
-const eagerBytes = 64 << 10
+// cheaper than copying twice. It depends on how far apart the cores are:
+// measured, see docs/architecture.md.
+const eagerBytes = 16 << 10
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
