@@ -24,10 +24,8 @@ type MPI struct {
 	Packages string // Debian's
 }
 
-// OpenMPI and MPICH run with the settings that a user gets: measured on the
-// project's machine, naming the shared-memory components of Open MPI
-// (--mca pml ob1 --mca btl self,vader) or MPICH's own shared memory changed
-// nothing beyond the noise. The benchmark pins itself, hence no binding.
+// OpenMPI and MPICH run with the settings that a user gets without asking; no
+// others have been tried. The benchmark pins itself, hence no binding.
 var (
 	OpenMPI = MPI{
 		Name: "openmpi", Compiler: "mpicc.openmpi", Launcher: "mpiexec.openmpi",
