@@ -58,17 +58,21 @@ type Comm struct {
 	group Group
 	ctx   uint64 // context in the upper half of a match's imm
 	e     *Engine
-	links []*[linkPage]*link // by rank; filled under the lock
+	// links by rank: written under the lock at first contact, loaded without.
+	links []atomic.Pointer[linkTable]
 	name  string
 	// made counts the communicators derived from this one.
 	made uint32
 }
 
+// linkTable is one page of a communicator's links.
+type linkTable [linkPage]atomic.Pointer[link]
+
 // NewComm makes a communicator with the given context. It fails if another
 // communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
 	c := &Comm{name: name, group: g, rank: rank, ctx: uint64(ctx) << 32, e: e}
-	c.links = make([]*[linkPage]*link, (g.size+linkPage-1)/linkPage)
+	c.links = make([]atomic.Pointer[linkTable], (g.size+linkPage-1)/linkPage)
 	e.p.Lock()
 	defer e.p.Unlock()
 	for _, o := range e.comms {
@@ -141,8 +145,8 @@ func (c *Comm) Name() string { return c.name }
 // link gives the link to a rank if it has been used before.
 func (c *Comm) link(rank int) *link {
 	if uint(rank) < uint(c.group.size) {
-		if page := c.links[rank/linkPage]; page != nil {
-			return page[rank%linkPage]
+		if page := c.links[rank/linkPage].Load(); page != nil {
+			return page[rank%linkPage].Load()
 		}
 	}
 	return nil
@@ -157,12 +161,12 @@ func (c *Comm) connect(rank int) (*link, error) {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	page := c.links[rank/linkPage]
+	page := c.links[rank/linkPage].Load()
 	if page == nil {
-		page = new([linkPage]*link)
-		c.links[rank/linkPage] = page
+		page = new(linkTable)
+		c.links[rank/linkPage].Store(page)
 	}
-	page[rank%linkPage] = l
+	page[rank%linkPage].Store(l)
 	return l, nil
 }
 
