@@ -22,10 +22,24 @@ func (r Request) Test() (st Status, done bool, err error) { return r.e.Test(r.h)
 // all have ended when it returns.
 func WaitAll(reqs []Request) error {
 	var first error
+	var locked *p2p.Engine
 	for _, r := range reqs {
-		if _, err := r.Wait(); err != nil && first == nil {
+		if r.e == nil {
+			continue
+		}
+		if r.e != locked {
+			if locked != nil {
+				locked.Unlock()
+			}
+			r.e.Lock()
+			locked = r.e
+		}
+		if _, err := r.e.Take(r.h); err != nil && first == nil {
 			first = err
 		}
+	}
+	if locked != nil {
+		locked.Unlock()
 	}
 	return first
 }

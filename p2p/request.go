@@ -147,10 +147,11 @@ func (e *Engine) Wait(h Handle) (Status, error) {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.wait(h)
+	return e.Take(h)
 }
 
-func (e *Engine) wait(h Handle) (Status, error) {
+// Take is Wait for who holds the lock.
+func (e *Engine) Take(h Handle) (Status, error) {
 	r := h.r
 	if r == nil || r.gen != h.gen {
 		return Status{}, nil
@@ -175,6 +176,6 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 			return Status{}, false, nil
 		}
 	}
-	st, err = e.wait(h)
+	st, err = e.Take(h)
 	return st, true, err
 }

@@ -20,7 +20,8 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
 		e := c.e
 		e.p.Lock()
-		if len(buf) <= l.small && l.ep.TrySend(fabric.ClassEager, c.ctx|uint64(tag), buf) {
+		imm := c.ctx | uint64(tag)
+		if len(buf) <= l.small && (l.ep.TryShort(fabric.ClassEager, imm, buf) || l.ep.TrySend(fabric.ClassEager, imm, buf)) {
 			e.p.Unlock()
 			return nil
 		}
@@ -40,7 +41,8 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
 		e := c.e
 		e.p.Lock()
-		if len(buf) <= l.small && l.ep.TrySend(fabric.ClassEager, c.ctx|uint64(tag), buf) {
+		imm := c.ctx | uint64(tag)
+		if len(buf) <= l.small && (l.ep.TryShort(fabric.ClassEager, imm, buf) || l.ep.TrySend(fabric.ClassEager, imm, buf)) {
 			e.p.Unlock()
 			return Handle{}
 		}

@@ -39,6 +39,12 @@ func (ep *Endpoint) TrySend(class fabric.Class, imm uint64, payload []byte) bool
 	return ep.conn.TrySend(class, imm, payload)
 }
 
+// TryShort is TrySend for the shortest frames by shared memory, inlined into
+// its caller; false means: try TrySend.
+func (ep *Endpoint) TryShort(class fabric.Class, imm uint64, payload []byte) bool {
+	return ep.shm.TryShort(class, imm, payload)
+}
+
 // awaitSpins bounds how long Await looks at one peer only: a microsecond or
 // two, so that the others do not wait noticeably.
 const awaitSpins = 512

@@ -28,7 +28,7 @@ type Conn struct {
 	in      consumer
 	hasIn   bool // the peer has knocked
 	segment *segment
-	pid     int
+	reader  reader
 	pidfd   int
 	// watchKey names the connection to the watcher.
 	watchKey int32
@@ -63,16 +63,27 @@ func (c *Conn) Caps() fabric.Caps {
 // measured, see docs/architecture.md.
 const eagerBytes = 16 << 10
 
-// TrySend implements fabric.Conn.
-func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
-	if !c.out.short(payload) {
-		return c.trySend(class, imm, payload)
+// TryShort is TrySend for a frame that is one line, with credit at hand; false
+// for all others, and if there is no connection.
+//
+// It is one call, with everything else inlined: the stores of a call's frame
+// queue behind those to the ring, which wait for the other core's cache.
+func (c *Conn) TryShort(class fabric.Class, imm uint64, payload []byte) bool {
+	if c == nil || c.out.tail >= c.out.limit || len(payload) > inlineBytes {
+		return false
 	}
-	c.out.sendShort(class, imm, payload)
+	l := c.out.line(c.out.tail)
+	l.fill(payload)
+	c.out.publish(l, class, imm, len(payload))
 	if c.bell.Asleep() {
 		c.bell.Ring()
 	}
 	return true
+}
+
+// TrySend implements fabric.Conn.
+func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	return c.TryShort(class, imm, payload) || c.trySend(class, imm, payload)
 }
 
 // trySend is TrySend for all but frames of one line with credit at hand.
@@ -152,14 +163,11 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	case c.gone.Load():
 		return fabric.ErrPeerGone
 	}
-	if err := readProcess(c.pid, local, remote.Addr+offset); err != nil {
-		return err
-	}
-	// The pid may have been given to another process; the pidfd cannot.
-	if unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != nil {
+	err := c.reader.read(local, remote.Addr+offset)
+	if err != nil && unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != nil {
 		return fabric.ErrPeerGone
 	}
-	return nil
+	return err
 }
 
 // Invalidate implements fabric.Conn.

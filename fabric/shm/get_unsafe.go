@@ -17,30 +17,58 @@ import (
 // that is kept alive over the call, the remote one as a number that the kernel
 // checks.
 
-// maxCopy is the kernel's limit for one call.
-const maxCopy = 0x7ffff000
+// maxCopy bounds one call to about 100 µs. The call holds on to its share of the Go
+// scheduler, because letting go of it for each call costs a tenth of the
+// bandwidth (the runtime's monitor takes it away after 20 µs and starts
+// threads); so a call must be short enough for a collector that waits for it.
+const maxCopy = 1 << 20
 
-// readProcess copies len(local) bytes from addr in the process pid.
-func readProcess(pid int, local []byte, addr uint64) error {
-	for len(local) > 0 {
+// reader copies from one other process.
+type reader struct {
+	pid int
+	// probe is where token lies in that process: read with every copy, because
+	// the pid may have been given to another process meanwhile.
+	probe uint64
+	token [tokenBytes]byte
+}
+
+// read copies len(local) bytes from addr. fabric.ErrPeerGone: the process has
+// ended, or is another by now.
+func (r *reader) read(local []byte, addr uint64) error {
+	for {
 		n := min(len(local), maxCopy)
-		lv := unix.Iovec{Base: unsafe.SliceData(local)}
-		lv.SetLen(n)
-		rv := unix.RemoteIovec{Base: uintptr(addr), Len: n}
-		got, _, errno := unix.Syscall6(unix.SYS_PROCESS_VM_READV, uintptr(pid),
-			uintptr(unsafe.Pointer(&lv)), 1, uintptr(unsafe.Pointer(&rv)), 1, 0)
-		runtime.KeepAlive(local)
+		got, errno := r.copy(local[:n], addr)
 		switch {
 		case errno == unix.EINTR:
-			continue
 		case errno != 0:
-			return readError(errno, pid)
-		case got == 0:
-			return fmt.Errorf("shm: process_vm_readv(%d): nothing read", pid)
+			return readError(errno, r.pid)
+		case got == 0 && n > 0:
+			return fmt.Errorf("shm: process_vm_readv(%d): nothing read", r.pid)
+		default:
+			local, addr = local[got:], addr+uint64(got)
+			if len(local) == 0 {
+				return nil
+			}
 		}
-		local, addr = local[got:], addr+uint64(got)
 	}
-	return nil
+}
+
+// copy is one call; it gives the bytes of local that were read.
+func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
+	var token [tokenBytes]byte
+	lv := [2]unix.Iovec{{Base: &token[0], Len: tokenBytes}, {Base: unsafe.SliceData(local)}}
+	lv[1].SetLen(len(local))
+	rv := [2]unix.RemoteIovec{{Base: uintptr(r.probe), Len: tokenBytes}, {Base: uintptr(addr), Len: len(local)}}
+	got, _, errno := unix.RawSyscall6(unix.SYS_PROCESS_VM_READV, uintptr(r.pid),
+		uintptr(unsafe.Pointer(&lv)), uintptr(len(lv)), uintptr(unsafe.Pointer(&rv)), uintptr(len(rv)), 0)
+	runtime.KeepAlive(local)
+	switch {
+	case errno != 0:
+		return 0, errno
+	case got < tokenBytes || token != r.token:
+		return 0, unix.ESRCH
+	}
+	return int(got) - tokenBytes, 0
 }
 
 func readError(errno unix.Errno, pid int) error {

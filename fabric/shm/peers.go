@@ -52,7 +52,8 @@ func startTime(pid int) (uint64, error) {
 
 // attach makes the sending half of a connection and tells the peer.
 func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
-	c := &Conn{p: p, peer: peer, pid: int(a.pid), pidfd: -1}
+	c := &Conn{p: p, peer: peer, pidfd: -1}
+	c.reader = reader{pid: int(a.pid), probe: a.probe, token: a.token}
 	if err := c.openProcess(a); err != nil {
 		return nil, err
 	}
@@ -78,14 +79,14 @@ func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
 // openProcess takes hold of the peer's process, so that its pid cannot come to
 // mean another one unnoticed.
 func (c *Conn) openProcess(a *address) error {
-	fd, err := unix.PidfdOpen(c.pid, 0)
+	fd, err := unix.PidfdOpen(c.reader.pid, 0)
 	if err != nil {
 		if errors.Is(err, unix.ESRCH) {
 			return fabric.ErrPeerGone
 		}
-		return fmt.Errorf("shm: pidfd_open(%d): %w", c.pid, err)
+		return fmt.Errorf("shm: pidfd_open(%d): %w", c.reader.pid, err)
 	}
-	started, err := startTime(c.pid)
+	started, err := startTime(c.reader.pid)
 	if err != nil || started != a.started {
 		_ = unix.Close(fd)
 		return fabric.ErrPeerGone
@@ -110,7 +111,7 @@ func (c *Conn) start(a *address) {
 	if !c.fence {
 		c.out.limit = uint64(a.lines) - reservedLines
 	}
-	c.get = !c.p.cfg.NoGet && c.probe(a)
+	c.get = !c.p.cfg.NoGet && c.readable()
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {
 		how = "streaming through the ring"
@@ -118,15 +119,14 @@ func (c *Conn) start(a *address) {
 	c.p.cfg.Logf("shm: %v: large messages by %s", c.peer, how)
 }
 
-// probe tries whether this process may read the peer's memory, and whether it
-// is the peer's: the token must be there.
-func (c *Conn) probe(a *address) bool {
-	var token [tokenBytes]byte
-	if err := readProcess(c.pid, token[:], a.probe); err != nil {
-		c.p.cfg.Logf("%v", err)
-		return false
+// readable tries whether this process may read the peer's memory, and whether
+// it is the peer's.
+func (c *Conn) readable() bool {
+	err := c.reader.read(nil, 0)
+	if err != nil {
+		c.p.cfg.Logf("shm: reading the memory of %v: %v", c.peer, err)
 	}
-	return token == a.token
+	return err == nil
 }
 
 // meet begins to poll the peer's slot here if it has knocked before.

@@ -111,22 +111,6 @@ type producer struct {
 // reservedLines are kept back from frames: one for classBye.
 const reservedLines = 1
 
-// short reports whether a frame can go out by sendShort.
-func (p *producer) short(payload []byte) bool {
-	return len(payload) <= inlineBytes && p.tail < p.limit
-}
-
-// sendShort publishes a frame that is one line. Precondition: short.
-func (p *producer) sendShort(class fabric.Class, imm uint64, payload []byte) {
-	l := p.line(p.tail)
-	if len(payload) == 8 { // the common small message
-		*(*uint64)(unsafe.Pointer(&l.data)) = *(*uint64)(unsafe.Pointer(unsafe.SliceData(payload)))
-	} else {
-		copy(l.data[:], payload)
-	}
-	p.publish(l, class, imm, len(payload))
-}
-
 // send publishes a frame of any size, or reports that there is no credit.
 func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 	if p.tail-p.headSeen >= p.mask+1-reservedLines && !p.refresh(p.mask-reservedLines, p.bulkSize) {
@@ -135,12 +119,21 @@ func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 	l := p.line(p.tail)
 	n := len(payload)
 	if n <= inlineBytes {
-		copy(l.data[:], payload)
+		l.fill(payload)
 	} else if !p.putBulk(payload) {
 		return false
 	}
 	p.publish(l, class, imm, n)
 	return true
+}
+
+// fill copies a payload of at most inlineBytes into the line.
+func (l *line) fill(payload []byte) {
+	if len(payload) == 8 { // the common small message
+		*(*[8]byte)(l.data[:]) = *(*[8]byte)(payload)
+		return
+	}
+	copy(l.data[:], payload)
 }
 
 func (p *producer) publish(l *line, class fabric.Class, imm uint64, n int) {
@@ -260,6 +253,7 @@ func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) 
 		if spins--; spins < 0 {
 			return takeNone
 		}
+		release.Pause()
 		word = atomic.LoadUint64(&l.word)
 	}
 	if word>>classShift != c.lap(c.head)<<(lapShift-classShift)|uint64(class) || l.imm != imm {

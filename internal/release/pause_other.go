@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package release
+
+// Pause does nothing here.
+func Pause() {}
