@@ -74,6 +74,17 @@ fuzz: ## run each fuzz target for FUZZTIME
 		$(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$dir </dev/null || exit 1; \
 	done
 
+# The two instantiations of one operation, addresses and alignment removed.
+.PHONY: early-exit
+early-exit: build ## show what awareness adds to the machine code of Send and Recv (amd64)
+	@dis() { $(GO) tool objdump -s "p2p\.$$1\[go\.shape\.\[$$2\]uint8\]" bin/ftbench | awk '/^ /{$$1=$$2=$$3=""; print}' | \
+		grep -v 'NOP' | sed -E 's/ 0x[0-9a-f]{6,}$$/ ADDRESS/; s/0x[0-9a-f]+\(IP\)/ADDRESS/; s/\[go\.shape[^ ]*\]\(SB\)/(SB)/'; }; \
+	for op in Send Isend Recv Irecv; do \
+		echo "== $$op: > is in the aware engine only, < in the unaware only"; \
+		dis $$op 0 >bin/unaware.s; dis $$op 1 >bin/aware.s; \
+		diff bin/unaware.s bin/aware.s || true; rm bin/unaware.s bin/aware.s; \
+	done
+
 .PHONY: peers
 peers: ## install what compare measures against: Open MPI, MPICH, UCX (Debian, Ubuntu)
 	@command -v apt-get >/dev/null || { \

@@ -14,9 +14,7 @@ import (
 // ft.ErrDeparted.
 func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState("recv", src == AnySource); err != nil {
-			return Status{}, err
-		}
+		return c.recvInDoubt(buf, src, tag)
 	}
 	l := c.link(src)
 	if l == nil || uint(tag) > MaxTag {
@@ -41,6 +39,21 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	return st, err
 }
 
+// recvInDoubt is Recv where the state word was not zero.
+func (c *Comm) recvInDoubt(buf []byte, src, tag int) (Status, error) {
+	if err := c.checkState("recv", src == AnySource); err != nil {
+		return Status{}, err
+	}
+	return Recv[Unaware](c, buf, src, tag)
+}
+
+func (c *Comm) irecvInDoubt(buf []byte, src, tag int) Handle {
+	if err := c.checkState("recv", src == AnySource); err != nil {
+		return c.e.failed(c, reqRecv, err)
+	}
+	return Irecv[Unaware](c, buf, src, tag)
+}
+
 func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
 	if src == ProcNull {
 		return Status{Source: src, Tag: tag}, nil
@@ -51,9 +64,7 @@ func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
 // Irecv posts a receive into buf. Errors are the request's.
 func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState("recv", src == AnySource); err != nil {
-			return c.e.failed(c, reqRecv, err)
-		}
+		return c.irecvInDoubt(buf, src, tag)
 	}
 	l := c.link(src)
 	if l == nil || uint(tag) > MaxTag {

@@ -13,9 +13,7 @@ import (
 // ft.ErrDeparted.
 func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState("send", false); err != nil {
-			return err
-		}
+		return c.sendInDoubt(buf, dst, tag)
 	}
 	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
 		e := c.e
@@ -34,9 +32,7 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 // complete. Errors are the request's, also those of wrong arguments (S1-10).
 func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState("send", false); err != nil {
-			return c.e.failed(c, reqSend, err)
-		}
+		return c.isendInDoubt(buf, dst, tag)
 	}
 	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
 		e := c.e
@@ -49,6 +45,22 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 		e.p.Unlock()
 	}
 	return c.isendSlow(buf, dst, tag)
+}
+
+// sendInDoubt is Send where the state word was not zero. It is a function of
+// its own so that the others keep their arguments in registers.
+func (c *Comm) sendInDoubt(buf []byte, dst, tag int) error {
+	if err := c.checkState("send", false); err != nil {
+		return err
+	}
+	return Send[Unaware](c, buf, dst, tag)
+}
+
+func (c *Comm) isendInDoubt(buf []byte, dst, tag int) Handle {
+	if err := c.checkState("send", false); err != nil {
+		return c.e.failed(c, reqSend, err)
+	}
+	return Isend[Unaware](c, buf, dst, tag)
 }
 
 func (c *Comm) sendSlow(buf []byte, dst, tag int) error {

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"sync/atomic"
 	"unsafe"
@@ -127,19 +128,32 @@ func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// fill copies a payload of at most inlineBytes into the line.
+// fill copies a payload of at most inlineBytes into the line. Up to 8 bytes are
+// one store: see publish.
 func (l *line) fill(payload []byte) {
-	if len(payload) == 8 { // the common small message
-		*(*[8]byte)(l.data[:]) = *(*[8]byte)(payload)
+	n := len(payload)
+	if n > 8 {
+		copy(l.data[:], payload)
 		return
 	}
-	copy(l.data[:], payload)
+	var v uint64
+	switch {
+	case n == 8:
+		v = binary.LittleEndian.Uint64(payload)
+	default:
+		for i := n - 1; i >= 0; i-- {
+			v = v<<8 | uint64(payload[i])
+		}
+	}
+	binary.LittleEndian.PutUint64(l.data[:], v)
 }
 
+// publish hands the line over. The stores to it come without another between
+// them: the consumer polls the line, and would fetch it away in the gap.
 func (p *producer) publish(l *line, class fabric.Class, imm uint64, n int) {
-	l.imm = imm
 	word := p.lap(p.tail)<<lapShift | uint64(class)<<classShift | uint64(n)
 	p.tail++
+	l.imm = imm
 	release.Store64(&l.word, word)
 }
 
