@@ -1,0 +1,141 @@
+package banyan_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// withDeath runs body on n simulated ranks; the last is killed after a
+// millisecond, when it waits for a message that nobody sends.
+func withDeath(n int, body func(c *banyan.Comm) error, opts ...banyan.Option) error {
+	return banyan.Simulate(n, banyan.Simulation{
+		Options: opts,
+		Faults: func(s *sim.Sim) error {
+			return s.Kill(proc.ID(n-1), fabric.Time(time.Millisecond))
+		},
+	}, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == n-1 {
+			_, err := c.Recv(make([]byte, 1), 0, 99)
+			return err
+		}
+		return body(c)
+	})
+}
+
+// isDead checks that err says that the rank has failed.
+func isDead(err error, rank int) error {
+	var failed *banyan.ProcFailedError
+	if !errors.As(err, &failed) || len(failed.Ranks) != 1 || failed.Ranks[0] != rank {
+		return fmt.Errorf("want the failure of rank %d, got: %v", rank, err)
+	}
+	return nil
+}
+
+// S1-14, S2-13 (the hook at the bottom): a receive that waits when its peer dies
+// ends with the error, and so does each later operation with the dead.
+func TestOperationsWithTheDeadFailEachTime(t *testing.T) {
+	require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
+		buf := make([]byte, 100_000)
+		for range 3 {
+			_, err := c.Recv(buf, 1, 5)
+			if err := isDead(err, 1); err != nil {
+				return fmt.Errorf("recv: %w", err)
+			}
+			if err := isDead(c.Send(buf[:8], 1, 5), 1); err != nil {
+				return fmt.Errorf("send of 8 bytes: %w", err)
+			}
+			if err := isDead(c.Send(buf, 1, 5), 1); err != nil {
+				return fmt.Errorf("send of 100000 bytes: %w", err)
+			}
+		}
+		return nil
+	}))
+}
+
+// S1-10: starting an operation with the dead reports nothing; waiting does.
+func TestStartingNeverFails(t *testing.T) {
+	require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
+		buf := make([]byte, 8)
+		if _, err := c.Recv(buf, 1, 5); err == nil {
+			return errors.New("the dead has sent")
+		}
+		for _, r := range []banyan.Request{c.Isend(buf, 1, 1), c.Irecv(buf, 1, 1)} {
+			_, err := r.Wait()
+			if err := isDead(err, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// S1-3, S4-12: ranks 0 and 1 exchange messages before, during and after the
+// death of rank 2 and see nothing of it, whatever they know.
+func TestTheUninvolvedSeeNothing(t *testing.T) {
+	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+		peer := 1 - c.Rank()
+		out, in := pattern(c.Rank(), 30_000), make([]byte, 30_000)
+		watch, waiting := c.Irecv(make([]byte, 1), 2, 7), c.Irecv(make([]byte, 8), peer, 0)
+		known := 0 // exchanges since this rank knows of the death
+		for i := 1; ; i++ {
+			if known > 0 {
+				known++
+			} else if _, done, err := watch.Test(); done {
+				if err := isDead(err, 2); err != nil {
+					return err
+				}
+				known = 1
+			}
+			out[0] = byte(min(known, 20))
+			st, err := c.Sendrecv(out, peer, i, in, peer, i)
+			if err != nil || st.Count != len(in) {
+				return fmt.Errorf("exchange %d, %d after the death: %d bytes, %w", i, known, st.Count, err)
+			}
+			if in[0] == 20 && out[0] == 20 { // both see it alike
+				break
+			}
+		}
+		// A receive that was posted before the death still waits for its message.
+		if err := c.Send(out[:8], peer, 0); err != nil {
+			return err
+		}
+		_, err := waiting.Wait()
+		return err
+	}))
+}
+
+// S2-13 (the hook at the top): with a failure that nobody has acknowledged, an
+// operation that may depend on the dead fails before it is started.
+func TestWildcardAfterAFailure(t *testing.T) {
+	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+		buf := make([]byte, 8)
+		if _, err := c.Recv(buf, 2, 0); err == nil {
+			return errors.New("the dead has sent")
+		}
+		_, err := c.Recv(buf, banyan.AnySource, 1)
+		if !errors.Is(err, banyan.ErrProcFailedPending) {
+			return fmt.Errorf("a receive from anybody: %v", err)
+		}
+		return nil
+	}))
+}
+
+// S2-14: the same program on the unaware engine waits for the dead for ever.
+func TestTheUnawareEngineHangs(t *testing.T) {
+	body := func(c *banyan.Comm) error {
+		_, err := c.Recv(make([]byte, 8), 1, 5)
+		return isDead(err, 1)
+	}
+	require.NoError(t, withDeath(2, body, banyan.WithAware(true)))
+	require.ErrorIs(t, withDeath(2, body, banyan.WithAware(false)), sim.ErrDeadlock)
+}
