@@ -57,13 +57,15 @@ const linkPage = 64
 type link struct {
 	peer proc.ID
 	ep   *progress.Endpoint
-	// small is the longest message that may go out at once in one frame; -1
+	// small is the longest message that goes out at once in one frame at all times; -1
 	// while frames are queued, or when the peer is not alive.
-	small, eager int
-	first, last  *op  // frames that wait for credit, in order
-	listed       bool // in Engine.stalled
-	active       *Request
-	in           *message // the eager message that is arriving in fragments
+	small int
+	// limit is the user's limit of eager messages; 0 leaves it to the connection.
+	limit       int
+	first, last *op  // frames that wait for credit, in order
+	listed      bool // in Engine.stalled
+	active      *Request
+	in          *message // the eager message that is arriving in fragments
 }
 
 // known gives the link to a peer that has connected or was connected to.
@@ -92,10 +94,7 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 	if l := e.known(ep.Proc); l != nil {
 		return l
 	}
-	l := &link{peer: ep.Proc, ep: ep, eager: ep.Eager}
-	if e.limits.Eager > 0 {
-		l.eager = e.limits.Eager
-	}
+	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
 	l.open()
 	i := int(ep.Proc / linkPage)
 	for len(e.links) <= i {
@@ -112,8 +111,28 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 func (l *link) open() {
 	l.small = -1
 	if l.first == nil && l.ep.State == progress.Alive {
-		l.small = min(l.eager, l.ep.MaxFrame)
+		l.small = min(l.ep.Sure, l.ep.MaxFrame)
+		if l.limit > 0 {
+			l.small = min(l.limit, l.ep.MaxFrame)
+		}
 	}
+}
+
+// eager reports whether a message of n bytes goes out without an announcement.
+func (l *link) eager(n int) bool {
+	if l.limit > 0 {
+		return n <= l.limit
+	}
+	return l.ep.Eager(n)
+}
+
+// tryFrame sends a message in one frame, if it may go that way now.
+func (l *link) tryFrame(imm uint64, buf []byte) bool {
+	n := len(buf)
+	if n > l.small && (l.small < 0 || n > l.ep.MaxFrame || !l.eager(n)) {
+		return false
+	}
+	return l.ep.TrySend(fabric.ClassEager, imm, buf)
 }
 
 // attend puts r among the requests that end with the link.

@@ -19,7 +19,7 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 		e := c.e
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
-		if len(buf) <= l.small && (l.ep.TryShort(fabric.ClassEager, imm, buf) || l.ep.TrySend(fabric.ClassEager, imm, buf)) {
+		if len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf) {
 			e.p.Unlock()
 			return nil
 		}
@@ -38,7 +38,7 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 		e := c.e
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
-		if len(buf) <= l.small && (l.ep.TryShort(fabric.ClassEager, imm, buf) || l.ep.TrySend(fabric.ClassEager, imm, buf)) {
+		if len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf) {
 			e.p.Unlock()
 			return Handle{}
 		}
@@ -86,7 +86,7 @@ func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	switch {
 	case l.ep.State != progress.Alive:
 		r.fail(c.lost("send", l))
-	case len(buf) > l.eager:
+	case !l.eager(len(buf)):
 		e.sendRendezvous(l, r, imm)
 	case len(buf) > l.ep.MaxFrame:
 		e.control(l, fabric.ClassFirst, imm, appendUint64(e.scratch[:0], uint64(len(buf))))

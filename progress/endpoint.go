@@ -21,10 +21,13 @@ const (
 type Endpoint struct {
 	Proc  proc.ID
 	State State
-	// MaxFrame, Eager and Get are Caps of the connection, at hand.
+	// MaxFrame and Get are Caps of the connection, at hand.
 	MaxFrame int
-	Eager    int
 	Get      bool
+	// Sure is the length up to which Eager is true at all times.
+	Sure int
+
+	eager int // Caps.Eager
 
 	shm  *shm.Conn // the connection, if it is by shared memory
 	conn fabric.Conn
@@ -43,6 +46,15 @@ func (ep *Endpoint) TrySend(class fabric.Class, imm uint64, payload []byte) bool
 // its caller; false means: try TrySend.
 func (ep *Endpoint) TryShort(class fabric.Class, imm uint64, payload []byte) bool {
 	return ep.shm.TryShort(class, imm, payload)
+}
+
+// Eager reports whether the connection would rather have a message of n bytes
+// sent at once than announced.
+func (ep *Endpoint) Eager(n int) bool {
+	if ep.shm != nil {
+		return ep.shm.Eager(n)
+	}
+	return n <= ep.eager
 }
 
 // awaitSpins bounds how long Await looks at one peer only: a microsecond or
@@ -65,9 +77,10 @@ func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
-	ep.MaxFrame, ep.Eager, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
+	ep.MaxFrame, ep.eager, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
+	ep.Sure = ep.eager
 	if s, ok := c.(*shm.Conn); ok {
-		ep.shm = s
+		ep.shm, ep.Sure = s, shm.EagerSure
 	}
 }
 

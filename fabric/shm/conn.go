@@ -58,11 +58,6 @@ func (c *Conn) Caps() fabric.Caps {
 	}
 }
 
-// eagerBytes is where a kernel copy (about a microsecond to start) becomes
-// cheaper than copying twice. It depends on how far apart the cores are:
-// measured, see docs/architecture.md.
-const eagerBytes = 16 << 10
-
 // TryShort is TrySend for a frame that is one line, with credit at hand; false
 // for all others, and if there is no connection.
 //

@@ -106,6 +106,7 @@ type producer struct {
 	// headSeen, bulkSeen: the consumer's cursors as last read.
 	headSeen, bulkSeen uint64
 	starving           bool
+	pace               pace
 	corrupt            bool // the consumer's cursors made no sense
 }
 
@@ -170,7 +171,7 @@ func (p *producer) putBulk(payload []byte) bool {
 	if end-p.bulkSeen > p.bulkSize && !p.refresh(p.mask, p.bulkSize-(end-p.bulkTail)) {
 		return false
 	}
-	copy(p.bulkAt(start, len(payload)), payload)
+	p.pace.copy(p.bulkAt(start, len(payload)), payload)
 	p.bulkTail = end
 	return true
 }

@@ -1,0 +1,75 @@
+package shm
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// paced makes a connection whose lines took so many nanoseconds each, long
+// enough to be believed.
+func paced(get bool, line int) *Conn {
+	c := &Conn{get: get}
+	for range 20 {
+		c.out.pace.sample(time.Duration(line*4096/lineBytes), 4096)
+	}
+	return c
+}
+
+func TestEagerFollowsTheDistance(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		get  bool
+		line int
+		n    int
+		want bool
+	}{
+		{"short, far", true, 25, EagerSure, true},
+		{"medium, near", true, 6, eagerBytes, true},
+		{"medium, far", true, 25, eagerFar + 1, false},
+		{"up to the far limit, far", true, 25, eagerFar, true},
+		{"medium, far, no kernel copy", false, 25, eagerBytes, true},
+		{"large, near", true, 6, eagerBytes + 1, false},
+		{"large, no kernel copy", false, 6, eagerBytes + 1, false},
+		{"nothing known", true, 0, eagerBytes, true},
+	} {
+		require.Equal(t, tc.want, paced(tc.get, tc.line).Eager(tc.n), tc.name)
+	}
+}
+
+// A process that was preempted once during a copy is not far away.
+func TestOnePreemptionIsNoDistance(t *testing.T) {
+	c := paced(true, 6)
+	c.out.pace.sample(time.Second, 4096)
+	require.True(t, c.Eager(eagerBytes))
+}
+
+// While lines are slow some messages are let through, and their times bring the
+// limit back when the peer has come nearer.
+func TestEagerComesBack(t *testing.T) {
+	c := paced(true, 25)
+	let := 0
+	for range 10 * paceRetry {
+		if c.Eager(eagerBytes) {
+			let++
+			c.out.pace.sample(6*eagerBytes/lineBytes, eagerBytes)
+		}
+	}
+	require.Greater(t, let, 5*paceRetry, "the limit stayed low")
+}
+
+// Large frames are timed: the copy itself feeds the pace.
+func TestCopiesAreTimed(t *testing.T) {
+	var p pace
+	src, dst := make([]byte, 64<<10), make([]byte, 64<<10)
+	for range 4 * paceStride {
+		p.copy(dst, src)
+	}
+	require.NotZero(t, p.frames)
+	p = pace{line: worstLine}
+	for range 100 {
+		p.copy(dst, src)
+	}
+	require.Less(t, p.line, worstLine, "copies in one's own cache are fast")
+}
