@@ -25,18 +25,42 @@
 //     nonsense is reported down with cause proc.Corrupt; it is never a panic,
 //     a fault or a wild read.
 //
+// # Ends
+//
+// Departing, closing and dying meet everything else; these are the rules.
+//
+//   - Frames taken before [Provider.Depart] arrive, though their sender may have
+//     closed and ended meanwhile. Of frames taken before a Close without Depart,
+//     or a death, a leading part arrives.
+//   - [Provider.Connect] to a process that has departed, closed or died answers
+//     [ErrPeerGone], or gives a connection on which Departed or Down follows. A
+//     connection to a process that dies during the call counts as either.
+//   - After [Conn.Invalidate] no frame is delivered; the end of the peer may
+//     still be reported, once.
+//   - After [Provider.Close] nothing of the provider is called any more, except
+//     that a Get that is under way returns, and that a second Close does nothing.
+//     The host may outlive its providers: Ring is then harmless.
+//   - Whoever has exposed memory need not take it back: the region is valid as
+//     long as the buffer is kept, and whatever a provider registered for it
+//     ends with the connection.
+//
 // # Concurrency
 //
 // One goroutine at a time calls a provider and its connections: the engine
 // holds its lock. Exceptions are stated at the method: [Conn.Get] runs
 // without the lock, [Host.Ring] may be called from anywhere.
 //
+// A function of the [Sink] may call TrySend, Expose, Invalidate, Connect and
+// Lookup. It may not call Poll, Depart or Close of the provider that called it.
+//
 // # What is not here yet
 //
-// Remote writes, atomics and notification ([Conn] has [ErrUnsupported] for
-// them), registration of device memory, several rails. Their places in the
+// Remote writes, atomics and notification, registration of device memory, several
+// rails, and a Get that completes later: without [Caps].GetBlocks, [Caps].Get is
+// false in every provider of this version, and Put in all. Their places in the
 // types exist so that adding them changes no provider: [Rail] in
-// [ConnectSpec], [MemKind] in [Region], [Caps].
+// [ConnectSpec], [MemKind] in [Region], [Caps]; what completes later will be
+// reported by a function of the Sink, like all else that Poll finds.
 //
 // Floor 1. It imports package proc only.
 package fabric
