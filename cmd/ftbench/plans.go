@@ -78,12 +78,22 @@ func (c *contest) bandwidthPlans() []*compare.Plan {
 	return out
 }
 
+// alternate renews two implementations, each first in turn: who starts first
+// gets the memory that the last ones left, and that is worth a percent.
+func (c *contest) alternate(a, b string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		err := c.renew(ctx, a, b)
+		a, b = b, a
+		return err
+	}
+}
+
 func (c *contest) awarePlans() []*compare.Plan {
 	plan := func(id, name, title string, limit float64, job peers.Job) *compare.Plan {
 		return &compare.Plan{
 			Name: name, Title: title, Precision: precisionAware,
 			Sources: c.sources(job, ours, unaware), RenewEvery: renewEvery,
-			Renew:  func(ctx context.Context) error { return c.renew(ctx, ours, unaware) },
+			Renew:  c.alternate(ours, unaware),
 			Bounds: []compare.Bound{{ID: id, Over: unaware, Ratio: compare.OfTimes, Limit: limit}},
 		}
 	}
