@@ -29,7 +29,6 @@ type Conn struct {
 	hasIn   bool // the peer has knocked
 	segment *segment
 	reader  reader
-	pidfd   int
 	// watchKey names the connection to the watcher.
 	watchKey int32
 	get      bool
@@ -158,11 +157,7 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	case c.gone.Load():
 		return fabric.ErrPeerGone
 	}
-	err := c.reader.read(local, remote.Addr+offset)
-	if err != nil && unix.PidfdSendSignal(c.pidfd, 0, nil, 0) != nil {
-		return fabric.ErrPeerGone
-	}
-	return err
+	return c.reader.read(local, remote.Addr+offset)
 }
 
 // Invalidate implements fabric.Conn.
@@ -194,10 +189,10 @@ func (c *Conn) release() error {
 	c.die()
 	c.hasIn, c.bell = false, nil
 	err := c.segment.close()
-	if c.pidfd >= 0 {
+	if c.reader.pidfd >= 0 {
 		c.p.watch.forget(c)
-		_ = unix.Close(c.pidfd)
-		c.pidfd = -1
+		_ = unix.Close(c.reader.pidfd)
+		c.reader.pidfd = -1
 	}
 	return err
 }

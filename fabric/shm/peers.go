@@ -52,8 +52,7 @@ func startTime(pid int) (uint64, error) {
 
 // attach makes the sending half of a connection and tells the peer.
 func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
-	c := &Conn{p: p, peer: peer, pidfd: -1}
-	c.reader = reader{pid: int(a.pid), probe: a.probe, token: a.token}
+	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}}
 	if err := c.openProcess(a); err != nil {
 		return nil, err
 	}
@@ -62,7 +61,7 @@ func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
 		if c.ended() {
 			err = fabric.ErrPeerGone
 		}
-		_ = unix.Close(c.pidfd)
+		_ = unix.Close(c.reader.pidfd)
 		return nil, err
 	}
 	c.segment = seg
@@ -91,13 +90,13 @@ func (c *Conn) openProcess(a *address) error {
 		_ = unix.Close(fd)
 		return fabric.ErrPeerGone
 	}
-	c.pidfd = fd
+	c.reader.pidfd = fd
 	return nil
 }
 
 // ended asks the kernel whether the peer's process has ended.
 func (c *Conn) ended() bool {
-	fds := []unix.PollFd{{Fd: int32(c.pidfd), Events: unix.POLLIN}}
+	fds := []unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n == 1
 }
@@ -111,7 +110,7 @@ func (c *Conn) start(a *address) {
 	if !c.fence {
 		c.out.limit = uint64(a.lines) - reservedLines
 	}
-	c.get = !c.p.cfg.NoGet && c.readable()
+	c.get = !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {
 		how = "streaming through the ring"
@@ -119,14 +118,15 @@ func (c *Conn) start(a *address) {
 	c.p.cfg.Logf("shm: %v: large messages by %s", c.peer, how)
 }
 
-// readable tries whether this process may read the peer's memory, and whether
-// it is the peer's.
-func (c *Conn) readable() bool {
-	err := c.reader.read(nil, 0)
-	if err != nil {
+// probe tries whether this process may read the peer's memory, and whether it
+// is the peer's: the token must be there.
+func (c *Conn) probe(a *address) bool {
+	var token [tokenBytes]byte
+	if err := c.reader.read(token[:], a.probe); err != nil {
 		c.p.cfg.Logf("shm: reading the memory of %v: %v", c.peer, err)
+		return false
 	}
-	return err == nil
+	return token == a.token
 }
 
 // meet begins to poll the peer's slot here if it has knocked before.
@@ -172,7 +172,7 @@ func (p *Provider) accept(id proc.ID) {
 		return
 	}
 	p.cfg.Logf("shm: connecting back to %v: %v", id, err)
-	c := &Conn{p: p, peer: id, pidfd: -1, segment: &segment{fd: -1}}
+	c := &Conn{p: p, peer: id, reader: reader{pidfd: -1}, segment: &segment{fd: -1}}
 	c.gone.Store(true)
 	p.conns[id] = c
 	p.listen(c)

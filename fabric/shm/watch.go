@@ -90,7 +90,7 @@ func (w *watcher) add(c *Conn) error {
 	c.watchKey = w.next
 	w.conns[c.watchKey] = c
 	w.mu.Unlock()
-	return w.register(c.pidfd, c.watchKey)
+	return w.register(c.reader.pidfd, c.watchKey)
 }
 
 // forget ends the watch of c; its descriptor may be closed afterwards.
@@ -98,7 +98,7 @@ func (w *watcher) forget(c *Conn) {
 	w.mu.Lock()
 	delete(w.conns, c.watchKey)
 	w.mu.Unlock()
-	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, c.pidfd, nil)
+	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, c.reader.pidfd, nil)
 }
 
 func (w *watcher) close() {
