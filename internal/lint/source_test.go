@@ -78,6 +78,9 @@ func load(root fs.FS) (*tree, []finding, error) {
 			}
 			return nil
 		}
+		if p == ".git" { // a file in a linked worktree
+			return nil
+		}
 		if !d.Type().IsRegular() || strings.HasSuffix(p, ".test") || strings.HasSuffix(p, ".prof") {
 			return nil
 		}
