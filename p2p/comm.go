@@ -29,25 +29,6 @@ const (
 	stateFreed
 )
 
-// Group maps ranks to process ids: rank r is process r, for r < size. (Groups
-// with other maps come with communicator creation.)
-type Group struct{ size int }
-
-// WorldGroup is the group of the processes 0 … n-1.
-func WorldGroup(n int) Group { return Group{size: n} }
-
-// Size is the number of members.
-func (g Group) Size() int { return g.size }
-
-func (g Group) proc(rank int) proc.ID { return proc.ID(rank) }
-
-func (g Group) rank(p proc.ID) int {
-	if int64(p) < int64(g.size) {
-		return int(p)
-	}
-	return -1
-}
-
 // Comm is the core of a communicator. Its methods may be called from any
 // goroutine.
 type Comm struct {
@@ -55,52 +36,66 @@ type Comm struct {
 	// operation.
 	state atomic.Uint32
 	rank  int
-	group Group
-	ctx   uint64 // context in the upper half of a match's imm
-	e     *Engine
+	// group is this process's group; peers is the group whose ranks operations
+	// name: the same, or the remote one of an intercommunicator.
+	group, peers Group
+	ctx          uint64 // context in the upper half of a match's imm
+	e            *Engine
 	// links by rank: written under the lock at first contact, loaded without.
 	links []atomic.Pointer[linkTable]
 	name  string
-	// made counts the communicators derived from this one.
-	made uint32
+	// made counts the communicators derived from this one by all its members,
+	// partly those derived by some of them, by tag and group.
+	made   uint32
+	partly map[uint64]uint32
+	// coll carries the messages of collectives; nil in such a one. It has the
+	// context's top bit set, and shares the fate of its communicator.
+	coll *Comm
+	// local is an intercommunicator's own communicator of this side.
+	local *Comm
 }
 
 // linkTable is one page of a communicator's links.
 type linkTable [linkPage]atomic.Pointer[link]
 
-// NewComm makes a communicator with the given context. It fails if another
-// communicator of this process has the same.
+// collContext is the bit of the context that the messages of collectives have.
+const collContext = 1 << 31
+
+// NewComm makes a communicator with the given context, of which the top bit is
+// not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	c := &Comm{name: name, group: g, rank: rank, ctx: uint64(ctx) << 32, e: e}
-	c.links = make([]atomic.Pointer[linkTable], (g.size+linkPage-1)/linkPage)
+	return e.newComm(name, g, g, rank, ctx)
+}
+
+func (e *Engine) newComm(name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+	ctx &^= collContext
 	e.p.Lock()
 	defer e.p.Unlock()
 	for _, o := range e.comms {
-		if o.ctx == c.ctx {
+		if o.ctx == uint64(ctx)<<32 {
 			return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 		}
 	}
+	c := e.enter(name, g, peers, rank, ctx)
+	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
+	return c, nil
+}
+
+// enter makes a communicator known. Precondition: the lock is held.
+func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm {
+	c := &Comm{name: name, group: g, peers: peers, rank: rank, ctx: uint64(ctx) << 32, e: e}
+	c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	for p := range e.p.View().Set().All() {
-		if g.rank(p) >= 0 {
+		if c.has(p) {
 			c.state.Or(stateFailed)
 		}
 	}
 	e.comms = append(e.comms, c)
-	return c, nil
+	return c
 }
 
-// Dup makes a communicator of the same group in which no message of this one
-// is seen. All members call it in the same order with respect to other Dups of
-// this communicator; no messages are exchanged: the context follows from the
-// parent's and from how many were made before.
-func (c *Comm) Dup() (*Comm, error) {
-	c.e.p.Lock()
-	c.made++
-	n := c.made
-	c.e.p.Unlock()
-	ctx := uint32(hash(proc.ID(n), c.ctx|1) >> 32)
-	return c.e.NewComm(fmt.Sprintf("%s.%d", c.name, n), c.group, c.rank, ctx)
-}
+// has reports whether a process belongs to the communicator, on either side.
+func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
 
 // Free ends the communicator: operations on it fail from now on, and messages
 // that arrived for it and were not received are dropped. Receives still posted
@@ -109,6 +104,17 @@ func (c *Comm) Free() {
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
+	c.free()
+	if c.local != nil {
+		c.local.free()
+	}
+}
+
+func (c *Comm) free() {
+	if c.coll != nil {
+		c.coll.free()
+	}
+	e := c.e
 	c.state.Or(stateFreed)
 	for i, o := range e.comms {
 		if o == c {
@@ -136,15 +142,29 @@ func (c *Comm) Free() {
 // Rank is this process's rank, Size the number of ranks.
 func (c *Comm) Rank() int { return c.rank }
 
-// Size is the number of ranks.
+// Size is the number of ranks of this process's group.
 func (c *Comm) Size() int { return c.group.size }
+
+// Group is this process's group.
+func (c *Comm) Group() Group { return c.group }
+
+// Peers is the group whose ranks operations name: the remote group of an
+// intercommunicator, else the same as Group.
+func (c *Comm) Peers() Group { return c.peers }
+
+// Local is the communicator of this side of an intercommunicator; nil of others.
+func (c *Comm) Local() *Comm { return c.local }
+
+// Coll is the communicator of the same ranks on which collectives send: nothing
+// sent on one is received on the other.
+func (c *Comm) Coll() *Comm { return c.coll }
 
 // Name is the communicator's name in messages.
 func (c *Comm) Name() string { return c.name }
 
 // link gives the link to a rank if it has been used before.
 func (c *Comm) link(rank int) *link {
-	if uint(rank) < uint(c.group.size) {
+	if uint(rank) < uint(c.peers.size) {
 		if page := c.links[rank/linkPage].Load(); page != nil {
 			return page[rank%linkPage].Load()
 		}
@@ -155,7 +175,7 @@ func (c *Comm) link(rank int) *link {
 // connect fills the place of a rank in the table of links.
 // Precondition: the lock is not held, rank is in range.
 func (c *Comm) connect(rank int) (*link, error) {
-	l, err := c.e.linkTo(c.group.proc(rank))
+	l, err := c.e.linkTo(c.peers.Proc(rank))
 	if err != nil {
 		return nil, err
 	}
@@ -184,8 +204,33 @@ func (c *Comm) checkState(op string, wild bool) error {
 	return nil
 }
 
+// Collective is the early exit of collective operations: they need everybody, so
+// a member that has failed unrecognized is an error at once (S2-7).
+func (c *Comm) Collective(op string) error {
+	s := c.state.Load()
+	if s == 0 {
+		return nil
+	}
+	if err := c.checkState(op, false); err != nil {
+		return err
+	}
+	if s&stateFailed == 0 {
+		return nil
+	}
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
+	for p := range c.e.p.View().Set().All() {
+		if rank := c.peers.Rank(p); rank >= 0 {
+			failed.Ranks = append(failed.Ranks, rank)
+			failed.Cause = c.e.p.View().Cause(p)
+		}
+	}
+	return failed
+}
+
 func (c *Comm) badRank(op string, rank int) error {
-	return fmt.Errorf("%s on %s: %w: rank %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.group.size-1)
+	return fmt.Errorf("%s on %s: %w: rank %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
 }
 
 func (c *Comm) badTag(op string, tag int) error {
@@ -193,8 +238,12 @@ func (c *Comm) badTag(op string, tag int) error {
 }
 
 // lost is the error of an operation whose peer is not alive.
+func (c *Comm) badMember(op string) error {
+	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.name, ft.ErrArgument)
+}
+
 func (c *Comm) lost(op string, l *link) error {
-	rank := c.group.rank(l.peer)
+	rank := c.peers.Rank(l.peer)
 	if !c.e.p.View().Failed(l.peer) {
 		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
 	}

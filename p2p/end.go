@@ -36,7 +36,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 // communicator with the dead in it.
 func (e *Engine) markComms(dead proc.ID) {
 	for _, c := range e.comms {
-		if c.group.rank(dead) >= 0 {
+		if c.has(dead) {
 			c.state.Or(stateFailed)
 		}
 	}
@@ -57,7 +57,11 @@ func (e *Engine) losePosted(r *Request, l *link, cause proc.Cause) {
 	case r.src == l.peer:
 		e.posted.remove(r)
 		r.fail(r.comm.lost("recv", l))
-	case r.src == proc.None && r.comm.group.rank(l.peer) >= 0:
+	case r.comm.coll == nil && cause.Failed() && r.comm.has(l.peer):
+		// A collective needs everybody, whomever this receive names (S2-12).
+		e.posted.remove(r)
+		r.fail(r.comm.lost("collective", l))
+	case r.src == proc.None && r.comm.peers.Rank(l.peer) >= 0:
 		err := r.comm.deserted()
 		if cause.Failed() {
 			err = r.comm.checkState("recv", true)

@@ -131,10 +131,10 @@ func (c *Comm) source(src, tag int) (proc.ID, error) {
 		return 0, c.badTag("recv", tag)
 	case src == AnySource || src == ProcNull:
 		return proc.None, nil
-	case uint(src) >= uint(c.group.size):
+	case uint(src) >= uint(c.peers.size):
 		return 0, c.badRank("recv", src)
 	case c.link(src) != nil:
-		return c.group.proc(src), nil
+		return c.peers.Proc(src), nil
 	}
 	l, err := c.connect(src)
 	if err != nil {
@@ -362,8 +362,8 @@ func donePull(j *progress.Job) {
 }
 
 func (c *Comm) deserted() error {
-	for rank := range c.group.size {
-		if l := c.e.known(c.group.proc(rank)); l == nil || l.ep.State == progress.Alive {
+	for rank := range c.peers.size {
+		if l := c.e.known(c.peers.Proc(rank)); l == nil || l.ep.State == progress.Alive {
 			return nil
 		}
 	}

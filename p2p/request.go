@@ -115,7 +115,7 @@ func (r *Request) status() Status {
 	if r.comm == nil || r.kind == reqSend {
 		return Status{}
 	}
-	return Status{Source: r.comm.group.rank(r.from), Tag: r.tag, Count: r.count}
+	return Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag, Count: r.count}
 }
 
 // received completes a receive of total bytes, of which the buffer took what
@@ -124,7 +124,7 @@ func (r *Request) received(total int) {
 	r.count = min(total, len(r.buf))
 	if total > len(r.buf) {
 		r.err = fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
-			r.comm.name, ft.ErrTruncate, total, r.comm.group.rank(r.from), r.tag, len(r.buf))
+			r.comm.name, ft.ErrTruncate, total, r.comm.peers.Rank(r.from), r.tag, len(r.buf))
 	}
 	r.Finish()
 }

@@ -105,7 +105,7 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 		return nil, c.badTag(op, tag)
 	case dst == ProcNull:
 		return nil, nil
-	case uint(dst) >= uint(c.group.size):
+	case uint(dst) >= uint(c.peers.size):
 		return nil, c.badRank(op, dst)
 	}
 	l, err := c.connect(dst)

@@ -1,0 +1,108 @@
+package p2p
+
+import "fmt"
+
+// Contexts are not negotiated: all members compute the same one from the
+// parent's context and from what they agree on anyway. Two communicators of one
+// process that hash alike are an error at the second.
+
+// context folds words into a context number.
+func (c *Comm) context(words ...uint64) uint32 {
+	h := c.ctx
+	for _, w := range words {
+		h = mix(h, w)
+	}
+	h = mix(h, h>>32)
+	return uint32(h>>32) &^ collContext
+}
+
+// count numbers the communicators that all members derive from this one.
+func (c *Comm) count() uint64 {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	c.made++
+	return uint64(c.made)
+}
+
+// Dup makes a communicator of the same groups in which no message of this one
+// is seen. All members call it in the same order with respect to other
+// derivations of this communicator; no messages are exchanged.
+func (c *Comm) Dup() (*Comm, error) {
+	n := c.count()
+	d, err := c.e.newComm(fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
+	if err != nil || c.local == nil {
+		return d, err
+	}
+	d.local, err = c.local.Dup()
+	return d, err
+}
+
+// Derive makes a communicator of a group of this one's members. All members of
+// this one call it in the same order, each with its own group; processes with
+// different groups give different colors. An empty group makes none: the result
+// is nil.
+func (c *Comm) Derive(g Group, color uint64) (*Comm, error) {
+	n := c.count()
+	rank := g.Rank(c.e.p.Self())
+	if rank < 0 {
+		return nil, nil
+	}
+	return c.e.NewComm(fmt.Sprintf("%s.%d", c.name, n), g, rank, c.context(n, color, g.digest()))
+}
+
+// DeriveAmong makes a communicator of a group of this one's members, which alone
+// call it, all with the same tag. ULFM's and Legio's way to go on without asking
+// the dead (S3-1).
+func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
+	rank := g.Rank(c.e.p.Self())
+	if rank < 0 {
+		return nil, c.badMember("create")
+	}
+	key := mix(mix(g.digest(), uint64(tag)), 1)
+	c.e.p.Lock()
+	if c.partly == nil {
+		c.partly = make(map[uint64]uint32)
+	}
+	c.partly[key]++
+	n := c.partly[key]
+	c.e.p.Unlock()
+	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
+	return c.e.NewComm(name, g, rank, c.context(key, uint64(n)))
+}
+
+// Bridge makes an intercommunicator between the group of this communicator and
+// a remote one. All members of both groups call it with the same seed. The two
+// groups must have no member in common.
+func (c *Comm) Bridge(remote Group, seed uint64) (*Comm, error) {
+	local, err := c.Dup()
+	if err != nil {
+		return nil, err
+	}
+	// The seed alone decides the context: the two sides have other parents.
+	h := mix(mix(0, seed), seed>>32)
+	ctx := uint32(h>>32) &^ collContext
+	inter, err := c.e.newComm(fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
+	if err != nil {
+		local.Free()
+		return nil, err
+	}
+	inter.local = local
+	return inter, nil
+}
+
+// Union makes the communicator of both groups of an intercommunicator, this
+// side's first or last. All members of both sides call it, those of one side
+// alike.
+func (c *Comm) Union(first bool) (*Comm, error) {
+	a, b := c.group.Procs(), c.peers.Procs()
+	if !first {
+		a, b = b, a
+	}
+	g := NewGroup(append(a, b...))
+	n := c.count()
+	return c.e.NewComm(fmt.Sprintf("%s.%d", c.name, n), g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+}
+
+// Number gives what the members of this communicator may use, together with a
+// leader's word, as a seed that was not used before.
+func (c *Comm) Number() uint64 { return mix(c.ctx, c.count()) }

@@ -1,0 +1,113 @@
+package p2p
+
+import (
+	"slices"
+	"sort"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Group maps ranks to process ids. It is kept as runs of equal stride, because
+// groups are cut from others by range and by stride: a world takes one run,
+// whatever its size. The zero Group is empty. A Group does not change.
+type Group struct {
+	size int
+	runs []run
+	// ranks is the way back where there are too many runs to look through.
+	ranks map[proc.ID]int32
+}
+
+// run: rank first+i is process start+i*stride, for 0 <= i < n.
+type run struct {
+	first, n      int
+	start, stride int64
+}
+
+// fewRuns can be looked through faster than a map.
+const fewRuns = 12
+
+// WorldGroup is the group of the processes 0 … n-1.
+func WorldGroup(n int) Group { return Group{size: n, runs: []run{{n: n, stride: 1}}} }
+
+// NewGroup is the group of the given processes in their order. They must differ.
+func NewGroup(procs []proc.ID) Group {
+	g := Group{size: len(procs)}
+	for i := 0; i < len(procs); {
+		r := run{first: i, start: int64(procs[i]), stride: 1, n: 1}
+		if i+1 < len(procs) {
+			r.stride = int64(procs[i+1]) - r.start
+		}
+		for i+r.n < len(procs) && int64(procs[i+r.n]) == r.start+int64(r.n)*r.stride {
+			r.n++
+		}
+		i += r.n
+		g.runs = append(g.runs, r)
+	}
+	if len(g.runs) > fewRuns {
+		g.ranks = make(map[proc.ID]int32, len(procs))
+		for i, p := range procs {
+			g.ranks[p] = int32(i)
+		}
+	}
+	return g
+}
+
+// Size is the number of members.
+func (g Group) Size() int { return g.size }
+
+// Proc gives the process with a rank of 0 … Size()-1.
+func (g Group) Proc(rank int) proc.ID {
+	r := &g.runs[0]
+	if len(g.runs) > 1 {
+		r = &g.runs[sort.Search(len(g.runs), func(i int) bool { return g.runs[i].first > rank })-1]
+	}
+	return proc.ID(r.start + int64(rank-r.first)*r.stride)
+}
+
+// Rank gives the rank of a process, or -1.
+func (g Group) Rank(p proc.ID) int {
+	if g.ranks != nil {
+		if rank, ok := g.ranks[p]; ok {
+			return int(rank)
+		}
+		return -1
+	}
+	for i := range g.runs {
+		r := &g.runs[i]
+		d := int64(p) - r.start
+		if at := d / r.stride; d%r.stride == 0 && at >= 0 && at < int64(r.n) {
+			return r.first + int(at)
+		}
+	}
+	return -1
+}
+
+// Procs lists the members by rank.
+func (g Group) Procs() []proc.ID {
+	out := make([]proc.ID, 0, g.size)
+	for rank := range g.size {
+		out = append(out, g.Proc(rank))
+	}
+	return out
+}
+
+// Equal reports whether the members and their order are the same.
+func (g Group) Equal(o Group) bool {
+	return g.size == o.size && (slices.Equal(g.runs, o.runs) || slices.Equal(g.Procs(), o.Procs()))
+}
+
+// digest is a number that groups with other members or another order hardly
+// ever share.
+func (g Group) digest() uint64 {
+	h := uint64(g.size)
+	for rank := range g.size {
+		h = mix(h, uint64(g.Proc(rank)))
+	}
+	return h
+}
+
+// mix folds a word into a hash.
+func mix(h, word uint64) uint64 {
+	h = (h ^ word) * 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}
