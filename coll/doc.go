@@ -1,0 +1,23 @@
+// Package coll has the collective operations, over the messages of package p2p.
+//
+// This version has what creating communicators and the first benchmarks need:
+// [Barrier], [Bcast], [Reduce], [Allreduce] and [Allgather] of blocks of one
+// size, on binomial trees by rank, which take a number of steps that is
+// logarithmic in the number of ranks. All ranks of a communicator call the
+// same operations in the same order.
+//
+// # Failure
+//
+// An operation on a communicator of which a member is known to have failed
+// returns ft.ErrProcFailed before it sends anything (S2-7). If a failure becomes
+// known during the operation, its receives end with that error at this rank.
+// Other ranks may have completed, or wait for this one until they learn of the
+// failure too: telling all of them is the detectors' part.
+//
+// # Concurrency
+//
+// Operations on different communicators may run at the same time; on one
+// communicator one at a time.
+//
+// Floor 5.
+package coll
