@@ -1,6 +1,9 @@
 package banyan
 
-import "github.com/banyan-hpc/banyan/p2p"
+import (
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+)
 
 const (
 	// AnySource lets a receive match a message from any rank.
@@ -24,6 +27,8 @@ type Comm struct {
 	core    *p2p.Comm
 	e       *p2p.Engine
 	unaware bool
+	self    proc.ID
+	node    int // the lowest rank of the job on this machine
 }
 
 // Rank is this process's rank, 0 … Size()-1.
@@ -39,11 +44,7 @@ func (c *Comm) Name() string { return c.core.Name() }
 // collective: all ranks duplicate a communicator in the same order. It does
 // not communicate.
 func (c *Comm) Dup() (*Comm, error) {
-	core, err := c.core.Dup()
-	if err != nil {
-		return nil, err
-	}
-	return &Comm{core: core, e: c.e, unaware: c.unaware}, nil
+	return c.derived(c.core.Dup())
 }
 
 // Free ends the communicator on this rank. Receives still posted on it

@@ -87,6 +87,9 @@ type bench struct {
 func (b bench) Rank() int { return b.rank }
 func (b bench) Size() int { return b.size }
 
+// Local implements bootstrap: one machine.
+func (b bench) Local() []int { return nil }
+
 // Address implements bootstrap.
 func (b bench) Address(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil }
 

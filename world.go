@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -29,6 +30,8 @@ type World struct {
 type bootstrap interface {
 	Rank() int
 	Size() int
+	// Local lists the ranks on this machine; nil if all are.
+	Local() []int
 	// Address gives what a peer has published for a provider.
 	Address(provider string, peer proc.ID) ([]byte, error)
 	// Fence returns when every rank that is alive has called it.
@@ -51,7 +54,10 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
-	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware}
+	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self}
+	if local := job.Local(); len(local) > 0 {
+		w.comm.node = slices.Min(local)
+	}
 	w.origin = cfg.Host.Now()
 	return w, nil
 }

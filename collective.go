@@ -1,0 +1,36 @@
+package banyan
+
+import (
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Barrier returns when all ranks have called it. Errors: ErrProcFailed,
+// ErrRevoked, ErrClosed, ErrArgument on an intercommunicator.
+func (c *Comm) Barrier() error {
+	if c.unaware {
+		return coll.Barrier[p2p.Unaware](c.core)
+	}
+	return coll.Barrier[p2p.Aware](c.core)
+}
+
+// Bcast copies the root's buf into that of every rank; all are of the same
+// length. Errors as of Barrier.
+func (c *Comm) Bcast(buf []byte, root int) error {
+	if c.unaware {
+		return coll.Bcast[p2p.Unaware](c.core, buf, root)
+	}
+	return coll.Bcast[p2p.Aware](c.core, buf, root)
+}
+
+// AllreduceBytes folds the bufs of all ranks with op and leaves the result in
+// each of them. All are of the same length; op folds its second argument into
+// its first, is associative, and gets the operands in the order of ranks. Errors
+// as of Barrier. For numbers see [Allreduce].
+func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte)) error {
+	scratch := make([]byte, len(buf))
+	if c.unaware {
+		return coll.Allreduce[p2p.Unaware](c.core, buf, scratch, op)
+	}
+	return coll.Allreduce[p2p.Aware](c.core, buf, scratch, op)
+}

@@ -1,0 +1,235 @@
+package banyan
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Group is the group of this communicator's ranks; of an intercommunicator, that
+// of this side.
+func (c *Comm) Group() Group { return Group{c.core.Group(), c.self} }
+
+// RemoteGroup is the group whose ranks an intercommunicator's operations name;
+// of other communicators it is the same as Group.
+func (c *Comm) RemoteGroup() Group { return Group{c.core.Peers(), c.self} }
+
+// IsInter reports whether this is an intercommunicator.
+func (c *Comm) IsInter() bool { return c.core.Local() != nil }
+
+// Compare tells whether two communicators are the same, or have the same groups
+// (Congruent), or groups of the same members (Similar).
+func (c *Comm) Compare(o *Comm) Comparison {
+	if c.core == o.core {
+		return Identical
+	}
+	worst := max(c.Group().Compare(o.Group()), c.RemoteGroup().Compare(o.RemoteGroup()))
+	if worst == Identical {
+		return Congruent
+	}
+	return worst
+}
+
+// Create makes a communicator of a group of this one's ranks. It is collective
+// over this communicator; groups of different callers may differ if they have no
+// member in common. A rank that is not in its group gets nil. It sends nothing.
+func (c *Comm) Create(g Group) (*Comm, error) {
+	if err := c.holds("create", g); err != nil {
+		return nil, err
+	}
+	return c.derived(c.core.Derive(g.g, 0))
+}
+
+// CreateGroup makes a communicator of a group of this one's ranks. Only the
+// members call it, with the same tag: it works also when other ranks have failed
+// or are busy. It sends nothing.
+func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
+	if err := c.holds("create group", g); err != nil {
+		return nil, err
+	}
+	if tag < 0 || tag > MaxTag {
+		return nil, fmt.Errorf("create group on %s: %w: tag %d, want 0 … %d", c.Name(), ErrArgument, tag, MaxTag)
+	}
+	return c.derived(c.core.DeriveAmong(g.g, tag))
+}
+
+// Split makes a communicator for each color: of the ranks that gave it, ordered
+// by key, then by rank. Color is at least 0, or [Undefined], which gives nil. It
+// is collective.
+func (c *Comm) Split(color, key int) (*Comm, error) {
+	if color < 0 && color != Undefined {
+		return nil, fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", c.Name(), ErrArgument, color)
+	}
+	const block = 16
+	all := make([]byte, block*c.Size())
+	mine := all[block*c.Rank():]
+	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
+	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
+	if err := c.allgather(all); err != nil {
+		return nil, fmt.Errorf("split: %w", err)
+	}
+	type member struct{ key, rank int }
+	var members []member
+	for rank := range c.Size() {
+		b := all[block*rank:]
+		if int(int64(binary.LittleEndian.Uint64(b))) == color && color != Undefined {
+			members = append(members, member{int(int64(binary.LittleEndian.Uint64(b[8:]))), rank})
+		}
+	}
+	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
+	procs := make([]proc.ID, 0, len(members))
+	for _, m := range members {
+		procs = append(procs, c.core.Group().Proc(m.rank))
+	}
+	return c.derived(c.core.Derive(p2p.NewGroup(procs), uint64(int64(color))))
+}
+
+// SplitByNode makes a communicator for each machine, of the ranks that run on it
+// and can share memory, ordered by key, then by rank. It is collective.
+func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key) }
+
+// CreateInter makes an intercommunicator between the ranks of this communicator
+// and those of another one. All ranks of both call it, each on its own side's
+// communicator: leader is a rank of this communicator; there, peer is a
+// communicator in which the other side's leader has the rank remote. Elsewhere
+// peer and remote are not looked at. The tag tells concurrent creations on the
+// same peer apart.
+func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
+	if leader < 0 || leader >= c.Size() {
+		return nil, fmt.Errorf("create inter on %s: %w: leader %d, want 0 … %d", c.Name(), ErrArgument, leader, c.Size()-1)
+	}
+	number := c.core.Number()  // all ranks count, though only the leader's is used
+	theirs := make([]byte, 16) // length of the list, seed
+	var list []byte
+	var err error
+	if c.Rank() == leader {
+		list, err = c.meetLeader(theirs, peer, remote, tag, number)
+	}
+	if err != nil { // the others of this side must not wait
+		binary.LittleEndian.PutUint64(theirs, 0)
+	}
+	if berr := c.Bcast(theirs, leader); berr != nil || err != nil {
+		return nil, fmt.Errorf("create inter on %s: %w", c.Name(), cmp.Or(err, berr))
+	}
+	n := int(binary.LittleEndian.Uint64(theirs))
+	if n == 0 {
+		return nil, fmt.Errorf("create inter on %s: %w: the leader could not reach the other side", c.Name(), ErrArgument)
+	}
+	if c.Rank() != leader {
+		list = make([]byte, n)
+	}
+	if err := c.Bcast(list, leader); err != nil {
+		return nil, fmt.Errorf("create inter on %s: %w", c.Name(), err)
+	}
+	remoteGroup, err := c.decode(list)
+	if err != nil {
+		return nil, err
+	}
+	return c.derived(c.core.Bridge(remoteGroup, binary.LittleEndian.Uint64(theirs[8:])))
+}
+
+// meetLeader exchanges seeds and lists of processes with the other side's leader.
+func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uint64) ([]byte, error) {
+	if peer == nil {
+		return nil, fmt.Errorf("%w: the leader needs a peer communicator", ErrArgument)
+	}
+	procs := c.core.Group().Procs()
+	list := make([]byte, 0, 4*len(procs))
+	for _, p := range procs {
+		list = binary.LittleEndian.AppendUint32(list, uint32(p))
+	}
+	ours := binary.LittleEndian.AppendUint64(nil, uint64(len(list)))
+	ours = binary.LittleEndian.AppendUint64(ours, number)
+	w := &Comm{core: peer.core.Coll(), e: peer.e, unaware: peer.unaware, self: peer.self}
+	if _, err := w.Sendrecv(ours, remote, tag, theirs, remote, tag); err != nil {
+		return nil, err
+	}
+	n := binary.LittleEndian.Uint64(theirs)
+	if n == 0 || n > 4*proc.MaxIDs {
+		return nil, fmt.Errorf("%w: rank %d of %s announces a group of %d bytes", ErrArgument, remote, peer.Name(), n)
+	}
+	in := make([]byte, n)
+	if _, err := w.Sendrecv(list, remote, tag, in, remote, tag); err != nil {
+		return nil, err
+	}
+	// Both sides compute the same seed: the sum does not care who is who.
+	seed := binary.LittleEndian.Uint64(theirs[8:]) + binary.LittleEndian.Uint64(ours[8:])
+	binary.LittleEndian.PutUint64(theirs[8:], seed)
+	return in, nil
+}
+
+// decode reads a list of processes that another side's leader sent.
+func (c *Comm) decode(list []byte) (p2p.Group, error) {
+	seen := make(map[proc.ID]bool)
+	var procs []proc.ID
+	for i := 0; i+4 <= len(list); i += 4 {
+		p := proc.ID(binary.LittleEndian.Uint32(list[i:]))
+		if !p.Valid() || seen[p] || c.core.Group().Rank(p) >= 0 {
+			return p2p.Group{}, fmt.Errorf("create inter on %s: %w: %v is on both sides, twice on one, or nobody", c.Name(), ErrArgument, p)
+		}
+		seen[p] = true
+		procs = append(procs, p)
+	}
+	return p2p.NewGroup(procs), nil
+}
+
+// Merge makes one communicator of both sides of an intercommunicator: first the
+// ranks of the side that gave high as false. If both gave the same, the side with
+// the lowest process of the job comes first. It is collective over both sides.
+func (c *Comm) Merge(high bool) (*Comm, error) {
+	local := c.core.Local()
+	if local == nil {
+		return nil, fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument)
+	}
+	side := &Comm{core: local, e: c.e, unaware: c.unaware, self: c.self, node: c.node}
+	word := []byte{0, 0} // theirs, whether it is there
+	if c.Rank() == 0 {
+		w := &Comm{core: c.core.Coll(), e: c.e, unaware: c.unaware, self: c.self}
+		mine := []byte{0}
+		if high {
+			mine[0] = 1
+		}
+		if _, err := w.Sendrecv(mine, 0, 0, word[:1], 0, 0); err == nil {
+			word[1] = 1
+		}
+	}
+	if err := side.Bcast(word, 0); err != nil {
+		return nil, fmt.Errorf("merge on %s: %w", c.Name(), err)
+	}
+	if word[1] == 0 {
+		return nil, fmt.Errorf("merge on %s: %w: rank 0 could not reach the other side", c.Name(), ErrProcFailed)
+	}
+	first := !high
+	if high == (word[0] == 1) {
+		first = slices.Min(c.core.Group().Procs()) < slices.Min(c.core.Peers().Procs())
+	}
+	return c.derived(c.core.Union(first))
+}
+
+// derived wraps a new core; a nil one stays nil.
+func (c *Comm) derived(core *p2p.Comm, err error) (*Comm, error) {
+	if core == nil || err != nil {
+		return nil, err
+	}
+	return &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node}, nil
+}
+
+// holds checks that a group's members are this communicator's.
+func (c *Comm) holds(op string, g Group) error {
+	if g.Difference(c.Group()).Size() != 0 {
+		return fmt.Errorf("%s on %s: %w: the group has members that the communicator has not", op, c.Name(), ErrArgument)
+	}
+	return nil
+}
+
+func (c *Comm) allgather(all []byte) error {
+	if c.unaware {
+		return coll.Allgather[p2p.Unaware](c.core, all)
+	}
+	return coll.Allgather[p2p.Aware](c.core, all)
+}

@@ -1,0 +1,332 @@
+package banyan_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// everywhere runs body on n simulated ranks, for a few n.
+func everywhere(t *testing.T, body func(c *banyan.Comm) error) {
+	for _, n := range []int{1, 2, 3, 4, 7, 16, 33} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: uint64(n)}, func(w *banyan.World) error {
+				return body(w.Comm())
+			}))
+		})
+	}
+}
+
+func TestBcastFromEveryRoot(t *testing.T) {
+	everywhere(t, func(c *banyan.Comm) error {
+		for root := range c.Size() {
+			for _, size := range []int{0, 1, 100, 40_000} {
+				buf := make([]byte, size)
+				if c.Rank() == root {
+					copy(buf, pattern(root, size))
+				}
+				if err := c.Bcast(buf, root); err != nil {
+					return err
+				}
+				if !slices.Equal(buf, pattern(root, size)) {
+					return fmt.Errorf("wrong data from root %d, %d bytes", root, size)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// The operands come in the order of ranks: an operation that does not commute
+// shows it.
+func TestAllreduceKeepsTheOrder(t *testing.T) {
+	everywhere(t, func(c *banyan.Comm) error {
+		// (a, b) stands for x -> a*x + b; composing is associative only.
+		mine := []int64{int64(c.Rank()%3 + 1), int64(c.Rank())}
+		want := []int64{1, 0}
+		for r := range c.Size() {
+			want = compose(want, []int64{int64(r%3 + 1), int64(r)})
+		}
+		err := c.AllreduceBytes(banyan.Bytes(mine), func(acc, in []byte) {
+			copy(acc, banyan.Bytes(compose(unbytes(acc), unbytes(in))))
+		})
+		if err == nil && !slices.Equal(mine, want) {
+			err = fmt.Errorf("got %v, want %v", mine, want)
+		}
+		return err
+	})
+}
+
+const prime = 1_000_003
+
+func compose(f, g []int64) []int64 {
+	return []int64{f[0] * g[0] % prime, (f[0]*g[1] + f[1]) % prime}
+}
+
+func unbytes(b []byte) []int64 {
+	out := make([]int64, len(b)/8)
+	copy(banyan.Bytes(out), b)
+	return out
+}
+
+func TestTypedHelpers(t *testing.T) {
+	everywhere(t, func(c *banyan.Comm) error {
+		n := c.Size()
+		sum, top := []float64{float64(c.Rank()), 1}, []int32{int32(c.Rank())}
+		err := errors.Join(
+			banyan.Allreduce(c, sum, banyan.Sum), banyan.Allreduce(c, top, banyan.Max), c.Barrier())
+		if err != nil || sum[0] != float64(n*(n-1)/2) || sum[1] != float64(n) || top[0] != int32(n-1) {
+			return fmt.Errorf("sum %v, max %v of %d ranks: %w", sum, top, n, err)
+		}
+		next, prev := (c.Rank()+1)%n, (c.Rank()+n-1)%n
+		r := banyan.Isend(c, []uint16{uint16(c.Rank()), 7}, next, 1)
+		in := make([]uint16, 5)
+		st, err := banyan.Recv(c, in, prev, 1)
+		if err != nil || st.Count != 2 || in[0] != uint16(prev) || in[1] != 7 {
+			return fmt.Errorf("got %v, %+v: %w", in, st, err)
+		}
+		_, err = r.Wait()
+		return err
+	})
+}
+
+func TestOddMessageIsNoSliceOfNumbers(t *testing.T) {
+	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
+		r := w.Comm().Isend([]byte{1, 2, 3}, 0, 0)
+		if _, err := banyan.Recv(w.Comm(), make([]int16, 4), 0, 0); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("three bytes as int16: %v", err)
+		}
+		_, err := r.Wait()
+		return err
+	}))
+}
+
+// token shows that a communicator works and is its own: its ranks sum what they
+// say, and a message of the parent is not received.
+func token(c, parent *banyan.Comm) error {
+	if c == nil {
+		return nil
+	}
+	n := []int{c.Rank() + 1}
+	if err := banyan.Allreduce(c, n, banyan.Sum); err != nil {
+		return err
+	}
+	if want := c.Size() * (c.Size() + 1) / 2; n[0] != want {
+		return fmt.Errorf("%s: ranks sum to %d, want %d", c.Name(), n[0], want)
+	}
+	stray := parent.Isend([]byte("stray"), parent.Rank(), 3)
+	own := c.Isend([]byte("own"), c.Rank(), 3)
+	buf := make([]byte, 8)
+	st, err := c.Recv(buf, banyan.AnySource, banyan.AnyTag)
+	if err != nil || string(buf[:st.Count]) != "own" {
+		return fmt.Errorf("%s received %q: %w", c.Name(), buf[:st.Count], err)
+	}
+	_, err = parent.Recv(buf, parent.Rank(), 3)
+	_, e1 := stray.Wait()
+	_, e2 := own.Wait()
+	return errors.Join(err, e1, e2)
+}
+
+func TestSplit(t *testing.T) {
+	everywhere(t, func(c *banyan.Comm) error {
+		color, key := c.Rank()%3, -c.Rank() // the last rank of a color comes first
+		if c.Rank() == 5 {
+			color = banyan.Undefined
+		}
+		s, err := c.Split(color, key)
+		if err != nil || (s == nil) != (c.Rank() == 5) {
+			return fmt.Errorf("split gave %v: %w", s, err)
+		}
+		if s == nil {
+			return nil
+		}
+		var want []int
+		for r := c.Size() - 1; r >= 0; r-- {
+			if r%3 == color && r != 5 {
+				want = append(want, r)
+			}
+		}
+		got, err := s.Group().Translate(numbers(s.Size()), c.Group())
+		if err != nil || !slices.Equal(got, want) {
+			return fmt.Errorf("color %d has the ranks %v, want %v: %w", color, got, want, err)
+		}
+		node, err := s.SplitByNode(0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(token(s, c), token(node, s))
+	})
+}
+
+func numbers(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func TestCreate(t *testing.T) {
+	everywhere(t, func(c *banyan.Comm) error {
+		half, err := c.Group().Include(numbers((c.Size() + 1) / 2)...)
+		if err != nil {
+			return err
+		}
+		mine := half
+		if half.Rank() == banyan.Undefined { // each caller of another half
+			mine = c.Group().Difference(half)
+		}
+		a, err := c.Create(mine)
+		if err != nil || a == nil || a.Size() != mine.Size() {
+			return fmt.Errorf("create: %v, %w", a, err)
+		}
+		if half.Rank() == banyan.Undefined {
+			return token(a, c) // the others do not call CreateGroup at all
+		}
+		b, err := c.CreateGroup(half, 4)
+		if err != nil {
+			return err
+		}
+		again, err := c.CreateGroup(half, 4)
+		if err != nil || again.Compare(b) != banyan.Congruent || b.Compare(b) != banyan.Identical {
+			return fmt.Errorf("the second of the same group and tag: %w", err)
+		}
+		return errors.Join(token(a, c), token(b, c), token(again, b))
+	})
+}
+
+func TestGroups(t *testing.T) {
+	require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
+		world := w.Comm().Group()
+		pick := func(ranks ...int) banyan.Group {
+			g, err := world.Include(ranks...)
+			if err != nil {
+				panic(err)
+			}
+			return g
+		}
+		list := func(g banyan.Group) string {
+			r, err := g.Translate(numbers(g.Size()), world)
+			return fmt.Sprint(r, err)
+		}
+		a, b := pick(4, 1, 3), pick(3, 0, 4)
+		without, err := world.Exclude(0, 5)
+		for _, c := range []struct{ got, want string }{
+			{list(a.Union(b)), "[4 1 3 0] <nil>"},
+			{list(a.Intersection(b)), "[4 3] <nil>"},
+			{list(a.Difference(b)), "[1] <nil>"},
+			{list(without), "[1 2 3 4] <nil>"},
+			{list(banyan.Group{}.Union(a)), "[4 1 3] <nil>"},
+			{a.Compare(pick(4, 1, 3)).String(), "identical"},
+			{a.Compare(pick(1, 3, 4)).String(), "similar"},
+			{a.Compare(b).String(), "unequal"},
+			{banyan.Group{}.Compare(a.Intersection(pick(0))).String(), "identical"},
+		} {
+			if c.got != c.want {
+				return fmt.Errorf("got %s, want %s (%v)", c.got, c.want, err)
+			}
+		}
+		to, err := a.Translate([]int{0, 1, banyan.ProcNull}, b)
+		if err != nil || !slices.Equal(to, []int{2, banyan.Undefined, banyan.ProcNull}) {
+			return fmt.Errorf("translated to %v: %w", to, err)
+		}
+		for _, wrong := range [][]int{{6}, {-1}, {2, 2}} {
+			if _, err := world.Include(wrong...); !errors.Is(err, banyan.ErrArgument) {
+				return fmt.Errorf("include %v: %v", wrong, err)
+			}
+		}
+		return nil
+	}))
+}
+
+func TestIntercommunicator(t *testing.T) {
+	for _, n := range []int{2, 3, 5, 8} {
+		for _, high := range []bool{false, true} {
+			require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
+				return bridge(w.Comm(), high)
+			}), "%d ranks, high %v", n, high)
+		}
+	}
+}
+
+// bridge joins the even and the odd ranks, talks across, and merges them.
+func bridge(c *banyan.Comm, high bool) error {
+	odd := c.Rank() % 2
+	side, err := c.Split(odd, 0)
+	if err != nil {
+		return err
+	}
+	inter, err := side.CreateInter(0, c, 1-odd, 9)
+	if err != nil {
+		return err
+	}
+	if !inter.IsInter() || inter.Size() != side.Size() || inter.RemoteGroup().Size() != c.Size()-side.Size() {
+		return fmt.Errorf("%s: %d here, %d there", inter.Name(), inter.Size(), inter.RemoteGroup().Size())
+	}
+	// Everybody sends its rank in the world to rank 0 of the other side.
+	r := banyan.Isend(inter, []int{c.Rank()}, 0, 2)
+	if inter.Rank() == 0 {
+		for from := range inter.RemoteGroup().Size() {
+			var got [1]int
+			if _, err := banyan.Recv(inter, got[:], from, 2); err != nil || got[0] != 2*from+1-odd {
+				return fmt.Errorf("from %d of the other side: %v, %w", from, got, err)
+			}
+		}
+	}
+	if _, err := r.Wait(); err != nil {
+		return err
+	}
+	if err := inter.Barrier(); !errors.Is(err, banyan.ErrArgument) {
+		return fmt.Errorf("a barrier between groups: %v", err)
+	}
+	all, err := inter.Merge(high == (odd == 0)) // the even ranks come last if high
+	if err != nil {
+		return err
+	}
+	first := 0
+	if high {
+		first = 1
+	}
+	r0, err := all.Group().Translate([]int{0}, c.Group())
+	if err != nil || all.Size() != c.Size() || r0[0] != first {
+		return fmt.Errorf("merged: %d ranks, first is %v: %w", all.Size(), r0, err)
+	}
+	same, err := inter.Merge(true) // both alike: the side of process 0 comes first
+	if err != nil {
+		return err
+	}
+	r0, err = same.Group().Translate([]int{0}, c.Group())
+	if err != nil || r0[0] != 0 {
+		return fmt.Errorf("merged alike: first is %v: %w", r0, err)
+	}
+	return errors.Join(token(all, c), token(same, all))
+}
+
+// S2-7: with a member known to have failed a collective fails before it sends.
+func TestCollectiveAfterAFailure(t *testing.T) {
+	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+		if _, err := c.Recv(make([]byte, 1), 2, 0); err == nil {
+			return errors.New("the dead has sent")
+		}
+		for _, err := range []error{c.Barrier(), c.Bcast(nil, 0), banyan.Allreduce(c, []int{1}, banyan.Sum)} {
+			if err := isDead(err, 2); err != nil {
+				return err
+			}
+		}
+		// The living go on in a communicator of their own (S3-1).
+		alive, err := c.Group().Exclude(2)
+		if err != nil {
+			return err
+		}
+		s, err := c.CreateGroup(alive, 0)
+		if err != nil {
+			return err
+		}
+		return token(s, c)
+	}))
+}
