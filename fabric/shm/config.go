@@ -97,8 +97,9 @@ func (g geometry) slotOffset(id proc.ID) int64 {
 
 func (g geometry) segmentBytes() int64 { return g.slotOffset(proc.ID(g.procs)) }
 
-// maxFrame keeps a frame and the waste at the ring's end below the credit that
-// the consumer may hold back (a quarter): see consumer.settle.
-func (g geometry) maxFrame() int { return int(g.bulk / 4) }
+// maxFrame keeps a frame, its free line and the waste before it at a page's
+// boundary and at the ring's end below the credit that the consumer may hold
+// back (a quarter): see ring.place and consumer.settle.
+func (g geometry) maxFrame() int { return int(g.bulk/4) - lineBytes }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

@@ -82,10 +82,23 @@ func (r *ring) line(i uint64) *line {
 // memory is stale.
 func (r *ring) lap(i uint64) uint64 { return (i>>r.lapBits + 1) & lapMask }
 
+// ownPage is the length from which a payload has its pages to itself. Measured
+// at window 64: 512 bytes gain a fifth, 1 KiB a quarter, 2 KiB a half, 256 bytes
+// lose a twelfth.
+const ownPage = 512
+
 // place is where n bulk bytes go when the cursor stands at pos: in one piece,
-// on a line's boundary. Both ends compute it alike, so no offset travels.
+// from a line's boundary on. A larger payload starts a page and leaves at least a
+// line of its last one free: a prefetcher that runs ahead of the consumer would
+// take the lines that the producer writes next away from it, and does not run
+// into the next page. Both ends compute the place alike, so no offset travels.
 func (r *ring) place(pos uint64, n int) (start, end uint64) {
-	size := (uint64(n) + lineBytes - 1) &^ (lineBytes - 1)
+	size, unit := uint64(n), uint64(lineBytes)
+	if n >= ownPage {
+		size, unit = size+lineBytes, pageBytes
+	}
+	pos = (pos + unit - 1) &^ (unit - 1)
+	size = (size + unit - 1) &^ (unit - 1)
 	if off := pos & (r.bulkSize - 1); off+size > r.bulkSize {
 		pos += r.bulkSize - off
 	}
