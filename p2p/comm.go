@@ -32,18 +32,23 @@ const (
 // Comm is the core of a communicator. Its methods may be called from any
 // goroutine.
 type Comm struct {
+	// The first line is all that a message needs.
+	//
 	// state: written with the engine's lock held, loaded once by every
 	// operation.
 	state atomic.Uint32
-	rank  int
+	// reach is the size of peers.
+	reach int
+	ctx   uint64 // context in the upper half of a match's imm
+	e     *Engine
+	// links by rank: written under the lock at first contact, loaded without.
+	links []atomic.Pointer[linkTable]
+
+	rank int
+	name string
 	// group is this process's group; peers is the group whose ranks operations
 	// name: the same, or the remote one of an intercommunicator.
 	group, peers Group
-	ctx          uint64 // context in the upper half of a match's imm
-	e            *Engine
-	// links by rank: written under the lock at first contact, loaded without.
-	links []atomic.Pointer[linkTable]
-	name  string
 	// made counts the communicators derived from this one by all its members,
 	// partly those derived by some of them, by tag and group.
 	made   uint32
@@ -83,7 +88,7 @@ func (e *Engine) newComm(name string, g, peers Group, rank int, ctx uint32) (*Co
 
 // enter makes a communicator known. Precondition: the lock is held.
 func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm {
-	c := &Comm{name: name, group: g, peers: peers, rank: rank, ctx: uint64(ctx) << 32, e: e}
+	c := &Comm{name: name, group: g, peers: peers, reach: peers.size, rank: rank, ctx: uint64(ctx) << 32, e: e}
 	c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	for p := range e.p.View().Set().All() {
 		if c.has(p) {
@@ -164,7 +169,7 @@ func (c *Comm) Name() string { return c.name }
 
 // link gives the link to a rank if it has been used before.
 func (c *Comm) link(rank int) *link {
-	if uint(rank) < uint(c.peers.size) {
+	if uint(rank) < uint(c.reach) {
 		if page := c.links[rank/linkPage].Load(); page != nil {
 			return page[rank%linkPage].Load()
 		}
