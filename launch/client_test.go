@@ -166,6 +166,9 @@ func TestEnvironment(t *testing.T) {
 		{"PMI_FD=3 PMI_RANK=2 PMI_SIZE=2", "not below"},
 		{"PMI_PORT=host:1 PMI_ID=0", "PMI_PORT"},
 		{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE=2"},
+		{"SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"},
+		{"SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", ""},
+		{"SLURM_NTASKS=4 SLURM_PROCID=0", ""}, // a batch script
 		{"", ""},
 		{"RANK=0 WORLD_SIZE=1", ""},
 	} {

@@ -79,11 +79,14 @@ func otherLauncher(env environment) error {
 	if _, ok := env("PMI_PORT"); ok {
 		return fmt.Errorf("launch: %w: PMI_PORT is set but PMI_FD is not: PMI-1 over TCP is not supported, start mpiexec without -pmi-port", ErrEnvironment)
 	}
-	const name = "OMPI_COMM_WORLD_SIZE"
-	text, ok := env(name)
-	if n, err := strconv.Atoi(text); ok && (err != nil || n > 1) {
-		return fmt.Errorf("launch: %w: %s=%s says this is one of several processes, but there is no PMI_FD: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
-			ErrEnvironment, name, text, name)
+	// A batch script is one process and has SLURM_NTASKS; only srun sets the
+	// size of a step.
+	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"} {
+		text, ok := env(name)
+		if n, err := strconv.Atoi(text); ok && (err != nil || n > 1) {
+			return fmt.Errorf("launch: %w: %s=%s says this is one of several processes, but there is no PMI_FD: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
+				ErrEnvironment, name, text, name)
+		}
 	}
 	return nil
 }
