@@ -34,7 +34,7 @@ func startUnled(t *testing.T, n int, role string) []*unled {
 		u := &unled{Cmd: exec.Command(exe)}
 		u.Env = append(os.Environ(), roleEnv+"="+role, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
 			fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", n))
-		u.Stderr = &u.out
+		u.Stdout, u.Stderr = &u.out, &u.out
 		require.NoError(t, u.Start())
 		t.Cleanup(func() { _ = u.Process.Kill() })
 		ranks[r] = u

@@ -5,8 +5,9 @@
 //
 // [Join] reads the environment. Under a launcher that speaks PMI-1 on an
 // inherited descriptor (Banyan's own, Hydra's mpiexec, Slurm's srun
-// --mpi=pmi2) the process is one rank of the job; without one it is alone, a
-// world of one. Ranks find each other through small published values:
+// --mpi=pmi2, whose plugin serves version 1 to those who ask for it) the
+// process is one rank of the job; without one it is alone, a world of one.
+// Ranks find each other through small published values:
 //
 //	job, err := launch.Join(ctx)
 //	err = job.Put(ctx, "address", myAddress)
@@ -18,6 +19,11 @@
 // The launcher is needed for these calls and for nothing else. When it dies
 // the job goes on: a call that needs it fails with [ErrLauncherGone], and a
 // rank that prints to the broken standard output is not killed (see [Join]).
+//
+// That the first fence names who is missing, and that later ones complete
+// without the dead, is Banyan's own launcher's doing. Hydra ends all ranks when
+// one dies before its time. Slurm's fence waits for a dead rank until the job
+// step ends, so give [Job.Fence] a context that does.
 //
 // # Ranks without launcher
 //
