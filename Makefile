@@ -28,7 +28,7 @@ GOTEST = $(GO) test -count=1 -p 1
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 .PHONY: build
 build: ## build bin/ftbench, without cgo
@@ -43,6 +43,7 @@ bench: build ## a tour of about a minute: latency and bandwidth; results under r
 check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, staticcheck
 	CGO_ENABLED=0 $(GO) build ./...
 	$(GO) vet ./...
+	$(GO) vet -tags launchers .
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
 	$(GO) tool staticcheck ./...
@@ -65,6 +66,11 @@ test-long: check ## the same with more seeds and kills (BANYAN_LONG=1), then eac
 	BANYAN_LONG=1 $(GOTEST) -timeout $(LONGTIMEOUT) ./...
 	@$(MAKE) --no-print-directory race fuzz
 
+# The tests fail where a launcher lacks; a plain go test does not know them.
+.PHONY: test-launchers
+test-launchers: ## start the same program under Hydra, Slurm, ftbench run and by RANK; needs make launchers
+	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v .
+
 # go test -fuzz takes one target of one package at a time.
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME
@@ -84,6 +90,16 @@ early-exit: build ## show what awareness adds to the machine code of Send and Re
 		dis $$op 0 >bin/unaware.s; dis $$op 1 >bin/aware.s; \
 		diff bin/unaware.s bin/aware.s || true; rm bin/unaware.s bin/aware.s; \
 	done
+
+.PHONY: launchers
+launchers: ## install what test-launchers starts programs with: MPICH, Slurm (Debian, Ubuntu)
+	@command -v apt-get >/dev/null || { \
+		echo "make launchers knows only Debian's packages. Elsewhere install: MPICH with mpicc.mpich and"; \
+		echo "mpiexec.mpich under these names in PATH, a C compiler, munge, and Slurm with its pmi2 plugin"; \
+		echo "and support for several slurmd on one machine."; exit 1; }
+	$(SUDO) apt-get update
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+		gcc libc6-dev mpich libmpich-dev slurm-wlm munge
 
 .PHONY: peers
 peers: ## install what compare measures against: Open MPI, MPICH, UCX (Debian, Ubuntu)

@@ -15,7 +15,8 @@ import (
 )
 
 // Init makes this process a rank of the job that started it, or a world of one
-// if nobody did. It returns when all ranks have called it. A rank that is
+// if nobody did. Without launcher, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+// say which rank of which job it is (see package launch). It returns when all ranks have called it. A rank that is
 // missing is named in the error (errors.As with *launch.MissingError).
 func Init(opts ...Option) (*World, error) {
 	o, err := gather(opts)

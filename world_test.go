@@ -38,6 +38,8 @@ var roles = map[string]func(*banyan.World) error{
 	"wrong":     wrongArguments,
 	"early end": earlyEnd,
 	"threads":   threads,
+
+	"first dies": firstDies,
 }
 
 func TestMain(m *testing.M) {

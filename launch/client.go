@@ -12,10 +12,17 @@ import (
 	"time"
 )
 
+// connection is what both sides of the protocol need of a socket: the
+// descriptor that a launcher left, a TCP connection, a pipe within the process.
+type connection interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+}
+
 // client is this process's connection to its launcher. Only abort may be
 // called beside another call.
 type client struct {
-	f       *os.File
+	conn    connection
 	r       *bufio.Reader
 	kvs     string // name of the key-value space, which is the job's
 	keyMax  int    // bytes of a key and of a value, terminator included
@@ -24,12 +31,12 @@ type client struct {
 	mapping string
 }
 
-// newClient performs the opening exchange on f, which it owns: it is closed
+// newClient performs the opening exchange on conn, which it owns: it is closed
 // when the exchange fails.
-func newClient(ctx context.Context, f *os.File) (*client, error) {
-	c := &client{f: f, r: bufio.NewReaderSize(f, clientLineMax)}
+func newClient(ctx context.Context, conn connection) (*client, error) {
+	c := &client{conn: conn, r: bufio.NewReaderSize(conn, clientLineMax)}
 	if err := c.open(ctx); err != nil {
-		f.Close()
+		conn.Close()
 		return nil, err
 	}
 	return c, nil
@@ -114,15 +121,15 @@ func (c *client) roundTrip(ctx context.Context, line string) (string, error) {
 	fired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(fired)
-		_ = c.f.SetDeadline(time.Unix(1, 0)) // fails only on a closed file, whose calls end by themselves
+		_ = c.conn.SetDeadline(time.Unix(1, 0)) // fails only when closed, and then the calls end by themselves
 	})
 	defer func() {
 		if !stop() {
 			<-fired
-			_ = c.f.SetDeadline(time.Time{})
+			_ = c.conn.SetDeadline(time.Time{})
 		}
 	}()
-	if _, err := io.WriteString(c.f, line); err != nil {
+	if _, err := io.WriteString(c.conn, line); err != nil {
 		return "", err
 	}
 	return readLine(c.r)
@@ -137,7 +144,7 @@ func (c *client) fail(ctx context.Context, cmd string, err error) error {
 		return fmt.Errorf("launch: %s: %w", cmd, context.Cause(ctx))
 	case errors.Is(err, bufio.ErrBufferFull):
 		return c.nonsense(err)
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF),
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		c.broken = fmt.Errorf("launch: %s: %w (%w)", cmd, ErrLauncherGone, err)
 	default:
@@ -190,7 +197,7 @@ func (c *client) barrier(ctx context.Context) error {
 // abort has no reply, so it may be called while another request is under way.
 func (c *client) abort(code int, msg string) error {
 	line := encode("abort", "exitcode", strconv.Itoa(code), "message", oneWord(msg, 200))
-	if _, err := io.WriteString(c.f, line); err != nil {
+	if _, err := io.WriteString(c.conn, line); err != nil {
 		return fmt.Errorf("launch: abort: %w (%w)", ErrLauncherGone, err)
 	}
 	return nil
@@ -199,7 +206,7 @@ func (c *client) abort(code int, msg string) error {
 // close says goodbye. A launcher that is gone needs none.
 func (c *client) close(ctx context.Context) error {
 	_, err := c.call(ctx, "finalize_ack", "finalize")
-	if cerr := c.f.Close(); err == nil && cerr != nil {
+	if cerr := c.conn.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("launch: finalize: %w", cerr)
 	}
 	if errors.Is(err, ErrLauncherGone) {

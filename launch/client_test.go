@@ -165,8 +165,10 @@ func TestEnvironment(t *testing.T) {
 		{"PMI_FD=3 PMI_RANK=0 PMI_SIZE=99999999", `PMI_SIZE="99999999"`},
 		{"PMI_FD=3 PMI_RANK=2 PMI_SIZE=2", "not below"},
 		{"PMI_PORT=host:1 PMI_ID=0", "PMI_PORT"},
-		{"RANK=0 WORLD_SIZE=4", "WORLD_SIZE=4"},
 		{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE=2"},
+		{"SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"},
+		{"SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", ""},
+		{"SLURM_NTASKS=4 SLURM_PROCID=0", ""}, // a batch script
 		{"", ""},
 		{"RANK=0 WORLD_SIZE=1", ""},
 	} {
@@ -175,7 +177,7 @@ func TestEnvironment(t *testing.T) {
 			name, value, _ := strings.Cut(v, "=")
 			vars[name] = value
 		}
-		_, ok, err := pmiPlace(func(n string) (string, bool) { v, ok := vars[n]; return v, ok })
+		_, ok, err := findPlace(func(n string) (string, bool) { v, ok := vars[n]; return v, ok })
 		require.False(t, ok, c.env)
 		if c.want == "" {
 			require.NoError(t, err)

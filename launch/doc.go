@@ -5,8 +5,9 @@
 //
 // [Join] reads the environment. Under a launcher that speaks PMI-1 on an
 // inherited descriptor (Banyan's own, Hydra's mpiexec, Slurm's srun
-// --mpi=pmi2) the process is one rank of the job; without one it is alone, a
-// world of one. Ranks find each other through small published values:
+// --mpi=pmi2, whose plugin serves version 1 to those who ask for it) the
+// process is one rank of the job; without one it is alone, a world of one.
+// Ranks find each other through small published values:
 //
 //	job, err := launch.Join(ctx)
 //	err = job.Put(ctx, "address", myAddress)
@@ -18,6 +19,44 @@
 // The launcher is needed for these calls and for nothing else. When it dies
 // the job goes on: a call that needs it fails with [ErrLauncherGone], and a
 // rank that prints to the broken standard output is not killed (see [Join]).
+//
+// That the first fence names who is missing, and that later ones complete
+// without the dead, is Banyan's own launcher's doing. Hydra ends all ranks when
+// one dies before its time. Slurm's fence waits for a dead rank until the job
+// step ends, so give [Job.Fence] a context that does.
+//
+// # Ranks without launcher
+//
+// Where the ranks are started one by one, by torchrun, Kubernetes or hand, the
+// environment of each says who it is. PMI goes before these variables.
+//
+//	RANK, WORLD_SIZE              which rank, of how many
+//	MASTER_PORT                   a TCP port that is free where rank 0 runs
+//	MASTER_ADDR                   an address of that machine; default 127.0.0.1
+//	LOCAL_RANK, LOCAL_WORLD_SIZE  optional: which ranks share a node
+//	TORCHELASTIC_RUN_ID           optional: if set, the same in all ranks
+//	BANYAN_INIT_TIMEOUT           optional: see [InitTimeoutEnv]
+//
+//	for r in 0 1 2; do
+//		RANK=$r WORLD_SIZE=3 MASTER_PORT=29500 ./app &
+//	done
+//
+// Rank 0 serves PMI-1 to the others in the launcher's place, over TCP; the port
+// is open until it finalizes. The others try to reach it until a start-up may take no longer;
+// then [Join] names rank 0 in a [*MissingError]. Rank 0 and the ranks that have
+// come name in the first [Job.Fence] those that have not. When rank 0 ends,
+// dead or finalized, the others go on as without launcher: [ErrLauncherGone].
+//
+// What connects to the port has five seconds and 512 bytes to say that it is a
+// rank: the version of the protocol, WORLD_SIZE, a rank that nobody else has,
+// and TORCHELASTIC_RUN_ID. A rank that does not fit is told why, everything else
+// is disconnected. This keeps accidents out, not attackers: who can reach the
+// port and knows these words can pose as a rank. Use a network that is trusted.
+//
+// Under torchrun itself MASTER_PORT is usually taken by its agent
+// (TORCHELASTIC_USE_AGENT_STORE=True): give the program another one,
+//
+//	torchrun --nproc-per-node 4 --no-python sh -c 'MASTER_PORT=29511 exec ./app'
 //
 // # The side of the launcher
 //
@@ -38,8 +77,7 @@
 // # What this package does not do
 //
 // It starts nothing on other machines, starts no replacements for dead ranks,
-// does not speak PMI-2 or PMIx, does not read RANK/WORLD_SIZE (it refuses to
-// run alone where they are set), and is no failure detector: that a rank died
+// does not speak PMI-2 or PMIx, and is no failure detector: that a rank died
 // is the business of package ft/detect, with or without a launcher.
 //
 // Floor 2: it may import floors 0 and 1 and stands beside the providers. It

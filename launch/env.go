@@ -12,12 +12,36 @@ import (
 
 // place is what the environment says about this process.
 type place struct {
-	fd, rank, size int
+	rank, size int
+	fd         int      // of the launcher, if at is nil
+	at         *meeting // how the ranks find each other without launcher
+}
+
+// environment looks a variable up, as os.LookupEnv does.
+type environment func(name string) (string, bool)
+
+// findPlace reports false when nothing says that this process is one of
+// several. A launcher's word counts before RANK and WORLD_SIZE: these may come
+// from further out.
+func findPlace(env environment) (place, bool, error) {
+	for _, read := range []func(environment) (place, bool, error){pmiPlace, meetingPlace} {
+		if p, ok, err := read(env); ok || err != nil {
+			return p, ok, err
+		}
+	}
+	return place{}, false, otherLauncher(env)
+}
+
+// Started reports whether the environment says that somebody has started this
+// process as a rank of a job, be it in a way that [Join] refuses.
+func Started() bool {
+	_, ok, err := findPlace(os.LookupEnv)
+	return ok || err != nil
 }
 
 // pmiPlace reads PMI_FD, PMI_RANK and PMI_SIZE. It reports false when none is
-// set and nothing else says that this process is one of several.
-func pmiPlace(lookup func(string) (string, bool)) (place, bool, error) {
+// set.
+func pmiPlace(env environment) (place, bool, error) {
 	var p place
 	vars := []struct {
 		name string
@@ -26,21 +50,20 @@ func pmiPlace(lookup func(string) (string, bool)) (place, bool, error) {
 	}{{"PMI_FD", &p.fd, 1 << 30}, {"PMI_RANK", &p.rank, proc.MaxIDs - 1}, {"PMI_SIZE", &p.size, proc.MaxIDs}}
 	var set, unset string
 	for _, v := range vars {
-		text, ok := lookup(v.name)
+		text, ok := env(v.name)
 		if !ok {
 			unset = v.name
 			continue
 		}
 		set = v.name
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 0 || n > v.max {
-			return p, false, fmt.Errorf("launch: %w: %s=%q is not a number in 0…%d", ErrEnvironment, v.name, text, v.max)
+		var err error
+		if *v.to, err = variable(v.name, text, 0, v.max); err != nil {
+			return p, false, err
 		}
-		*v.to = n
 	}
 	switch {
 	case set == "":
-		return p, false, otherLauncher(lookup)
+		return p, false, nil
 	case unset != "":
 		return p, false, fmt.Errorf("launch: %w: %s is set but %s is not: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
 			ErrEnvironment, set, unset, set)
@@ -52,18 +75,29 @@ func pmiPlace(lookup func(string) (string, bool)) (place, bool, error) {
 
 // otherLauncher refuses to be a world of one where the environment says that
 // this is one of several processes, started in a way that is not supported.
-func otherLauncher(lookup func(string) (string, bool)) error {
-	if _, ok := lookup("PMI_PORT"); ok {
+func otherLauncher(env environment) error {
+	if _, ok := env("PMI_PORT"); ok {
 		return fmt.Errorf("launch: %w: PMI_PORT is set but PMI_FD is not: PMI-1 over TCP is not supported, start mpiexec without -pmi-port", ErrEnvironment)
 	}
-	for _, name := range []string{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"} {
-		text, ok := lookup(name)
+	// A batch script is one process and has SLURM_NTASKS; only srun sets the
+	// size of a step.
+	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"} {
+		text, ok := env(name)
 		if n, err := strconv.Atoi(text); ok && (err != nil || n > 1) {
 			return fmt.Errorf("launch: %w: %s=%s says this is one of several processes, but there is no PMI_FD: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
 				ErrEnvironment, name, text, name)
 		}
 	}
 	return nil
+}
+
+// variable reads a number in least…most.
+func variable(name, text string, least, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("launch: %w: %s=%q is not a number in %d…%d", ErrEnvironment, name, text, least, most)
+	}
+	return n, nil
 }
 
 // openPMI takes over the inherited descriptor: children of this process do not

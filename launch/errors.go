@@ -8,12 +8,15 @@ import (
 
 // Classes of errors, for errors.Is.
 var (
-	// ErrLauncherGone: the launcher has ended or closed the connection. The job
-	// goes on without it; only this call could not be served.
+	// ErrLauncherGone: the launcher, or rank 0 where there is none, has ended or
+	// closed the connection. The job goes on without it; only this call could not
+	// be served.
 	ErrLauncherGone = errors.New("the launcher is gone")
-	// ErrProtocol: the launcher said what PMI-1 does not say.
+	// ErrProtocol: the launcher, or what answers in the place of rank 0, said what
+	// PMI-1 does not say.
 	ErrProtocol = errors.New("the launcher does not speak PMI-1")
-	// ErrRefused: the launcher understood the request and refused it.
+	// ErrRefused: the launcher, or rank 0 in its place, understood the request
+	// and refused it.
 	ErrRefused = errors.New("the launcher refused")
 	// ErrNotFound: the peer has published no such value before the last Fence.
 	ErrNotFound = errors.New("no such value")

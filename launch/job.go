@@ -20,6 +20,8 @@ type Job struct {
 	rank, size int
 	nodes      mapping // empty: unknown
 	pmi        *client // nil: alone
+	unled      bool    // no launcher: rank 0 serves in its place
+	host       *host   // what serves, in rank 0 of such a job
 
 	// turn holds one token. Its holder owns pmi's requests, closed and values.
 	turn   chan struct{}
@@ -27,23 +29,27 @@ type Job struct {
 	values map[string][]byte // what this rank has published; under a launcher the keys alone
 }
 
-// joined is set by the first Join under a launcher: the descriptor is the
-// process's, and after Finalize its number may mean something else.
+// joined is set by the first Join that is not alone: the launcher's descriptor
+// is the process's, and after Finalize its number may mean something else; a
+// rank that has met the others cannot come a second time.
 var joined atomic.Bool
 
 // Join finds out who this process is from its environment and, under a
 // launcher, opens the connection to it. It waits for the launcher but for no
-// other rank. The error is of class [ErrEnvironment] when variables contradict
-// each other (it names the variable and the cure), [ErrProtocol] or
+// other rank. Without launcher but with RANK and WORLD_SIZE, it waits for
+// rank 0 at most as long as a start-up may take; if that does not answer, the
+// error is a [*MissingError]. Other errors are of class [ErrEnvironment] when
+// variables contradict each other or cannot be used (it names the variable and
+// the cure), [ErrRefused] when rank 0 wants no such rank, [ErrProtocol] or
 // [ErrLauncherGone].
 //
-// A launcher may be joined once in the life of a process. Under one, Join also
+// A process joins once in its life. Under a launcher, Join also
 // takes notice of SIGPIPE for the rest of the process's life: by default a Go
 // program dies of writing to a broken standard output, and with the launcher
 // dies the pipe that carries the output. Such a write then fails with EPIPE.
 // A program that calls signal.Reset for SIGPIPE undoes this.
 func Join(ctx context.Context) (*Job, error) {
-	p, ok, err := pmiPlace(os.LookupEnv)
+	p, ok, err := findPlace(os.LookupEnv)
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +58,9 @@ func Join(ctx context.Context) (*Job, error) {
 	}
 	if !joined.CompareAndSwap(false, true) {
 		return nil, errors.New("launch: a process joins its launcher once, and this one has done so")
+	}
+	if p.at != nil {
+		return meet(ctx, p)
 	}
 	f, err := openPMI(p.fd)
 	if err != nil {
@@ -64,15 +73,15 @@ func Join(ctx context.Context) (*Job, error) {
 }
 
 // join1 makes a Job from a PMI-1 connection, which it owns.
-func join1(ctx context.Context, p place, f *os.File) (*Job, error) {
-	c, err := newClient(ctx, f)
+func join1(ctx context.Context, p place, conn connection) (*Job, error) {
+	c, err := newClient(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
 	j := &Job{id: c.kvs, rank: p.rank, size: p.size, pmi: c, turn: make(chan struct{}, 1), values: make(map[string][]byte)}
 	if c.mapping != "" {
 		if j.nodes, err = parseMapping(c.mapping); err != nil {
-			f.Close()
+			conn.Close()
 			return nil, c.nonsense(err)
 		}
 	}
@@ -103,7 +112,7 @@ func (j *Job) Size() int { return j.size }
 // this launcher. It is not a secret.
 func (j *Job) ID() string { return j.id }
 
-// Alone reports whether there is no launcher.
+// Alone reports whether this is a world of one that nobody has started.
 func (j *Job) Alone() bool { return j.pmi == nil }
 
 // Node returns a number for the machine on which a rank runs, equal for ranks
@@ -238,16 +247,24 @@ func (j *Job) Finalize(ctx context.Context) error {
 	if j.pmi == nil {
 		return nil
 	}
-	return j.pmi.close(ctx)
+	err := j.pmi.close(ctx)
+	if j.host != nil {
+		j.host.close()
+	}
+	return err
 }
 
 // Abort asks the launcher to end all processes of the job and to report code.
 // It does not wait for it and does not end this process: the caller does. msg
 // is for people; only its first 200 bytes are sent. A lone process has nobody
-// to end, and Abort does nothing.
+// to end, and Abort does nothing. Without launcher nobody can end the others,
+// and the error is of class [ErrRefused].
 func (j *Job) Abort(code int, msg string) error {
 	if j.pmi == nil {
 		return nil
+	}
+	if j.unled {
+		return fmt.Errorf("launch: abort: %w: the ranks were started without launcher; exit with a code other than 0, for whoever started them to see", ErrRefused)
 	}
 	return j.pmi.abort(code, msg)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -43,6 +44,9 @@ var roles = map[string]func() error{
 	"twice":      roleTwice,
 	"alone":      roleExchange,
 	"no-goodbye": roleNoGoodbye,
+	"start-up":   roleStartUp,
+	"join":       roleJoin,
+	"survive":    roleSurvive,
 }
 
 func TestMain(m *testing.M) {
@@ -160,7 +164,7 @@ func roleDie() error {
 func roleGarbage() error {
 	return fences(func(j *Job) {
 		if j.Rank() == victim {
-			_, _ = j.pmi.f.WriteString("GET / HTTP/1.1\r\n")
+			_, _ = io.WriteString(j.pmi.conn, "GET / HTTP/1.1\r\n")
 			_, err := j.pmi.r.ReadByte()
 			fmt.Printf("after garbage: %v\n", err)
 			os.Exit(0)
@@ -173,7 +177,7 @@ func roleGarbage() error {
 func roleAbandon() error {
 	return fences(func(j *Job) {
 		if j.Rank() == victim {
-			j.pmi.f.Close()
+			j.pmi.conn.Close()
 			fmt.Println("closed")
 			hang()
 		}
@@ -212,6 +216,12 @@ func roleSlow() error {
 		return errors.Join(err, os.WriteFile(os.Getenv(gateEnv), nil, 0o600))
 	}
 	return err
+}
+
+// roleStartUp expects that somebody is missing.
+func roleStartUp() error {
+	fmt.Println("joining")
+	return startUp()
 }
 
 func startUp() error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,7 +43,7 @@ func (b *buffer) String() string {
 func cleanEnv(extra ...string) []string {
 	var env []string
 	for _, e := range withoutLauncher(os.Environ()) {
-		if !strings.HasPrefix(e, "GOMAXPROCS=") {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains(meetingNames, name) && name != "GOMAXPROCS" {
 			env = append(env, e)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 )
@@ -24,8 +23,9 @@ const closeGrace = 2 * time.Second
 type session struct {
 	rank   int
 	srv    *server
-	conn   *os.File
-	exited <-chan struct{}            // the rank's process has ended
+	conn   connection
+	exited <-chan struct{}            // the rank's process has ended; nil: nobody can tell
+	last   bool                       // this rank hears the end of a barrier after all others
 	abort  func(code int, msg string) // the rank asks for the end of the job
 	cut    func(why string)           // the rank was cut off for what it sent
 }
@@ -71,8 +71,16 @@ func (s *session) serve() error {
 		}
 		if out.wait != nil {
 			out.reply = s.await(out.wait)
+			if s.last {
+				out.wait.unheard.Done()
+				out.wait.unheard.Wait()
+			}
 		}
-		if _, err := io.WriteString(s.conn, out.reply); err != nil {
+		_, err = io.WriteString(s.conn, out.reply)
+		if out.wait != nil && !s.last {
+			out.wait.unheard.Done()
+		}
+		if err != nil {
 			return err
 		}
 		if out.finish {

@@ -29,8 +29,9 @@ type peer struct {
 
 // barrier is one round. done is closed when it completes; lost is set before.
 type barrier struct {
-	done chan struct{}
-	lost []Lost
+	done    chan struct{}
+	lost    []Lost
+	unheard sync.WaitGroup // ranks in it whose reply is not written yet
 }
 
 // server is the PMI-1 side of the launcher without its connections: requests
@@ -49,6 +50,7 @@ type server struct {
 	waiting  int           // ranks in phase starting
 	started  bool          // the first barrier has completed with all ranks
 	broken   *barrier      // the first barrier, when it failed: the answer to all later ones
+	refused  string        // whom a host has turned away last: it may explain who is missing
 	overdue  chan struct{} // closed when the time for the first barrier has passed without it
 	deadline *time.Timer   // closes overdue; set by the first init
 }
@@ -80,7 +82,10 @@ func (s *server) attach(p *peer, m message) (outcome, error) {
 
 func (s *server) enter(p *peer) (outcome, error) {
 	if s.broken != nil {
-		return outcome{wait: s.broken}, nil
+		// Somebody may be waiting on the original's unheard, which must not grow.
+		late := &barrier{done: s.broken.done, lost: s.broken.lost}
+		late.unheard.Add(1)
+		return outcome{wait: late}, nil
 	}
 	if p.arrived {
 		return outcome{}, errors.New("cmd=barrier_in inside a barrier")
@@ -88,6 +93,7 @@ func (s *server) enter(p *peer) (outcome, error) {
 	p.arrived = true
 	s.arrived++
 	round := s.round
+	round.unheard.Add(1)
 	s.settle()
 	return outcome{wait: round}, nil
 }
@@ -133,6 +139,14 @@ func (s *server) expire() {
 		close(s.overdue)
 		s.settle()
 	}
+}
+
+// turnAway remembers why somebody who came as a rank was not taken in.
+func (s *server) turnAway(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := why.Error()
+	s.refused = "refused: " + text[:min(len(text), answerMax)]
 }
 
 func (s *server) isOverdue() bool {
@@ -190,7 +204,11 @@ func appendLost(lost []Lost, rank int, p *peer, s *server) []Lost {
 	case p.phase == departed && !s.started:
 		return append(lost, Lost{rank, "finalized before the first barrier"})
 	case p.phase == starting && s.isOverdue():
-		return append(lost, Lost{rank, fmt.Sprintf("has not joined within %v", s.timeout)})
+		why := fmt.Sprintf("has not joined within %v", s.timeout)
+		if len(lost) == 0 && s.refused != "" {
+			why += " (" + s.refused + ")"
+		}
+		return append(lost, Lost{rank, why})
 	}
 	return lost
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -45,7 +44,7 @@ type bandwidthCmd struct {
 
 const osuExamples = `The table is in the format of the OSU micro-benchmarks. Started alone, the command
 starts two ranks, each bound to a core; under ftbench run, mpiexec (MPICH) or
-srun --mpi=pmi2 it joins the job.
+srun --mpi=pmi2, and where RANK and WORLD_SIZE are set, it joins the job.
 
 Examples:
   ftbench osu %[1]s
@@ -109,7 +108,7 @@ func (c *osuOptions) run(b osuBench, o osu.Options, to *call) error {
 	switch {
 	case c.Fabric == "sim":
 		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
-	case !launched():
+	case !launch.Started():
 		return startSelf(c.N, to)
 	}
 	return inJob(c.Aware, measure)
@@ -179,9 +178,6 @@ func (c *osuOptions) measure(w *banyan.World, b osuBench, o osu.Options, to *cal
 	}
 	return file.Write(c.JSON, results)
 }
-
-// launched reports whether somebody has started this process as a rank.
-func launched() bool { return os.Getenv("PMI_FD") != "" }
 
 // inJob joins the job, measures and leaves.
 func inJob(aware bool, measure func(*banyan.World) error) error {

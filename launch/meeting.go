@@ -1,0 +1,210 @@
+package launch
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// meeting is where and how the ranks of a job find each other that were
+// started one by one, without launcher: rank 0 is the host and serves PMI-1 at
+// addr, the others are its guests.
+type meeting struct {
+	addr    string // host:port
+	token   string // what the environment says about the job, "" for nothing
+	nodes   mapping
+	timeout time.Duration // for a guest to find the host, and for all to join
+	agent   bool          // torchrun's agent has a server of its own at addr
+}
+
+// meetingPlace reads what torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR,
+// MASTER_PORT, LOCAL_RANK, LOCAL_WORLD_SIZE. It reports false when the first
+// two do not say that this is one of several processes.
+func meetingPlace(env environment) (place, bool, error) {
+	rank, hasRank := env("RANK")
+	size, hasSize := env("WORLD_SIZE")
+	switch {
+	case !hasSize && (!hasRank || !aboveZero(rank)), !hasRank && size == "1":
+		return place{}, false, nil // RANK alone is a name that others use too
+	case !hasSize:
+		return place{}, false, fmt.Errorf("launch: %w: RANK=%s says this is one of several processes, but WORLD_SIZE is not set: set both, or unset RANK to run alone", ErrEnvironment, rank)
+	case !hasRank:
+		return place{}, false, fmt.Errorf("launch: %w: WORLD_SIZE=%s says this is one of several processes, but neither RANK nor PMI_FD is set: set RANK, start with ftbench run, mpiexec or srun --mpi=pmi2, or unset WORLD_SIZE to run alone", ErrEnvironment, size)
+	}
+	var p place
+	var err error
+	if p.size, err = variable("WORLD_SIZE", size, 1, proc.MaxIDs); err != nil {
+		return p, false, err
+	}
+	if p.rank, err = variable("RANK", rank, 0, proc.MaxIDs-1); err != nil {
+		return p, false, err
+	}
+	if p.rank >= p.size {
+		return p, false, fmt.Errorf("launch: %w: RANK=%d is not below WORLD_SIZE=%d", ErrEnvironment, p.rank, p.size)
+	}
+	if p.size == 1 {
+		return p, false, nil
+	}
+	p.at, err = newMeeting(env, p)
+	return p, err == nil, err
+}
+
+func aboveZero(text string) bool {
+	n, err := strconv.Atoi(text)
+	return err == nil && n > 0
+}
+
+func newMeeting(env environment, p place) (*meeting, error) {
+	port, ok := env("MASTER_PORT")
+	if !ok {
+		return nil, fmt.Errorf("launch: %w: RANK and WORLD_SIZE are set but MASTER_PORT is not: give all ranks the number of a TCP port that is free where rank 0 runs", ErrEnvironment)
+	}
+	if _, err := variable("MASTER_PORT", port, 1, 65535); err != nil {
+		return nil, err
+	}
+	addr, _ := env("MASTER_ADDR")
+	if addr == "" {
+		addr = "127.0.0.1"
+	}
+	m := &meeting{addr: net.JoinHostPort(addr, port)}
+	if id, _ := env("TORCHELASTIC_RUN_ID"); id != "" {
+		sum := sha256.Sum256([]byte(id))
+		m.token = hex.EncodeToString(sum[:8]) // the name may have blanks and any length
+	}
+	agent, _ := env("TORCHELASTIC_USE_AGENT_STORE")
+	m.agent = agent == "True"
+	text, _ := env(InitTimeoutEnv)
+	var err error
+	if m.timeout, err = initTimeout(text); err != nil {
+		return nil, err
+	}
+	m.nodes, err = localNodes(env, p)
+	return m, err
+}
+
+// localNodes tells which ranks share a node, from LOCAL_RANK and
+// LOCAL_WORLD_SIZE. It is unknown where these are missing, or do not fit the
+// usual order: as many ranks on each node, one node after the other.
+func localNodes(env environment, p place) (mapping, error) {
+	rank, ok1 := env("LOCAL_RANK")
+	size, ok2 := env("LOCAL_WORLD_SIZE")
+	if !ok1 || !ok2 {
+		return nil, nil
+	}
+	n, err := variable("LOCAL_WORLD_SIZE", size, 1, p.size)
+	if err != nil {
+		return nil, err
+	}
+	r, err := variable("LOCAL_RANK", rank, 0, n-1)
+	if err != nil {
+		return nil, err
+	}
+	if p.size%n != 0 || p.rank%n != r {
+		return nil, nil
+	}
+	return mapping{{0, p.size / n, n}}, nil
+}
+
+// meet makes the Job of a rank that was started without launcher.
+func meet(ctx context.Context, p place) (*Job, error) {
+	var conn connection
+	var h *host
+	var err error
+	if p.rank == 0 {
+		h, conn, err = newHost(ctx, p)
+	} else {
+		conn, err = visit(ctx, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	j, err := join1(ctx, p, conn)
+	if err != nil {
+		if h != nil {
+			h.close()
+		}
+		return nil, err
+	}
+	j.unled, j.host, j.nodes = true, h, p.at.nodes
+	return j, nil
+}
+
+// hello is the first line that a guest writes. It tells a rank of this job from
+// whatever else may connect to the port, and from ranks that were started with
+// other variables.
+type hello struct {
+	rank, size int
+	token      string
+}
+
+const (
+	// helloMax bounds a hello and the answer to it, in bytes.
+	helloMax = 512
+	// helloVersion changes with what guests and hosts say to each other.
+	helloVersion = "1"
+)
+
+func (h hello) line() string {
+	return encode("hello", "banyan", helloVersion,
+		"rank", strconv.Itoa(h.rank), "size", strconv.Itoa(h.size), "token", h.token)
+}
+
+// errStranger: what connected is no rank of any Banyan job.
+var errStranger = errors.New("not a rank")
+
+func parseHello(line string) (hello, error) {
+	m, err := parse(line)
+	if err != nil || m.cmd != "hello" || m.get("banyan") == "" {
+		return hello{}, errStranger
+	}
+	if v := m.get("banyan"); v != helloVersion {
+		return hello{}, fmt.Errorf("version %s of the protocol where rank 0 has %s: start all ranks from one build", excerpt(v), helloVersion)
+	}
+	var h hello
+	if h.rank, err = m.number("rank"); err != nil {
+		return h, err
+	}
+	if h.size, err = m.number("size"); err != nil {
+		return h, err
+	}
+	h.token = m.get("token")
+	return h, nil
+}
+
+// answerMax bounds the text of a refusal, in bytes: in the host's error it
+// shares a line with the name of a missing rank.
+const answerMax = 200
+
+// welcome is the answer to a hello; why is nil for one that is accepted.
+func welcome(why error) string {
+	if why == nil {
+		return encode("welcome", "rc", "0")
+	}
+	text := why.Error()
+	return encode("welcome", "rc", "1", "why", base64.RawURLEncoding.EncodeToString([]byte(text[:min(len(text), answerMax)])))
+}
+
+// parseWelcome is the inverse of welcome: why is what the host says, ok whether
+// it is a host at all.
+func parseWelcome(line string) (why error, ok bool) {
+	m, err := parse(line)
+	if err != nil || m.cmd != "welcome" || m.get("rc") == "" {
+		return nil, false
+	}
+	if !m.failed() {
+		return nil, true
+	}
+	text, err := base64.RawURLEncoding.DecodeString(m.get("why"))
+	if err != nil || len(text) > answerMax {
+		return nil, false
+	}
+	return errors.New(string(text)), true
+}

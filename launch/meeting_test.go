@@ -1,0 +1,340 @@
+package launch
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// meetingNames are the variables of a start without launcher.
+var meetingNames = []string{
+	"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", InitTimeoutEnv,
+}
+
+// freePort finds a port that nobody listens at, below those that the kernel
+// gives away by itself.
+func freePort(t testing.TB) string {
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(10000))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			require.NoError(t, l.Close())
+			return port
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}
+
+// single is one process that the test starts as a rank, without launcher.
+type single struct {
+	*exec.Cmd
+	t   *testing.T
+	out buffer
+}
+
+// setOut starts a rank in a role. Later variables win.
+func setOut(t *testing.T, role, port string, rank, size int, extra ...string) *single {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	s := &single{Cmd: exec.Command(self), t: t}
+	s.Env = append(cleanEnv(roleEnv+"="+role, fmt.Sprintf("RANK=%d", rank), fmt.Sprintf("WORLD_SIZE=%d", size),
+		"MASTER_PORT="+port), extra...)
+	s.Stdout, s.Stderr = &s.out, &s.out
+	require.NoError(t, s.Start())
+	t.Cleanup(func() { _ = s.Process.Kill() })
+	return s
+}
+
+// end waits for the process and returns what it said.
+func (s *single) end(code int) string {
+	s.t.Helper()
+	_ = s.Wait() // the state says more
+	require.Equal(s.t, code, s.ProcessState.ExitCode(), s.out.String())
+	return s.out.String()
+}
+
+// at describes a rank for tests within this process.
+func at(port string, rank, size int, timeout time.Duration) place {
+	return place{rank: rank, size: size, at: &meeting{addr: "127.0.0.1:" + port, timeout: timeout}}
+}
+
+// awaitHost returns when rank 0 listens: it turns a rank of another job away.
+func awaitHost(t *testing.T, port string) {
+	_, err := visit(context.Background(), at(port, 7, 99, time.Minute))
+	require.ErrorIs(t, err, ErrRefused)
+	require.ErrorContains(t, err, "RANK=7 has WORLD_SIZE=99, rank 0 has ")
+}
+
+func TestMeeting(t *testing.T) {
+	for _, n := range []int{2, 5} {
+		for name, from := range map[string]int{"rank 0 first": 0, "rank 0 last": 1} {
+			t.Run(fmt.Sprintf("%d, %s", n, name), func(t *testing.T) {
+				port := freePort(t)
+				ranks := make([]*single, n)
+				for i := range n {
+					r := (i + from) % n
+					ranks[r] = setOut(t, "exchange", port, r, n)
+				}
+				var id string
+				for r, s := range ranks {
+					out := s.end(0)
+					require.Regexp(t, fmt.Sprintf(`^rank %d of %d in banyan-[0-9a-f]{10}, local \[\]\n$`, r, n), out)
+					_, of, _ := strings.Cut(out, " of ")
+					if r > 0 {
+						require.Equal(t, id, of, "one job, one name")
+					}
+					id = of
+				}
+			})
+		}
+	}
+}
+
+func TestMeetingKnowsTheNodes(t *testing.T) {
+	port := freePort(t)
+	var ranks []*single
+	for r := range 4 {
+		ranks = append(ranks, setOut(t, "exchange", port, r, 4,
+			fmt.Sprintf("LOCAL_RANK=%d", r%2), "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=localhost", "TORCHELASTIC_RUN_ID=a run"))
+	}
+	for r, s := range ranks {
+		require.Contains(t, s.end(0), fmt.Sprintf("local [%d %d]\n", r/2*2, r/2*2+1))
+	}
+}
+
+func TestLauncherGoesBeforeRankAndWorldSize(t *testing.T) {
+	s := ranks(t, "exchange", 2)
+	s.Env = append(s.Env, "RANK=5", "WORLD_SIZE=9")
+	res, out, err := run(t, s)
+	require.Zero(t, res.Code, err)
+	require.Contains(t, out, "rank 1 of 2")
+}
+
+func TestMeetingMissesARank(t *testing.T) {
+	t.Parallel() // it waits for the time-out
+	port := freePort(t)
+	guest := setOut(t, "start-up", port, 1, 3)
+	host := setOut(t, "start-up", port, 0, 3, InitTimeoutEnv+"=4s")
+	for _, s := range []*single{host, guest} {
+		require.Equal(t, "joining\nstart-up: launch: rank 2 has not joined within 4s\n", s.end(0))
+	}
+}
+
+func TestMeetingWithoutRankZero(t *testing.T) {
+	out := setOut(t, "join", freePort(t), 1, 2, InitTimeoutEnv+"=0.2").end(9)
+	require.Regexp(t, `^join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 200ms: .*connection refused\n$`, out)
+	_, err := visit(context.Background(), at(freePort(t), 1, 2, time.Nanosecond))
+	var missing *MissingError
+	require.ErrorAs(t, err, &missing)
+	require.Zero(t, missing.Lost[0].Rank)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, err = visit(gone, at(freePort(t), 1, 2, time.Minute))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestMeetingLosesARankMidRun(t *testing.T) {
+	port := freePort(t)
+	var ranks []*single
+	for r := range 4 {
+		ranks = append(ranks, setOut(t, "die", port, r, 4))
+	}
+	_ = ranks[victim].Wait()
+	for _, r := range []int{0, 1, 3} {
+		require.Equal(t, strings.Repeat("fence: launch: rank 2 lost its connection to rank 0\n", 2), ranks[r].end(0))
+	}
+}
+
+func TestMeetingCutsOffWhoTalksNonsense(t *testing.T) {
+	port := freePort(t)
+	var ranks []*single
+	for r := range 4 {
+		ranks = append(ranks, setOut(t, "garbage", port, r, 4))
+	}
+	require.Equal(t, "after garbage: EOF\n", ranks[victim].end(0))
+	for _, r := range []int{0, 1, 3} {
+		require.Equal(t, strings.Repeat("fence: launch: rank 2 was cut off for what it sent to rank 0\n", 2), ranks[r].end(0))
+	}
+}
+
+func TestRankZeroKilledAfterStartUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	port := freePort(t)
+	var ranks []*single
+	for r := range 3 {
+		ranks = append(ranks, setOut(t, "survive", port, r, 3, socketEnv+"="+path))
+	}
+	conns := map[string]net.Conn{}
+	for range ranks {
+		c, err := l.Accept()
+		require.NoError(t, err)
+		defer c.Close()
+		said, err := bufio.NewReader(c).ReadString('\n')
+		require.NoError(t, err)
+		conns[said] = c
+	}
+	require.NoError(t, ranks[0].Process.Signal(unix.SIGKILL))
+	_ = ranks[0].Wait()
+	for r := 1; r < 3; r++ {
+		c := conns[fmt.Sprintf("%d\n", r)]
+		_, err = c.Write([]byte("go on\n"))
+		require.NoError(t, err)
+		said, err := io.ReadAll(c)
+		require.NoError(t, err)
+		require.Equal(t, "get: true\nfence: true\nabort: true\nfinalize: <nil>\n", string(said))
+		ranks[r].end(0)
+	}
+}
+
+func TestSameRankTwice(t *testing.T) {
+	t.Parallel() // it waits for the time-out
+	port := freePort(t)
+	var ones []*single
+	for range 2 {
+		ones = append(ones, setOut(t, "start-up", port, 1, 3))
+	}
+	host := setOut(t, "start-up", port, 0, 3, InitTimeoutEnv+"=4s")
+	const refused = "RANK=1 has come twice: two processes have it, or two jobs share MASTER_PORT"
+	missing := "start-up: launch: rank 2 has not joined within 4s (refused: " + refused + ")\n"
+	require.Equal(t, "joining\n"+missing, host.end(0))
+	var texts []string
+	for _, s := range ones {
+		_ = s.Wait()
+		texts = append(texts, s.out.String())
+	}
+	both := strings.Join(texts, "")
+	require.Equal(t, 1, strings.Count(both, "start-up: launch: rank 0 at 127.0.0.1:"+port+": the launcher refused: "+refused), both)
+	require.Equal(t, 1, strings.Count(both, missing), both)
+}
+
+func TestRankZeroTwice(t *testing.T) {
+	port := freePort(t)
+	host := setOut(t, "join", port, 0, 2)
+	awaitHost(t, port)
+	out := setOut(t, "join", port, 0, 2).end(9)
+	require.Contains(t, out, "MASTER_PORT is taken by another process with RANK=0")
+	require.Contains(t, out, "RANK=0 has come twice")
+	setOut(t, "join", port, 1, 2).end(0)
+	host.end(0)
+}
+
+func TestPortThatCannotBeUsed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	closed := make(chan struct{})
+	go func() { // another program: it says nothing
+		defer close(closed)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Close()
+		}
+	}()
+	defer func() { l.Close(); <-closed }()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	p := at(port, 0, 2, time.Minute)
+	_, _, err = newHost(context.Background(), p)
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.ErrorContains(t, err, "MASTER_PORT is taken by another program")
+	p.at.agent = true
+	_, _, err = newHost(context.Background(), p)
+	require.ErrorContains(t, err, "agent of torchrun")
+	p.at.addr = "192.0.2.1:" + port // reserved for documentation
+	_, _, err = newHost(context.Background(), p)
+	require.ErrorContains(t, err, "MASTER_ADDR is no address of the machine")
+	p.at.addr = "127.0.0.1:port"
+	_, _, err = newHost(context.Background(), p)
+	require.ErrorContains(t, err, "cannot listen")
+}
+
+// Whatever connects to the port, the job starts as if nothing had.
+func TestStrangersDoNoHarm(t *testing.T) {
+	port := freePort(t)
+	host := setOut(t, "exchange", port, 0, 3)
+	awaitHost(t, port)
+	good := hello{1, 3, ""}
+	for _, c := range []struct{ says, hears string }{
+		{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", ""},
+		{"\x00\x16\x03\x01 not text\n", ""},
+		{strings.Repeat("x", 3*helloMax), ""},
+		{strings.Repeat("x", 3*helloMax) + "\n", ""},
+		{"cmd=init pmi_version=1 pmi_subversion=1\n", ""},
+		{"cmd=hello\n", ""},
+		{good.line() + "cmd=init", ""},
+		{"cmd=hello banyan=2 rank=1 size=3\n", "start all ranks from one build"},
+		{"cmd=hello banyan=1 rank=one size=3\n", "no number"},
+		{"cmd=hello banyan=1 rank=1\n", "no number"},
+		{hello{3, 3, ""}.line(), "RANK=3 is not below WORLD_SIZE=3"},
+		{hello{-1, 3, ""}.line(), "RANK=-1 is not below"},
+		{hello{0, 3, ""}.line(), "RANK=0 has come twice"},
+		{hello{1, 4, ""}.line(), "RANK=1 has WORLD_SIZE=4, rank 0 has 3"},
+		{hello{1, 3, "other"}.line(), "another TORCHELASTIC_RUN_ID"},
+	} {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		require.NoError(t, err)
+		_, _ = conn.Write([]byte(c.says)) // it may have been shown the door by now
+		line, _ := readLine(bufio.NewReader(conn))
+		if c.hears == "" {
+			require.Empty(t, line, "%q", c.says)
+		} else {
+			why, ok := parseWelcome(line)
+			require.True(t, ok, line)
+			require.ErrorContains(t, why, c.hears)
+		}
+		conn.Close()
+	}
+	for range 5 { // silent, and there until the end
+		conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+		require.NoError(t, err)
+		defer conn.Close()
+	}
+	for r := 1; r < 3; r++ {
+		defer setOut(t, "exchange", port, r, 3).end(0)
+	}
+	require.Contains(t, host.end(0), "rank 0 of 3")
+}
+
+func TestHostThatIsNone(t *testing.T) {
+	for said, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n\r\n":   `it said "HTTP/1.1 400 Bad Request"`,
+		strings.Repeat("x", helloMax+1):      "longer than",
+		hello{1, 2, ""}.line():               "cmd=hello",
+		welcome(nil) + "x":                   "cmd=welcome",
+		"cmd=welcome\n":                      "cmd=welcome",
+		"cmd=welcome rc=1 why=!\n":           "why=!",
+		welcome(fmt.Errorf("no room today")): "the launcher refused: no room today",
+	} {
+		ours, theirs := net.Pipe()
+		heard := make(chan struct{})
+		go func() {
+			defer close(heard)
+			_, _ = readLine(bufio.NewReader(theirs))
+			_, _ = theirs.Write([]byte(said))
+		}()
+		err := introduce(ours, at("1", 1, 2, time.Minute))
+		require.ErrorContains(t, err, want)
+		ours.Close()
+		<-heard
+		theirs.Close()
+	}
+}

@@ -1,0 +1,140 @@
+//go:build launchers
+
+// These tests need launchers that the project does not build: MPICH's Hydra,
+// mpicc.mpich, Slurm with munge. Where one lacks they fail. make test-launchers
+// runs them, make launchers installs what they need.
+
+package banyan_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// manyEnv is the number of ranks that the role "many" expects.
+const manyEnv = "BANYAN_TEST_RANKS"
+
+func init() { roles["many"] = many }
+
+// many checks that the world is the one that was asked for: its size, each rank
+// once, everybody reachable from everybody.
+func many(w *banyan.World) error {
+	c := w.Comm()
+	if n, err := strconv.Atoi(os.Getenv(manyEnv)); err != nil || c.Size() != n {
+		return fmt.Errorf("the world has %d ranks, %s=%s", c.Size(), manyEnv, os.Getenv(manyEnv))
+	}
+	if err := errors.Join(ring(w), crowd(w)); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d of %d\n", c.Rank(), c.Size())
+	return nil
+}
+
+const four = 4
+
+// asFour is the environment for four ranks in the role "many", with nothing
+// left of a launcher that runs this test.
+func asFour() []string {
+	var env []string
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "PMI") && !strings.HasPrefix(e, "SLURM_") {
+			env = append(env, e)
+		}
+	}
+	return append(env, roleEnv+"=many", fmt.Sprintf("%s=%d", manyEnv, four))
+}
+
+// tool runs a program, which must be there and succeed.
+func tool(t *testing.T, env []string, name string, args ...string) (stdout string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Env = env
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	require.NoError(t, cmd.Run(), "%s\nmake launchers installs what is missing\n%s%s", cmd, &out, &errs)
+	return out.String()
+}
+
+func me(t *testing.T) string {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	return exe
+}
+
+// spoke checks that each of the four ranks has said that all is well, once.
+func spoke(t *testing.T, out string) {
+	t.Helper()
+	said := regexp.MustCompile(`rank \d+ of \d+`).FindAllString(out, -1)
+	var want []string
+	for r := range four {
+		want = append(want, fmt.Sprintf("rank %d of %d", r, four))
+	}
+	require.ElementsMatch(t, want, said, out)
+}
+
+func TestLaunchersHydra(t *testing.T) {
+	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-n", strconv.Itoa(four), me(t)))
+}
+
+// Two proxies, as on two machines: the launcher's mapping tells them apart.
+func TestLaunchersHydraOnTwoHosts(t *testing.T) {
+	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n", strconv.Itoa(four), me(t)))
+}
+
+func TestLaunchersOwn(t *testing.T) {
+	spoke(t, tool(t, asFour(), ftbench(t), "run", "-n", strconv.Itoa(four), "--", me(t)))
+}
+
+func TestLaunchersNone(t *testing.T) {
+	t.Setenv(manyEnv, strconv.Itoa(four))
+	var out string
+	for _, u := range startUnled(t, four, "many") {
+		require.NoError(t, u.Wait(), u.out.String())
+		out += u.out.String()
+	}
+	spoke(t, out)
+}
+
+// ftbench builds the command.
+func ftbench(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "ftbench")
+	tool(t, os.Environ(), "go", "build", "-o", path, "./cmd/ftbench")
+	return path
+}
+
+func mpichRing(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "ring")
+	tool(t, os.Environ(), "mpicc.mpich", "-Wall", "-Werror", "-o", path, "testdata/launchers/ring.c")
+	return path
+}
+
+func TestLaunchersMPICHUnderCommand(t *testing.T) {
+	spoke(t, tool(t, asFour(), ftbench(t), "run", "-n", strconv.Itoa(four), "--", mpichRing(t), strconv.Itoa(four)))
+}
+
+func TestLaunchersMPICHUnderRun(t *testing.T) {
+	var out, errs bytes.Buffer
+	res, err := launch.Run(t.Context(), launch.Spec{
+		N: four, Argv: []string{mpichRing(t), strconv.Itoa(four)}, Env: asFour(),
+		OnFailure: launch.Abort, Stdout: &out, Stderr: &errs,
+	})
+	require.NoError(t, err)
+	require.Zero(t, res.Code, errs.String())
+	for _, end := range res.Ends {
+		require.True(t, end.Joined && end.Finalized, "rank %d %v", end.Rank, end)
+	}
+	spoke(t, out.String())
+}
