@@ -137,8 +137,19 @@ func TestTour(t *testing.T) {
 	code, out, errs := ftbench(t, "tour", "--dir", dir, "--min-time", "1us")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "control")
-	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json"} {
+	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json", "latency.svg", "bandwidth.svg"} {
 		require.FileExists(t, filepath.Join(dir, name))
+		require.Contains(t, out, filepath.Join(dir, name), "its name is printed")
+	}
+	for name, words := range map[string][]string{
+		"latency.svg":   {">median<", ">99th percentile<", ">one-way time (µs)<"},
+		"bandwidth.svg": {">window of 64<", ">bandwidth (MB/s, 10⁶ bytes)<"},
+	} {
+		svg, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		for _, w := range append(words, ">message size (bytes)<", ">1 Ki<", ">4 Mi<") {
+			require.Contains(t, string(svg), w, name)
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "osu-bw.txt"))
 	require.NoError(t, err)
