@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"gonum.org/v1/plot/font"
 )
 
 // Chart is one picture: lines over two logarithmic axes.
@@ -49,6 +51,11 @@ func (c *Chart) check() error {
 	if c.X.Title == "" || c.Y.Title == "" {
 		return errors.New("an axis has no title: say what it shows and in which unit")
 	}
+	for _, text := range []string{c.Title, c.X.Title, c.Y.Title} {
+		if r, ok := foreign(text); ok {
+			return fmt.Errorf("%q: the font has no %q, and it would be missing in the picture", text, r)
+		}
+	}
 	if len(c.Series) > maxSeries {
 		return fmt.Errorf("%d series: at most %d can be told apart", len(c.Series), maxSeries)
 	}
@@ -68,6 +75,19 @@ func (c *Chart) check() error {
 		return errors.New("there are no points")
 	}
 	return nil
+}
+
+// foreign returns the first character that the font lacks; the superscript zero
+// is one. Names of series are not asked about: they come from the user, and a
+// picture with a gap is better than none.
+func foreign(text string) (rune, bool) {
+	face := font.DefaultCache.Lookup(sans(textSize), textSize).Face
+	for _, r := range text {
+		if i, err := face.GlyphIndex(nil, r); i == 0 || err != nil {
+			return r, true
+		}
+	}
+	return 0, false
 }
 
 // The limits keep a rounded range, a decade to each side, within what a float64

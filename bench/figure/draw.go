@@ -40,7 +40,10 @@ var (
 	gridColor = color.Gray{0xe2}
 )
 
-// sans is the font, in points.
+// textSize is that of axis titles and of the legend, in points.
+const textSize = 11
+
+// sans is the font, of a size in points.
 func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
@@ -68,7 +71,7 @@ func (c *Chart) plot() *plot.Plot {
 			addSeries(p, i, s)
 		}
 	}
-	p.Legend.TextStyle.Font = sans(11)
+	p.Legend.TextStyle.Font = sans(textSize)
 	p.Legend.ThumbnailWidth = 30
 	p.Legend.Padding = 3
 	p.Legend.Top, p.Legend.Left = c.freeCorner(p)
@@ -90,7 +93,7 @@ func dress(a *plot.Axis, as Axis, s scale) {
 	a.Tick.Color = grey
 	a.Color = grey
 	a.Label.Text = as.Title
-	a.Label.TextStyle.Font = sans(11)
+	a.Label.TextStyle.Font = sans(textSize)
 	a.Label.Padding = 4
 	a.Padding = 0
 }

@@ -114,6 +114,7 @@ func TestScales(t *testing.T) {
 		"all sizes":        {Bytes, 1, 4 << 20, "1|1 4 16 64 256 1_Ki 4_Ki 16_Ki 64_Ki 256_Ki 1_Mi 4_Mi|4.194304e+06"},
 		"few sizes":        {Bytes, 1000, 5000, "512|512 1_Ki 2_Ki 4_Ki 8_Ki|8192"},
 		"one size":         {Bytes, 8, 8, "4|4 8 16|16"},
+		"a little beside":  {Bytes, 253, 4099, "253|256 512 1_Ki 2_Ki 4_Ki|4099"},
 		"to 1 Gi":          {Bytes, 1, 1 << 30, "1|1 32 1_Ki 32_Ki 1_Mi 32_Mi 1_Gi|1.073741824e+09"},
 		"to 1 Ei":          {Bytes, 1, 1 << 60, "1|1 1_Ki 1_Mi 1_Gi 1_Ti 1_Pi 1_Ei|1.152921504606847e+18"},
 		"half a byte":      {Bytes, 0.5, 2, "0.5|0.5 1 2|2"},
@@ -173,6 +174,7 @@ func TestLegendInTheFreeCorner(t *testing.T) {
 func TestWhatCannotBeDrawn(t *testing.T) {
 	for want, change := range map[string]func(*Chart){
 		"an axis has no title":    func(c *Chart) { c.Y.Title = "" },
+		"the font has no '⁰'":     func(c *Chart) { c.Y.Title = "2²⁰ bit/s" },
 		"at most 7 can be told":   func(c *Chart) { c.Series = make([]Series, 8) },
 		"a series has no name":    func(c *Chart) { c.Series[1].Name = "" },
 		"there are no points":     func(c *Chart) { c.Series = []Series{{Name: "none"}} },

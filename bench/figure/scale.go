@@ -37,9 +37,11 @@ func newScale(u Unit, lo, hi float64) scale {
 }
 
 // binaryScale has a mark at each power of two and a label at each, each second,
-// fifth or tenth, so that 1, 1 Ki and 1 Mi always have one.
+// fifth or tenth, so that 1, 1 Ki and 1 Mi always have one. A few bytes past a
+// power of two do not lengthen the axis to the next.
 func binaryScale(lo, hi float64) scale {
-	first, last := int(math.Floor(math.Log2(lo))), int(math.Ceil(math.Log2(hi)))
+	const few = 0.02
+	first, last := int(math.Floor(math.Log2(lo)+few)), int(math.Ceil(math.Log2(hi)-few))
 	if first == last {
 		first, last = first-1, last+1
 	}
@@ -50,7 +52,7 @@ func binaryScale(lo, hi float64) scale {
 			break
 		}
 	}
-	out := scale{lo: math.Ldexp(1, first), hi: math.Ldexp(1, last)}
+	out := scale{lo: min(lo, math.Ldexp(1, first)), hi: max(hi, math.Ldexp(1, last))}
 	for e := first; e <= last; e++ {
 		t := plot.Tick{Value: math.Ldexp(1, e)}
 		if e%step == 0 {
