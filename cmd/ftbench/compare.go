@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -140,27 +137,12 @@ func missed(results []*compare.Result) bool {
 	})
 }
 
-// statusLine shows progress on a terminal, and nothing elsewhere.
-type statusLine struct{ w io.Writer }
-
-func newStatusLine(w io.Writer) statusLine {
-	f, ok := w.(*os.File)
-	if !ok {
-		return statusLine{io.Discard}
-	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
-		return statusLine{io.Discard}
-	}
-	return statusLine{w}
-}
-
+// show says how far a measure has got.
 func (s statusLine) show(p *compare.Plan, r *compare.Result) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\r\033[K%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
+	fmt.Fprintf(&b, "%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
 	for _, row := range r.Rows {
 		fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
 	}
-	fmt.Fprint(s.w, b.String())
+	s.print(b.String())
 }
-
-func (s statusLine) clear() { fmt.Fprint(s.w, "\r\033[K") }

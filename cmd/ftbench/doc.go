@@ -2,8 +2,9 @@
 //
 //	ftbench run       start the ranks of a job on this machine
 //	ftbench osu       latency and bandwidth, in the format of the OSU benchmarks
+//	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
-//	ftbench tour      latency and bandwidth in about a minute, with files
+//	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //
 // ftbench COMMAND --help has the options and examples.
 //

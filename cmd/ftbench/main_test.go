@@ -33,7 +33,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "compare --help", "tour --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "netpipe --help", "compare --help", "tour --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -52,6 +52,8 @@ func TestUsageErrors(t *testing.T) {
 		"osu latency --fabric tcp":  "shm",
 		"osu latency -W 3":          "unknown flag -W",
 		"run -n 2":                  "expected",
+		"netpipe -2 -s":             "can't be used together",
+		"netpipe --fabric tcp":      "shm",
 		"run --bind socket -- true": "none",
 		"compare --only everything": "latency",
 	} {
@@ -64,13 +66,19 @@ func TestUsageErrors(t *testing.T) {
 
 func TestErrorsNameTheCure(t *testing.T) {
 	for args, want := range map[string]string{
-		"osu latency -n 3":      "exactly 2 are needed",
-		"osu latency -m 8:4":    "smallest ≤ largest",
-		"osu latency -m 4:x":    `"x" is no number of bytes`,
-		"osu bw -W 0":           "1 to 65536 are possible",
-		"osu bw -i 0":           "at least 1 is needed",
-		"compare --pairs 3":     "at least 9 pairs",
-		"run -- /no/such/thing": "/no/such/thing",
+		"osu latency -n 3":   "exactly 2 are needed",
+		"osu latency -m 8:4": "smallest ≤ largest",
+		"osu latency -m 4:x": `"x" is no number of bytes`,
+		"osu bw -W 0":        "1 to 65536 are possible",
+		"osu bw -i 0":        "at least 1 is needed",
+		"compare --pairs 3":  "at least 9 pairs",
+
+		"netpipe -l 9 -u 8":             "1 ≤ lower ≤ upper",
+		"netpipe --trial-time 0s":       "a time above 0 is needed",
+		"netpipe --plot np.jpg":         "must end in .svg or .png",
+		"netpipe --with np.out":         "there is no --plot FILE",
+		"netpipe --plot a.svg --with x": "x: no such file",
+		"run -- /no/such/thing":         "/no/such/thing",
 	} {
 		code, _, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitFailed, code, args)
@@ -137,8 +145,19 @@ func TestTour(t *testing.T) {
 	code, out, errs := ftbench(t, "tour", "--dir", dir, "--min-time", "1us")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "control")
-	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json"} {
+	for _, name := range []string{"osu-latency.txt", "osu-latency.json", "osu-bw.txt", "osu-bw.json", "tour.json", "latency.svg", "bandwidth.svg"} {
 		require.FileExists(t, filepath.Join(dir, name))
+		require.Contains(t, out, filepath.Join(dir, name), "its name is printed")
+	}
+	for name, words := range map[string][]string{
+		"latency.svg":   {">median<", ">99th percentile<", ">one-way time (µs)<"},
+		"bandwidth.svg": {">window of 64<", ">bandwidth (MB/s, 10⁶ bytes)<"},
+	} {
+		svg, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		for _, w := range append(words, ">message size (bytes)<", ">1 Ki<", ">4 Mi<") {
+			require.Contains(t, string(svg), w, name)
+		}
 	}
 	text, err := os.ReadFile(filepath.Join(dir, "osu-bw.txt"))
 	require.NoError(t, err)

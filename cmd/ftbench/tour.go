@@ -2,13 +2,17 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
@@ -23,7 +27,8 @@ func (tourCmd) Help() string {
 	return `Measures latency and bandwidth of all sizes over shared memory, two ranks on two
 cores, about half a minute each, and before, between and after them a ping-pong of a
 bare cache line, which says what the machine is like at the moment. The tables are
-printed and stored as text and JSON.
+printed, stored as text and JSON, and drawn as latency.svg (median and 99th
+percentile against size) and bandwidth.svg.
 
 Example:
   ftbench tour --dir results`
@@ -47,24 +52,80 @@ func (c *tourCmd) Run(to *call) error {
 		return err
 	}
 	for _, step := range []struct {
-		name string
-		args []string
+		name, picture string
+		chart         func([]osu.Point) figure.Chart
+		args          []string
 	}{
-		{"osu-latency", []string{"osu", "latency", "-z", "--precision", "3", "--min-time", c.MinTime.String()}},
-		{"osu-bw", []string{"osu", "bw", "--min-time", c.MinTime.String()}},
+		{"osu-latency", "latency.svg", latencyChart, []string{"osu", "latency", "-z", "--precision", "3", "--min-time", c.MinTime.String()}},
+		{"osu-bw", "bandwidth.svg", bandwidthChart, []string{"osu", "bw", "--min-time", c.MinTime.String()}},
 	} {
 		base := filepath.Join(c.Dir, step.name)
 		if err := tee(base+".txt", to, append(step.args, "--json", base+".json")); err != nil {
 			return err
 		}
-		done.Files = append(done.Files, base+".txt", base+".json")
+		picture := filepath.Join(c.Dir, step.picture)
+		if err := draw(base+".json", picture, step.chart); err != nil {
+			return err
+		}
+		done.Files = append(done.Files, base+".txt", base+".json", picture)
 		if err := done.pingPong(to.out); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintf(to.out, "files: %s\n", c.Dir)
-	return file.Write(filepath.Join(c.Dir, "tour.json"), done)
+	own := filepath.Join(c.Dir, "tour.json")
+	if err := file.Write(own, done); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(to.out, "files: %s %s\n", strings.Join(done.Files, " "), own)
+	return err
 }
+
+// draw makes a picture of the points in a file of results.
+func draw(file, picture string, chart func([]osu.Point) figure.Chart) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var stored struct {
+		Results osuResults `json:"results"`
+	}
+	if err := json.Unmarshal(b, &stored); err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	return figure.Save(picture, chart(stored.Results.Points))
+}
+
+// latencyChart shows the median and the 99th percentile; the percentiles are
+// those of osu's -z.
+func latencyChart(points []osu.Point) figure.Chart {
+	median, tail := figure.Series{Name: "median"}, figure.Series{Name: "99th percentile"}
+	for _, p := range points {
+		size := float64(p.Size)
+		median.Points = append(median.Points, figure.Point{X: size, Y: 1e6 * p.Percentiles[0]})
+		tail.Points = append(tail.Points, figure.Point{X: size, Y: 1e6 * p.Percentiles[len(p.Percentiles)-1]})
+	}
+	return figure.Chart{
+		Title: "Latency, shared memory, two ranks",
+		X:     messageSize, Y: figure.Axis{Title: "one-way time (µs)"},
+		Series: []figure.Series{median, tail},
+	}
+}
+
+// bandwidthChart shows the mean.
+func bandwidthChart(points []osu.Point) figure.Chart {
+	mean := figure.Series{Name: "window of 64"}
+	for _, p := range points {
+		mean.Points = append(mean.Points, figure.Point{X: float64(p.Size), Y: p.MBps()})
+	}
+	return figure.Chart{
+		Title: "Bandwidth, shared memory, one way",
+		X:     messageSize, Y: figure.Axis{Title: "bandwidth (MB/s, 10⁶ bytes)"},
+		Series: []figure.Series{mean},
+	}
+}
+
+// messageSize is the axis below every picture of sizes.
+var messageSize = figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes}
 
 // tee runs this binary as two ranks; their output goes to a file too.
 func tee(path string, to *call, args []string) error {

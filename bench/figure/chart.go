@@ -1,0 +1,114 @@
+package figure
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/plot/font"
+)
+
+// Chart is one picture: lines over two logarithmic axes.
+type Chart struct {
+	Title  string
+	X, Y   Axis
+	Series []Series
+}
+
+// Axis is one of the two. Its range follows from the points.
+type Axis struct {
+	Title string // with the unit: "time (µs)"
+	Unit  Unit
+}
+
+// Unit says where an axis has its marks and how they are written.
+type Unit int
+
+const (
+	// Decimal has marks at 1, 2 and 5 times powers of ten.
+	Decimal Unit = iota
+	// Bytes has marks at powers of two, written with the prefixes Ki, Mi, Gi.
+	Bytes
+)
+
+// Series is one line and its entry in the legend.
+type Series struct {
+	Name   string
+	Points []Point // in the order in which the line joins them
+}
+
+// Point is one place on a line. Both numbers are above zero: a logarithmic axis
+// has no zero.
+type Point struct {
+	X, Y float64
+}
+
+// maxSeries is the number of lines that can be told apart.
+const maxSeries = len(colours)
+
+// check finds what cannot be drawn.
+func (c *Chart) check() error {
+	if c.X.Title == "" || c.Y.Title == "" {
+		return errors.New("an axis has no title: say what it shows and in which unit")
+	}
+	for _, text := range []string{c.Title, c.X.Title, c.Y.Title} {
+		if r, ok := foreign(text); ok {
+			return fmt.Errorf("%q: the font has no %q, and it would be missing in the picture", text, r)
+		}
+	}
+	if len(c.Series) > maxSeries {
+		return fmt.Errorf("%d series: at most %d can be told apart", len(c.Series), maxSeries)
+	}
+	points := 0
+	for _, s := range c.Series {
+		if s.Name == "" {
+			return errors.New("a series has no name: the legend needs one")
+		}
+		for _, p := range s.Points {
+			if !onLog(p.X) || !onLog(p.Y) {
+				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes: leave it out", s.Name, p.X, p.Y)
+			}
+		}
+		points += len(s.Points)
+	}
+	if points == 0 {
+		return errors.New("there are no points")
+	}
+	return nil
+}
+
+// foreign returns the first character that the font lacks; the superscript zero
+// is one. Names of series are not asked about: they come from the user, and a
+// picture with a gap is better than none.
+func foreign(text string) (rune, bool) {
+	face := font.DefaultCache.Lookup(sans(textSize), textSize).Face
+	for _, r := range text {
+		if i, err := face.GlyphIndex(nil, r); i == 0 || err != nil {
+			return r, true
+		}
+	}
+	return 0, false
+}
+
+// The limits keep a rounded range, a decade to each side, within what a float64
+// holds.
+const (
+	smallest = 1e-100
+	largest  = 1e100
+)
+
+func onLog(v float64) bool { return v >= smallest && v <= largest }
+
+// limits returns the smallest and the largest of what of takes from the points.
+func (c *Chart) limits(of func(Point) float64) (lo, hi float64) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			lo, hi = min(lo, of(p)), max(hi, of(p))
+		}
+	}
+	return lo, hi
+}
+
+func x(p Point) float64 { return p.X }
+func y(p Point) float64 { return p.Y }

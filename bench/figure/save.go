@@ -1,0 +1,119 @@
+package figure
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Width and Height are the size of one chart in pixels; several stand one below
+// the other.
+const (
+	Width  = 900
+	Height = 540
+)
+
+// dpi makes a pixel of a PNG the same as a CSS pixel of an SVG.
+const dpi = 96
+
+// margin around each chart, in points.
+const margin = 10
+
+// Check reports whether Save can write to a file of that name: its ending must
+// be .svg or .png. A command calls it before it measures.
+func Check(path string) error {
+	_, err := formatOf(path)
+	return err
+}
+
+// formatOf returns "svg" or "png".
+func formatOf(path string) (string, error) {
+	switch format := strings.ToLower(strings.TrimPrefix(filepath.Ext(path), ".")); format {
+	case "svg", "png":
+		return format, nil
+	}
+	return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
+}
+
+// Save draws the charts, one below the other, into the file path; its ending
+// says the format. A reader sees the whole file or none; directories that lack
+// are made.
+//
+// Errors: an ending that is no format, a chart that cannot be drawn (no points,
+// no title on an axis, a number that is not above zero), a file that cannot be
+// written.
+func Save(path string, charts ...Chart) error {
+	format, err := formatOf(path)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	if err := Write(&b, format, charts...); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	part := path + ".part"
+	if err := os.WriteFile(part, b.Bytes(), 0o666); err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	if err := os.Rename(part, path); err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	return nil
+}
+
+// Write is Save to w, in format "svg" or "png".
+func Write(w io.Writer, format string, charts ...Chart) error {
+	if len(charts) == 0 {
+		return errors.New("figure: there is no chart")
+	}
+	for i := range charts {
+		if err := charts[i].check(); err != nil {
+			return fmt.Errorf("figure: chart %q: %w", charts[i].Title, err)
+		}
+	}
+	width, height := pixels(Width), pixels(Height*len(charts))
+	var canvas vg.CanvasWriterTo
+	switch format {
+	case "svg":
+		canvas = vgsvg.New(width, height)
+	case "png":
+		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(dpi))}
+	default:
+		return fmt.Errorf("figure: format %q: svg and png are possible", format)
+	}
+	sheet := draw.New(canvas)
+	for i := range charts {
+		part := draw.Tiles{Cols: 1, Rows: len(charts)}.At(sheet, 0, i)
+		charts[i].plot().Draw(draw.Crop(part, margin, -margin, margin, -margin))
+	}
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return fmt.Errorf("figure: %w", err)
+	}
+	out := b.Bytes()
+	if format == "svg" {
+		out = withFallback(out)
+	}
+	_, err := w.Write(out)
+	return err
+}
+
+func pixels(n int) vg.Length { return vg.Length(n) * vg.Inch / dpi }
+
+// withFallback names fonts of the same widths beside Liberation Sans: with the
+// one name alone, a browser that lacks it would take a serif font.
+func withFallback(svg []byte) []byte {
+	return bytes.ReplaceAll(svg, []byte("font-family:Liberation Sans;"), []byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"))
+}

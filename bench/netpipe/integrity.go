@@ -1,0 +1,121 @@
+package netpipe
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// CorruptError says that bytes arrived wrong.
+type CorruptError struct {
+	Size  int // of the messages, bytes
+	Bytes int // that were wrong, over all messages and both sides
+}
+
+// Error names the size and the number of bytes.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("integrity check: %d bytes arrived wrong in messages of %d bytes", e.Bytes, e.Size)
+}
+
+// Bounds of the messages of a size that are checked: in number, and in bytes
+// filled and looked at.
+const (
+	maxChecked      = 1000
+	maxCheckedBytes = 64 << 20
+)
+
+// checked returns how many messages of a trial's n are checked.
+func checked(size, n int) int {
+	return min(n, maxChecked, max(minRepeats, maxCheckedBytes/size))
+}
+
+// integrity moves messages with patterns and looks at every byte. Both ranks
+// return the same error.
+func (p *pair) integrity(size, n int) error {
+	wrong := 0
+	for i := range checked(size, n) {
+		bad, err := p.check(size, i)
+		if err != nil {
+			return err
+		}
+		wrong += bad
+	}
+	var theirs [8]byte
+	binary.LittleEndian.PutUint64(p.word[:], uint64(wrong))
+	if _, err := p.c.Sendrecv(p.word[:], p.peer, tagSync, theirs[:], p.peer, tagSync); err != nil {
+		return err
+	}
+	if wrong += int(binary.LittleEndian.Uint64(theirs[:])); wrong > 0 {
+		return &CorruptError{Size: size, Bytes: wrong}
+	}
+	return nil
+}
+
+// check moves the i-th messages, one each way or, streaming, one, and returns
+// how many bytes arrived wrong here.
+func (p *pair) check(size, i int) (int, error) {
+	s, r := p.sbuf[:size], p.rbuf[:size]
+	out, back := seed(i, p.first), seed(i, !p.first)
+	send := func() error { fill(s, out); return p.send(s, 1) }
+	receive := func() (int, error) {
+		spoil(r, back)
+		err := p.receive(r, 1)
+		return count(r, back), err
+	}
+	switch {
+	case p.mode == Bidirectional:
+		fill(s, out)
+		spoil(r, back)
+		err := p.exchange(s, r, 1)
+		return count(r, back), err
+	case p.mode == Streaming && p.first:
+		return 0, send()
+	case p.mode == Streaming:
+		return receive()
+	case p.first:
+		if err := send(); err != nil {
+			return 0, err
+		}
+		return receive()
+	}
+	wrong, err := receive()
+	if err != nil {
+		return 0, err
+	}
+	return wrong, send()
+}
+
+// seed tells the messages and the directions apart.
+func seed(i int, fromFirst bool) byte {
+	if fromFirst {
+		return byte(2 * i)
+	}
+	return byte(2*i + 1)
+}
+
+// fill writes a pattern in which a shifted or a repeated piece is noticed.
+func fill(b []byte, seed byte) {
+	for i := range b {
+		b[i] = pattern(seed, i)
+	}
+}
+
+// spoil makes each byte wrong, so that one that is never written is noticed.
+func spoil(b []byte, seed byte) {
+	for i := range b {
+		b[i] = ^pattern(seed, i)
+	}
+}
+
+// count returns how many bytes differ from the pattern.
+func count(b []byte, seed byte) int {
+	wrong := 0
+	for i, v := range b {
+		if v != pattern(seed, i) {
+			wrong++
+		}
+	}
+	return wrong
+}
+
+// pattern differs from one line and from one page to the next.
+func pattern(seed byte, i int) byte { return seed*17 + byte(i) + byte(i>>8)*7 + byte(i>>16)*31 }

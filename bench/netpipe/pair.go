@@ -1,0 +1,171 @@
+package netpipe
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// The tags tell the kinds of messages apart.
+const (
+	tagData = 1
+	tagSync = 2
+)
+
+// pair is one side of two ranks that measure. Both call the same methods with
+// the same arguments. It is for one goroutine.
+type pair struct {
+	w     *banyan.World
+	c     *banyan.Comm
+	first bool // rank 0: starts and decides
+	peer  int
+	mode  Mode
+	// sbuf and rbuf are the same memory, but for Bidirectional.
+	sbuf, rbuf []byte
+	word       [8]byte
+}
+
+func newPair(w *banyan.World, mode Mode, largest int) (*pair, error) {
+	c := w.Comm()
+	if n := c.Size(); n != 2 {
+		return nil, fmt.Errorf("netpipe: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
+	}
+	p := &pair{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), mode: mode}
+	p.sbuf = touched(largest)
+	p.rbuf = p.sbuf
+	if mode == Bidirectional {
+		p.rbuf = touched(largest)
+	}
+	return p, nil
+}
+
+// touched returns memory whose pages are there. At least 64 KiB are asked for:
+// Go's allocator begins objects of that size on a page.
+func touched(n int) []byte {
+	b := make([]byte, max(n, 64<<10))
+	for i := range b {
+		b[i] = byte(i)
+	}
+	return b[:n]
+}
+
+// pass moves n messages of size bytes and returns, on rank 0, how long they
+// took; 0 on rank 1.
+func (p *pair) pass(size, n int) (time.Duration, error) {
+	if err := p.sync(); err != nil {
+		return 0, err
+	}
+	start := p.w.Now()
+	if err := p.loop(size, n); err != nil {
+		return 0, err
+	}
+	elapsed := p.w.Now() - start
+	if p.mode == Streaming {
+		// The sender is done before its last message has arrived.
+		return p.fromSecond(elapsed)
+	}
+	if !p.first {
+		return 0, nil
+	}
+	return elapsed, nil
+}
+
+// sync returns when the other side has called it too.
+func (p *pair) sync() error {
+	var got [8]byte
+	if _, err := p.c.Sendrecv(p.word[:], p.peer, tagSync, got[:], p.peer, tagSync); err != nil {
+		return fmt.Errorf("synchronize with rank %d: %w", p.peer, err)
+	}
+	return nil
+}
+
+// fromSecond gives rank 0 the time that rank 1 has taken.
+func (p *pair) fromSecond(d time.Duration) (time.Duration, error) {
+	if p.first {
+		_, err := p.c.Recv(p.word[:], p.peer, tagSync)
+		return time.Duration(binary.LittleEndian.Uint64(p.word[:])), err
+	}
+	binary.LittleEndian.PutUint64(p.word[:], uint64(d))
+	return 0, p.c.Send(p.word[:], p.peer, tagSync)
+}
+
+// agree returns rank 0's n on both ranks.
+func (p *pair) agree(n int) (int, error) {
+	if p.first {
+		binary.LittleEndian.PutUint64(p.word[:], uint64(n))
+		return n, p.c.Send(p.word[:], p.peer, tagSync)
+	}
+	_, err := p.c.Recv(p.word[:], p.peer, tagSync)
+	return int(binary.LittleEndian.Uint64(p.word[:])), err
+}
+
+// loop is what is timed: nothing in it but the messages.
+func (p *pair) loop(size, n int) error {
+	s, r := p.sbuf[:size], p.rbuf[:size]
+	switch {
+	case p.mode == Bidirectional:
+		return p.exchange(s, r, n)
+	case p.mode == Streaming && p.first:
+		return p.send(s, n)
+	case p.mode == Streaming:
+		return p.receive(r, n)
+	case p.first:
+		return p.ping(s, r, n)
+	}
+	return p.pong(s, r, n)
+}
+
+func (p *pair) ping(s, r []byte, n int) error {
+	c, peer := p.c, p.peer
+	for range n {
+		if err := c.Send(s, peer, tagData); err != nil {
+			return err
+		}
+		if _, err := c.Recv(r, peer, tagData); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pair) pong(s, r []byte, n int) error {
+	c, peer := p.c, p.peer
+	for range n {
+		if _, err := c.Recv(r, peer, tagData); err != nil {
+			return err
+		}
+		if err := c.Send(s, peer, tagData); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pair) send(s []byte, n int) error {
+	for range n {
+		if err := p.c.Send(s, p.peer, tagData); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pair) receive(r []byte, n int) error {
+	for range n {
+		if _, err := p.c.Recv(r, p.peer, tagData); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pair) exchange(s, r []byte, n int) error {
+	for range n {
+		if _, err := p.c.Sendrecv(s, p.peer, tagData, r, p.peer, tagData); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/netpipe"
+	"github.com/banyan-hpc/banyan/bench/report"
+)
+
+// netpipeCmd has NetPIPE's letters where it has the same options.
+type netpipeCmd struct {
+	Lower         int            `short:"l" default:"1" help:"Smallest size in bytes. Default: ${default}."`
+	Upper         int            `short:"u" default:"8388608" help:"Largest size in bytes. Default: ${default}."`
+	Perturbation  int            `short:"p" default:"3" help:"How far beside each size to measure too, in bytes; 0: nothing beside. Default: ${default}."`
+	Repeats       int            `short:"n" placeholder:"N" help:"Messages of a trial. Default: as many as --trial-time allows."`
+	TrialTime     *time.Duration `placeholder:"TIME" help:"How long a trial takes. Default: 250ms; 1ms of virtual time with --fabric sim."`
+	Trials        int            `default:"3" help:"Trials per size; the best counts. Default: ${default}."`
+	Bidirectional bool           `short:"2" xor:"mode" help:"Both ranks send at once."`
+	Stream        bool           `short:"s" xor:"mode" help:"Rank 0 sends without waiting for answers."`
+	Integrity     bool           `short:"i" help:"Check every byte, in a pass of its own."`
+	Out           string         `short:"o" default:"np.out" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns. Default: ${default}."`
+	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
+	With          []string       `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
+	JSON          string         `placeholder:"FILE" help:"Store the results and the environment."`
+	Fabric        string         `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, both ranks in this process."`
+	Aware         bool           `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
+}
+
+// Help has the examples.
+func (netpipeCmd) Help() string {
+	return `Messages of many sizes go to and fro between two ranks, also of sizes a little beside
+each power of two and each point half-way to the next; half of the round trip is the
+time. The lines and the file's columns are NetPIPE's, and so is the unit: Mbps of 2^20
+bits per second. Started alone, the command starts two ranks, each bound to a core;
+under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. All sizes
+take about a minute and a half.
+
+Examples:
+  ftbench netpipe
+  ftbench netpipe -u 65536 -p 0 --trial-time 50ms -o results/np.out
+  ftbench netpipe -2 -i --plot results/both-ways.svg
+  ftbench netpipe --plot np.svg --with OpenMPI=np.openmpi --with NPtcp=np.tcp
+  ftbench netpipe --fabric sim --json results/sim.json
+  ftbench run -n 2 --bind core -- ftbench netpipe -s`
+}
+
+// netpipeResults are the results in the JSON file.
+type netpipeResults struct {
+	Fabric  string          `json:"fabric"`
+	Aware   bool            `json:"aware"`
+	Options netpipe.Options `json:"options"`
+	Points  []netpipe.Point `json:"points"`
+}
+
+// Run measures.
+func (c *netpipeCmd) Run(to *call) error {
+	o, others, err := c.prepare()
+	if err != nil {
+		return err
+	}
+	m := newMeter(to, "sizes", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)), " times -->")
+	defer m.line.clear()
+	to = &call{args: to.args, out: m, err: to.err}
+	measure := func(w *banyan.World) error { return c.measure(w, o, others, to) }
+	switch {
+	case c.Fabric == "sim":
+		return banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
+	case !launched():
+		return startSelf(2, to)
+	}
+	return inJob(c.Aware, measure)
+}
+
+// prepare finds what is wrong before anything is measured.
+func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
+	o := netpipe.Defaults()
+	o.Lower, o.Upper, o.Perturbation = c.Lower, c.Upper, c.Perturbation
+	o.Trials, o.Repeats, o.Integrity = c.Trials, c.Repeats, c.Integrity
+	switch {
+	case c.TrialTime != nil:
+		o.TrialTime = *c.TrialTime
+	case c.Fabric == "sim": // whose trials are all alike
+		o.TrialTime = time.Millisecond
+	}
+	switch {
+	case c.Bidirectional:
+		o.Mode = netpipe.Bidirectional
+	case c.Stream:
+		o.Mode = netpipe.Streaming
+	}
+	if err := o.Check(); err != nil {
+		return o, nil, err
+	}
+	if c.Plot == "" {
+		if len(c.With) > 0 {
+			return o, nil, errors.New("netpipe: --with draws, and there is no --plot FILE")
+		}
+		return o, nil, nil
+	}
+	if err := figure.Check(c.Plot); err != nil {
+		return o, nil, err
+	}
+	others, err := readCurves(c.With)
+	return o, others, err
+}
+
+// measure prints a line per size on rank 0 and writes the files.
+func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve, to *call) error {
+	if w.Comm().Rank() != 0 {
+		return netpipe.Run(w, o, nil)
+	}
+	file := report.Begin("netpipe")
+	out, err := create(c.Out)
+	if err != nil {
+		return err
+	}
+	results := netpipeResults{Fabric: c.Fabric, Aware: c.Aware, Options: o}
+	err = netpipe.Run(w, o, func(p netpipe.Point) error {
+		line := netpipe.Line(len(results.Points), p)
+		if o.Integrity {
+			line += "  integrity check passed"
+		}
+		results.Points = append(results.Points, p)
+		_, err := fmt.Fprintln(to.out, line)
+		return errors.Join(err, netpipe.WriteRow(out, p))
+	})
+	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	return c.store(file, results, others, to)
+}
+
+// create makes a file and the directories that lack.
+func create(path string) (*os.File, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return nil, err
+	}
+	return os.Create(path)
+}
+
+// store writes what is asked for beside np.out and names the files.
+func (c *netpipeCmd) store(file *report.File, results netpipeResults, others []curve, to *call) error {
+	files := c.Out
+	if c.Plot != "" {
+		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[c.Fabric])
+		if err := figure.Save(c.Plot, netpipeCharts(title, append([]curve{ownCurve(results.Points)}, others...))...); err != nil {
+			return err
+		}
+		files += " " + c.Plot
+	}
+	if c.JSON != "" {
+		if err := file.Write(c.JSON, results); err != nil {
+			return err
+		}
+		files += " " + c.JSON
+	}
+	_, err := fmt.Fprintf(to.out, "files: %s\n", files)
+	return err
+}
+
+// fabricNames are those for the title of a picture.
+var fabricNames = map[string]string{"shm": "shared memory", "sim": "simulated network"}
