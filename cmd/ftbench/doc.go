@@ -1,7 +1,7 @@
 // Command ftbench starts jobs and measures Banyan.
 //
 //	ftbench run       start the ranks of a job on this machine
-//	ftbench osu       latency and bandwidth, in the format of the OSU benchmarks
+//	ftbench osu       latency, bandwidth, message rate, in the format of OSU
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
 //	ftbench tour      latency and bandwidth in about a minute, with files
 //

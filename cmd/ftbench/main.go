@@ -43,7 +43,7 @@ func main() { os.Exit(run(&call{os.Args[1:], os.Stdout, os.Stderr})) }
 
 // run parses and carries out a command line and returns the exit code.
 func run(to *call) int {
-	var cli commands
+	cli := commands{Osu: newOsuCmd()}
 	code := -1
 	parser, err := kong.New(&cli,
 		kong.Name("ftbench"),
