@@ -88,6 +88,18 @@ func (b *Benchmark) checkKind(o *Options) error {
 	return nil
 }
 
+// next is the size that follows another.
+func next(size int) int { return max(1, 2*size) }
+
+// Sizes is the number of sizes.
+func (o *Options) Sizes() int {
+	n := 0
+	for size := o.Min; size <= o.Max; size = next(size) {
+		n++
+	}
+	return n
+}
+
 // counts returns the iterations and the warm-up for a size.
 func (o *Options) counts(size int) (iterations, warmup int) {
 	if size > LargeAbove {

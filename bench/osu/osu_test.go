@@ -49,6 +49,7 @@ func TestSweeps(t *testing.T) {
 		o.Validate, o.Percentiles, o.Pairs = true, []int{50, 99}, c.pairs
 		got := points(t, c.name, c.ranks, o)
 		require.Len(t, got, 16, "0, 1, 2, … 16 KiB")
+		require.Equal(t, 16, o.Sizes())
 		for i, p := range got {
 			require.Equal(t, []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}[i], p.Size)
 			require.Positive(t, p.Seconds)

@@ -13,7 +13,7 @@ type sweep struct {
 }
 
 func (s *sweep) all(emit func(Point) error) error {
-	for size := s.o.Min; size <= s.o.Max; size = max(1, 2*size) {
+	for size := s.o.Min; size <= s.o.Max; size = next(size) {
 		pt, err := s.point(size)
 		if err != nil {
 			return fmt.Errorf("osu: %d bytes: %w", size, err)
@@ -75,11 +75,11 @@ func (s *sweep) measure(size, n int) (int, time.Duration, error) {
 		if err != nil || s.o.MinTime == 0 {
 			return n, elapsed, err
 		}
-		next, err := s.share(int64(raised(n, elapsed, s.o.MinTime)))
-		if err != nil || int(next) == n {
+		more, err := s.share(int64(raised(n, elapsed, s.o.MinTime)))
+		if err != nil || int(more) == n {
 			return n, elapsed, err
 		}
-		n = int(next)
+		n = int(more)
 	}
 }
 

@@ -12,9 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
@@ -144,11 +143,7 @@ func missed(results []*compare.Result) bool {
 type statusLine struct{ w io.Writer }
 
 func newStatusLine(w io.Writer) statusLine {
-	f, ok := w.(*os.File)
-	if !ok {
-		return statusLine{io.Discard}
-	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+	if !progressbar.Terminal(w) {
 		return statusLine{io.Discard}
 	}
 	return statusLine{w}

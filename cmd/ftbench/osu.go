@@ -8,6 +8,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/osu"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
@@ -195,17 +196,27 @@ func (c *osuOptions) run(o osu.Options, to *call) error {
 	if c.N == 0 {
 		c.N = max(2, 2*o.Pairs)
 	}
-	measure := func(w *banyan.World) error { return c.measure(w, o, to) }
 	if launched() { // the job says how many ranks there are
-		return inJob(c.Aware, measure)
+		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, to) })
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
 		return err
 	}
+	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, o.Sizes())
+	defer bar.Stop()
+	to = watched(to, bar)
 	if c.Fabric == "sim" {
-		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
+		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
+			func(w *banyan.World) error { return c.measure(w, o, to) })
 	}
 	return startSelf(c.N, to)
+}
+
+// watched is the call with its output beside a bar; each row of a table is a
+// step.
+func watched(to *call, bar *progressbar.Bar) *call {
+	isRow := func(line []byte) bool { return line[0] >= '0' && line[0] <= '9' }
+	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
 // apply sets the common options that were given.

@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
@@ -66,13 +68,19 @@ func (c *tourCmd) Run(to *call) error {
 	return file.Write(filepath.Join(c.Dir, "tour.json"), done)
 }
 
+// tourSizes is the number of sizes: 1 byte to 4 MiB.
+const tourSizes = 23
+
 // tee runs this binary as two ranks; their output goes to a file too.
 func tee(path string, to *call, args []string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	if err := startSelf(2, &call{args, io.MultiWriter(to.out, f), to.err}); err != nil {
+	bar := progressbar.Start(to.err, strings.Join(args[:2], " "), tourSizes)
+	err = startSelf(2, watched(&call{args, io.MultiWriter(to.out, f), to.err}, bar))
+	bar.Stop()
+	if err != nil {
 		f.Close()
 		return err
 	}
