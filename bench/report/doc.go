@@ -18,7 +18,7 @@
 //
 //	schema       "banyan-bench"
 //	version      1
-//	kind         what Results are: "osu", "compare", "tour"
+//	kind         what Results are: "osu", "match", "compare", "tour"
 //	command      the command line
 //	started      RFC 3339, when the measuring began
 //	seconds      how long it took

@@ -13,6 +13,7 @@ import (
 type commands struct {
 	Run     runCmd     `cmd:"" help:"Start the ranks of a job on this machine."`
 	Osu     osuCmd     `cmd:"" help:"Latency and bandwidth, in the format of the OSU micro-benchmarks."`
+	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
 	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 

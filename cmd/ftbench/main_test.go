@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -38,7 +40,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "compare --help", "tour --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "match --help", "compare --help", "tour --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -84,6 +86,8 @@ func TestErrorsNameTheCure(t *testing.T) {
 		"osu latency_mt -t 0":         "1 to 128 of each",
 		"osu latency_mt -t 2:x":       "RECEIVERS:SENDERS is needed",
 		"osu latency_mt --fabric sim": "use --fabric shm",
+		"match --entries 5,100":       "10 to 1048576 are possible",
+		"match --rounds 0":            "at least 1 round",
 		"compare --pairs 3":           "at least 9 pairs",
 		"run -- /no/such/thing":       "/no/such/thing",
 	} {
@@ -199,6 +203,37 @@ func TestOsuIsComplete(t *testing.T) {
 		require.NoError(t, (&report.OSUTable{W: io.Discard, Name: b.Name}).Header())
 	}
 	require.Len(t, osuWords, len(osu.All))
+}
+
+// With lengths that no bound speaks of: what is found is not the test's business.
+func TestMatch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "m.json")
+	code, out, errs := ftbench(t, "match", "--entries", "10,300", "--rounds", "2", "--min-time", "100us", "--json", file)
+	require.Zero(t, code, errs)
+	require.Empty(t, errs)
+	for _, series := range match.All {
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(series)+` +300 +[\d.]+ +[\d.]+$`, out)
+	}
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got struct {
+		Kind    string
+		Results matchResults
+	}
+	require.NoError(t, json.Unmarshal(b, &got))
+	require.Equal(t, "match", got.Kind)
+	require.Len(t, got.Results.Series, len(match.All))
+	require.Empty(t, got.Results.Bounds)
+}
+
+func TestJudge(t *testing.T) {
+	series := func(name string, long float64) match.Result {
+		return match.Result{Series: name, Points: []match.Point{
+			{Length: matchShort, Rounds: []float64{1}}, {Length: matchLong, Rounds: []float64{long}},
+		}}
+	}
+	require.Equal(t, []matchBound{{"B3-5", match.Posted, 3, 3, true}, {"B3-6", match.Unexpected, 3.5, 3, false}},
+		judge([]match.Result{series(match.Posted, 3), series(match.PostedWild, 9), series(match.Unexpected, 3.5)}))
 }
 
 func TestTour(t *testing.T) {

@@ -215,7 +215,7 @@ func (c *osuOptions) run(o osu.Options, to *call) error {
 // watched is the call with its output beside a bar; each row of a table is a
 // step.
 func watched(to *call, bar *progressbar.Bar) *call {
-	isRow := func(line []byte) bool { return line[0] >= '0' && line[0] <= '9' }
+	isRow := func(line []byte) bool { return line[0] != '#' }
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
