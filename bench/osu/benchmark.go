@@ -50,9 +50,10 @@ type pass struct {
 	// singles does n iterations and returns how long each took, nil on ranks that
 	// have no time.
 	singles func(p *Pair, size, n int) ([]time.Duration, error)
-	// check does one iteration with a pattern and counts the bytes that arrived
-	// wrong here.
-	check func(p *Pair, size int, round byte) (wrong int, err error)
+	// check does perCheck iterations with a pattern and counts the bytes that
+	// arrived wrong here.
+	check    func(p *Pair, size int, round byte) (wrong int, err error)
+	perCheck int
 	// count is the number of messages of an iteration that follow each other, and
 	// abreast the number of iterations that a pair does at the same time.
 	count   int
@@ -64,22 +65,24 @@ type pass struct {
 
 func latencyPass(*Options) pass {
 	return pass{
-		run:     (*Pair).Latency,
-		singles: oneByOne(func(p *Pair, size int) error { return p.pingPong(p.sbuf[:size], p.rbuf[:size], 1) }),
-		check:   (*Pair).checkPingPong,
-		count:   2,
-		abreast: 1,
+		run:      (*Pair).Latency,
+		singles:  oneByOne(func(p *Pair, size int) error { return p.pingPong(p.sbuf[:size], p.rbuf[:size], 1) }),
+		check:    (*Pair).checkPingPong,
+		count:    2,
+		abreast:  1,
+		perCheck: 1,
 	}
 }
 
 func bandwidthPass(o *Options) pass {
 	return pass{
-		run:     func(p *Pair, size, n int) (time.Duration, error) { return p.Bandwidth(size, o.Window, n) },
-		singles: oneByOne(func(p *Pair, size int) error { return p.windows(p.sbuf[:size], p.rbuf[:size], p.reqs[:o.Window], 1) }),
-		check:   (*Pair).checkWindow,
-		count:   o.Window,
-		abreast: 1,
-		total:   true,
+		run:      func(p *Pair, size, n int) (time.Duration, error) { return p.Bandwidth(size, o.Window, n) },
+		singles:  oneByOne(func(p *Pair, size int) error { return p.windows(p.sbuf[:size], p.rbuf[:size], p.reqs[:o.Window], 1) }),
+		check:    (*Pair).checkWindow,
+		count:    o.Window,
+		abreast:  1,
+		perCheck: 1,
+		total:    true,
 	}
 }
 
@@ -89,11 +92,12 @@ func bothWaysPass(o *Options) pass {
 		run: func(p *Pair, size, n int) (time.Duration, error) {
 			return p.timed(func() error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, n) })
 		},
-		singles: oneByOne(func(p *Pair, size int) error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, 1) }),
-		check:   (*Pair).checkBothWindows,
-		count:   2 * o.Window,
-		abreast: 1,
-		total:   true,
+		singles:  oneByOne(func(p *Pair, size int) error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, 1) }),
+		check:    (*Pair).checkBothWindows,
+		count:    2 * o.Window,
+		abreast:  1,
+		perCheck: 1,
+		total:    true,
 	}
 }
 

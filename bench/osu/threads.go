@@ -87,11 +87,12 @@ func (p *Pair) each(work func(*thread) error) error {
 // threadPass: with s senders, s round trips go on at the same time.
 func threadPass(o *Options) pass {
 	return pass{
-		run:     (*Pair).threadTrips,
-		singles: (*Pair).threadSingles,
-		check:   (*Pair).checkThreads,
-		count:   2,
-		abreast: o.Senders,
+		run:      (*Pair).threadTrips,
+		singles:  (*Pair).threadSingles,
+		check:    (*Pair).checkThreads,
+		count:    2,
+		abreast:  o.Senders,
+		perCheck: o.Senders * o.Receivers,
 	}
 }
 
