@@ -1,35 +1,53 @@
-// Package osu has the two benchmarks that everybody knows from the OSU
-// micro-benchmarks, on Banyan's public interface: [Latency], a ping-pong with
-// blocking calls, and [Bandwidth], a window of non-blocking sends answered by a
-// short message.
+// Package osu has the point-to-point benchmarks that everybody knows from the OSU
+// micro-benchmarks, on Banyan's public interface. [All] is the table of them:
+//
+//	latency     a ping-pong with blocking calls
+//	bw          a window of non-blocking sends answered by a short message
+//	bibw        such a window in both directions at once, without the answer
+//	mbw_mr      bw by several pairs of ranks at once: bandwidth and message rate
+//	multi_lat   latency by several pairs at once, the mean of the pairs
+//	latency_mt  latency with several goroutines on each side
 //
 // # What is measured
 //
-// As in OSU: one buffer per side, of ordinary memory, page aligned and touched;
-// tag and source given; sizes double; the first iterations are not counted; the
-// number of iterations falls above 8 KiB. Latency is half of the mean round
-// trip. Bandwidth is size × window × iterations over the time until the last
-// window's answer; rank 1 posts its window of receives, waits for all of them
-// and answers, so the sender cannot run ahead by more than a window.
+// As in OSU: one buffer per side (per goroutine in latency_mt), of ordinary
+// memory, page aligned and touched; tag and source given; sizes double; the
+// first iterations are not counted; the number of iterations falls above 8 KiB;
+// of several pairs rank i belongs to rank pairs+i. Latency is half of the mean
+// round trip, in latency_mt as one sender sees it. Bandwidth is size × window ×
+// iterations (× directions, × pairs) over the time until the last window's
+// answer; the receiver posts its window, waits for all of it and answers, so the
+// sender cannot run ahead by more than a window.
+//
+// The time of several pairs together is that of the pair that started first and
+// ends when all are done, a barrier included: some microseconds, which count only
+// if few short windows are asked for. OSU takes the mean of the
+// pairs' times instead; where pairs take turns on the cores that mean adds up
+// bandwidths that were never there at the same time.
+//
+// In latency_mt a sender's mean holds the time in which it waited for its turn on
+// a core; its percentiles hold that only as far as it waited within a round trip.
 //
 // The clock is read twice per size, around all iterations. Percentiles, when
 // they are asked for, come from a second pass that reads the clock once per
 // iteration: that read costs about 30 ns, a large part of a short round trip, and
 // must not be in the mean. Its median cost is taken off each value; a percentile
-// is of single round trips (halved) or of single windows.
+// is of single round trips (halved) or of single windows, over all pairs.
 //
 // Validation, when asked for, is a third pass: before each message the sender
 // fills the buffer with a pattern of the iteration and the receiver fills its
-// own with something else; after it each byte is checked. In Bandwidth each
-// message of the window has a receive buffer of its own as far as 64 MiB go.
+// own with something else; after it each byte is checked. In a window each
+// message has a receive buffer of its own as far as 64 MiB go.
 //
 // All times are of [banyan.World.Now]: virtual in the simulator, where the same
-// functions run unmodified. The timed loops do not allocate.
+// functions run unmodified, but for latency_mt: a simulated rank is one
+// goroutine. The timed loops do not allocate.
 //
 // # What it does not do
 //
 // It starts no processes, prints nothing and does not judge: results go to a
-// function of the caller. It has no multi-pair and no bidirectional variant.
+// function of the caller. The number of messages in flight is not varied, and
+// there is one buffer for all messages of a window.
 //
 // Floor 8: a harness on the public interface.
 package osu

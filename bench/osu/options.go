@@ -3,12 +3,9 @@ package osu
 import (
 	"fmt"
 	"time"
-
-	"github.com/banyan-hpc/banyan"
 )
 
-// Options of a sweep over sizes. Start from [LatencyDefaults] or
-// [BandwidthDefaults].
+// Options of a run. Start from [Benchmark].Defaults.
 type Options struct {
 	// Min and Max are sizes in bytes: Min, twice Min, … up to Max. After 0 comes 1.
 	Min int `json:"min"`
@@ -19,8 +16,14 @@ type Options struct {
 	Warmup          int `json:"warmup"`
 	IterationsLarge int `json:"iterations_large"`
 	WarmupLarge     int `json:"warmup_large"`
-	// Window is the number of messages in flight; Latency ignores it.
-	Window int `json:"window"`
+	// Window is the number of messages in flight, in each direction that has any.
+	Window int `json:"window,omitempty"`
+	// Pairs is how many pairs of ranks measure at once: rank i with rank Pairs+i.
+	// 0: all ranks of the job.
+	Pairs int `json:"pairs,omitempty"`
+	// Senders and Receivers are numbers of goroutines, on rank 0 and on rank 1.
+	Senders   int `json:"senders,omitempty"`
+	Receivers int `json:"receivers,omitempty"`
 	// MinTime is how long the counted iterations of a size take at least: their
 	// number is raised as needed. 0 keeps the number.
 	MinTime time.Duration `json:"min_time_ns"`
@@ -34,40 +37,67 @@ type Options struct {
 // are used, OSU's LARGE_MESSAGE_SIZE.
 const LargeAbove = 8192
 
-// maxSize bounds a message: two buffers of it are allocated per process.
-const maxSize = 1 << 30
+const (
+	// maxSize bounds a message: two buffers of it are allocated per process.
+	maxSize = 1 << 30
+	// maxWindow bounds the messages in flight.
+	maxWindow = 1 << 16
+	// maxThreads bounds the goroutines of one side, as OSU does; each has two
+	// buffers.
+	maxThreads = 128
+)
 
-// LatencyDefaults are OSU's: 1 byte to 4 MiB, 10000 and 1000 iterations.
-func LatencyDefaults() Options {
-	return Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 10, Window: 1}
-}
+// OSU's defaults: 1 byte to 4 MiB.
+var (
+	latencyDefaults   = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 10}
+	bandwidthDefaults = Options{Min: 1, Max: 4 << 20, Iterations: 100, Warmup: 10, IterationsLarge: 20, WarmupLarge: 2, Window: 64}
+	threadDefaults    = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 10,
+		Senders: 1, Receivers: 2}
+)
 
-// BandwidthDefaults are OSU's: 1 byte to 4 MiB, windows of 64, 100 and 20
-// iterations.
-func BandwidthDefaults() Options {
-	return Options{Min: 1, Max: 4 << 20, Iterations: 100, Warmup: 10, IterationsLarge: 20, WarmupLarge: 2, Window: 64}
-}
-
-// Check reports the first option that makes no sense, and what would.
-func (o *Options) Check() error {
+// check reports the first option that makes no sense, and what would.
+func (o *Options) check() error {
 	switch {
 	case o.Min < 0 || o.Max < o.Min || o.Max > maxSize:
-		return fmt.Errorf("osu: sizes %d:%d: 0 ≤ smallest ≤ largest ≤ %d is needed", o.Min, o.Max, maxSize)
+		return fmt.Errorf("sizes %d:%d: 0 ≤ smallest ≤ largest ≤ %d is needed", o.Min, o.Max, maxSize)
 	case o.Iterations < 1 || o.IterationsLarge < 1:
-		return fmt.Errorf("osu: %d iterations: at least 1 is needed", min(o.Iterations, o.IterationsLarge))
+		return fmt.Errorf("%d iterations: at least 1 is needed", min(o.Iterations, o.IterationsLarge))
 	case o.Warmup < 0 || o.WarmupLarge < 0:
-		return fmt.Errorf("osu: %d warm-up iterations: at least 0 are needed", min(o.Warmup, o.WarmupLarge))
+		return fmt.Errorf("%d warm-up iterations: at least 0 are needed", min(o.Warmup, o.WarmupLarge))
 	case o.MinTime < 0:
-		return fmt.Errorf("osu: at least %v per size: a time from 0 on is needed", o.MinTime)
-	case o.Window < 1 || o.Window > 1<<16:
-		return fmt.Errorf("osu: a window of %d messages: 1 to %d are possible", o.Window, 1<<16)
+		return fmt.Errorf("at least %v per size: a time from 0 on is needed", o.MinTime)
+	case o.Pairs < 0:
+		return fmt.Errorf("%d pairs: at least 1 is needed, or 0 for all ranks", o.Pairs)
 	}
 	for _, p := range o.Percentiles {
 		if p < 0 || p > 100 {
-			return fmt.Errorf("osu: percentile %d is not in 0…100", p)
+			return fmt.Errorf("percentile %d is not in 0…100", p)
 		}
 	}
 	return nil
+}
+
+// checkKind reports the first option that makes no sense for this kind.
+func (b *Benchmark) checkKind(o *Options) error {
+	switch {
+	case b.Windowed && (o.Window < 1 || o.Window > maxWindow):
+		return fmt.Errorf("a window of %d messages: 1 to %d are possible", o.Window, maxWindow)
+	case b.Threaded && (o.Senders < 1 || o.Senders > maxThreads || o.Receivers < 1 || o.Receivers > maxThreads):
+		return fmt.Errorf("%d receiving and %d sending threads: 1 to %d of each are possible", o.Receivers, o.Senders, maxThreads)
+	}
+	return nil
+}
+
+// next is the size that follows another.
+func next(size int) int { return max(1, 2*size) }
+
+// Sizes is the number of sizes.
+func (o *Options) Sizes() int {
+	n := 0
+	for size := o.Min; size <= o.Max; size = next(size) {
+		n++
+	}
+	return n
 }
 
 // counts returns the iterations and the warm-up for a size.
@@ -82,28 +112,14 @@ func (o *Options) counts(size int) (iterations, warmup int) {
 type Point struct {
 	Size       int `json:"size"`       // bytes
 	Iterations int `json:"iterations"` // counted ones
-	// Seconds per message: half a round trip, or a window's time over the window.
+	// Seconds per message. Of a latency: half a round trip, the mean over the
+	// pairs and the threads. Of a bandwidth: the time over the messages of all
+	// pairs and both directions.
 	Seconds float64 `json:"seconds"`
-	// Percentiles of the same, one for each that was asked for. Of bandwidth they
-	// are of time too: a high one is a slow window.
+	// Percentiles of the same, one for each that was asked for, over the
+	// iterations of all pairs. Of bandwidth they are of time too: a high one is a
+	// slow window.
 	Percentiles []float64 `json:"percentiles,omitempty"`
-	// Errors counts bytes that arrived wrong, on both sides.
+	// Errors counts bytes that arrived wrong, on all ranks.
 	Errors int `json:"errors"`
-}
-
-// Micros is the time per message in µs.
-func (p Point) Micros() float64 { return 1e6 * p.Seconds }
-
-// MBps is the bandwidth in 10⁶ bytes per second, OSU's unit.
-func (p Point) MBps() float64 { return float64(p.Size) / p.Seconds / 1e6 }
-
-// MBpsAt is the bandwidth at the i-th percentile of time.
-func (p Point) MBpsAt(i int) float64 { return float64(p.Size) / p.Percentiles[i] / 1e6 }
-
-// twoRanks is the precondition of both benchmarks.
-func twoRanks(w *banyan.World) error {
-	if n := w.Comm().Size(); n != 2 {
-		return fmt.Errorf("osu: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
-	}
-	return nil
 }

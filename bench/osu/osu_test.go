@@ -11,59 +11,83 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// inSim runs body as two simulated ranks.
-func inSim(t *testing.T, body func(w *banyan.World) error) {
+// inSim runs body as n simulated ranks.
+func inSim(t *testing.T, n int, body func(w *banyan.World) error) {
 	t.Helper()
-	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, body))
+	require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, body))
 }
 
-func small(o Options) Options {
+func small(b *Benchmark) Options {
+	o := b.Defaults
 	o.Min, o.Max = 0, 16<<10
 	o.Iterations, o.Warmup, o.IterationsLarge, o.WarmupLarge = 20, 2, 5, 1
 	o.Window = min(o.Window, 8)
 	return o
 }
 
-func TestSweeps(t *testing.T) {
-	for name, c := range map[string]struct {
-		run func(*banyan.World, Options, func(Point) error) error
-		o   Options
-	}{"latency": {Latency, LatencyDefaults()}, "bandwidth": {Bandwidth, BandwidthDefaults()}} {
-		t.Run(name, func(t *testing.T) {
-			o := small(c.o)
-			o.Validate, o.Percentiles = true, []int{50, 99}
-			var got []Point // written on rank 0 alone
-			inSim(t, func(w *banyan.World) error {
-				return c.run(w, o, func(p Point) error {
-					require.Zero(t, w.Comm().Rank())
-					got = append(got, p)
-					return nil
-				})
-			})
-			require.Len(t, got, 16, "0, 1, 2, … 16 KiB")
-			for i, p := range got {
-				require.Equal(t, []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}[i], p.Size)
-				require.Positive(t, p.Seconds)
-				require.Len(t, p.Percentiles, 2)
-				require.LessOrEqual(t, p.Percentiles[0], p.Percentiles[1])
-				require.Zero(t, p.Errors)
-				require.Equal(t, map[bool]int{false: 20, true: 5}[p.Size > LargeAbove], p.Iterations)
-			}
-		})
-	}
-}
-
-// Rank 0 decides how often, and both ranks do it.
-func TestMinTime(t *testing.T) {
-	o := small(LatencyDefaults())
-	o.Max, o.MinTime = 8, 100*time.Microsecond
-	inSim(t, func(w *banyan.World) error {
-		return Latency(w, o, func(p Point) error {
-			require.GreaterOrEqual(t, 2*p.Seconds*float64(p.Iterations), o.MinTime.Seconds())
-			require.Greater(t, p.Iterations, 20)
+// points runs a benchmark as n simulated ranks and returns what rank 0 got.
+func points(t *testing.T, name string, n int, o Options) []Point {
+	t.Helper()
+	var got []Point // written on rank 0 alone
+	inSim(t, n, func(w *banyan.World) error {
+		return Find(name).Run(w, o, func(p Point) error {
+			require.Zero(t, w.Comm().Rank())
+			got = append(got, p)
 			return nil
 		})
 	})
+	return got
+}
+
+// Threads need real processes: the command's tests run them.
+func TestSweeps(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		ranks, pairs int
+	}{{"latency", 2, 0}, {"bw", 2, 0}, {"bibw", 2, 0}, {"mbw_mr", 2, 0}, {"mbw_mr", 6, 0}, {"mbw_mr", 7, 2}, {"multi_lat", 6, 0}, {"multi_lat", 5, 1}} {
+		o := small(Find(c.name))
+		o.Validate, o.Percentiles, o.Pairs = true, []int{50, 99}, c.pairs
+		got := points(t, c.name, c.ranks, o)
+		require.Len(t, got, 16, "0, 1, 2, … 16 KiB")
+		require.Equal(t, 16, o.Sizes())
+		for i, p := range got {
+			require.Equal(t, []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}[i], p.Size)
+			require.Positive(t, p.Seconds)
+			require.Len(t, p.Percentiles, 2)
+			require.LessOrEqual(t, p.Percentiles[0], p.Percentiles[1])
+			require.Zero(t, p.Errors)
+			require.Equal(t, map[bool]int{false: 20, true: 5}[p.Size > LargeAbove], p.Iterations)
+		}
+	}
+}
+
+// In the simulator a processor has nothing else to do: pairs do not disturb each
+// other, so the exact numbers follow from those of one pair.
+func TestPairsAddUp(t *testing.T) {
+	o := func(name string) Options {
+		o := small(Find(name))
+		o.Min, o.Max, o.Iterations = 8, 8, 1000
+		return o
+	}
+	one, three := points(t, "mbw_mr", 2, o("mbw_mr"))[0], points(t, "mbw_mr", 6, o("mbw_mr"))[0]
+	require.InEpsilon(t, one.Seconds/3, three.Seconds, 0.02, "three pairs move three times as much; the last barrier is in the time")
+	require.Equal(t, one.Seconds, points(t, "bw", 2, o("bw"))[0].Seconds, "a single pair is osu_bw")
+	alone, mean := points(t, "latency", 2, o("latency"))[0], points(t, "multi_lat", 6, o("multi_lat"))[0]
+	require.InEpsilon(t, alone.Seconds, mean.Seconds, 0.02)
+	both := points(t, "bibw", 2, o("bibw"))[0]
+	require.Less(t, both.Seconds, one.Seconds, "both directions at once carry more than one")
+}
+
+// Rank 0 decides how often, and all ranks do it.
+func TestMinTime(t *testing.T) {
+	for name, ranks := range map[string]int{"latency": 2, "multi_lat": 4} {
+		o := small(Find(name))
+		o.Max, o.MinTime = 8, 100*time.Microsecond
+		for _, p := range points(t, name, ranks, o) {
+			require.GreaterOrEqual(t, 2*p.Seconds*float64(p.Iterations), 0.999*o.MinTime.Seconds(), "the mean is rounded to 1 ns")
+			require.Greater(t, p.Iterations, 20)
+		}
+	}
 	require.Equal(t, 7, raised(7, time.Second, time.Second))
 	require.Equal(t, 22, raised(10, time.Millisecond, 2*time.Millisecond))
 	require.Equal(t, 20, raised(10, 99*time.Microsecond, 100*time.Microsecond))
@@ -73,36 +97,85 @@ func TestMinTime(t *testing.T) {
 func TestEmitEndsTheSweep(t *testing.T) {
 	stop := errors.New("enough")
 	err := banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
-		o := small(LatencyDefaults())
+		o := small(Find("latency"))
 		o.Max = 0
-		return Latency(w, o, func(Point) error { return stop })
+		return Find("latency").Run(w, o, func(Point) error { return stop })
 	})
 	require.ErrorIs(t, err, stop)
 }
 
-func TestUnits(t *testing.T) {
-	p := Point{Size: 1 << 20, Seconds: 50e-6, Percentiles: []float64{100e-6}}
-	require.InDelta(t, 50, p.Micros(), 1e-9)
-	require.InDelta(t, 20971.52, p.MBps(), 1e-6)
-	require.InDelta(t, 10485.76, p.MBpsAt(0), 1e-6)
+// What the ranks tell each other outside the timed loops arrives, whatever the
+// number of ranks.
+func TestRanksTellEachOther(t *testing.T) {
+	for pairs := 1; pairs <= 5; pairs++ {
+		inSim(t, 2*pairs, func(w *banyan.World) error {
+			p := newPair(w, pairs, &Options{Max: 1, Window: 1})
+			rank, n := w.Comm().Rank(), 2*pairs
+			require.Equal(t, rank, (p.peer+pairs)%n, "the peer's peer")
+			require.NoError(t, p.sync())
+			total, err := p.sum(int64(rank + 1))
+			require.NoError(t, err)
+			require.EqualValues(t, n*(n+1)/2, total)
+			mine := []time.Duration{time.Duration(rank), time.Duration(10 * rank)}
+			if !p.First() {
+				mine = nil
+			}
+			all, err := p.collect(mine)
+			require.NoError(t, err)
+			if rank == 0 {
+				require.Len(t, all, 2*pairs)
+				require.Equal(t, time.Duration(10*(pairs-1)), all[2*pairs-1])
+			}
+			longest, err := p.combine(time.Duration(rank)*min(1, time.Duration(len(mine))), true)
+			require.NoError(t, err)
+			if rank == 0 {
+				require.Equal(t, time.Duration(pairs-1), longest)
+			}
+			return nil
+		})
+	}
 }
 
 func TestCheck(t *testing.T) {
-	for want, change := range map[string]func(*Options){
-		"sizes -1:":               func(o *Options) { o.Min = -1 },
-		"sizes 8:4":               func(o *Options) { o.Min, o.Max = 8, 4 },
-		"at least 1 is needed":    func(o *Options) { o.IterationsLarge = 0 },
-		"-1 warm-up":              func(o *Options) { o.Warmup = -1 },
-		"a window of 0":           func(o *Options) { o.Window = 0 },
-		"at least -1s per size":   func(o *Options) { o.MinTime = -time.Second },
-		"percentile 101":          func(o *Options) { o.Percentiles = []int{101} },
-		"largest ≤ 1073741824 is": func(o *Options) { o.Max = math.MaxInt },
+	for want, c := range map[string]struct {
+		name   string
+		change func(*Options)
+	}{
+		"sizes -1:":               {"latency", func(o *Options) { o.Min = -1 }},
+		"sizes 8:4":               {"bibw", func(o *Options) { o.Min, o.Max = 8, 4 }},
+		"at least 1 is needed":    {"latency", func(o *Options) { o.IterationsLarge = 0 }},
+		"-1 warm-up":              {"latency", func(o *Options) { o.Warmup = -1 }},
+		"a window of 0":           {"mbw_mr", func(o *Options) { o.Window = 0 }},
+		"at least -1s per size":   {"latency", func(o *Options) { o.MinTime = -time.Second }},
+		"percentile 101":          {"latency", func(o *Options) { o.Percentiles = []int{101} }},
+		"largest ≤ 1073741824 is": {"latency", func(o *Options) { o.Max = math.MaxInt }},
+		"-2 pairs":                {"multi_lat", func(o *Options) { o.Pairs = -2 }},
+		"0 receiving and 1":       {"latency_mt", func(o *Options) { o.Receivers = 0 }},
+		"2 receiving and 129":     {"latency_mt", func(o *Options) { o.Senders = 129 }},
 	} {
-		o := LatencyDefaults()
-		require.NoError(t, o.Check())
-		change(&o)
-		require.ErrorContains(t, o.Check(), want)
+		b := Find(c.name)
+		o := b.Defaults
+		require.NoError(t, b.Check(2, o))
+		c.change(&o)
+		require.ErrorContains(t, b.Check(2, o), want)
+		require.ErrorContains(t, b.Check(2, o), "osu "+c.name+": ")
 	}
+}
+
+func TestNumbersOfRanks(t *testing.T) {
+	for _, b := range All {
+		require.NoError(t, b.Check(2, b.Defaults), b.Name)
+		require.Equal(t, b.Multi, b.Check(4, b.Defaults) == nil, b.Name)
+		require.Error(t, b.Check(1, b.Defaults), b.Name)
+	}
+	b := Find("mbw_mr")
+	o := b.Defaults
+	require.ErrorContains(t, b.Check(5, o), "5 ranks, an even number is needed for pairs: start it with -n 6")
+	o.Pairs = 2
+	require.NoError(t, b.Check(5, o))
+	require.ErrorContains(t, b.Check(3, o), "4 are needed for 2 pairs: start it with -n 4")
+	require.ErrorContains(t, Find("bibw").Check(3, Find("bibw").Defaults), "exactly 2 are needed")
+	require.Nil(t, Find("osu_bw"))
 }
 
 func TestPatternNotices(t *testing.T) {
@@ -128,7 +201,7 @@ func TestPagesAreAligned(t *testing.T) {
 
 // A virtual clock stands still between two reads: nothing is taken off.
 func TestClockCost(t *testing.T) {
-	inSim(t, func(w *banyan.World) error {
+	inSim(t, 2, func(w *banyan.World) error {
 		p, err := NewPair(w, 1, 1)
 		require.NoError(t, err)
 		require.Zero(t, p.clockCost())

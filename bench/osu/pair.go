@@ -7,60 +7,90 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// The tags tell the kinds of messages apart; their values are OSU's.
+// The tags tell the kinds of messages apart; the values of the first three are
+// OSU's. From tagThread on each lane of threads has one of its own.
 const (
-	tagPing = 1
-	tagData = 100
-	tagAck  = 101
-	tagSync = 103
+	tagPing   = 1
+	tagData   = 100
+	tagAck    = 101
+	tagSync   = 103
+	tagWord   = 104
+	tagThread = 1000
 )
 
-// Pair is one side of two ranks that measure. Both call the same methods with
-// the same arguments. It is for one goroutine.
+// Pair is this rank's side of two ranks that measure, alone or beside other
+// pairs. All ranks call the same methods with the same arguments. It is for one
+// goroutine.
 type Pair struct {
 	w          *banyan.World
 	c          *banyan.Comm
-	first      bool // rank 0: starts, and has the time
+	pairs      int  // that measure at the same time; rank i belongs to pairs+i
+	first      bool // this side starts, and has the time
 	peer       int
 	sbuf, rbuf []byte
 	reqs       []banyan.Request
+	threads    []thread // of this side, for the threaded benchmark
 	word       [1]byte
 }
 
 // NewPair allocates buffers for messages up to max bytes and windows up to
 // window messages. Errors when the job has other than two ranks.
 func NewPair(w *banyan.World, max, window int) (*Pair, error) {
-	if err := twoRanks(w); err != nil {
-		return nil, err
+	if n := w.Comm().Size(); n != 2 {
+		return nil, fmt.Errorf("osu: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
 	}
-	c := w.Comm()
-	p := &Pair{
-		w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(),
-		sbuf: pages(max), rbuf: pages(max), reqs: make([]banyan.Request, window),
-	}
-	for i := range p.sbuf { // touched, as OSU does
-		p.sbuf[i], p.rbuf[i] = 'a', 'b'
-	}
-	return p, nil
+	return newPair(w, 1, &Options{Max: max, Window: window}), nil
 }
 
-// First reports whether this is rank 0, which has the times.
+// newPair makes this rank's side of one of so many pairs.
+//
+// Preconditions: the rank belongs to one of them.
+func newPair(w *banyan.World, pairs int, o *Options) *Pair {
+	c := w.Comm()
+	p := &Pair{
+		w: w, c: c, pairs: pairs, first: c.Rank() < pairs, peer: (c.Rank() + pairs) % (2 * pairs),
+		sbuf: pages(o.Max), rbuf: pages(o.Max), reqs: make([]banyan.Request, 2*o.Window),
+	}
+	touch(p.sbuf, p.rbuf)
+	if o.Senders > 0 {
+		p.newThreads(o)
+	}
+	return p
+}
+
+// touch writes to the buffers, as OSU does, so that they have memory.
+func touch(sbuf, rbuf []byte) {
+	for i := range sbuf {
+		sbuf[i], rbuf[i] = 'a', 'b'
+	}
+}
+
+// First reports whether this is the side that starts and has the times.
 func (p *Pair) First() bool { return p.first }
 
 // Latency exchanges n round trips of size bytes and returns how long they took
-// on rank 0, and 0 on rank 1.
+// on the first side, and 0 on the other.
 func (p *Pair) Latency(size, n int) (time.Duration, error) {
 	return p.timed(func() error { return p.pingPong(p.sbuf[:size], p.rbuf[:size], n) })
 }
 
-// Bandwidth sends n windows of messages of size bytes from rank 0 to rank 1 and
-// returns how long they took on rank 0, and 0 on rank 1.
+// Bandwidth sends n windows of messages of size bytes from the first side to
+// the other and returns how long they took on the first, and 0 on the other.
+//
+// With several pairs the time lasts until all are done. Where they take turns on
+// the cores, each may be fast in its turn; their bandwidths must not be added.
 func (p *Pair) Bandwidth(size, window, n int) (time.Duration, error) {
 	reqs := p.reqs[:window]
-	return p.timed(func() error { return p.windows(p.sbuf[:size], p.rbuf[:size], reqs, n) })
+	return p.timed(func() error {
+		err := p.windows(p.sbuf[:size], p.rbuf[:size], reqs, n)
+		if err != nil || p.pairs == 1 {
+			return err
+		}
+		return p.sync()
+	})
 }
 
-// timed runs loop after both sides have said that they are there.
+// timed runs loop after all sides have said that they are there.
 func (p *Pair) timed(loop func() error) (time.Duration, error) {
 	if err := p.sync(); err != nil {
 		return 0, err
@@ -74,15 +104,6 @@ func (p *Pair) timed(loop func() error) (time.Duration, error) {
 		return 0, nil
 	}
 	return elapsed, nil
-}
-
-// sync returns when the other side has called it too.
-func (p *Pair) sync() error {
-	var got [1]byte
-	if _, err := p.c.Sendrecv(p.word[:], p.peer, tagSync, got[:], p.peer, tagSync); err != nil {
-		return fmt.Errorf("osu: synchronize with rank %d: %w", p.peer, err)
-	}
-	return nil
 }
 
 // pingPong is the timed loop of latency: nothing in it but the messages.
@@ -145,4 +166,25 @@ func (p *Pair) recvWindow(r []byte, reqs []banyan.Request) error {
 		return err
 	}
 	return p.c.Send(p.word[:], p.peer, tagAck)
+}
+
+// bothWindows is the timed loop of bidirectional bandwidth: each side posts a
+// window of receives, then sends one. A side that has received its window knows
+// that the other has begun this round, so neither runs ahead by more than one.
+//
+// Preconditions: reqs has room for two windows.
+func (p *Pair) bothWindows(s, r []byte, reqs []banyan.Request, n int) error {
+	in, out := reqs[:len(reqs)/2], reqs[len(reqs)/2:]
+	for range n {
+		for i := range in {
+			in[i] = p.c.Irecv(r, p.peer, tagData)
+		}
+		for i := range out {
+			out[i] = p.c.Isend(s, p.peer, tagData)
+		}
+		if err := banyan.WaitAll(reqs); err != nil {
+			return err
+		}
+	}
+	return nil
 }

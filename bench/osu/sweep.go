@@ -1,61 +1,24 @@
 package osu
 
 import (
-	"encoding/binary"
 	"fmt"
 	"time"
-
-	"github.com/banyan-hpc/banyan"
 )
 
-// Latency measures the one-way time of each size. Both ranks of w call it with
-// the same options; emit is called on rank 0 after each size, and its error
-// ends the sweep on rank 0 with that error.
-//
-// Errors: options or a job that do not fit, a message that failed, and
-// validation ([*CorruptError]) after the size has been emitted.
-func Latency(w *banyan.World, o Options, emit func(Point) error) error {
-	o.Window = 1
-	return sweep(w, &o, emit, pass{
-		unit:  func(p *Pair, size int) error { return p.pingPong(p.sbuf[:size], p.rbuf[:size], 1) },
-		run:   func(p *Pair, size, n int) (time.Duration, error) { return p.Latency(size, n) },
-		check: (*Pair).checkPingPong,
-		count: 2,
-	})
+// sweep is a run of a benchmark over the sizes.
+type sweep struct {
+	*Pair
+	o *Options
+	pass
 }
 
-// Bandwidth measures the throughput of each size, see [Latency].
-func Bandwidth(w *banyan.World, o Options, emit func(Point) error) error {
-	return sweep(w, &o, emit, pass{
-		unit:  func(p *Pair, size int) error { return p.windows(p.sbuf[:size], p.rbuf[:size], p.reqs, 1) },
-		run:   func(p *Pair, size, n int) (time.Duration, error) { return p.Bandwidth(size, len(p.reqs), n) },
-		check: (*Pair).checkWindow,
-		count: o.Window,
-	})
-}
-
-// pass is how one benchmark uses a Pair.
-type pass struct {
-	unit  func(p *Pair, size int) error                              // one iteration
-	run   func(p *Pair, size, n int) (time.Duration, error)          // n iterations, timed
-	check func(p *Pair, size int, round byte) (wrong int, err error) // one validated iteration
-	count int                                                        // messages of an iteration that follow each other
-}
-
-func sweep(w *banyan.World, o *Options, emit func(Point) error, b pass) error {
-	if err := o.Check(); err != nil {
-		return err
-	}
-	p, err := NewPair(w, o.Max, o.Window)
-	if err != nil {
-		return err
-	}
-	for size := o.Min; size <= o.Max; size = max(1, 2*size) {
-		pt, err := p.point(size, o, b)
+func (s *sweep) all(emit func(Point) error) error {
+	for size := s.o.Min; size <= s.o.Max; size = next(size) {
+		pt, err := s.point(size)
 		if err != nil {
 			return fmt.Errorf("osu: %d bytes: %w", size, err)
 		}
-		if p.first {
+		if s.c.Rank() == 0 {
 			if err := emit(pt); err != nil {
 				return err
 			}
@@ -68,35 +31,56 @@ func sweep(w *banyan.World, o *Options, emit func(Point) error, b pass) error {
 }
 
 // point does the passes for one size.
-func (p *Pair) point(size int, o *Options, b pass) (Point, error) {
-	n, warmup := o.counts(size)
+func (s *sweep) point(size int) (Point, error) {
+	n, warmup := s.o.counts(size)
 	pt := Point{Size: size}
-	if _, err := b.run(p, size, warmup); err != nil {
+	if _, err := s.run(s.Pair, size, warmup); err != nil {
 		return pt, err
 	}
-	elapsed, err := b.run(p, size, n)
-	for err == nil {
-		var next int
-		if next, err = p.agree(raised(n, elapsed, o.MinTime)); err != nil || next == n {
-			break
-		}
-		n = next
-		elapsed, err = b.run(p, size, n)
-	}
+	n, elapsed, err := s.measure(size, n)
 	if err != nil {
 		return pt, err
 	}
 	pt.Iterations = n
-	pt.Seconds = elapsed.Seconds() / float64(n) / float64(b.count)
-	if len(o.Percentiles) > 0 {
-		if pt.Percentiles, err = p.tail(size, n, o.Percentiles, b); err != nil {
+	pt.Seconds = s.perMessage(elapsed.Seconds() / float64(n) * float64(s.abreast))
+	if len(s.o.Percentiles) > 0 {
+		if pt.Percentiles, err = s.tail(size, n); err != nil {
 			return pt, err
 		}
 	}
-	if o.Validate {
-		pt.Errors, err = p.validate(size, n, b)
+	if s.o.Validate {
+		pt.Errors, err = s.validate(size, n)
 	}
 	return pt, err
+}
+
+// perMessage turns the seconds of an iteration into those of a message.
+func (s *sweep) perMessage(seconds float64) float64 {
+	if s.total {
+		seconds /= float64(s.pairs)
+	}
+	return seconds / float64(s.count)
+}
+
+// measure does n iterations, and again with more of them until they take the
+// least time that was asked for. Only rank 0 knows how long they took, so it
+// decides.
+func (s *sweep) measure(size, n int) (int, time.Duration, error) {
+	for {
+		mine, err := s.run(s.Pair, size, n)
+		if err != nil {
+			return n, 0, err
+		}
+		elapsed, err := s.combine(mine, s.total)
+		if err != nil || s.o.MinTime == 0 {
+			return n, elapsed, err
+		}
+		more, err := s.share(int64(raised(n, elapsed, s.o.MinTime)))
+		if err != nil || int(more) == n {
+			return n, elapsed, err
+		}
+		n = int(more)
+	}
 }
 
 // raised returns how many iterations make a pass take at least atLeast, given
@@ -107,15 +91,4 @@ func raised(n int, elapsed, atLeast time.Duration) int {
 	}
 	factor := 1.1 * float64(atLeast) / float64(max(1, elapsed))
 	return int(float64(n) * min(max(2, factor), 1000))
-}
-
-// agree returns rank 0's n on both ranks: only rank 0 knows how long a pass took.
-func (p *Pair) agree(n int) (int, error) {
-	var word [8]byte
-	if p.first {
-		binary.LittleEndian.PutUint64(word[:], uint64(n))
-		return n, p.c.Send(word[:], p.peer, tagSync)
-	}
-	_, err := p.c.Recv(word[:], p.peer, tagSync)
-	return int(binary.LittleEndian.Uint64(word[:])), err
 }

@@ -8,39 +8,61 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// maxSingles bounds the pass for the percentiles: 8 bytes of memory each.
+// maxSingles bounds the pass for the percentiles over all pairs: 8 bytes of
+// memory each.
 const maxSingles = 1 << 20
 
-// tail times n iterations one by one and returns the percentiles, in seconds per
-// message. The stamps are kept and sorted into the histogram afterwards, so the
-// loop has one read of the clock more than the one for the mean and nothing else.
-func (p *Pair) tail(size, n int, percentiles []int, b pass) ([]float64, error) {
-	n = min(n, maxSingles)
-	stamps := make([]time.Duration, n+1)
-	cost := p.clockCost()
-	if err := p.sync(); err != nil {
+// tail times n iterations one by one and returns the percentiles on rank 0, in
+// seconds per message. The times are kept and sorted into the histogram
+// afterwards, so the loop has one read of the clock more than the one for the
+// mean and nothing else.
+func (s *sweep) tail(size, n int) ([]float64, error) {
+	mine, err := s.singles(s.Pair, size, min(n, maxSingles/s.pairs))
+	if err != nil {
 		return nil, err
 	}
-	stamps[0] = p.w.Now()
-	for i := range n {
-		if err := b.unit(p, size); err != nil {
-			return nil, err
-		}
-		stamps[i+1] = p.w.Now()
+	all, err := s.collect(mine)
+	if err != nil || s.c.Rank() != 0 {
+		return nil, err
 	}
 	h := hdrhistogram.New(1, int64(time.Hour), 3)
-	for i := range n {
-		d := max(1, stamps[i+1]-stamps[i]-cost)
-		if err := h.RecordValue(int64(d)); err != nil {
+	for _, d := range all {
+		if err := h.RecordValue(int64(max(1, d))); err != nil {
 			return nil, fmt.Errorf("an iteration of %v: %w", d, err)
 		}
 	}
-	out := make([]float64, len(percentiles))
-	for i, q := range percentiles {
-		d := time.Duration(h.ValueAtQuantile(float64(q)))
-		out[i] = d.Seconds() / float64(b.count)
+	out := make([]float64, len(s.o.Percentiles))
+	for i, q := range s.o.Percentiles {
+		out[i] = s.perMessage(time.Duration(h.ValueAtQuantile(float64(q))).Seconds())
 	}
 	return out, nil
+}
+
+// oneByOne makes of one iteration the function that times n of them.
+func oneByOne(unit func(p *Pair, size int) error) func(*Pair, int, int) ([]time.Duration, error) {
+	return func(p *Pair, size, n int) ([]time.Duration, error) {
+		stamps := make([]time.Duration, n+1)
+		cost := p.clockCost()
+		if err := p.sync(); err != nil {
+			return nil, err
+		}
+		stamps[0] = p.w.Now()
+		for i := range n {
+			if err := unit(p, size); err != nil {
+				return nil, err
+			}
+			stamps[i+1] = p.w.Now()
+		}
+		return differences(stamps, cost), nil
+	}
+}
+
+// differences turns stamps into durations, less the cost of a stamp.
+func differences(stamps []time.Duration, cost time.Duration) []time.Duration {
+	for i := range len(stamps) - 1 {
+		stamps[i] = stamps[i+1] - stamps[i] - cost
+	}
+	return stamps[:len(stamps)-1]
 }
 
 // clockCost is the median time between two reads of the clock. It is 0 in the

@@ -1,7 +1,6 @@
 package osu
 
 import (
-	"encoding/binary"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan"
@@ -10,7 +9,7 @@ import (
 // CorruptError says that bytes arrived wrong.
 type CorruptError struct {
 	Size  int // of the messages, bytes
-	Bytes int // that were wrong, over all messages and both sides
+	Bytes int // that were wrong, over all messages and ranks
 }
 
 // Error names the size and the number of bytes.
@@ -21,27 +20,23 @@ func (e *CorruptError) Error() string {
 const (
 	// maxValidated bounds the validated iterations of a size.
 	maxValidated = 1000
-	// windowMemory bounds the receive buffers of a validated window, in bytes.
+	// windowMemory bounds the buffers of a validated window, in bytes, one way.
 	windowMemory = 64 << 20
 )
 
 // validate runs up to n iterations with patterns and returns the number of wrong
-// bytes on both sides; both ranks get the same number.
-func (p *Pair) validate(size, n int, b pass) (int, error) {
-	var mine, theirs [8]byte
+// bytes on all ranks, to all of them.
+func (s *sweep) validate(size, n int) (int, error) {
 	wrong := 0
-	for i := range min(n, maxValidated) {
-		bad, err := b.check(p, size, byte(i))
+	for i := range max(1, min(n, maxValidated)/s.perCheck) {
+		bad, err := s.check(s.Pair, size, byte(i))
 		if err != nil {
 			return 0, err
 		}
 		wrong += bad
 	}
-	binary.LittleEndian.PutUint64(mine[:], uint64(wrong))
-	if _, err := p.c.Sendrecv(mine[:], p.peer, tagSync, theirs[:], p.peer, tagSync); err != nil {
-		return 0, err
-	}
-	return wrong + int(binary.LittleEndian.Uint64(theirs[:])), nil
+	total, err := s.sum(int64(wrong))
+	return int(total), err
 }
 
 // checkPingPong is one round trip: out with one pattern, back with another.
@@ -60,33 +55,58 @@ func (p *Pair) checkPingPong(size int, round byte) (int, error) {
 	return count(r, theirs), nil
 }
 
-// checkWindow is one window, each message in a buffer of its own and with a
-// pattern of its own, as many as windowMemory allows.
+// checkWindow is one window from the first side to the other.
 func (p *Pair) checkWindow(size int, round byte) (int, error) {
-	n := min(len(p.reqs), max(1, windowMemory/max(1, size)))
-	all := make([]byte, n*size)
-	reqs := make([]banyan.Request, n)
-	for i := range reqs {
-		b := all[i*size : (i+1)*size]
-		if p.first {
-			fill(b, round+byte(i))
-			reqs[i] = p.c.Isend(b, p.peer, tagData)
-		} else {
-			fill(b, ^(round + byte(i)))
-			reqs[i] = p.c.Irecv(b, p.peer, tagData)
-		}
+	return p.exchange(size, p.first, !p.first, round)
+}
+
+// checkBothWindows is a window each way.
+func (p *Pair) checkBothWindows(size int, round byte) (int, error) {
+	return p.exchange(size, true, true, round)
+}
+
+// exchange sends and receives a window, or only one of the two, each message in
+// a buffer of its own and with a pattern of its own, as many as windowMemory
+// allows.
+func (p *Pair) exchange(size int, send, receive bool, round byte) (int, error) {
+	mine, theirs := round, round+128
+	if !p.first {
+		mine, theirs = theirs, mine
+	}
+	var in, out [][]byte
+	var reqs []banyan.Request
+	n := min(len(p.reqs)/2, max(1, windowMemory/max(1, size)))
+	if receive {
+		in = buffers(n, size)
+	}
+	if send {
+		out = buffers(n, size)
+	}
+	for i, b := range in {
+		fill(b, ^(theirs + byte(i)))
+		reqs = append(reqs, p.c.Irecv(b, p.peer, tagData))
+	}
+	for i, b := range out {
+		fill(b, mine+byte(i))
+		reqs = append(reqs, p.c.Isend(b, p.peer, tagData))
 	}
 	if err := banyan.WaitAll(reqs); err != nil {
 		return 0, err
 	}
-	if p.first {
-		return 0, p.sync()
-	}
 	wrong := 0
-	for i := range reqs {
-		wrong += count(all[i*size:(i+1)*size], round+byte(i))
+	for i, b := range in {
+		wrong += count(b, theirs+byte(i))
 	}
 	return wrong, p.sync()
+}
+
+// buffers returns n buffers of size bytes each.
+func buffers(n, size int) [][]byte {
+	all, out := make([]byte, n*size), make([][]byte, n)
+	for i := range out {
+		out[i] = all[i*size : (i+1)*size]
+	}
+	return out
 }
 
 // fill writes a pattern in which a shifted or a repeated piece is noticed.

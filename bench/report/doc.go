@@ -5,10 +5,11 @@
 // # The table
 //
 // Scripts that read OSU's output must read this one. The lines are those of OSU
-// 5.9 to 7.2: a title, "# Size          Latency (us)", and rows of the size in a
-// field of 10 and numbers in fields of 18. Percentiles, which OSU has since 7.1
-// as option -z, come as further columns and only when asked for. The tests run
-// the expressions of ReFrame's, Ramble's and hpcbench's parsers over the table.
+// 5.9: a title, "# Size          Latency (us)", and rows of the size in a field of
+// 10 and numbers in fields of 18; lines with the numbers of pairs and of threads
+// where OSU has them. Percentiles, which OSU has since 7.1 as option -z, come as
+// further columns and only when asked for. The tests run the expressions of
+// ReFrame's, Ramble's, PerfKitBenchmarker's and hpcbench's parsers over the tables.
 //
 // # The file
 //
@@ -17,7 +18,7 @@
 //
 //	schema       "banyan-bench"
 //	version      1
-//	kind         what Results are: "osu", "netpipe", "compare", "tour"
+//	kind         what Results are: "osu", "match", "netpipe", "compare", "tour"
 //	command      the command line
 //	started      RFC 3339, when the measuring began
 //	seconds      how long it took

@@ -7,78 +7,119 @@ import (
 	"strings"
 )
 
-// OSUKind is which of the OSU benchmarks a table is of.
-type OSUKind int
-
-// The tables that exist.
-const (
-	OSULatency   OSUKind = iota // µs, one way
-	OSUBandwidth                // MB/s, 10⁶ bytes
-)
-
 // The widths of OSU's fields, in characters.
 const (
 	osuSizeWidth  = 10
 	osuValueWidth = 18
 )
 
-// osuTitles begin with the words and the version that parsers look for: theirs
-// is "# OSU.*Test (?P<ver>v[0-9\.]+)". What follows says whose numbers they are.
-var osuTitles = map[OSUKind]struct{ title, column, tail string }{
-	OSULatency:   {"# OSU MPI Latency Test v5.9 (its format; measured by Banyan)", "Latency (us)", "P%d Tail Lat(us)"},
-	OSUBandwidth: {"# OSU MPI Bandwidth Test v5.9 (its format; measured by Banyan)", "Bandwidth (MB/s)", "P%d Tail BW(MB/s)"},
+// osuWords are what differs between the tables. The title begins with the words
+// that parsers look for; theirs is "# OSU.*Test (?P<ver>v[0-9\.]+)".
+type osuWords struct {
+	title     string
+	columns   []string
+	bandwidth bool // MB/s, 10⁶ bytes per second; else µs, one way
+}
+
+// osuTables has the tables by the names of OSU's programs without "osu_".
+var osuTables = map[string]osuWords{
+	"latency":    {title: "Latency", columns: []string{"Latency (us)"}},
+	"bw":         {title: "Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
+	"bibw":       {title: "Bi-Directional Bandwidth", columns: []string{"Bandwidth (MB/s)"}, bandwidth: true},
+	"mbw_mr":     {title: "Multiple Bandwidth / Message Rate", columns: []string{"MB/s", "Messages/s"}, bandwidth: true},
+	"multi_lat":  {title: "Multi Latency", columns: []string{"Latency (us)"}},
+	"latency_mt": {title: "Multi-threaded Latency", columns: []string{"Latency (us)"}},
 }
 
 // OSUTable prints rows in the format of the OSU micro-benchmarks.
 type OSUTable struct {
-	W    io.Writer
-	Kind OSUKind
+	W io.Writer
+	// Name is that of OSU's program without "osu_": "latency", "bw", "bibw",
+	// "mbw_mr", "multi_lat" or "latency_mt".
+	Name string
 	// Decimals is the number of digits after the point; OSU prints 2.
 	Decimals int
 	// Validated adds the column of option -c.
 	Validated bool
 	// Percentiles adds a column for each, in percent, as option -z.
 	Percentiles []int
+	// Pairs and Window stand in a line of mbw_mr's.
+	Pairs, Window int
+	// Senders and Receivers, numbers of threads, stand in lines of latency_mt's.
+	Senders, Receivers int
 }
 
-// OSURow is one line. Value and Tail are in the unit of the table.
+// OSURow is one line. The times are seconds per message, for a bandwidth over
+// all messages of all pairs; the table turns them into its unit.
 type OSURow struct {
-	Size   int // bytes
-	Value  float64
-	Errors int       // bytes that arrived wrong; printed with Validated only
-	Tail   []float64 // one for each of Percentiles
+	Size    int // bytes
+	Seconds float64
+	Errors  int       // bytes that arrived wrong; printed with Validated only
+	Tail    []float64 // seconds, one for each of Percentiles
 }
 
-// Header prints the title and the line of column names.
+// Header prints the title and the line of column names. The words behind the
+// version say whose numbers they are.
 func (t *OSUTable) Header() error {
-	words := osuTitles[t.Kind]
+	words, ok := osuTables[t.Name]
+	if !ok {
+		return fmt.Errorf("report: OSU has no table %q", t.Name)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%-*s%*s", words.title, osuSizeWidth, "# Size", osuValueWidth, words.column)
+	if t.Senders > 0 {
+		fmt.Fprintf(&b, "# Number of Sender threads: %d \n# Number of Receiver threads: %d\n", t.Senders, t.Receivers)
+	}
+	fmt.Fprintf(&b, "# OSU MPI %s Test v5.9 (its format; measured by Banyan)\n", words.title)
+	if t.Pairs > 0 {
+		fmt.Fprintf(&b, "# [ pairs: %d ] [ window size: %d ]\n", t.Pairs, t.Window)
+	}
+	fmt.Fprintf(&b, "%-*s", osuSizeWidth, "# Size")
+	for _, c := range words.columns {
+		field(&b, c)
+	}
 	if t.Validated {
-		fmt.Fprintf(&b, "%*s", osuValueWidth, "Validation")
+		field(&b, "Validation")
 	}
 	for _, p := range t.Percentiles {
-		fmt.Fprintf(&b, "%*s", osuValueWidth, fmt.Sprintf(words.tail, p))
+		if words.bandwidth {
+			field(&b, fmt.Sprintf("P%d Tail BW(MB/s)", p))
+		} else {
+			field(&b, fmt.Sprintf("P%d Tail Lat(us)", p))
+		}
 	}
 	return t.line(&b)
 }
 
 // Row prints one line.
 func (t *OSUTable) Row(r OSURow) error {
+	words := osuTables[t.Name]
+	value := func(seconds float64) string {
+		if words.bandwidth {
+			return t.number(float64(r.Size) / seconds / 1e6)
+		}
+		return t.number(1e6 * seconds)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-*d%*s", osuSizeWidth, r.Size, osuValueWidth, t.number(r.Value))
+	fmt.Fprintf(&b, "%-*d", osuSizeWidth, r.Size)
+	field(&b, value(r.Seconds))
+	if len(words.columns) > 1 {
+		field(&b, t.number(1/r.Seconds))
+	}
 	if t.Validated {
 		verdict := "Pass"
 		if r.Errors > 0 {
 			verdict = "Fail"
 		}
-		fmt.Fprintf(&b, "%*s", osuValueWidth, verdict)
+		field(&b, verdict)
 	}
-	for _, v := range r.Tail {
-		fmt.Fprintf(&b, "%*s", osuValueWidth, t.number(v))
+	for _, seconds := range r.Tail {
+		field(&b, value(seconds))
 	}
 	return t.line(&b)
 }
+
+// field appends a right-aligned column.
+func field(b *strings.Builder, text string) { fmt.Fprintf(b, "%*s", osuValueWidth, text) }
 
 func (t *OSUTable) number(v float64) string { return strconv.FormatFloat(v, 'f', t.Decimals, 64) }
 

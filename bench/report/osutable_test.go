@@ -1,6 +1,7 @@
 package report
 
 import (
+	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -25,16 +26,23 @@ var tables = map[string]struct {
 	tab  OSUTable
 	rows []OSURow
 }{
-	"latency": {OSUTable{Kind: OSULatency, Decimals: 2},
-		[]OSURow{{Size: 0, Value: 0.0812}, {Size: 1, Value: 0.1}, {Size: 4194304, Value: 2230.567}}},
-	"latency-tail": {OSUTable{Kind: OSULatency, Decimals: 2, Percentiles: []int{50, 90, 99}},
-		[]OSURow{{Size: 8, Value: 19.09, Tail: []float64{18.77, 19.91, 24.81}}}},
-	"bw": {OSUTable{Kind: OSUBandwidth, Decimals: 2},
-		[]OSURow{{Size: 1, Value: 24.5}, {Size: 8192, Value: 48123.456}}},
-	"bw-tail": {OSUTable{Kind: OSUBandwidth, Decimals: 2, Percentiles: []int{50, 90, 99}},
-		[]OSURow{{Size: 1, Value: 24.5, Tail: []float64{1, 2, 3}}}},
-	"latency-validated": {OSUTable{Kind: OSULatency, Decimals: 3, Validated: true},
-		[]OSURow{{Size: 1, Value: 0.1}, {Size: 2, Value: 0.1, Errors: 1}}},
+	"latency": {OSUTable{Name: "latency", Decimals: 2},
+		[]OSURow{{Size: 0, Seconds: 0.0812e-6}, {Size: 1, Seconds: 0.1e-6}, {Size: 4194304, Seconds: 2230.567e-6}}},
+	"latency-tail": {OSUTable{Name: "latency", Decimals: 2, Percentiles: []int{50, 90, 99}},
+		[]OSURow{{Size: 8, Seconds: 19.09e-6, Tail: []float64{18.77e-6, 19.91e-6, 24.81e-6}}}},
+	"latency-validated": {OSUTable{Name: "latency", Decimals: 3, Validated: true},
+		[]OSURow{{Size: 1, Seconds: 0.1e-6}, {Size: 2, Seconds: 0.1e-6, Errors: 1}}},
+	"bw": {OSUTable{Name: "bw", Decimals: 2},
+		[]OSURow{{Size: 1, Seconds: 1 / 24.5e6}, {Size: 8192, Seconds: 8192 / 48123.456e6}}},
+	"bw-tail": {OSUTable{Name: "bw", Decimals: 2, Percentiles: []int{50, 90, 99}},
+		[]OSURow{{Size: 1, Seconds: 1 / 24.5e6, Tail: []float64{1 / 1e6, 1 / 2e6, 1 / 3e6}}}},
+	"bibw": {OSUTable{Name: "bibw", Decimals: 2}, []OSURow{{Size: 64, Seconds: 50e-9}}},
+	"mbw_mr": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 2, Window: 64},
+		[]OSURow{{Size: 1, Seconds: 1 / 8346864.134}, {Size: 4194304, Seconds: 4194304 / 26903.29e6}}},
+	"mbw_mr-tail": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 4, Window: 64, Validated: true, Percentiles: []int{50, 90, 99}},
+		[]OSURow{{Size: 1, Seconds: 1e-7, Tail: []float64{1e-7, 2e-7, 4e-7}}}},
+	"multi_lat":  {OSUTable{Name: "multi_lat", Decimals: 2}, []OSURow{{Size: 1, Seconds: 0.23e-6}}},
+	"latency_mt": {OSUTable{Name: "latency_mt", Decimals: 2, Senders: 1, Receivers: 2}, []OSURow{{Size: 1, Seconds: 3.05e-6}}},
 }
 
 func TestOSUTableGolden(t *testing.T) {
@@ -53,23 +61,35 @@ func TestRambleReadsIt(t *testing.T) {
 		"latency": {`^#\s+Size\s+Latency \(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
 		"latency-tail": {`^# Size\s+Latency \(us\)\s+P50 Tail Lat\(us\)\s+P90 Tail Lat\(us\)\s+P99 Tail Lat\(us\)$`,
 			`^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s+(?P<p50_lat>[0-9\.]+)\s+(?P<p90_lat>[0-9\.]+)\s+(?P<p99_lat>[0-9\.]+)\s*$`},
-		"bw": {`^# Size\s+Bandwidth \(MB/s\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s*$`},
+		"bw":         {`^# Size\s+Bandwidth \(MB/s\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s*$`},
+		"bibw":       {`^# Size\s+Bandwidth \(MB/s\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s*$`},
+		"multi_lat":  {`^#\s+Size\s+Latency \(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
+		"latency_mt": {`^#\s+Size\s+Latency \(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
+		"mbw_mr":     {`^# Size\s+MB/s\s+Messages/s\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s+(?P<msg_rate>[0-9\.]+)\s*$`},
 		"bw-tail": {`^# Size\s+Bandwidth \(MB/s\) P50 Tail BW\(MB/s\) P90 Tail BW\(MB/s\) P99 Tail BW\(MB/s\)\s*$`,
 			`^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s+(?P<p50_bw>[0-9\.]+)\s+(?P<p90_bw>[0-9\.]+)\s+(?P<p99_bw>[0-9\.]+)\s*$`},
 	} {
 		lines := strings.Split(strings.TrimSuffix(print(t, tables[name].tab, tables[name].rows...), "\n"), "\n")
-		require.Regexp(t, `^# OSU.*Test (?P<ver>v[0-9\.]+)`, lines[0])
-		require.Regexp(t, c.header, lines[1])
-		for _, row := range lines[2:] {
-			require.Regexp(t, c.row, row)
+		var title, header, rows int
+		for _, line := range lines {
+			switch {
+			case regexp.MustCompile(`^# OSU.*Test (?P<ver>v[0-9\.]+)`).MatchString(line):
+				title++
+			case regexp.MustCompile(c.header).MatchString(line):
+				header++
+			case !strings.HasPrefix(line, "#"):
+				require.Regexp(t, c.row, line, name)
+				rows++
+			}
 		}
+		require.Equal(t, []int{1, 1, len(tables[name].rows)}, []int{title, header, rows}, name)
 	}
 }
 
 // ReFrame's hpctestlib extracts '^8\s+(\S+)' and checks that '^8' is there;
 // others check for the words of the title.
 func TestReFrameReadsIt(t *testing.T) {
-	out := print(t, tables["latency"].tab, OSURow{Size: 8, Value: 0.0812})
+	out := print(t, tables["latency"].tab, OSURow{Size: 8, Seconds: 0.0812e-6})
 	m := regexp.MustCompile(`(?m)^8\s+(\S+)`).FindStringSubmatch(out)
 	require.Len(t, m, 2)
 	v, err := strconv.ParseFloat(m[1], 64)
@@ -83,4 +103,27 @@ func TestReFrameReadsIt(t *testing.T) {
 func TestHpcbenchReadsIt(t *testing.T) {
 	require.Contains(t, strings.Split(print(t, tables["latency"].tab), "\n"), "# Size          Latency (us)")
 	require.Contains(t, strings.Split(print(t, tables["bw"].tab), "\n"), "# Size      Bandwidth (MB/s)")
+}
+
+// PerfKitBenchmarker takes the numbers of pairs, of messages in flight and of
+// threads from lines that begin like these, and from rows exactly as many
+// columns as the benchmark has.
+func TestPerfKitReadsIt(t *testing.T) {
+	for name, want := range map[string][]string{
+		"mbw_mr":     {`(?m)^# \[ pairs: (?P<pairs>\d+) \] \[ window size: (?P<window_size>\d+) \]`},
+		"latency_mt": {`(?m)^# Number of Sender threads: (?P<sender_threads>\d+)`, `(?m)^# Number of Receiver threads: (?P<receiver_threads>\d+)`},
+	} {
+		out := print(t, tables[name].tab, tables[name].rows...)
+		for _, expression := range want {
+			require.Regexp(t, expression, out)
+		}
+	}
+	for name, columns := range map[string]int{"latency": 2, "bw": 2, "bibw": 2, "mbw_mr": 3, "multi_lat": 2, "latency_mt": 2} {
+		lines := strings.Split(strings.TrimSpace(print(t, tables[name].tab, tables[name].rows...)), "\n")
+		require.Len(t, strings.Fields(lines[len(lines)-1]), columns, name)
+	}
+}
+
+func TestUnknownTable(t *testing.T) {
+	require.EqualError(t, (&OSUTable{W: io.Discard, Name: "hello"}).Header(), `report: OSU has no table "hello"`)
 }

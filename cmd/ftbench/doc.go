@@ -1,8 +1,9 @@
 // Command ftbench starts jobs and measures Banyan.
 //
 //	ftbench run       start the ranks of a job on this machine
-//	ftbench osu       latency and bandwidth, in the format of the OSU benchmarks
+//	ftbench osu       latency, bandwidth, message rate, in the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
+//	ftbench match     time to match against the length of the queues
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //
@@ -10,10 +11,10 @@
 //
 // # Exit codes
 //
-//	0   done; for compare: no bound is missed
+//	0   done; for compare and match: no bound is missed
 //	1   something failed; the error says what and what to do
 //	2   the command line is wrong
-//	3   compare: a bound is missed
+//	3   compare, match: a bound is missed
 //
 // ftbench run ends with the code of the first rank that failed, 128 plus the
 // signal's number for one that was killed.

@@ -14,6 +14,7 @@ type commands struct {
 	Run     runCmd     `cmd:"" help:"Start the ranks of a job on this machine."`
 	Osu     osuCmd     `cmd:"" help:"Latency and bandwidth, in the format of the OSU micro-benchmarks."`
 	Netpipe netpipeCmd `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
+	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
 	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 
@@ -44,7 +45,7 @@ func main() { os.Exit(run(&call{os.Args[1:], os.Stdout, os.Stderr})) }
 
 // run parses and carries out a command line and returns the exit code.
 func run(to *call) int {
-	var cli commands
+	cli := commands{Osu: newOsuCmd()}
 	code := -1
 	parser, err := kong.New(&cli,
 		kong.Name("ftbench"),

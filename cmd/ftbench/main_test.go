@@ -2,15 +2,22 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/match"
+	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/report"
 )
 
 // selfEnv makes the test binary be ftbench: it starts itself as ranks.
@@ -33,7 +40,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "netpipe --help", "compare --help", "tour --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "netpipe --help", "match --help", "compare --help", "tour --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -51,6 +58,8 @@ func TestUsageErrors(t *testing.T) {
 		"dance":                     "unexpected argument dance",
 		"osu latency --fabric tcp":  "shm",
 		"osu latency -W 3":          "unknown flag -W",
+		"osu bibw -p 2":             "unknown flag -p",
+		"osu mbw_mr -t 2":           "unknown flag -t",
 		"run -n 2":                  "expected",
 		"netpipe -2 -s":             "can't be used together",
 		"netpipe --fabric tcp":      "shm",
@@ -66,19 +75,28 @@ func TestUsageErrors(t *testing.T) {
 
 func TestErrorsNameTheCure(t *testing.T) {
 	for args, want := range map[string]string{
-		"osu latency -n 3":   "exactly 2 are needed",
-		"osu latency -m 8:4": "smallest ≤ largest",
-		"osu latency -m 4:x": `"x" is no number of bytes`,
-		"osu bw -W 0":        "1 to 65536 are possible",
-		"osu bw -i 0":        "at least 1 is needed",
-		"compare --pairs 3":  "at least 9 pairs",
-
+		"osu latency -n 3":              "exactly 2 are needed",
+		"osu latency -m 8:4":            "smallest ≤ largest",
+		"osu latency -m 4:x":            `"x" is no number of bytes`,
+		"osu bw -W 0":                   "1 to 65536 are possible",
+		"osu bw -i 0":                   "at least 1 is needed",
+		"compare --pairs 3":             "at least 9 pairs",
 		"netpipe -l 9 -u 8":             "1 ≤ lower ≤ upper",
 		"netpipe --trial-time 0s":       "a time above 0 is needed",
 		"netpipe --plot np.jpg":         "must end in .svg or .png",
 		"netpipe --with np.out":         "there is no --plot FILE",
 		"netpipe --plot a.svg --with x": "x: no such file",
 		"run -- /no/such/thing":         "/no/such/thing",
+		"osu bibw -n 4":                 "exactly 2 are needed",
+		"osu mbw_mr -n 5":               "an even number is needed for pairs: start it with -n 6",
+		"osu mbw_mr -n 2 -p 2":          "4 are needed for 2 pairs: start it with -n 4",
+		"osu multi_lat -n 1":            "at least 2 are needed",
+		"osu latency_mt -n 4":           "exactly 2 are needed",
+		"osu latency_mt -t 0":           "1 to 128 of each",
+		"osu latency_mt -t 2:x":         "RECEIVERS:SENDERS is needed",
+		"osu latency_mt --fabric sim":   "use --fabric shm",
+		"match --entries 5,100":         "10 to 1048576 are possible",
+		"match --rounds 0":              "at least 1 round",
 	} {
 		code, _, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitFailed, code, args)
@@ -107,37 +125,122 @@ func TestRun(t *testing.T) {
 // Started alone, the benchmarks start their ranks; a file has the environment.
 func TestOsuAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")
-	for _, args := range []string{
-		"osu latency -m 0:16384 -i 20 -x 1 -c -z --json " + file,
-		"osu latency -m 0:16384 -i 20 -x 1 -c -z --fabric sim --json " + file,
-		"osu bw -m 0:16384 -i 2 -x 1 -W 4 -c -z --aware=false --json " + file,
+	for _, c := range []struct {
+		args   string
+		ranks  int
+		values int // columns of numbers before those of the percentiles
+	}{
+		{"osu latency -m 0:16384 -i 20 -x 1", 2, 1},
+		{"osu latency -m 0:16384 -i 20 -x 1 --fabric sim", 2, 1},
+		{"osu bw -m 0:16384 -i 2 -x 1 -W 4 --aware=false", 2, 1},
+		{"osu bibw -m 0:16384 -i 2 -x 1 -W 4", 2, 1},
+		{"osu bibw -m 0:16384 -i 2 -x 1 -W 4 --fabric sim", 2, 1},
+		{"osu mbw_mr -m 0:16384 -i 2 -x 1 -W 4 -n 4", 4, 2},
+		{"osu mbw_mr -m 0:16384 -i 2 -x 1 -W 4 -n 10 --fabric sim", 10, 2},
+		{"osu multi_lat -m 0:16384 -i 20 -x 1 -p 2", 4, 1},
+		{"osu multi_lat -m 0:16384 -i 20 -x 1 -n 5 -p 1", 5, 1},
+		{"osu latency_mt -m 0:16384 -i 50 -x 1", 2, 1},
+		{"osu latency_mt -m 0:16384 -i 50 -x 1 -t 3:2", 2, 1},
 	} {
-		code, out, errs := ftbench(t, strings.Fields(args)...)
-		require.Zero(t, code, "%s: %s", args, errs)
-		lines := strings.Split(strings.TrimSpace(out), "\n")
-		require.Len(t, lines, 2+16, args)
-		require.Contains(t, lines[0], "# OSU MPI ")
-		for _, row := range lines[2:] {
-			require.Regexp(t, `^\d+ +[\d.]+ +Pass +[\d.]+ +[\d.]+ +[\d.]+$`, row)
-		}
-		b, err := os.ReadFile(file)
-		require.NoError(t, err)
-		var got struct {
-			Kind        string
-			Environment struct{ Kernel string }
-			Results     struct {
-				Benchmark, Fabric string
-				Aware             bool
-				Points            []struct{ Size int }
+		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
+		require.Zero(t, code, "%s: %s", c.args, errs)
+		rows := 0
+		for line := range strings.Lines(out) {
+			if !strings.HasPrefix(line, "#") {
+				require.Regexp(t, fmt.Sprintf(`^\d+( +[\d.]+){%d} +Pass( +[\d.]+){3}\n$`, c.values), line)
+				rows++
 			}
 		}
-		require.NoError(t, json.Unmarshal(b, &got))
-		require.Equal(t, "osu", got.Kind)
-		require.NotEmpty(t, got.Environment.Kernel)
-		require.Len(t, got.Results.Points, 16)
-		require.Equal(t, !strings.Contains(args, "aware=false"), got.Results.Aware)
-		require.Contains(t, args, got.Results.Benchmark)
+		require.Equal(t, 16, rows, c.args)
+		require.Regexp(t, `(?m)^# OSU MPI .* Test v5\.9`, out)
+		checkOsuFile(t, file, c.args, c.ranks)
 	}
+}
+
+// checkOsuFile checks what a run of osu has stored.
+func checkOsuFile(t *testing.T, file, args string, ranks int) {
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got struct {
+		Kind        string
+		Environment struct{ Kernel string }
+		Results     struct {
+			Benchmark, Fabric string
+			Aware             bool
+			Ranks             int
+			Points            []struct{ Size int }
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &got))
+	require.Equal(t, "osu", got.Kind)
+	require.NotEmpty(t, got.Environment.Kernel)
+	require.Len(t, got.Results.Points, 16)
+	require.Equal(t, !strings.Contains(args, "aware=false"), got.Results.Aware)
+	require.Equal(t, ranks, got.Results.Ranks)
+	require.Equal(t, strings.Fields(args)[1], got.Results.Benchmark)
+}
+
+// Under another launcher the job's size counts, and each error is said before a
+// table begins.
+func TestOsuInJob(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	code, out, errs := ftbench(t, "run", "-n", "4", "--", self, "osu", "mbw_mr", "-m", "8:8", "-i", "2", "-W", "3")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "# [ pairs: 2 ] [ window size: 3 ]")
+
+	code, out, errs = ftbench(t, "run", "-n", "3", "--", self, "osu", "mbw_mr")
+	require.NotZero(t, code)
+	require.Empty(t, out)
+	require.Contains(t, errs, "an even number is needed")
+}
+
+// Every benchmark has a command, a help text and a table.
+func TestOsuIsComplete(t *testing.T) {
+	for _, b := range osu.All {
+		require.NotEmpty(t, osuWords[b.Name].text, b.Name)
+		require.NotEmpty(t, osuWords[b.Name].examples, b.Name)
+		for _, example := range osuWords[b.Name].examples {
+			var cli = commands{Osu: newOsuCmd()}
+			parser, err := kong.New(&cli)
+			require.NoError(t, err)
+			_, err = parser.Parse(append([]string{"osu", b.Name}, strings.Fields(example)...))
+			require.NoError(t, err, "%s %s", b.Name, example)
+		}
+		require.NoError(t, (&report.OSUTable{W: io.Discard, Name: b.Name}).Header())
+	}
+	require.Len(t, osuWords, len(osu.All))
+}
+
+// With lengths that no bound speaks of: what is found is not the test's business.
+func TestMatch(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "m.json")
+	code, out, errs := ftbench(t, "match", "--entries", "10,300", "--rounds", "2", "--min-time", "100us", "--json", file)
+	require.Zero(t, code, errs)
+	require.Empty(t, errs)
+	for _, series := range match.All {
+		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(series)+` +300 +[\d.]+ +[\d.]+$`, out)
+	}
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got struct {
+		Kind    string
+		Results matchResults
+	}
+	require.NoError(t, json.Unmarshal(b, &got))
+	require.Equal(t, "match", got.Kind)
+	require.Len(t, got.Results.Series, len(match.All))
+	require.Empty(t, got.Results.Bounds)
+}
+
+func TestJudge(t *testing.T) {
+	series := func(name string, long float64) match.Result {
+		return match.Result{Series: name, Points: []match.Point{
+			{Length: matchShort, Rounds: []float64{1}}, {Length: matchLong, Rounds: []float64{long}},
+		}}
+	}
+	require.Equal(t, []matchBound{{"B3-5", match.Posted, 3, 3, true}, {"B3-6", match.Unexpected, 3.5, 3, false}},
+		judge([]match.Result{series(match.Posted, 3), series(match.PostedWild, 9), series(match.Unexpected, 3.5)}))
 }
 
 func TestTour(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/netpipe"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/launch"
 )
 
 // netpipeCmd has NetPIPE's letters where it has the same options.
@@ -71,7 +72,7 @@ func (c *netpipeCmd) Run(to *call) error {
 	switch {
 	case c.Fabric == "sim":
 		return banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
-	case !launched():
+	case !launch.Started():
 		return startSelf(2, to)
 	}
 	return inJob(c.Aware, measure)

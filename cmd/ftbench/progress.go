@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 )
 
 // statusLine is a line that is written over again and again. It shows on a
@@ -15,11 +14,7 @@ import (
 type statusLine struct{ w io.Writer }
 
 func newStatusLine(w io.Writer) statusLine {
-	f, ok := w.(*os.File)
-	if !ok {
-		return statusLine{io.Discard}
-	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+	if !progressbar.Terminal(w) {
 		return statusLine{io.Discard}
 	}
 	return statusLine{w}

@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
@@ -115,7 +116,7 @@ func latencyChart(points []osu.Point) figure.Chart {
 func bandwidthChart(points []osu.Point) figure.Chart {
 	mean := figure.Series{Name: "window of 64"}
 	for _, p := range points {
-		mean.Points = append(mean.Points, figure.Point{X: float64(p.Size), Y: p.MBps()})
+		mean.Points = append(mean.Points, figure.Point{X: float64(p.Size), Y: float64(p.Size) / p.Seconds / 1e6})
 	}
 	return figure.Chart{
 		Title: "Bandwidth, shared memory, one way",
@@ -127,13 +128,19 @@ func bandwidthChart(points []osu.Point) figure.Chart {
 // messageSize is the axis below every picture of sizes.
 var messageSize = figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes}
 
+// tourSizes is the number of sizes: 1 byte to 4 MiB.
+const tourSizes = 23
+
 // tee runs this binary as two ranks; their output goes to a file too.
 func tee(path string, to *call, args []string) error {
 	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	if err := startSelf(2, &call{args, io.MultiWriter(to.out, f), to.err}); err != nil {
+	bar := progressbar.Start(to.err, strings.Join(args[:2], " "), tourSizes)
+	err = startSelf(2, watched(&call{args, io.MultiWriter(to.out, f), to.err}, bar))
+	bar.Stop()
+	if err != nil {
 		f.Close()
 		return err
 	}

@@ -1,0 +1,137 @@
+package match
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// Batch is the number of matches in an iteration, and the shortest queue.
+const Batch = 10
+
+// maxLength bounds a queue: each entry costs some hundred bytes.
+const maxLength = 1 << 20
+
+// Options of a run.
+type Options struct {
+	// Lengths of the queue, in entries.
+	Lengths []int `json:"lengths"`
+	// Rounds in which each length is measured once.
+	Rounds int `json:"rounds"`
+	// MinTime is how long a length is measured in a round at least.
+	MinTime time.Duration `json:"min_time_ns"`
+}
+
+// Defaults are five decades, five rounds.
+func Defaults() Options {
+	return Options{Lengths: []int{10, 100, 1000, 10_000, 100_000}, Rounds: 5, MinTime: 50 * time.Millisecond}
+}
+
+// Check reports the first option that makes no sense, and what would.
+func (o *Options) Check() error {
+	if len(o.Lengths) == 0 {
+		return fmt.Errorf("match: no length of a queue is given")
+	}
+	for _, n := range o.Lengths {
+		if n < Batch || n > maxLength {
+			return fmt.Errorf("match: a queue of %d entries: %d to %d are possible", n, Batch, maxLength)
+		}
+	}
+	if o.Rounds < 1 || o.MinTime < 0 {
+		return fmt.Errorf("match: %d rounds of at least %v: at least 1 round and a time from 0 on are needed", o.Rounds, o.MinTime)
+	}
+	return nil
+}
+
+// Point is the result for one length.
+type Point struct {
+	Length int `json:"length"` // entries
+	// Rounds are the seconds per match of each round, Seconds is their median.
+	Rounds  []float64 `json:"rounds"`
+	Seconds float64   `json:"seconds"`
+}
+
+// Result is one series.
+type Result struct {
+	Series string  `json:"series"`
+	Points []Point `json:"points"`
+}
+
+// Ratio is the median of the rounds' ratios between two lengths, and whether
+// both were measured.
+func (r *Result) Ratio(long, short int) (ratio float64, ok bool) {
+	a, b := r.point(long), r.point(short)
+	if a == nil || b == nil {
+		return 0, false
+	}
+	ratios := make([]float64, len(a.Rounds))
+	for i := range ratios {
+		ratios[i] = a.Rounds[i] / b.Rounds[i]
+	}
+	return median(ratios), true
+}
+
+func (r *Result) point(length int) *Point {
+	for i := range r.Points {
+		if r.Points[i].Length == length {
+			return &r.Points[i]
+		}
+	}
+	return nil
+}
+
+func median(v []float64) float64 {
+	s := slices.Sorted(slices.Values(v))
+	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+}
+
+// The names of the series.
+const (
+	Posted         = "posted"
+	PostedWild     = "posted+wild"
+	Unexpected     = "unexpected"
+	UnexpectedWild = "unexpected+wild"
+)
+
+// All has the series in the order in which they are measured.
+var All = []string{Posted, PostedWild, Unexpected, UnexpectedWild}
+
+// Run measures all series. Both ranks of w call it with the same options; emit
+// is called on rank 0 after each series, and its error ends the run there.
+//
+// Errors: options or a job that do not fit, a message that failed or that is not
+// the one that its tag promised.
+func Run(w *banyan.World, o Options, emit func(Result) error) error {
+	if err := o.Check(); err != nil {
+		return err
+	}
+	if n := w.Comm().Size(); n != 2 {
+		return fmt.Errorf("match: the job has %d ranks, exactly 2 are needed: start it with -n 2", n)
+	}
+	s := newSide(w, slices.Max(o.Lengths))
+	for _, name := range All {
+		r := Result{Series: name, Points: make([]Point, len(o.Lengths))}
+		for range o.Rounds {
+			for i, n := range o.Lengths {
+				seconds, err := s.measure(name, n, o.MinTime)
+				if err != nil {
+					return fmt.Errorf("match: %s, %d entries: %w", name, n, err)
+				}
+				r.Points[i].Length = n
+				r.Points[i].Rounds = append(r.Points[i].Rounds, seconds)
+			}
+		}
+		if !s.first {
+			continue
+		}
+		for i := range r.Points {
+			r.Points[i].Seconds = median(r.Points[i].Rounds)
+		}
+		if err := emit(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package osu
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// Benchmark is one of the OSU micro-benchmarks.
+type Benchmark struct {
+	// Name is that of OSU's program without "osu_".
+	Name string
+	// Defaults are OSU's options.
+	Defaults Options
+	// Windowed: Options.Window means something. Multi: any even number of ranks
+	// and Options.Pairs; the others need two ranks. Threaded: Options.Senders and
+	// Receivers; it starts goroutines, which a simulation does not order.
+	Windowed, Multi, Threaded bool
+
+	pass func(o *Options) pass
+}
+
+// All has the benchmarks in the order in which they are presented.
+var All = []*Benchmark{
+	{Name: "latency", Defaults: latencyDefaults, pass: latencyPass},
+	{Name: "bw", Defaults: bandwidthDefaults, Windowed: true, pass: bandwidthPass},
+	{Name: "bibw", Defaults: bandwidthDefaults, Windowed: true, pass: bothWaysPass},
+	{Name: "mbw_mr", Defaults: bandwidthDefaults, Windowed: true, Multi: true, pass: bandwidthPass},
+	{Name: "multi_lat", Defaults: latencyDefaults, Multi: true, pass: latencyPass},
+	{Name: "latency_mt", Defaults: threadDefaults, Threaded: true, pass: threadPass},
+}
+
+// Find returns the benchmark of that name, or nil.
+func Find(name string) *Benchmark {
+	for _, b := range All {
+		if b.Name == name {
+			return b
+		}
+	}
+	return nil
+}
+
+// pass is how a benchmark uses a Pair. An iteration is what lies between two
+// reads of the clock when each is timed alone: a round trip or a window.
+type pass struct {
+	// run does n iterations and returns how long they took on this rank, 0 on
+	// those that have no time.
+	run func(p *Pair, size, n int) (time.Duration, error)
+	// singles does n iterations and returns how long each took, nil on ranks that
+	// have no time.
+	singles func(p *Pair, size, n int) ([]time.Duration, error)
+	// check does perCheck iterations with a pattern and counts the bytes that
+	// arrived wrong here.
+	check    func(p *Pair, size int, round byte) (wrong int, err error)
+	perCheck int
+	// count is the number of messages of an iteration that follow each other, and
+	// abreast the number of iterations that a pair does at the same time.
+	count   int
+	abreast int
+	// total: the messages of all pairs count together, and their time is the
+	// longest; else the time is the mean of the pairs'.
+	total bool
+}
+
+func latencyPass(*Options) pass {
+	return pass{
+		run:      (*Pair).Latency,
+		singles:  oneByOne(func(p *Pair, size int) error { return p.pingPong(p.sbuf[:size], p.rbuf[:size], 1) }),
+		check:    (*Pair).checkPingPong,
+		count:    2,
+		abreast:  1,
+		perCheck: 1,
+	}
+}
+
+func bandwidthPass(o *Options) pass {
+	return pass{
+		run:      func(p *Pair, size, n int) (time.Duration, error) { return p.Bandwidth(size, o.Window, n) },
+		singles:  oneByOne(func(p *Pair, size int) error { return p.windows(p.sbuf[:size], p.rbuf[:size], p.reqs[:o.Window], 1) }),
+		check:    (*Pair).checkWindow,
+		count:    o.Window,
+		abreast:  1,
+		perCheck: 1,
+		total:    true,
+	}
+}
+
+// bothWaysPass: the messages of both directions count.
+func bothWaysPass(o *Options) pass {
+	return pass{
+		run: func(p *Pair, size, n int) (time.Duration, error) {
+			return p.timed(func() error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, n) })
+		},
+		singles:  oneByOne(func(p *Pair, size int) error { return p.bothWindows(p.sbuf[:size], p.rbuf[:size], p.reqs, 1) }),
+		check:    (*Pair).checkBothWindows,
+		count:    2 * o.Window,
+		abreast:  1,
+		perCheck: 1,
+		total:    true,
+	}
+}
+
+// Check reports what makes a run with so many ranks impossible, and the cure.
+func (b *Benchmark) Check(ranks int, o Options) error {
+	for _, err := range []error{o.check(), b.checkKind(&o)} {
+		if err != nil {
+			return fmt.Errorf("osu %s: %w", b.Name, err)
+		}
+	}
+	switch {
+	case !b.Multi && ranks != 2:
+		return fmt.Errorf("osu %s: the job has %d ranks, exactly 2 are needed: start it with -n 2", b.Name, ranks)
+	case !b.Multi:
+		return nil
+	case ranks < 2:
+		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
+	case o.Pairs == 0 && ranks%2 != 0:
+		return fmt.Errorf("osu %s: the job has %d ranks, an even number is needed for pairs: start it with -n %d, or leave ranks out with --pairs",
+			b.Name, ranks, ranks+1)
+	case 2*o.Pairs > ranks:
+		return fmt.Errorf("osu %s: the job has %d ranks, %d are needed for %d pairs: start it with -n %d", b.Name, ranks, 2*o.Pairs, o.Pairs, 2*o.Pairs)
+	}
+	return nil
+}
+
+// Pairs returns how many pairs measure in a job of so many ranks that Check
+// finds right.
+func (b *Benchmark) Pairs(ranks int, o Options) int {
+	if b.Multi && o.Pairs > 0 {
+		return o.Pairs
+	}
+	return ranks / 2
+}
+
+// Run measures each size. All ranks of w call it with the same options. emit is
+// called on rank 0 after each size, and its error ends the run on rank 0 with
+// that error. Ranks that belong to no pair return at once.
+//
+// Errors: options or a job that do not fit, a message that failed, and
+// validation ([*CorruptError]) after the size has been emitted.
+func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) error {
+	if err := b.Check(w.Comm().Size(), o); err != nil {
+		return err
+	}
+	pairs := b.Pairs(w.Comm().Size(), o)
+	if w.Comm().Rank() >= 2*pairs {
+		return nil
+	}
+	s := sweep{Pair: newPair(w, pairs, &o), o: &o, pass: b.pass(&o)}
+	return s.all(emit)
+}

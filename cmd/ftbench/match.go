@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/match"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+type matchCmd struct {
+	Entries []int         `default:"10,100,1000,10000,100000" placeholder:"N,…" help:"Lengths of the queue. Default: ${default}."`
+	Rounds  int           `default:"5" help:"How often each length is measured; the median counts. Default: ${default}."`
+	MinTime time.Duration `default:"50ms" help:"How long each time at least. Default: ${default}."`
+	Aware   bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline."`
+	JSON    string        `placeholder:"FILE" help:"Store all rounds and the environment."`
+}
+
+// Help has the examples.
+func (matchCmd) Help() string {
+	return `How long it takes to match a message with its receive, when other receives (posted)
+or other messages (unexpected) wait before it: the match is always with the last
+one, so a queue that is a list shows. In posted+wild one in ten of those that wait is
+a wildcard; in unexpected+wild the receive is for any source. Two ranks over shared
+memory. Exit code 3: without wildcards, 10000 entries cost more than three times
+what 10 do.
+
+Examples:
+  ftbench match
+  ftbench match --entries 10,10000 --rounds 21 --json results/match.json
+  ftbench run -n 2 --bind core -- bin/ftbench match --aware=false`
+}
+
+// matchBounds are B3-5 and B3-6 of docs/status.md.
+var matchBounds = []struct{ id, series string }{{"B3-5", match.Posted}, {"B3-6", match.Unexpected}}
+
+// The bounds' lengths and their limit.
+const (
+	matchLong  = 10_000
+	matchShort = 10
+	matchLimit = 3.0
+)
+
+// matchBound is a bound and what was found, in the JSON file.
+type matchBound struct {
+	ID     string  `json:"id"`
+	Series string  `json:"series"`
+	Ratio  float64 `json:"ratio"`
+	Limit  float64 `json:"limit"`
+	Met    bool    `json:"met"`
+}
+
+// matchResults are the results in the JSON file.
+type matchResults struct {
+	Aware   bool           `json:"aware"`
+	Options match.Options  `json:"options"`
+	Series  []match.Result `json:"series"`
+	Bounds  []matchBound   `json:"bounds,omitempty"`
+}
+
+// Run measures.
+func (c *matchCmd) Run(to *call) error {
+	o := match.Options{Lengths: c.Entries, Rounds: c.Rounds, MinTime: c.MinTime}
+	if launch.Started() {
+		var missed bool
+		err := inJob(c.Aware, func(w *banyan.World) (err error) {
+			missed, err = c.measure(w, o, to)
+			return err
+		})
+		if err == nil && missed {
+			return exitCode(exitMissed)
+		}
+		return err
+	}
+	if err := o.Check(); err != nil {
+		return err
+	}
+	bar := progressbar.Start(to.err, "match", len(match.All)*len(o.Lengths))
+	defer bar.Stop()
+	return startSelf(2, watched(to, bar))
+}
+
+// measure prints the table on rank 0, writes the file, and reports whether a
+// bound is missed.
+func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed bool, err error) {
+	file := report.Begin("match")
+	results := matchResults{Aware: c.Aware, Options: o}
+	first := w.Comm().Rank() == 0
+	if first {
+		fmt.Fprintf(to.out, "# Banyan match time, the last entry of a queue, median of %d\n", o.Rounds)
+		fmt.Fprintf(to.out, "%-18s%10s%16s%16s\n", "# Queue", "Entries", "Match (ns)", "over shortest")
+	}
+	err = match.Run(w, o, func(r match.Result) error {
+		results.Series = append(results.Series, r)
+		for _, p := range r.Points {
+			ratio, _ := r.Ratio(p.Length, r.Points[0].Length) // both were measured
+			if _, err := fmt.Fprintf(to.out, "%-18s%10d%16.1f%16.2f\n", r.Series, p.Length, 1e9*p.Seconds, ratio); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || !first {
+		return false, err
+	}
+	results.Bounds = judge(results.Series)
+	for _, b := range results.Bounds {
+		verdict := "met"
+		if !b.Met {
+			verdict, missed = "missed", true
+		}
+		fmt.Fprintf(to.out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, matchLong, matchShort, b.Ratio, b.Limit, verdict)
+	}
+	if c.JSON != "" {
+		err = file.Write(c.JSON, results)
+	}
+	return missed, err
+}
+
+// judge compares with the bounds whose lengths were measured.
+func judge(series []match.Result) []matchBound {
+	var out []matchBound
+	for _, b := range matchBounds {
+		for _, r := range series {
+			if ratio, ok := r.Ratio(matchLong, matchShort); ok && r.Series == b.series {
+				out = append(out, matchBound{ID: b.id, Series: b.series, Ratio: ratio, Limit: matchLimit, Met: ratio <= matchLimit})
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// inJob joins the job, measures and leaves.
+func inJob(aware bool, measure func(*banyan.World) error) error {
+	w, err := banyan.Init(banyan.WithAware(aware))
+	if err != nil {
+		return err
+	}
+	if err := measure(w); err != nil {
+		return err // without finalizing: the other rank learns that this one failed
+	}
+	return w.Finalize()
+}
+
+// startSelf starts this binary as n ranks with the arguments of the call, bound
+// to cores where there are enough.
+func startSelf(n int, to *call) error {
+	self, err := selfPath()
+	if err != nil {
+		return err
+	}
+	spec := launch.Spec{N: n, Argv: append([]string{self}, to.args...), Bind: launch.BindCore, OnFailure: launch.Abort, Stdout: to.out, Stderr: to.err}
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return err
+	}
+	if len(cpus) < n {
+		spec.Bind = launch.BindNone
+		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns, and the numbers say little\n", n, len(cpus))
+	}
+	return start(spec)
+}
