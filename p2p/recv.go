@@ -320,6 +320,11 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 // fetch gets the data of an announced message: pull them, or have them
 // streamed.
 func (e *Engine) fetch(l *link, r *Request) {
+	if r.total == 0 { // a synchronous send of nothing waits for the match alone
+		e.control(l, fabric.ClassFin, r.remote, nil)
+		r.received(0)
+		return
+	}
 	l.attend(r)
 	if l.ep.Get && r.region.Len != 0 {
 		r.busy = true

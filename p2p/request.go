@@ -44,8 +44,10 @@ type Request struct {
 	remote  uint64        // the peer's handle of this transfer
 	total   int           // bytes that the sender has
 	got     int           // receive: bytes that have arrived by streaming
-	job     progress.Job
-	busy    bool // a job runs without the lock: finish when it is done
+	// announced: a send whose receiver has not answered.
+	announced bool
+	job       progress.Job
+	busy      bool // a job runs without the lock: finish when it is done
 }
 
 type reqKind uint8
@@ -89,7 +91,7 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err = nil, nil, nil, nil
 	r.region.Key = nil
-	r.count, r.got, r.total = 0, 0, 0
+	r.count, r.got, r.total, r.announced = 0, 0, 0, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
