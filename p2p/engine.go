@@ -18,6 +18,7 @@ type Engine struct {
 	limits   Limits
 	posted   posted
 	early    unexpected
+	probing  bin                // probes that wait, in order
 	links    []*[linkPage]*link // by process id
 	stalled  []*link            // with frames that were refused
 	requests []*Request         // every one ever made, by index

@@ -44,6 +44,7 @@ type Request struct {
 	remote  uint64        // the peer's handle of this transfer
 	total   int           // bytes that the sender has
 	got     int           // receive: bytes that have arrived by streaming
+	claimed *message      // matched probe: the message it has taken out
 	// announced: a send whose receiver has not answered.
 	announced bool
 	job       progress.Job
@@ -55,14 +56,11 @@ type reqKind uint8
 const (
 	reqRecv reqKind = iota
 	reqSend
+	reqProbe
+	reqClaim // a matched probe
 )
 
-func (k reqKind) String() string {
-	if k == reqSend {
-		return "send"
-	}
-	return "recv"
-}
+func (k reqKind) String() string { return [...]string{"recv", "send", "probe", "mprobe"}[k] }
 
 // Handle names a request to the application. It is a small value; the zero
 // Handle is a request that has completed successfully.
@@ -89,7 +87,7 @@ func (e *Engine) newRequest(c *Comm, kind reqKind, buf []byte) *Request {
 func (e *Engine) recycle(r *Request) {
 	r.Reset()
 	r.gen++
-	r.comm, r.buf, r.link, r.err = nil, nil, nil, nil
+	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.region.Key = nil
 	r.count, r.got, r.total, r.announced = 0, 0, 0, false
 	r.next, r.prev = e.free, nil
