@@ -26,6 +26,8 @@ type Engine struct {
 	freeOps  *op
 	comms    []*Comm
 	flushing []*Request
+	watches  *Watch     // free ones
+	detached []*Request // sends that nobody waits for any more
 	// scratch is where control frames are put together: a local array would
 	// escape to the heap through the connection.
 	scratch [controlBytes]byte

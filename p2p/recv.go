@@ -100,27 +100,14 @@ func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
 	h := Irecv[M](c, rbuf, src, rtag)
 	serr := Send[M](c, sbuf, dst, stag)
-	if serr != nil && c.e.cancel(h) {
-		return Status{}, serr
+	if serr != nil {
+		c.e.Cancel(h)
 	}
 	st, err := c.e.Wait(h)
 	if serr != nil {
 		err = serr
 	}
 	return st, err
-}
-
-// cancel takes back a receive that has not been matched.
-func (e *Engine) cancel(h Handle) bool {
-	e.p.Lock()
-	defer e.p.Unlock()
-	r := h.r
-	if r == nil || r.gen != h.gen || r.Done() || r.link != nil || r.from != proc.None {
-		return false
-	}
-	e.posted.remove(r)
-	e.recycle(r)
-	return true
 }
 
 // source checks a receive's or probe's arguments and gives what to match. It connects to

@@ -14,6 +14,8 @@ type Status struct {
 	Source int // rank of the sender in the communicator
 	Tag    int
 	Count  int // bytes received
+	// Cancelled: the receive was taken back; the rest means nothing.
+	Cancelled bool
 }
 
 // Request is one operation under way. It belongs to the engine's pool and is
@@ -49,6 +51,8 @@ type Request struct {
 	announced bool
 	job       progress.Job
 	busy      bool // a job runs without the lock: finish when it is done
+	// cancelled: a receive or probe that was taken back.
+	cancelled bool
 }
 
 type reqKind uint8
@@ -89,7 +93,8 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.region.Key = nil
-	r.count, r.got, r.total, r.announced = 0, 0, 0, false
+	r.count, r.got, r.total = 0, 0, 0
+	r.announced, r.cancelled = false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -114,6 +119,9 @@ func (e *Engine) request(wire uint64, l *link) *Request {
 func (r *Request) status() Status {
 	if r.comm == nil || r.kind == reqSend {
 		return Status{}
+	}
+	if r.cancelled {
+		return Status{Cancelled: true}
 	}
 	return Status{Source: r.comm.group.rank(r.from), Tag: r.tag, Count: r.count}
 }
@@ -179,3 +187,9 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	st, err = e.Take(h)
 	return st, true, err
 }
+
+// Empty reports whether the handle is the zero Handle.
+func (h Handle) Empty() bool { return h.r == nil }
+
+// Failed gives a request that has ended with err, for a layer above.
+func (e *Engine) Failed(c *Comm, err error) Handle { return e.failed(c, reqSend, err) }
