@@ -18,7 +18,7 @@ const (
 )
 
 // Status tells what a receive got: the sender's rank, the tag, the number of
-// bytes.
+// bytes; or that it was taken back.
 type Status = p2p.Status
 
 // Comm is a communicator: a group of ranks and a context in which their

@@ -18,12 +18,24 @@ func (r Request) Wait() (Status, error) { return r.e.Wait(r.h) }
 // has ended, as by Wait.
 func (r Request) Test() (st Status, done bool, err error) { return r.e.Test(r.h) }
 
-// WaitAll waits for all requests. It returns the first error in their order;
-// all have ended when it returns.
+// Cancel takes back a receive that has not been matched with a message: its
+// request completes, with Status.Cancelled, and is to be waited for as always.
+// A receive that has been matched completes normally. On sends it has no
+// effect: what has gone out may be matched at any time.
+func (r Request) Cancel() {
+	if r.e != nil {
+		r.e.Cancel(r.h)
+	}
+}
+
+// WaitAll waits for all requests and sets them to the zero Request. It returns
+// the first error in their order; all have ended when it returns.
 func WaitAll(reqs []Request) error {
 	var first error
 	var locked *p2p.Engine
-	for _, r := range reqs {
+	for i := range reqs {
+		r := reqs[i]
+		reqs[i] = Request{}
 		if r.e == nil {
 			continue
 		}

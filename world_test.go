@@ -38,6 +38,8 @@ var roles = map[string]func(*banyan.World) error{
 	"wrong":     wrongArguments,
 	"early end": earlyEnd,
 	"threads":   threads,
+	"several":   several,
+	"modes":     modes,
 
 	"first dies": firstDies,
 }

@@ -103,8 +103,8 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
 
 // Free ends the communicator: operations on it fail from now on, and messages
-// that arrived for it and were not received are dropped. Receives still posted
-// on it are completed with an error.
+// that arrived for it and were not received are dropped. Receives and probes
+// that wait on it are completed with an error.
 func (c *Comm) Free() {
 	e := c.e
 	e.p.Lock()
@@ -131,6 +131,12 @@ func (c *Comm) free() {
 		if r.comm == c {
 			e.posted.remove(r)
 			r.fail(fmt.Errorf("recv on %s: %w", c.name, ft.ErrClosed))
+		}
+	})
+	e.probing.all(func(r *Request) {
+		if r.comm == c {
+			e.probing.remove(r)
+			r.fail(fmt.Errorf("%v on %s: %w", r.kind, c.name, ft.ErrClosed))
 		}
 	})
 	for m := e.early.oldest; m != nil; {

@@ -29,7 +29,18 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 		r = next
 	}
 	e.dropArriving(l)
-	e.posted.all(func(r *Request) { e.losePosted(r, l, cause) })
+	e.posted.all(func(r *Request) {
+		if err := r.bereft(l, cause); err != nil {
+			e.posted.remove(r)
+			r.fail(err)
+		}
+	})
+	e.probing.all(func(r *Request) {
+		if err := r.bereft(l, cause); err != nil {
+			e.probing.remove(r)
+			r.fail(err)
+		}
+	})
 }
 
 // markComms sets the bit that sends operations to the slow path in every
@@ -52,25 +63,21 @@ func (e *Engine) lose(r *Request, l *link) {
 	}
 }
 
-func (e *Engine) losePosted(r *Request, l *link, cause proc.Cause) {
+// bereft is the error of a receive or probe that waits for a match, if the end
+// of l's peer leaves it without hope; else nil.
+func (r *Request) bereft(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
-		e.posted.remove(r)
-		r.fail(r.comm.lost("recv", l))
+		return r.comm.lost(r.kind.String(), l)
 	case r.comm.coll == nil && cause.Failed() && r.comm.has(l.peer):
 		// A collective needs everybody, whomever this receive names (S2-12).
-		e.posted.remove(r)
-		r.fail(r.comm.lost("collective", l))
-	case r.src == proc.None && r.comm.peers.Rank(l.peer) >= 0:
-		err := r.comm.deserted()
-		if cause.Failed() {
-			err = r.comm.checkState("recv", true)
-		}
-		if err != nil {
-			e.posted.remove(r)
-			r.fail(err)
-		}
+		return r.comm.lost("collective", l)
+	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0:
+		return nil
+	case cause.Failed():
+		return r.comm.checkState(r.kind.String(), true)
 	}
+	return r.comm.deserted(r.kind.String())
 }
 
 // dropQueue forgets the frames that waited for credit; their requests are
@@ -89,10 +96,14 @@ func (e *Engine) dropQueue(l *link) {
 func (e *Engine) dropArriving(l *link) {
 	if m := l.in; m != nil {
 		l.in = nil
-		if m.req == nil {
+		switch {
+		case m.claimed: // its receive will say so
+		case m.req == nil:
 			e.early.remove(m)
+			fallthrough
+		default:
+			e.early.release(m)
 		}
-		e.early.release(m)
 	}
 	for m := e.early.oldest; m != nil; {
 		next := m.younger

@@ -18,6 +18,7 @@ type Engine struct {
 	limits   Limits
 	posted   posted
 	early    unexpected
+	probing  bin                // probes that wait, in order
 	links    []*[linkPage]*link // by process id
 	stalled  []*link            // with frames that were refused
 	requests []*Request         // every one ever made, by index
@@ -25,6 +26,8 @@ type Engine struct {
 	freeOps  *op
 	comms    []*Comm
 	flushing []*Request
+	watches  *Watch     // free ones
+	detached []*Request // sends that nobody waits for any more
 	// scratch is where control frames are put together: a local array would
 	// escape to the heap through the connection.
 	scratch [controlBytes]byte

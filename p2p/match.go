@@ -70,6 +70,20 @@ func (b *bin) push(r *Request) {
 	b.last = r
 }
 
+func (b *bin) remove(r *Request) {
+	if r.prev == nil {
+		b.first = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		b.last = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.next, r.prev = nil, nil
+}
+
 func (q *posted) grow() {
 	old := q.bins
 	q.bins = make([]bin, max(firstBins, 2*len(old)))
@@ -86,18 +100,7 @@ func (q *posted) grow() {
 func (q *posted) remove(r *Request) {
 	q.n--
 	q.wild[wildness(r.src, r.imm)]--
-	b := q.bin(r.src, r.imm)
-	if r.prev == nil {
-		b.first = r.next
-	} else {
-		r.prev.next = r.next
-	}
-	if r.next == nil {
-		b.last = r.prev
-	} else {
-		r.next.prev = r.prev
-	}
-	r.next, r.prev = nil, nil
+	q.bin(r.src, r.imm).remove(r)
 }
 
 func (q *posted) find(src proc.ID, imm uint64) *Request {
@@ -147,10 +150,14 @@ func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 // all calls fn for every posted receive; fn may remove it.
 func (q *posted) all(fn func(*Request)) {
 	for i := range q.bins {
-		for r := q.bins[i].first; r != nil; {
-			next := r.next
-			fn(r)
-			r = next
-		}
+		q.bins[i].all(fn)
+	}
+}
+
+func (b *bin) all(fn func(*Request)) {
+	for r := b.first; r != nil; {
+		next := r.next
+		fn(r)
+		r = next
 	}
 }

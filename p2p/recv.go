@@ -81,7 +81,7 @@ func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 
 // irecvSlow is every receive with a wildcard, and the first from a rank.
 func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
-	key, err := c.source(src, tag)
+	key, err := c.source("recv", src, tag)
 	if err != nil {
 		return c.e.failed(c, reqRecv, err)
 	}
@@ -100,8 +100,8 @@ func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
 	h := Irecv[M](c, rbuf, src, rtag)
 	serr := Send[M](c, sbuf, dst, stag)
-	if serr != nil && c.e.cancel(h) {
-		return Status{}, serr
+	if serr != nil {
+		c.e.Cancel(h)
 	}
 	st, err := c.e.Wait(h)
 	if serr != nil {
@@ -110,35 +110,22 @@ func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rta
 	return st, err
 }
 
-// cancel takes back a receive that has not been matched.
-func (e *Engine) cancel(h Handle) bool {
-	e.p.Lock()
-	defer e.p.Unlock()
-	r := h.r
-	if r == nil || r.gen != h.gen || r.Done() || r.link != nil || r.from != proc.None {
-		return false
-	}
-	e.posted.remove(r)
-	e.recycle(r)
-	return true
-}
-
-// source checks a receive's arguments and gives what to match. It connects to
+// source checks a receive's or probe's arguments and gives what to match. It connects to
 // a named rank, so that its end will be noticed.
-func (c *Comm) source(src, tag int) (proc.ID, error) {
+func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	switch {
 	case uint(tag) > MaxTag && tag != AnyTag:
-		return 0, c.badTag("recv", tag)
+		return 0, c.badTag(op, tag)
 	case src == AnySource || src == ProcNull:
 		return proc.None, nil
-	case uint(src) >= uint(c.peers.size):
-		return 0, c.badRank("recv", src)
+	case uint(src) >= uint(c.reach):
+		return 0, c.badRank(op, src)
 	case c.link(src) != nil:
 		return c.peers.Proc(src), nil
 	}
 	l, err := c.connect(src)
 	if err != nil {
-		return 0, fmt.Errorf("recv on %s from rank %d: %w", c.name, src, err)
+		return 0, fmt.Errorf("%s on %s from rank %d: %w", op, c.name, src, err)
 	}
 	return l.peer, nil
 }
@@ -150,7 +137,7 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 		e.take(r, m)
 		return
 	}
-	if err := r.comm.unreachable(src); err != nil {
+	if err := r.comm.unreachable("recv", src); err != nil {
 		r.fail(err)
 		return
 	}
@@ -158,15 +145,15 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 }
 
 // unreachable says why no message from src can come any more.
-func (c *Comm) unreachable(src proc.ID) error {
+func (c *Comm) unreachable(op string, src proc.ID) error {
 	if src == proc.None {
-		return c.deserted()
+		return c.deserted(op)
 	}
 	l := c.e.known(src)
 	if l == nil || l.ep.State == progress.Alive {
 		return nil
 	}
-	return c.lost("recv", l)
+	return c.lost(op, l)
 }
 
 // take gives an unexpected message to the receive that matches it.
@@ -196,7 +183,7 @@ func (e *Engine) onEager(from proc.ID, imm uint64, payload []byte) {
 		m := e.unexpected(from, imm, len(payload))
 		m.data = append(m.data, payload...)
 		m.got = len(payload)
-		e.early.add(m)
+		e.keep(m)
 		return
 	}
 	r.matched(from, imm)
@@ -227,7 +214,7 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	if r == nil {
 		l.in = e.unexpected(from, imm, total)
 		l.in.link = l
-		e.early.add(l.in)
+		e.keep(l.in)
 		return
 	}
 	l.in = e.early.newMessage()
@@ -314,12 +301,17 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 		e.take(r, m)
 		return
 	}
-	e.early.add(m)
+	e.keep(m)
 }
 
 // fetch gets the data of an announced message: pull them, or have them
 // streamed.
 func (e *Engine) fetch(l *link, r *Request) {
+	if r.total == 0 { // a synchronous send of nothing waits for the match alone
+		e.control(l, fabric.ClassFin, r.remote, nil)
+		r.received(0)
+		return
+	}
 	l.attend(r)
 	if l.ep.Get && r.region.Len != 0 {
 		r.busy = true
@@ -361,11 +353,12 @@ func donePull(j *progress.Job) {
 	r.pullErr = nil
 }
 
-func (c *Comm) deserted() error {
-	for rank := range c.peers.size {
+// deserted is the error of a wildcard when no peer is left to send.
+func (c *Comm) deserted(op string) error {
+	for rank := range c.reach {
 		if l := c.e.known(c.peers.Proc(rank)); l == nil || l.ep.State == progress.Alive {
 			return nil
 		}
 	}
-	return fmt.Errorf("recv on %s from any source: %w", c.name, errNobodyLeft)
+	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNobodyLeft)
 }

@@ -14,6 +14,8 @@ type Status struct {
 	Source int // rank of the sender in the communicator
 	Tag    int
 	Count  int // bytes received
+	// Cancelled: the receive was taken back; the rest means nothing.
+	Cancelled bool
 }
 
 // Request is one operation under way. It belongs to the engine's pool and is
@@ -44,8 +46,13 @@ type Request struct {
 	remote  uint64        // the peer's handle of this transfer
 	total   int           // bytes that the sender has
 	got     int           // receive: bytes that have arrived by streaming
-	job     progress.Job
-	busy    bool // a job runs without the lock: finish when it is done
+	claimed *message      // matched probe: the message it has taken out
+	// announced: a send whose receiver has not answered.
+	announced bool
+	job       progress.Job
+	busy      bool // a job runs without the lock: finish when it is done
+	// cancelled: a receive or probe that was taken back.
+	cancelled bool
 }
 
 type reqKind uint8
@@ -53,14 +60,11 @@ type reqKind uint8
 const (
 	reqRecv reqKind = iota
 	reqSend
+	reqProbe
+	reqClaim // a matched probe
 )
 
-func (k reqKind) String() string {
-	if k == reqSend {
-		return "send"
-	}
-	return "recv"
-}
+func (k reqKind) String() string { return [...]string{"recv", "send", "probe", "mprobe"}[k] }
 
 // Handle names a request to the application. It is a small value; the zero
 // Handle is a request that has completed successfully.
@@ -87,9 +91,10 @@ func (e *Engine) newRequest(c *Comm, kind reqKind, buf []byte) *Request {
 func (e *Engine) recycle(r *Request) {
 	r.Reset()
 	r.gen++
-	r.comm, r.buf, r.link, r.err = nil, nil, nil, nil
+	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.region.Key = nil
 	r.count, r.got, r.total = 0, 0, 0
+	r.announced, r.cancelled = false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -114,6 +119,9 @@ func (e *Engine) request(wire uint64, l *link) *Request {
 func (r *Request) status() Status {
 	if r.comm == nil || r.kind == reqSend {
 		return Status{}
+	}
+	if r.cancelled {
+		return Status{Cancelled: true}
 	}
 	return Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag, Count: r.count}
 }
@@ -179,3 +187,9 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	st, err = e.Take(h)
 	return st, true, err
 }
+
+// Empty reports whether the handle is the zero Handle.
+func (h Handle) Empty() bool { return h.r == nil }
+
+// Failed gives a request that has ended with err, for a layer above.
+func (e *Engine) Failed(c *Comm, err error) Handle { return e.failed(c, reqSend, err) }

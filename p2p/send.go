@@ -68,8 +68,13 @@ func (c *Comm) sendSlow(buf []byte, dst, tag int) error {
 	return err
 }
 
-// isendSlow is every send that does not go out at once in one frame.
+// isendSlow is every standard send that does not go out at once in one frame.
 func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
+	return c.begin(buf, dst, tag, false)
+}
+
+// begin starts a send; a synchronous one is announced whatever its length.
+func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	e := c.e
 	l, err := c.target("send", dst, tag)
 	if err != nil {
@@ -86,7 +91,7 @@ func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	switch {
 	case l.ep.State != progress.Alive:
 		r.fail(c.lost("send", l))
-	case !l.eager(len(buf)):
+	case synchronous || !l.eager(len(buf)):
 		e.sendRendezvous(l, r, imm)
 	case len(buf) > l.ep.MaxFrame:
 		e.control(l, fabric.ClassFirst, imm, appendUint64(e.scratch[:0], uint64(len(buf))))
@@ -117,38 +122,52 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 
 // sendRendezvous announces the message and keeps the buffer for the receiver.
 func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
-	region, err := l.ep.Conn().Expose(r.buf)
-	if err != nil {
-		region = fabric.Region{} // the receiver will ask to have it streamed
+	var region fabric.Region
+	if len(r.buf) > 0 {
+		var err error
+		if region, err = l.ep.Conn().Expose(r.buf); err != nil {
+			region = fabric.Region{} // the receiver will ask to have it streamed
+		}
 	}
 	l.attend(r)
-	r.total = len(r.buf)
+	r.total, r.announced = len(r.buf), true
 	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
 }
 
 // onCTS streams the data of an announced message.
 func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
 	l := e.known(from)
-	r := e.request(imm, l)
+	r := e.announced(imm, l)
 	to, ok := decodeHandle(payload)
-	if r == nil || r.kind != reqSend || !ok || to == 0 {
+	if r == nil || !ok || to == 0 {
 		e.refused++
 		return
 	}
+	r.announced = false
 	l.leave(r)
 	e.data(l, r, fabric.ClassFrag, to, true)
 }
 
-// onFin completes a send whose data have been pulled.
+// onFin completes a send whose data have been pulled, or that had none.
 func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 	l := e.known(from)
-	r := e.request(imm, l)
-	if r == nil || r.kind != reqSend {
+	r := e.announced(imm, l)
+	if r == nil {
 		e.refused++
 		return
 	}
+	r.announced = false
 	l.leave(r)
 	r.Finish()
+}
+
+// announced gives the send that waits for the receiver under that name, or
+// nil: one that streams already is not to be answered again.
+func (e *Engine) announced(wire uint64, l *link) *Request {
+	if r := e.request(wire, l); r != nil && r.announced {
+		return r
+	}
+	return nil
 }
 
 // failed makes a request that has ended with err.

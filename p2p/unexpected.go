@@ -18,6 +18,7 @@ type message struct {
 	req        *Request // the matched receive of a message still arriving
 	link       *link
 	rts        bool
+	claimed    bool          // taken out by a matched probe, not received yet
 	region     fabric.Region // rts: where the data lie
 	remote     uint64        // rts: the sender's request
 
@@ -162,10 +163,15 @@ func (u *unexpected) find(src proc.ID, imm uint64) *message {
 
 func (u *unexpected) findWild(src proc.ID, imm uint64) *message {
 	for m := u.oldest; m != nil; m = m.younger {
-		if (src == proc.None || m.from == src) &&
-			m.imm>>32 == imm>>32 && (uint32(imm) == anyTag || m.imm == imm) {
+		if m.matches(src, imm) {
 			return m
 		}
 	}
 	return nil
+}
+
+// matches is the rule: whether a receive for (src, imm) takes the message.
+func (m *message) matches(src proc.ID, imm uint64) bool {
+	return (src == proc.None || m.from == src) &&
+		m.imm>>32 == imm>>32 && (uint32(imm) == anyTag || m.imm == imm)
 }

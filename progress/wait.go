@@ -8,22 +8,49 @@ import (
 // with the lock held. The zero Completion is not done; Reset makes it so again.
 type Completion struct {
 	done   bool
-	parker fabric.Parker // made when a goroutine first parks on it
-	parked bool
-	next   *Completion // in the engine's list of parked ones
+	told   bool          // Finish has somebody to tell: a parked goroutine, or above
+	parked bool          // a goroutine parks on it
+	parker fabric.Parker // made when one first does
+	above  *Completion   // is finished with this one
+	next   *Completion   // in the engine's list of parked ones
 }
 
 // Done reports whether it is complete. Precondition: the lock is held.
 func (c *Completion) Done() bool { return c.done }
 
 // Reset prepares it for another use. Precondition: nobody waits for it.
-func (c *Completion) Reset() { c.done = false }
+func (c *Completion) Reset() {
+	c.done = false
+	if c.told {
+		c.told, c.above = false, nil
+	}
+}
 
 // Finish completes it and wakes its waiter. Precondition: the lock is held.
 func (c *Completion) Finish() {
 	c.done = true
+	if c.told {
+		c.tell()
+	}
+}
+
+func (c *Completion) tell() {
 	if c.parked {
 		c.parker.Unpark()
+	}
+	if c.above != nil {
+		c.above.Finish()
+	}
+}
+
+// Above has the other finished whenever c is, so that a goroutine can wait for
+// one of many; nil ends that. A Completion has one above it at most.
+// Precondition: the lock is held.
+func (c *Completion) Above(other *Completion) {
+	c.above = other
+	c.told = c.parked || other != nil
+	if c.done && other != nil {
+		other.Finish()
 	}
 }
 
@@ -178,13 +205,13 @@ func (e *Engine) park(c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
-	c.parked = true
+	c.parked, c.told = true, true
 	c.next = e.parked
 	e.parked = c
 	e.Unlock()
 	c.parker.Park()
 	e.Lock()
-	c.parked = false
+	c.parked, c.told = false, c.above != nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next

@@ -1,0 +1,188 @@
+package banyan
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// The calls on several requests treat as MPI does those that are not active:
+// zero Requests and those that have ended are passed over, and where none is
+// active there is nothing to wait for. A request that a call has ended is set to
+// the zero Request in the slice. One that was ended by Request.Wait is not: set
+// it yourself, or it may be reported once more as a success. No other goroutine
+// may wait for one of them meanwhile.
+
+// WaitAny waits until one of the requests is complete, ends it, and tells which,
+// with its outcome. If several are, it takes the first. The index is -1 if none
+// is active.
+func WaitAny(reqs []Request) (index int, st Status, err error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return -1, Status{}, err
+	}
+	e.Lock()
+	defer e.Unlock()
+	if i := awaitOne(e, reqs); i >= 0 {
+		st, err = take(reqs, i)
+		return i, st, err
+	}
+	return -1, Status{}, nil
+}
+
+// TestAny makes progress and ends the first request that is complete, if one
+// is. With none active done is true and the index -1.
+func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return -1, Status{}, err == nil, err
+	}
+	e.Lock()
+	defer e.Unlock()
+	e.Poll()
+	i, pending := look(e, reqs)
+	if i < 0 {
+		return -1, Status{}, pending == 0, nil
+	}
+	st, err = take(reqs, i)
+	return i, st, true, err
+}
+
+// TestAll makes progress and, if every request is complete, ends them all as
+// WaitAll does; else it ends none.
+func TestAll(reqs []Request) (done bool, err error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return err == nil, err
+	}
+	e.Lock()
+	defer e.Unlock()
+	e.Poll()
+	if _, pending := look(e, reqs); pending > 0 {
+		return false, nil
+	}
+	for i := range reqs {
+		if _, failure := take(reqs, i); failure != nil && err == nil {
+			err = failure
+		}
+	}
+	return true, err
+}
+
+// Outcome is how one of several requests ended.
+type Outcome struct {
+	Index  int // in the slice of requests
+	Status Status
+	Err    error
+}
+
+// WaitSome waits until at least one of the requests is complete, ends all that
+// are, and appends how they ended to out. It appends nothing if none is active.
+// The error is a misuse; the requests' own are in their outcomes.
+func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return out, err
+	}
+	e.Lock()
+	defer e.Unlock()
+	awaitOne(e, reqs)
+	return takeComplete(e, reqs, out), nil
+}
+
+// TestSome makes progress, ends the requests that are complete, and appends how
+// they ended to out. active is how many are left.
+func TestSome(reqs []Request, out []Outcome) (more []Outcome, active int, err error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return out, 0, err
+	}
+	e.Lock()
+	defer e.Unlock()
+	e.Poll()
+	_, active = look(e, reqs)
+	return takeComplete(e, reqs, out), active, nil
+}
+
+// engine gives the one engine of the requests, or nil if all are zero.
+func engine(reqs []Request) (*p2p.Engine, error) {
+	var e *p2p.Engine
+	for i := range reqs {
+		switch {
+		case reqs[i].e == nil || reqs[i].e == e:
+		case e == nil:
+			e = reqs[i].e
+		default:
+			return nil, fmt.Errorf("banyan: %w: request %d belongs to another World", ErrArgument, i)
+		}
+	}
+	return e, nil
+}
+
+// state is p2p's, but a zero Request has ended. Precondition: e's lock is held.
+func (r Request) state(e *p2p.Engine) p2p.State {
+	if r.e == nil {
+		return p2p.Ended
+	}
+	return e.State(r.h)
+}
+
+// look finds the first request that is complete, or else -1 and how many are
+// under way. Those after the first complete one are counted too.
+func look(e *p2p.Engine, reqs []Request) (first, pending int) {
+	first = -1
+	for i := range reqs {
+		switch reqs[i].state(e) {
+		case p2p.Pending:
+			pending++
+		case p2p.Complete:
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	return first, pending
+}
+
+// awaitOne waits until a request is complete and gives its index, or -1 if none
+// is active. It is one wait, whatever their number: each has the watch's
+// completion finished with its own.
+func awaitOne(e *p2p.Engine, reqs []Request) int {
+	for {
+		i, pending := look(e, reqs)
+		if i >= 0 || pending == 0 {
+			return i
+		}
+		w := e.NewWatch()
+		for i := range reqs {
+			if reqs[i].state(e) == p2p.Pending {
+				w.Add(reqs[i].h)
+			}
+		}
+		w.Wait()
+		for i := range reqs {
+			w.Drop(reqs[i].h)
+		}
+		w.Free()
+	}
+}
+
+// take ends a request that is complete or has ended.
+func take(reqs []Request, i int) (Status, error) {
+	r := reqs[i]
+	reqs[i] = Request{}
+	if r.e == nil {
+		return Status{}, nil
+	}
+	return r.e.Take(r.h)
+}
+
+func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) []Outcome {
+	for i := range reqs {
+		if reqs[i].state(e) == p2p.Complete {
+			st, err := take(reqs, i)
+			out = append(out, Outcome{i, st, err})
+		}
+	}
+	return out
+}

@@ -1,0 +1,117 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Cancel takes back a receive or probe that has not been matched: it completes,
+// with Status.Cancelled. On others, sends among them, it has no effect: they
+// complete as if it had not been called. (To take back a send that has gone
+// out, the receiver would have to be asked, and might not answer for long.)
+func (e *Engine) Cancel(h Handle) {
+	if h.r == nil {
+		return
+	}
+	e.p.Lock()
+	defer e.p.Unlock()
+	if h.r.gen == h.gen {
+		e.takeBack(h.r)
+	}
+}
+
+// takeBack completes a request that waits for a match, and says whether it was
+// one. Precondition: the lock is held.
+func (e *Engine) takeBack(r *Request) bool {
+	switch {
+	case r.Done() || r.kind == reqSend || r.from != proc.None:
+		return false
+	case r.kind == reqRecv:
+		e.posted.remove(r)
+	default:
+		e.probing.remove(r)
+	}
+	r.cancelled = true
+	r.Finish()
+	return true
+}
+
+// State is how far a request is.
+type State uint8
+
+// The states of a request.
+const (
+	Ended    State = iota // waited for, or tested to be complete
+	Pending               // under way
+	Complete              // to be taken
+)
+
+// State tells how far a request is; the zero Handle's is Complete.
+// Precondition: the lock is held.
+func (e *Engine) State(h Handle) State {
+	switch {
+	case h.r == nil || h.r.gen == h.gen && h.r.Done():
+		return Complete
+	case h.r.gen == h.gen:
+		return Pending
+	}
+	return Ended
+}
+
+// Poll makes progress once. Precondition: the lock is held.
+func (e *Engine) Poll() { e.p.Progress() }
+
+// Watch is one wait for the first of several requests, or for an interruption.
+// It belongs to the engine's pool and is used with the lock held.
+type Watch struct {
+	c    progress.Completion
+	e    *Engine
+	gen  uint32 // raised at each reuse
+	next *Watch // in the pool
+}
+
+// NewWatch takes a watch from the pool. Precondition: the lock is held.
+func (e *Engine) NewWatch() *Watch {
+	w := e.watches
+	if w == nil {
+		return &Watch{e: e}
+	}
+	e.watches = w.next
+	return w
+}
+
+// Add has the wait end when the request completes. Only one watch at a time may
+// have it, and nobody may wait for it otherwise. Precondition: it is Pending.
+func (w *Watch) Add(h Handle) { h.r.Above(&w.c) }
+
+// Drop undoes Add, unless the request has ended meanwhile.
+func (w *Watch) Drop(h Handle) {
+	if h.r != nil && h.r.gen == h.gen {
+		h.r.Above(nil)
+	}
+}
+
+// Wait returns when one of the requests is complete, or after an interruption.
+func (w *Watch) Wait() { w.e.p.Wait(&w.c) }
+
+// Free gives the watch back.
+func (w *Watch) Free() {
+	w.c.Reset()
+	w.gen++
+	w.next = w.e.watches
+	w.e.watches = w
+}
+
+// Interrupter gives a function that ends the wait, and does nothing once the
+// watch has been freed. Any goroutine may call it, without the lock.
+func (w *Watch) Interrupter() func() {
+	e, gen := w.e, w.gen
+	return func() {
+		e.p.Lock()
+		defer e.p.Unlock()
+		if w.gen == gen {
+			w.c.Finish()
+			e.p.Kick() // who progresses for us may sleep
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package p2p
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Probe waits until a message from src (or AnySource) with a tag (or AnyTag)
+// has arrived that no receive has taken, and gives its Status without receiving
+// it. One whose data are still under way counts, with its full length. Errors
+// as of Recv.
+func Probe[M Mode](c *Comm, src, tag int) (Status, error) {
+	m, _, err := probe[M](c, reqProbe, src, tag, true)
+	return m.st, err
+}
+
+// Iprobe makes progress and says whether Probe would return at once.
+func Iprobe[M Mode](c *Comm, src, tag int) (Status, bool, error) {
+	m, found, err := probe[M](c, reqProbe, src, tag, false)
+	return m.st, found, err
+}
+
+// Mprobe is Probe that takes the message out of matching: only the Message
+// receives it, so no other goroutine can come between.
+func Mprobe[M Mode](c *Comm, src, tag int) (Message, error) {
+	m, _, err := probe[M](c, reqClaim, src, tag, true)
+	return m, err
+}
+
+// Improbe makes progress and does what Mprobe would do, if at once.
+func Improbe[M Mode](c *Comm, src, tag int) (Message, bool, error) {
+	return probe[M](c, reqClaim, src, tag, false)
+}
+
+// Message is a message that a matched probe has taken out. It is to be
+// received, once; until then its bytes stay with this process or its sender.
+type Message struct {
+	comm *Comm
+	m    *message // nil when received, or from ProcNull
+	st   Status
+}
+
+// Status tells what the message is.
+func (g *Message) Status() Status { return g.st }
+
+// Recv receives the message into buf. Errors: ft.ErrTruncate; ft.ErrProcFailed
+// if the sender died before it was whole; ft.ErrArgument if it has been
+// received before; ft.ErrRevoked.
+func (g *Message) Recv(buf []byte) (Status, error) {
+	if g.st.Source == ProcNull {
+		return g.st, nil
+	}
+	return g.comm.e.Wait(g.Irecv(buf))
+}
+
+// Irecv begins to receive the message into buf. Errors are the request's.
+func (g *Message) Irecv(buf []byte) Handle {
+	if g.st.Source == ProcNull {
+		return Handle{}
+	}
+	e := g.comm.e
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := e.newRequest(g.comm, reqRecv, buf)
+	h := Handle{r, r.gen}
+	switch m := g.m; {
+	case m == nil:
+		r.fail(fmt.Errorf("recv on %s: %w: the probed message has been received", g.comm.name, ft.ErrArgument))
+	case g.comm.state.Load()&stateRevoked != 0:
+		r.fail(g.comm.checkState("recv", false))
+	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
+		r.matched(m.from, m.imm)
+		r.fail(g.comm.lost("recv", m.link))
+		g.m = nil
+		e.early.release(m)
+	default:
+		g.m, m.claimed = nil, false
+		e.take(r, m)
+	}
+	return h
+}
+
+// probe looks for a message, takes it out if kind is reqClaim, and waits for
+// one if told so.
+func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, bool, error) {
+	if checked[M]() && c.state.Load() != 0 {
+		if err := c.checkState(kind.String(), src == AnySource); err != nil {
+			return Message{}, false, err
+		}
+	}
+	key, err := c.source(kind.String(), src, tag)
+	if err != nil {
+		return Message{}, false, err
+	}
+	if src == ProcNull {
+		return Message{st: Status{Source: src, Tag: tag}}, true, nil
+	}
+	e := c.e
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := e.newRequest(c, kind, nil)
+	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
+	e.seek(r, wait)
+	g, found, err := Message{comm: c, m: r.claimed, st: r.status()}, r.Done(), r.err
+	e.recycle(r)
+	if err != nil || !found {
+		g = Message{}
+	}
+	return g, found && err == nil, err
+}
+
+// seek completes a probe: with a message that has arrived, with an error, or
+// when one of them comes; without wait it may leave it incomplete.
+func (e *Engine) seek(r *Request, wait bool) {
+	m := e.early.find(r.src, r.imm)
+	if m == nil {
+		e.p.Progress()
+		m = e.early.find(r.src, r.imm)
+	}
+	if m != nil {
+		e.found(r, m)
+		return
+	}
+	if err := r.comm.unreachable(r.kind.String(), r.src); err != nil {
+		r.fail(err)
+		return
+	}
+	if wait {
+		e.probing.push(r)
+		e.p.Wait(&r.Completion)
+	}
+}
+
+// found completes a probe with a message, and takes it out for a matched one.
+func (e *Engine) found(r *Request, m *message) {
+	r.matched(m.from, m.imm)
+	r.count = m.total
+	if r.kind == reqClaim {
+		e.early.remove(m)
+		m.claimed, r.claimed = true, m
+	}
+	r.Finish()
+}
+
+// keep puts a message that no receive matched among the unexpected ones, and
+// shows it to the probes that wait, in their order.
+func (e *Engine) keep(m *message) {
+	e.early.add(m)
+	for r := e.probing.first; r != nil && !m.claimed; {
+		next := r.next
+		if m.matches(r.src, r.imm) {
+			e.probing.remove(r)
+			e.found(r, m)
+		}
+		r = next
+	}
+}

@@ -1,0 +1,88 @@
+package banyan
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Persistent is a send or receive that is described once and started many
+// times. Each start is waited for before the next. For one goroutine at a time.
+type Persistent struct {
+	begin func(*Comm, []byte, int, int) Request // nil once freed
+	c     *Comm
+	buf   []byte
+	peer  int
+	tag   int
+	round Request // the last start
+}
+
+// SendInit describes a standard send of buf. Nothing is checked or sent before
+// Start.
+func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
+	return &Persistent{begin: (*Comm).Isend, c: c, buf: buf, peer: dst, tag: tag}
+}
+
+// SsendInit describes a synchronous send of buf.
+func (c *Comm) SsendInit(buf []byte, dst, tag int) *Persistent {
+	return &Persistent{begin: (*Comm).Issend, c: c, buf: buf, peer: dst, tag: tag}
+}
+
+// RecvInit describes a receive into buf.
+func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
+	return &Persistent{begin: (*Comm).Irecv, c: c, buf: buf, peer: src, tag: tag}
+}
+
+// Start begins the operation once more and gives the request of this round, to
+// be waited for alone or with others; Wait does the same. As of Isend and Irecv
+// errors are the request's: ErrArgument if the round before has not been waited
+// for, ErrClosed after Free.
+func (p *Persistent) Start() Request {
+	switch {
+	case p.begin == nil:
+		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request has been freed", p.c.Name(), ErrClosed))
+	case p.active():
+		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument))
+	}
+	p.round = p.begin(p.c, p.buf, p.peer, p.tag)
+	return p.round
+}
+
+// failed gives a request that has ended with err.
+func (c *Comm) failed(err error) Request { return Request{c.e.Failed(c.core, err), c.e} }
+
+// active reports whether the last start has not been waited for.
+func (p *Persistent) active() bool {
+	e := p.c.e
+	e.Lock()
+	defer e.Unlock()
+	return !p.round.h.Empty() && p.round.state(e) != p2p.Ended
+}
+
+// Wait waits for the operation that was started last, with its outcome. It
+// returns at once if that has been waited for, or none was started.
+func (p *Persistent) Wait() (Status, error) {
+	r := p.round
+	p.round = Request{}
+	if r.e == nil {
+		return Status{}, nil
+	}
+	return r.Wait()
+}
+
+// Free lets go of the buffer. Error: ErrArgument while the operation is active.
+func (p *Persistent) Free() error {
+	if p.active() {
+		return fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument)
+	}
+	p.begin, p.buf, p.round = nil, nil, Request{}
+	return nil
+}
+
+// StartAll starts them in order and puts the requests of this round into reqs,
+// which must be as long.
+func StartAll(ps []*Persistent, reqs []Request) {
+	for i, p := range ps {
+		reqs[i] = p.Start()
+	}
+}
