@@ -167,9 +167,10 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 func (c *Comm) decode(list []byte) (p2p.Group, error) {
 	seen := make(map[proc.ID]bool)
 	var procs []proc.ID
+	here := c.core.Group()
 	for i := 0; i+4 <= len(list); i += 4 {
 		p := proc.ID(binary.LittleEndian.Uint32(list[i:]))
-		if !p.Valid() || seen[p] || c.core.Group().Rank(p) >= 0 {
+		if !p.Valid() || seen[p] || here.Rank(p) >= 0 {
 			return p2p.Group{}, fmt.Errorf("create inter on %s: %w: %v is on both sides, twice on one, or nobody", c.Name(), ErrArgument, p)
 		}
 		seen[p] = true

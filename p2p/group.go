@@ -12,7 +12,10 @@ import (
 // whatever its size. The zero Group is empty. A Group does not change.
 type Group struct {
 	size int
-	runs []run
+	// dense: rank r is process base+r, as in a world.
+	dense bool
+	base  proc.ID
+	runs  []run
 	// ranks is the way back where there are too many runs to look through.
 	ranks map[proc.ID]int32
 }
@@ -27,7 +30,7 @@ type run struct {
 const fewRuns = 12
 
 // WorldGroup is the group of the processes 0 … n-1.
-func WorldGroup(n int) Group { return Group{size: n, runs: []run{{n: n, stride: 1}}} }
+func WorldGroup(n int) Group { return Group{size: n, dense: true, runs: []run{{n: n, stride: 1}}} }
 
 // NewGroup is the group of the given processes in their order. They must differ.
 func NewGroup(procs []proc.ID) Group {
@@ -42,6 +45,9 @@ func NewGroup(procs []proc.ID) Group {
 		}
 		i += r.n
 		g.runs = append(g.runs, r)
+	}
+	if len(g.runs) == 1 && g.runs[0].stride == 1 {
+		g.dense, g.base = true, procs[0]
 	}
 	if len(g.runs) > fewRuns {
 		g.ranks = make(map[proc.ID]int32, len(procs))
@@ -64,8 +70,15 @@ func (g Group) Proc(rank int) proc.ID {
 	return proc.ID(r.start + int64(rank-r.first)*r.stride)
 }
 
-// Rank gives the rank of a process, or -1.
-func (g Group) Rank(p proc.ID) int {
+// Rank gives the rank of a process, or -1. It is on the way of every receive.
+func (g *Group) Rank(p proc.ID) int {
+	if g.dense && int64(p-g.base) < int64(g.size) {
+		return int(p - g.base) // ids below the base wrap round
+	}
+	return g.search(p)
+}
+
+func (g *Group) search(p proc.ID) int {
 	if g.ranks != nil {
 		if rank, ok := g.ranks[p]; ok {
 			return int(rank)
