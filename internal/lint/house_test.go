@@ -44,6 +44,7 @@ var house = []place{
 	{"bench/", harnessFloor},    // harnesses on the public interface
 	{"cmd/", commandFloor},      // the command
 	{"examples/", commandFloor}, // programs for readers
+	{"examples", commandFloor},
 }
 
 const (

@@ -1,0 +1,13 @@
+// Package examples holds complete programs to read and to start from:
+//
+//	pingpong   two ranks and a clock
+//	ring       a token goes round, and a sum over all ranks
+//	halo       heat on a 2-D grid: neighbours exchange their edges
+//	farm       a master gives out tasks; workers may be killed
+//
+// Run one with
+//
+//	go build -o /tmp/ring ./examples/ring && bin/ftbench run -n 4 -- /tmp/ring
+//
+// Floor 9.
+package examples

@@ -1,0 +1,51 @@
+package examples_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// The programs are built and run as a reader would run them.
+func TestExamples(t *testing.T) {
+	bin := t.TempDir()
+	out, err := exec.Command("go", "build", "-o", bin, "./...").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for name, tc := range map[string]struct {
+		n    int
+		argv []string
+		want string
+	}{
+		"pingpong":    {2, []string{"pingpong"}, "8 bytes, one way: "},
+		"ring":        {5, []string{"ring"}, "the token came back with 10, the sum of 5 ranks is 10"},
+		"ring of one": {1, []string{"ring"}, "the token came back with 0"},
+		"halo":        {6, []string{"halo", "-side", "20", "-steps", "50"}, "6 ranks in 2 x 3 tiles, heat 1.000000 before, 1.000000 after 50 steps"},
+		"farm":        {4, []string{"farm"}, "1000 tasks done, sum of squares 332833500, workers lost: 0"},
+		"farm, kill":  {4, []string{"farm", "-kill"}, "1000 tasks done, sum of squares 332833500, workers lost: 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			argv := append([]string{filepath.Join(bin, tc.argv[0])}, tc.argv[1:]...)
+			res, err := launch.Run(context.Background(), launch.Spec{
+				N: tc.n, Argv: argv, Env: os.Environ(), OnFailure: launch.Continue, Stdout: &got, Stderr: &got,
+			})
+			require.NoError(t, err)
+			require.Contains(t, got.String(), tc.want)
+			for rank, e := range res.Ends {
+				if name == "farm, kill" && rank == tc.n-1 {
+					require.Equal(t, syscall.SIGKILL, e.Signal)
+				} else {
+					require.False(t, e.Failed(), "rank %d: %v\n%s", rank, e, got.String())
+				}
+			}
+		})
+	}
+}
