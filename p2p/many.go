@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
 )
@@ -114,4 +115,38 @@ func (w *Watch) Interrupter() func() {
 			e.p.Kick() // who progresses for us may sleep
 		}
 	}
+}
+
+// Host is the clock and scheduler of the process.
+func (e *Engine) Host() fabric.Host { return e.p.Host() }
+
+// Abandon ends a request that waits for a match, and says whether it was one.
+// Any other is left as it is. Precondition: the lock is held.
+func (e *Engine) Abandon(h Handle) bool {
+	if h.r == nil || h.r.gen != h.gen || !e.takeBack(h.r) {
+		return false
+	}
+	e.recycle(h.r)
+	return true
+}
+
+// Describe names a request that has not ended, for errors, and tells a send.
+// Precondition: the lock is held.
+func (e *Engine) Describe(h Handle) (what string, send bool) {
+	return h.r.kind.String() + " on " + h.r.comm.name, h.r.kind == reqSend
+}
+
+// Detach leaves a send to the engine, which ends it some time after it is
+// complete; until then the engine may read its buffer. Precondition: the lock
+// is held.
+func (e *Engine) Detach(h Handle) {
+	still := e.detached[:0]
+	for _, r := range e.detached {
+		if r.Done() {
+			e.recycle(r)
+		} else {
+			still = append(still, r)
+		}
+	}
+	e.detached = append(still, h.r)
 }

@@ -103,7 +103,10 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	defer e.p.Unlock()
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
-	e.seek(r, wait)
+	if e.seek(r); wait && !r.Done() {
+		e.probing.push(r)
+		e.p.Wait(&r.Completion)
+	}
 	g, found, err := Message{comm: c, m: r.claimed, st: r.status()}, r.Done(), r.err
 	e.recycle(r)
 	if err != nil || !found {
@@ -112,9 +115,32 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	return g, found && err == nil, err
 }
 
-// seek completes a probe: with a message that has arrived, with an error, or
-// when one of them comes; without wait it may leave it incomplete.
-func (e *Engine) seek(r *Request, wait bool) {
+// BeginProbe begins a Probe, for who waits for it in another way than Probe
+// does. Errors are the request's.
+func BeginProbe[M Mode](c *Comm, src, tag int) Handle {
+	if checked[M]() && c.state.Load() != 0 {
+		if err := c.checkState("probe", src == AnySource); err != nil {
+			return c.e.failed(c, reqProbe, err)
+		}
+	}
+	key, err := c.source("probe", src, tag)
+	if err != nil {
+		return c.e.failed(c, reqProbe, err)
+	}
+	e := c.e
+	e.p.Lock()
+	defer e.p.Unlock()
+	r := e.newRequest(c, reqProbe, nil)
+	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
+	if e.seek(r); !r.Done() {
+		e.probing.push(r)
+	}
+	return Handle{r, r.gen}
+}
+
+// seek completes a probe if it can be at once: with a message that has
+// arrived, or with an error.
+func (e *Engine) seek(r *Request) {
 	m := e.early.find(r.src, r.imm)
 	if m == nil {
 		e.p.Progress()
@@ -126,11 +152,6 @@ func (e *Engine) seek(r *Request, wait bool) {
 	}
 	if err := r.comm.unreachable(r.kind.String(), r.src); err != nil {
 		r.fail(err)
-		return
-	}
-	if wait {
-		e.probing.push(r)
-		e.p.Wait(&r.Completion)
 	}
 }
 

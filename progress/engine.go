@@ -59,7 +59,7 @@ var ErrClosed = errors.New("progress: the engine is closed")
 func New(cfg Config) *Engine {
 	e := &Engine{
 		self: cfg.Self, host: cfg.Host, shm: cfg.Shm, others: cfg.Others,
-		loop: newLoopback(cfg.Self), resolve: cfg.Resolve,
+		resolve: cfg.Resolve,
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields = cfg.Host.Patience()
@@ -68,6 +68,7 @@ func New(cfg Config) *Engine {
 	if e.spins > 0 {
 		e.stride = timerStride
 	}
+	e.loop = newLoopback(cfg.Self, e.Kick)
 	e.sink.Down = e.down
 	e.sink.Departed = e.departed
 	self := &Endpoint{Proc: cfg.Self}

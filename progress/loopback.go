@@ -9,6 +9,7 @@ import (
 // that Poll delivers, so that a handler never runs inside a send.
 type loopback struct {
 	self        proc.ID
+	kick        func() // wakes the progressing goroutine if it sleeps
 	frames      []frame
 	first, used int
 }
@@ -24,8 +25,8 @@ const (
 	loopbackMaxFrame = 64 << 10
 )
 
-func newLoopback(self proc.ID) *loopback {
-	return &loopback{self: self, frames: make([]frame, loopbackFrames)}
+func newLoopback(self proc.ID, kick func()) *loopback {
+	return &loopback{self: self, kick: kick, frames: make([]frame, loopbackFrames)}
 }
 
 func (l *loopback) Name() string    { return "self" }
@@ -54,6 +55,7 @@ func (l *loopback) TrySend(class fabric.Class, imm uint64, payload []byte) bool 
 	f.class, f.imm = class, imm
 	f.data = append(f.data[:0], payload...)
 	l.used++
+	l.kick() // the sender may be another goroutine than the one that polls
 	return true
 }
 

@@ -3,6 +3,7 @@ package progress
 import (
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 
@@ -253,6 +254,34 @@ func TestEndIsToldOnce(t *testing.T) {
 	require.Equal(t, []proc.Cause{{Kind: proc.Connection}}, told)
 	require.True(t, e[0].View().Failed(1))
 	require.EqualValues(t, 1, e[0].View().Epoch())
+}
+
+// A goroutine that sleeps in its wait is woken by a frame that another one sends
+// to this process itself.
+func TestLoopbackWakes(t *testing.T) {
+	e := engines(t, false)[0]
+	k := count(e)
+	rounds := 2000
+	var wg sync.WaitGroup
+	turn := make(chan struct{})
+	wg.Go(func() {
+		for range turn {
+			e.Lock()
+			for !e.asleep { // until the other goroutine sleeps
+				e.Unlock()
+				runtime.Gosched()
+				e.Lock()
+			}
+			require.True(t, e.Known(0).TrySend(fabric.ClassTest, 0, nil))
+			e.Unlock()
+		}
+	})
+	for i := 1; i <= rounds; i++ {
+		turn <- struct{}{}
+		k.await(i)
+	}
+	close(turn)
+	wg.Wait()
 }
 
 func TestLoopbackOrderAndCredit(t *testing.T) {
