@@ -112,8 +112,8 @@ func TestOneTerminal(t *testing.T) {
 	b.mu.Unlock()
 	fmt.Fprint(out, " ended\n")
 	b.Stop()
-	fmt.Fprint(tty, "end")
-	require.Equal(t, erase+"bar 0 done, 0 s"+erase+"first\r\n"+erase+"bar 0 done, 0 s"+erase+"begun ended\r\nend", until(t, master, "end"))
+	fmt.Fprint(tty, "over") // in no line before
+	require.Equal(t, erase+"bar 0 done, 0 s"+erase+"first\r\n"+erase+"bar 0 done, 0 s"+erase+"begun ended\r\nover", until(t, master, "over"))
 }
 
 type broken struct{}
