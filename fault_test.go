@@ -139,3 +139,37 @@ func TestTheUnawareEngineHangs(t *testing.T) {
 	require.NoError(t, withDeath(2, body, banyan.WithAware(true)))
 	require.ErrorIs(t, withDeath(2, body, banyan.WithAware(false)), sim.ErrDeadlock)
 }
+
+// Sends that are announced or wait in line when the receiver dies end with its
+// failure, each of them.
+func TestFloodOfTheDead(t *testing.T) {
+	require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
+		reqs := make([]banyan.Request, 20_000)
+		for i := range reqs {
+			reqs[i] = c.Isend(make([]byte, 8), 1, 1)
+		}
+		var out []banyan.Outcome
+		failed := 0
+		for {
+			var err error
+			if out, err = banyan.WaitSome(reqs, out[:0]); err != nil {
+				return err
+			}
+			if len(out) == 0 {
+				break
+			}
+			for _, o := range out {
+				if o.Err != nil {
+					if err := isDead(o.Err, 1); err != nil {
+						return err
+					}
+					failed++
+				}
+			}
+		}
+		if failed < 10_000 {
+			return fmt.Errorf("%d sends failed", failed)
+		}
+		return nil
+	}))
+}

@@ -7,6 +7,7 @@ type options struct {
 	fabric  string
 	eager   int
 	noGet   bool
+	early   int
 	logf    func(format string, args ...any)
 }
 
@@ -26,6 +27,15 @@ func WithFabric(name string) Option { return func(o *options) { o.fabric = name 
 // asking the receiver; 0 takes what the transport suggests. All ranks may
 // choose differently.
 func WithEagerLimit(bytes int) Option { return func(o *options) { o.eager = bytes } }
+
+// WithUnexpectedLimit sets how many bytes of short messages, each counted with
+// 256 more, this rank sends to another one before that has said that it has room
+// for more; 0 takes 1 MiB. A rank keeps no more than about one and a half times
+// as much of messages from one sender that it has not received yet; senders
+// that have come to the limit go on as for long messages: Send returns when the
+// message is received. Set it alike on all ranks. It is at least room for four
+// messages of the eager limit.
+func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.early = bytes } }
 
 // WithoutKernelCopy streams large messages through shared memory also where
 // the kernel could copy them from process to process.
@@ -47,6 +57,9 @@ func gather(opts []Option) (options, error) {
 	}
 	if o.eager < 0 {
 		return o, fmt.Errorf("%w: eager limit of %d bytes", ErrArgument, o.eager)
+	}
+	if o.early < 0 {
+		return o, fmt.Errorf("%w: limit of %d unexpected bytes", ErrArgument, o.early)
 	}
 	return o, nil
 }

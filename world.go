@@ -49,7 +49,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	cfg.Self = proc.ID(job.Rank())
 	cfg.Resolve = job.Address
 	w := &World{job: job, progress: progress.New(cfg)}
-	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager})
+	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
 	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())

@@ -144,6 +144,7 @@ func (c *Comm) free() {
 		// One that is still arriving, or whose sender waits, ends as usual.
 		if m.imm>>32 == c.ctx>>32 && !m.rts && m.got == m.total {
 			e.early.remove(m)
+			e.unkept(m)
 			e.early.release(m)
 		}
 		m = next

@@ -9,7 +9,8 @@
 // receiver copies while the sender fills the next: First announces, Frag
 // follows. Above the limit the sender asks (RTS) and the receiver, once
 // matched, either pulls the data in one copy and says so (Fin) or, where the
-// medium has no Get, lets the sender stream them (CTS, then Frag).
+// medium has no Get, lets the sender stream them (CTS, then Frag). A synchronous
+// send takes this way at every length: the answer says that it was matched.
 //
 // # Matching
 //
@@ -19,6 +20,12 @@
 // unexpected messages lie in hashed bins, so matching does not depend on how
 // many there are; wildcards have bins of their own and a sequence number
 // decides between them.
+//
+// # Flow control
+//
+// What a receiver keeps of messages that it has not received yet is bounded per
+// sender: past the bound a sender announces messages of every length, and past
+// a number of unanswered announcements it keeps its sends in line (flow.go).
 //
 // # Failure
 //

@@ -80,12 +80,17 @@ func (r *Request) bereft(l *link, cause proc.Cause) error {
 	return r.comm.deserted(r.kind.String())
 }
 
-// dropQueue forgets the frames that waited for credit; their requests are
+// dropQueue forgets the frames and sends that waited; their requests are
 // among the active ones.
 func (e *Engine) dropQueue(l *link) {
 	for l.first != nil {
 		o := l.first
 		l.first = o.next
+		e.freeOp(o)
+	}
+	for l.held != nil {
+		o := l.held
+		l.held = o.next
 		e.freeOp(o)
 	}
 	l.open()

@@ -10,6 +10,9 @@ import (
 type Limits struct {
 	// Eager is the longest message that is sent without asking the receiver.
 	Eager int
+	// Unexpected is how much a sender may have sent eagerly that the receiver
+	// has not said to have room for; see flow.go.
+	Unexpected int
 }
 
 // Engine is the point-to-point half of one process.
@@ -47,6 +50,7 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassRTS, e.onRTS)
 	p.Handle(fabric.ClassCTS, e.onCTS)
 	p.Handle(fabric.ClassFin, e.onFin)
+	p.Handle(classFlow, e.onFlow)
 	p.OnStall(e.pumpAll)
 	if aware {
 		p.OnEnd(e.onEnd)
@@ -60,15 +64,23 @@ const linkPage = 64
 type link struct {
 	peer proc.ID
 	ep   *progress.Endpoint
-	// small is the longest message that goes out at once in one frame at all times; -1
-	// while frames are queued, or when the peer is not alive.
+	// small is the longest message that goes out at once in one frame at all
+	// times; -1 while frames are queued or sends are held, or when the peer is not
+	// alive.
 	small int
 	// limit is the user's limit of eager messages; 0 leaves it to the connection.
-	limit       int
-	first, last *op  // frames that wait for credit, in order
-	listed      bool // in Engine.stalled
-	active      *Request
-	in          *message // the eager message that is arriving in fragments
+	limit int
+	// room is what may be spent on eager messages before somebody looks; spare
+	// (0 or 1) the chunks to be had then.
+	room, spare    int
+	chunk          int
+	announced      int  // sends that the peer has not answered
+	held, lastHeld *op  // sends that may not be announced yet, in order
+	kept, asked    int  // from the peer: units unexpected here, chunks asked for
+	first, last    *op  // frames that wait for credit, in order
+	listed         bool // in Engine.stalled
+	active         *Request
+	in             *message // the eager message that is arriving in fragments
 }
 
 // known gives the link to a peer that has connected or was connected to.
@@ -98,6 +110,8 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 		return l
 	}
 	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
+	l.chunk = e.limits.chunk(max(l.limit, ep.Longest))
+	l.room, l.spare = l.chunk, 1
 	l.open()
 	i := int(ep.Proc / linkPage)
 	for len(e.links) <= i {
@@ -113,7 +127,7 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 // open sets small to what the fast path may send now.
 func (l *link) open() {
 	l.small = -1
-	if l.first == nil && l.ep.State == progress.Alive {
+	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
 		l.small = min(l.ep.Sure, l.ep.MaxFrame)
 		if l.limit > 0 {
 			l.small = min(l.limit, l.ep.MaxFrame)

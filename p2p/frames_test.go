@@ -89,7 +89,7 @@ func FuzzFrames(f *testing.F) {
 		big := make([]byte, 5000)
 		Isend[Aware](c, big, 1, 1)
 		for len(script) >= 4 {
-			class := fabric.Class(script[0]%6) + 1
+			class := fabric.Class(script[0]%7) + 1
 			// Small immediates hit contexts, requests and streams that exist.
 			imm := uint64(script[1])
 			if script[2]&1 == 0 {

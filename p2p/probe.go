@@ -75,6 +75,7 @@ func (g *Message) Irecv(buf []byte) Handle {
 		r.matched(m.from, m.imm)
 		r.fail(g.comm.lost("recv", m.link))
 		g.m = nil
+		e.unkept(m)
 		e.early.release(m)
 	default:
 		g.m, m.claimed = nil, false

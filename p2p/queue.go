@@ -12,9 +12,11 @@ type op struct {
 	// frags: data go out as fragments of at most a frame each.
 	frags bool
 	// req completes when the last byte has been handed over; nil for control.
-	req   *Request
-	small [controlBytes]byte // where the data of control frames are kept
-	next  *op
+	req *Request
+	// synchronous is the send's that is held.
+	synchronous bool
+	small       [controlBytes]byte // where the data of control frames are kept
+	next        *op
 }
 
 // controlBytes bounds a control frame: an RTS with its key.
@@ -30,7 +32,7 @@ func (e *Engine) newOp() *op {
 }
 
 func (e *Engine) freeOp(o *op) {
-	o.data, o.req, o.frags = nil, nil, false
+	o.data, o.req, o.frags, o.synchronous = nil, nil, false, false
 	o.next = e.freeOps
 	e.freeOps = o
 }

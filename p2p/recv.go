@@ -166,6 +166,7 @@ func (e *Engine) take(r *Request, m *message) {
 		e.fetch(l, r)
 		return
 	}
+	e.unkept(m)
 	copy(r.buf, m.data)
 	if m.got == m.total {
 		r.received(m.total)
@@ -200,6 +201,9 @@ func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
 	m := e.early.newMessage()
 	m.from, m.imm, m.total = from, imm, total
 	m.data = e.early.buffer(total)
+	if ep := e.p.Known(from); ep != nil {
+		m.kept(e.adopt(ep))
+	}
 	return m
 }
 
@@ -213,7 +217,6 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	r := e.posted.match(from, imm)
 	if r == nil {
 		l.in = e.unexpected(from, imm, total)
-		l.in.link = l
 		e.keep(l.in)
 		return
 	}

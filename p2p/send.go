@@ -19,10 +19,12 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 		e := c.e
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
-		if len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf) {
+		l.room -= len(buf) + perMessage
+		if l.room >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
 			e.p.Unlock()
 			return nil
 		}
+		l.room += len(buf) + perMessage
 		e.p.Unlock()
 	}
 	return c.sendSlow(buf, dst, tag)
@@ -38,10 +40,12 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 		e := c.e
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
-		if len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf) {
+		l.room -= len(buf) + perMessage
+		if l.room >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
 			e.p.Unlock()
 			return Handle{}
 		}
+		l.room += len(buf) + perMessage
 		e.p.Unlock()
 	}
 	return c.isendSlow(buf, dst, tag)
@@ -85,19 +89,17 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
+	if l.spare == 0 && l.room < len(buf)+perMessage {
+		e.p.Progress() // the answer may be there already
+	}
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
 	imm := c.ctx | uint64(tag)
 	switch {
 	case l.ep.State != progress.Alive:
 		r.fail(c.lost("send", l))
-	case synchronous || !l.eager(len(buf)):
-		e.sendRendezvous(l, r, imm)
-	case len(buf) > l.ep.MaxFrame:
-		e.control(l, fabric.ClassFirst, imm, appendUint64(e.scratch[:0], uint64(len(buf))))
-		e.data(l, r, fabric.ClassFrag, 0, true)
-	default:
-		e.data(l, r, fabric.ClassEager, imm, false)
+	case l.held != nil || !e.issue(l, r, imm, synchronous):
+		e.hold(l, r, imm, synchronous)
 	}
 	e.pump(l)
 	return h
@@ -131,6 +133,7 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	}
 	l.attend(r)
 	r.total, r.announced = len(r.buf), true
+	l.announced++
 	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
 }
 
@@ -143,8 +146,7 @@ func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
 		e.refused++
 		return
 	}
-	r.announced = false
-	l.leave(r)
+	e.answered(l, r)
 	e.data(l, r, fabric.ClassFrag, to, true)
 }
 
@@ -156,8 +158,7 @@ func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 		e.refused++
 		return
 	}
-	r.announced = false
-	l.leave(r)
+	e.answered(l, r)
 	r.Finish()
 }
 

@@ -17,6 +17,7 @@ type message struct {
 	data       []byte   // what has arrived while no receive was matched
 	req        *Request // the matched receive of a message still arriving
 	link       *link
+	cost       int // what it counts for in link.kept
 	rts        bool
 	claimed    bool          // taken out by a matched probe, not received yet
 	region     fabric.Region // rts: where the data lie

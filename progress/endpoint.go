@@ -26,8 +26,8 @@ type Endpoint struct {
 	Get      bool
 	// Sure is the length up to which Eager is true at all times.
 	Sure int
-
-	eager int // Caps.Eager
+	// Longest is the length beyond which Eager is never true.
+	Longest int
 
 	shm  *shm.Conn // the connection, if it is by shared memory
 	conn fabric.Conn
@@ -54,7 +54,7 @@ func (ep *Endpoint) Eager(n int) bool {
 	if ep.shm != nil {
 		return ep.shm.Eager(n)
 	}
-	return n <= ep.eager
+	return n <= ep.Longest
 }
 
 // awaitSpins bounds how long Await looks at one peer only: a microsecond or
@@ -77,8 +77,8 @@ func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
-	ep.MaxFrame, ep.eager, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
-	ep.Sure = ep.eager
+	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
+	ep.Sure = ep.Longest
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.Sure = s, shm.EagerSure
 	}

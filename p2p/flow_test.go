@@ -1,0 +1,198 @@
+package p2p
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// simulated runs body as each of n simulated processes.
+func simulated(t *testing.T, n int, limits Limits, body func(e *Engine, c *Comm) error) {
+	t.Helper()
+	s, err := sim.New(sim.DefaultConfig(n))
+	require.NoError(t, err)
+	errs := make([]error, n)
+	for rank := range n {
+		require.NoError(t, s.Spawn(proc.ID(rank), func(p *sim.Proc) {
+			eng := progress.New(progress.Config{
+				Self: proc.ID(rank), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+			})
+			e := New(eng, true, limits)
+			c, err := e.NewComm("world", WorldGroup(n), rank, 1)
+			if err == nil {
+				err = body(e, c)
+			}
+			e.Flush()
+			eng.Depart()
+			errs[rank] = err
+		}))
+	}
+	require.NoError(t, s.Run())
+	for rank, err := range errs {
+		require.NoError(t, err, "rank %d", rank)
+	}
+}
+
+// A rank that is flooded by many and receives nothing for long keeps no more
+// than the bound from each, and then gets every message, in order.
+func TestFloodIsBounded(t *testing.T) {
+	const senders, messages = 5, 12_000
+	size := func(r *rand.Rand) int {
+		if r.IntN(50) == 0 {
+			return 8 + r.IntN(20_000)
+		}
+		return 8 + r.IntN(600)
+	}
+	simulated(t, senders+1, Limits{Unexpected: 200_000}, func(e *Engine, c *Comm) error {
+		if c.Rank() > 0 {
+			r := rand.New(rand.NewPCG(uint64(c.Rank()), 1))
+			hs := make([]Handle, messages)
+			for i := range hs {
+				buf := make([]byte, size(r))
+				binary.LittleEndian.PutUint64(buf, uint64(i))
+				hs[i] = Isend[Aware](c, buf, 0, 1)
+			}
+			for _, h := range hs {
+				if _, err := e.Wait(h); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		most, full := 0, 0
+		look := func() error {
+			e.Lock()
+			defer e.Unlock()
+			for p := 1; p <= senders; p++ {
+				l := e.known(proc.ID(p))
+				if l == nil {
+					continue
+				}
+				if most = max(most, l.kept); l.kept > 3*l.chunk {
+					return fmt.Errorf("%d units of process %d are kept, chunks have %d", l.kept, p, l.chunk)
+				}
+			}
+			if full = max(full, e.early.n); full > senders*(maxAnnounced+3*100_000/perMessage) {
+				return fmt.Errorf("%d messages are kept", full)
+			}
+			return nil
+		}
+		for i := range 40_000 { // busy with something else
+			if _, found, err := Iprobe[Aware](c, 1+i%senders, 99); found || err != nil {
+				return fmt.Errorf("%v, %w", found, err)
+			}
+			if err := look(); err != nil {
+				return err
+			}
+		}
+		if most < 50_000 || full < senders*maxAnnounced {
+			return fmt.Errorf("the flood did not reach the bound: %d units, %d messages", most, full)
+		}
+		buf := make([]byte, 30_000)
+		var next [senders + 1]uint64
+		var sizes [senders + 1]*rand.Rand
+		for p := range sizes {
+			sizes[p] = rand.New(rand.NewPCG(uint64(p), 1))
+		}
+		for range senders * messages {
+			st, err := Recv[Aware](c, buf, AnySource, 1)
+			if err != nil {
+				return err
+			}
+			p := st.Source
+			if i := binary.LittleEndian.Uint64(buf); i != next[p] || st.Count != size(sizes[p]) {
+				return fmt.Errorf("message %d of %d, %d bytes, want number %d", i, p, st.Count, next[p])
+			}
+			next[p]++
+			if err := look(); err != nil {
+				return err
+			}
+		}
+		for p := 1; p <= senders; p++ {
+			if l := e.known(proc.ID(p)); l.kept != 0 {
+				return fmt.Errorf("%d units of process %d are counted, none is kept", l.kept, p)
+			}
+		}
+		return nil
+	})
+}
+
+func (s *stray) count(class fabric.Class, imm uint64) (n int) {
+	for _, f := range s.sent {
+		if f.class == class && (imm == ^uint64(0) || f.imm == imm) {
+			n++
+		}
+	}
+	return n
+}
+
+// A sender whose peer takes everything in and answers nothing goes from eager to
+// announced to waiting in line; each answer lets out what it has room for.
+func TestSenderWithoutAnswers(t *testing.T) {
+	s, e, c := newStray(t)
+	const size = 1000
+	l, err := c.connect(1)
+	require.NoError(t, err)
+	eager := 2 * (l.chunk / (size + perMessage)) // what is left of a chunk helps the next
+	var hs []Handle
+	all := ^uint64(0)
+	for range eager + maxAnnounced + 500 {
+		hs = append(hs, Isend[Aware](c, make([]byte, size), 1, 1))
+	}
+	firsts := s.count(fabric.ClassFirst, all)
+	require.InDelta(t, eager, firsts, 1)
+	require.Equal(t, 1, s.count(classFlow, flowAsk))
+	require.Equal(t, maxAnnounced, s.count(fabric.ClassRTS, all))
+	require.Equal(t, -1, l.small)
+	// Two are answered: the two that wait first are announced.
+	for _, f := range s.sent[len(s.sent)-2:] {
+		s.inbox = append(s.inbox, frame{fabric.ClassFin, binary.LittleEndian.Uint64(f.data), nil})
+	}
+	e.poll()
+	require.Equal(t, maxAnnounced+2, s.count(fabric.ClassRTS, all))
+	// Room for another chunk: those in line go out whole.
+	s.inbox = []frame{{classFlow, flowGrant, nil}}
+	e.poll()
+	require.InDelta(t, firsts+l.chunk/(size+perMessage), s.count(fabric.ClassFirst, all), 1)
+	require.Equal(t, 2, s.count(classFlow, flowAsk))
+	// The next is taken by the last in line, one is spare, more were not asked for.
+	grant := frame{classFlow, flowGrant, nil}
+	s.inbox = []frame{grant, grant, grant, {classFlow, 9, nil}}
+	e.poll()
+	require.EqualValues(t, 2, e.refused)
+	require.NotEmpty(t, hs)
+}
+
+// A receiver that keeps too much answers when enough has been received, and one
+// that keeps little at once.
+func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
+	s, e, c := newStray(t)
+	ask := frame{classFlow, flowAsk, nil}
+	s.inbox = []frame{ask}
+	e.poll()
+	require.Equal(t, 1, s.count(classFlow, flowGrant))
+	l := e.known(1)
+	n := l.chunk/perMessage + 10
+	for range n {
+		s.inbox = append(s.inbox, frame{fabric.ClassEager, 1<<32 | 5, nil})
+	}
+	s.inbox = append(s.inbox, ask, ask, ask)
+	e.poll()
+	require.Equal(t, 1, s.count(classFlow, flowGrant))
+	require.EqualValues(t, 1, e.refused, "a third question")
+	for i := range n {
+		require.Equal(t, i >= 10, s.count(classFlow, flowGrant) == 3, "after %d", i)
+		_, err := Recv[Aware](c, nil, 1, 5)
+		require.NoError(t, err)
+	}
+	require.Zero(t, l.kept)
+}
