@@ -40,6 +40,7 @@ var roles = map[string]func(*banyan.World) error{
 	"threads":   threads,
 	"several":   several,
 	"modes":     modes,
+	"matching":  matching,
 }
 
 func TestMain(m *testing.M) {
