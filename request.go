@@ -35,7 +35,11 @@ func WaitAll(reqs []Request) error {
 	var locked *p2p.Engine
 	for i := range reqs {
 		r := reqs[i]
-		reqs[i] = Request{}
+		if r.h.Empty() {
+			reqs[i].e = nil // the rest is zero: sends are many, stores are not free
+		} else {
+			reqs[i] = Request{}
+		}
 		if r.e == nil {
 			continue
 		}

@@ -42,6 +42,7 @@ var roles = map[string]func(*banyan.World) error{
 	"modes":     modes,
 
 	"first dies": firstDies,
+	"matching":   matching,
 }
 
 func TestMain(m *testing.M) {

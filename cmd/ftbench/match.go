@@ -61,6 +61,10 @@ type matchResults struct {
 	Bounds  []matchBound   `json:"bounds,omitempty"`
 }
 
+// unexpectedRoom lets the longest queue of unexpected messages form: by default
+// senders are held back long before.
+const unexpectedRoom = 1 << 30
+
 // Run measures.
 func (c *matchCmd) Run(to *call) error {
 	o := match.Options{Lengths: c.Entries, Rounds: c.Rounds, MinTime: c.MinTime}
@@ -69,7 +73,7 @@ func (c *matchCmd) Run(to *call) error {
 		err := inJob(c.Aware, func(w *banyan.World) (err error) {
 			missed, err = c.measure(w, o, to)
 			return err
-		})
+		}, banyan.WithUnexpectedLimit(unexpectedRoom))
 		if err == nil && missed {
 			return exitCode(exitMissed)
 		}

@@ -9,8 +9,8 @@ import (
 )
 
 // inJob joins the job, measures and leaves.
-func inJob(aware bool, measure func(*banyan.World) error) error {
-	w, err := banyan.Init(banyan.WithAware(aware))
+func inJob(aware bool, measure func(*banyan.World) error, opts ...banyan.Option) error {
+	w, err := banyan.Init(append(opts, banyan.WithAware(aware))...)
 	if err != nil {
 		return err
 	}
