@@ -46,6 +46,10 @@ type wanted struct {
 	req           banyan.Request
 }
 
+func (w *wanted) String() string {
+	return fmt.Sprintf("receive %d for %d, tag %d", w.order, w.src, w.tag)
+}
+
 func (w *wanted) takes(src, tag int) bool {
 	return (w.src == banyan.AnySource || w.src == src) && (w.tag == banyan.AnyTag || w.tag == tag)
 }
@@ -330,7 +334,7 @@ func (m *matcher) check() error {
 					continue
 				}
 				if later.by.takes(src, earlier.tag) && earlier.by.order > later.by.order {
-					return fmt.Errorf("message %d of rank %d was overtaken by %d: %+v, %+v", i, src, j, *earlier.by, *later.by)
+					return fmt.Errorf("message %d of rank %d was overtaken by %d: %v, %v", i, src, j, earlier.by, later.by)
 				}
 			}
 		}

@@ -196,3 +196,24 @@ func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 	}
 	require.Zero(t, l.kept)
 }
+
+// A short send for which there is room does not overtake an announcement that
+// waits in line.
+func TestShortSendWaitsInLine(t *testing.T) {
+	s, e, c := newStray(t)
+	for range maxAnnounced + 1 {
+		Issend[Aware](c, make([]byte, 8), 1, 1)
+	}
+	short := Isend[Aware](c, make([]byte, 8), 1, 1)
+	require.Equal(t, maxAnnounced, len(s.sent))
+	s.inbox = []frame{{fabric.ClassFin, binary.LittleEndian.Uint64(s.sent[0].data), nil}}
+	e.poll()
+	last := s.sent[maxAnnounced:]
+	require.Len(t, last, 2)
+	require.Equal(t, fabric.ClassRTS, last[0].class)
+	require.Equal(t, fabric.ClassEager, last[1].class)
+	_, done, err := e.Test(short)
+	require.True(t, done)
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, e.known(1).small, 0)
+}
