@@ -163,7 +163,7 @@ func (s *Server) run(ctx context.Context, j Job) (time.Duration, error) {
 	return d, nil
 }
 
-// read returns the next line of rank 0, or an error when a process ends, ctx
+// read returns the next line of rank 0, or an error when the processes end, ctx
 // ends or the time is over. The reason is looked up after the read has failed.
 func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) {
 	if err := s.reply.SetReadDeadline(time.Now().Add(limit)); err != nil {
@@ -177,6 +177,7 @@ func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) 
 			return
 		case <-ctx.Done():
 		case <-s.exited:
+			s.awaitLastWords(ctx, done)
 		}
 		_ = s.reply.SetReadDeadline(time.Unix(1, 0)) // fails only when closed
 	})
@@ -189,12 +190,48 @@ func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) 
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
+	if line += s.unread(); strings.HasSuffix(line, "\n") {
+		return line, nil
+	}
 	select {
 	case <-s.exited:
 		return "", fmt.Errorf("a process has ended; its last words: %s", s.output.String())
 	default:
 		return "", fmt.Errorf("no answer within %v; its last words: %s", limit, s.output.String())
 	}
+}
+
+// awaitLastWords waits, after one process has ended, until all have: rank 0 may
+// be about to say what has failed for both.
+func (s *Server) awaitLastWords(ctx context.Context, answered <-chan struct{}) {
+	select {
+	case <-s.gone():
+	case <-answered:
+	case <-ctx.Done():
+	case <-time.After(stopGrace):
+	}
+}
+
+// gone returns a channel that is closed when every process has ended.
+func (s *Server) gone() <-chan struct{} {
+	gone := make(chan struct{})
+	go func() { s.ended.Wait(); close(gone) }()
+	return gone
+}
+
+// unread takes what lies in the FIFO without waiting: what the reader, whose
+// time was over, did not look for any more.
+func (s *Server) unread() string {
+	buf, n := make([]byte, tailMax), 0
+	raw, err := s.reply.SyscallConn()
+	if err != nil || s.reply.SetReadDeadline(time.Time{}) != nil {
+		return ""
+	}
+	_ = raw.Read(func(fd uintptr) bool { // fails only when closed
+		n, _ = unix.Read(int(fd), buf)
+		return true // EAGAIN too: nothing is waited for
+	})
+	return string(buf[:max(n, 0)])
 }
 
 // Close ends the processes and removes the directory. The ranks end at the end
@@ -205,8 +242,7 @@ func (s *Server) Close() error {
 			f.Close()
 		}
 	}
-	gone := make(chan struct{})
-	go func() { s.ended.Wait(); close(gone) }()
+	gone := s.gone()
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		select {
 		case <-gone:
