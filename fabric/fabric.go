@@ -29,6 +29,7 @@ const (
 	ClassRTS    Class = 4 // p2p: request to send (rendezvous)
 	ClassCTS    Class = 5 // p2p: clear to send: stream the data
 	ClassFin    Class = 6 // p2p: the data have been pulled
+	ClassFlow   Class = 7 // p2p: room for unexpected messages: asked for, granted
 	ClassColl   Class = 8 // collective fast paths
 	ClassDetect Class = 16
 	ClassRevoke Class = 17

@@ -249,11 +249,11 @@ func (c *Comm) badTag(op string, tag int) error {
 	return fmt.Errorf("%s on %s: %w: tag %d, want 0 … %d", op, c.name, ft.ErrArgument, tag, MaxTag)
 }
 
-// lost is the error of an operation whose peer is not alive.
 func (c *Comm) badMember(op string) error {
 	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.name, ft.ErrArgument)
 }
 
+// lost is the error of an operation whose peer is not alive.
 func (c *Comm) lost(op string, l *link) error {
 	rank := c.peers.Rank(l.peer)
 	if !c.e.p.View().Failed(l.peer) {

@@ -43,14 +43,14 @@ type Engine struct {
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
 	e.posted.bins = make([]bin, firstBins)
-	e.early.bins = make([]msgBin, firstBins)
+	e.early.index[0] = make([]msgBin, firstBins)
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
 	p.Handle(fabric.ClassFrag, e.onFrag)
 	p.Handle(fabric.ClassRTS, e.onRTS)
 	p.Handle(fabric.ClassCTS, e.onCTS)
 	p.Handle(fabric.ClassFin, e.onFin)
-	p.Handle(classFlow, e.onFlow)
+	p.Handle(fabric.ClassFlow, e.onFlow)
 	p.OnStall(e.pumpAll)
 	if aware {
 		p.OnEnd(e.onEnd)

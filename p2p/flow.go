@@ -26,9 +26,7 @@ import (
 // What the bound costs: a receiver that waits for a message which was sent after
 // more than maxAnnounced others that it does not receive waits for ever.
 
-// classFlow carries the questions and answers; the immediate tells which.
-const classFlow fabric.Class = 7
-
+// The immediates of [fabric.ClassFlow].
 const (
 	flowAsk = iota
 	flowGrant
@@ -63,18 +61,19 @@ func (e *Engine) charge(l *link, n int) bool {
 		}
 		l.spare--
 		l.room += l.chunk
-		e.control(l, classFlow, flowAsk, nil)
+		e.control(l, fabric.ClassFlow, flowAsk, nil)
 	}
 	l.room -= cost
 	return true
 }
 
-// kept counts an unexpected message in, received counts it out.
+// kept counts an unexpected message in.
 func (m *message) kept(l *link) {
 	m.link, m.cost = l, m.total+perMessage
 	l.kept += m.cost
 }
 
+// unkept counts it out again, once.
 func (e *Engine) unkept(m *message) {
 	if m.cost == 0 {
 		return
@@ -87,7 +86,7 @@ func (e *Engine) unkept(m *message) {
 // grant answers what the sender has asked for, if there is room.
 func (e *Engine) grant(l *link) {
 	for ; l.asked > 0 && l.kept <= l.chunk && l.ep.State == progress.Alive; l.asked-- {
-		e.control(l, classFlow, flowGrant, nil)
+		e.control(l, fabric.ClassFlow, flowGrant, nil)
 	}
 }
 

@@ -150,7 +150,7 @@ func TestSenderWithoutAnswers(t *testing.T) {
 	}
 	firsts := s.count(fabric.ClassFirst, all)
 	require.InDelta(t, eager, firsts, 1)
-	require.Equal(t, 1, s.count(classFlow, flowAsk))
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowAsk))
 	require.Equal(t, maxAnnounced, s.count(fabric.ClassRTS, all))
 	require.Equal(t, -1, l.small)
 	// Two are answered: the two that wait first are announced.
@@ -160,13 +160,13 @@ func TestSenderWithoutAnswers(t *testing.T) {
 	e.poll()
 	require.Equal(t, maxAnnounced+2, s.count(fabric.ClassRTS, all))
 	// Room for another chunk: those in line go out whole.
-	s.inbox = []frame{{classFlow, flowGrant, nil}}
+	s.inbox = []frame{{fabric.ClassFlow, flowGrant, nil}}
 	e.poll()
 	require.InDelta(t, firsts+l.chunk/(size+perMessage), s.count(fabric.ClassFirst, all), 1)
-	require.Equal(t, 2, s.count(classFlow, flowAsk))
+	require.Equal(t, 2, s.count(fabric.ClassFlow, flowAsk))
 	// The next is taken by the last in line, one is spare, more were not asked for.
-	grant := frame{classFlow, flowGrant, nil}
-	s.inbox = []frame{grant, grant, grant, {classFlow, 9, nil}}
+	grant := frame{fabric.ClassFlow, flowGrant, nil}
+	s.inbox = []frame{grant, grant, grant, {fabric.ClassFlow, 9, nil}}
 	e.poll()
 	require.EqualValues(t, 2, e.refused)
 	require.NotEmpty(t, hs)
@@ -176,10 +176,10 @@ func TestSenderWithoutAnswers(t *testing.T) {
 // that keeps little at once.
 func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 	s, e, c := newStray(t)
-	ask := frame{classFlow, flowAsk, nil}
+	ask := frame{fabric.ClassFlow, flowAsk, nil}
 	s.inbox = []frame{ask}
 	e.poll()
-	require.Equal(t, 1, s.count(classFlow, flowGrant))
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGrant))
 	l := e.known(1)
 	n := l.chunk/perMessage + 10
 	for range n {
@@ -187,10 +187,10 @@ func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 	}
 	s.inbox = append(s.inbox, ask, ask, ask)
 	e.poll()
-	require.Equal(t, 1, s.count(classFlow, flowGrant))
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGrant))
 	require.EqualValues(t, 1, e.refused, "a third question")
 	for i := range n {
-		require.Equal(t, i >= 10, s.count(classFlow, flowGrant) == 3, "after %d", i)
+		require.Equal(t, i >= 10, s.count(fabric.ClassFlow, flowGrant) == 3, "after %d", i)
 		_, err := Recv[Aware](c, nil, 1, 5)
 		require.NoError(t, err)
 	}

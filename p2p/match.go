@@ -44,6 +44,18 @@ func wildness(src proc.ID, imm uint64) int {
 	return w
 }
 
+// widen gives the key under which a receive with wildcards of kind w looks for a
+// message.
+func widen(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
+	if w&wildSource != 0 {
+		src = proc.None
+	}
+	if w&wildTag != 0 {
+		imm |= anyTag
+	}
+	return src, imm
+}
+
 func (q *posted) bin(src proc.ID, imm uint64) *bin {
 	return &q.bins[hash(src, imm)&uint64(len(q.bins)-1)]
 }
@@ -133,14 +145,7 @@ func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 		if q.wild[w] == 0 {
 			continue
 		}
-		s, i := src, imm
-		if w&wildSource != 0 {
-			s = proc.None
-		}
-		if w&wildTag != 0 {
-			i |= anyTag
-		}
-		if r := q.find(s, i); r != nil && (best == nil || r.seq < best.seq) {
+		if r := q.find(widen(w, src, imm)); r != nil && (best == nil || r.seq < best.seq) {
 			best = r
 		}
 	}

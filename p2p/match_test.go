@@ -71,7 +71,7 @@ func TestPostedAgainstList(t *testing.T) {
 func TestUnexpectedAgainstList(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		u := unexpected{bins: make([]msgBin, 4)}
+		u := unexpected{index: [4][]msgBin{make([]msgBin, 4)}}
 		var list []*message
 		for range 20_000 {
 			if r.IntN(2) == 0 && len(list) < 3000 {

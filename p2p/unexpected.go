@@ -23,25 +23,34 @@ type message struct {
 	region     fabric.Region // rts: where the data lie
 	remote     uint64        // rts: the sender's request
 
-	next, prev     *message // in its bin
-	younger, older *message // in order of arrival
+	in             [4]msgLink // its neighbours in the bins of each index
+	younger, older *message   // in order of arrival
 }
 
-// unexpected holds messages without a receive, in bins by (source, imm) and in
-// one list by arrival for wildcards.
+type msgLink struct{ next, prev *message }
+
+// unexpected holds messages without a receive, in order of arrival and in bins
+// by what a receive may ask for: an index for each kind of wildcards (see
+// [wildness]), as if a message came once for each. The first index, without
+// wildcards, is kept always; another from the first search for its kind among
+// more than a few.
 type unexpected struct {
-	bins           []msgBin
+	index          [4][]msgBin
 	n              int
 	oldest, newest *message
-	free           *message
+	free           *message // linked by younger
 	// buffers are free payload buffers by size class (log2 of capacity).
 	buffers [bits.UintSize][][]byte
 }
 
 type msgBin struct{ first, last *message }
 
-func (u *unexpected) bin(src proc.ID, imm uint64) *msgBin {
-	return &u.bins[hash(src, imm)&uint64(len(u.bins)-1)]
+// fewUnexpected can be looked through one by one.
+const fewUnexpected = 16
+
+func (u *unexpected) bin(w int, src proc.ID, imm uint64) *msgBin {
+	src, imm = widen(w, src, imm)
+	return &u.index[w][hash(src, imm)&uint64(len(u.index[w])-1)]
 }
 
 func (u *unexpected) newMessage() *message {
@@ -49,15 +58,15 @@ func (u *unexpected) newMessage() *message {
 	if m == nil {
 		return new(message)
 	}
-	u.free = m.next
-	m.next = nil
+	u.free = m.younger
+	m.younger = nil
 	return m
 }
 
 // release ends a message that is in no list.
 func (u *unexpected) release(m *message) {
 	u.dropData(m)
-	*m = message{next: u.free}
+	*m = message{younger: u.free}
 	u.free = m
 }
 
@@ -80,11 +89,7 @@ func (u *unexpected) buffer(n int) []byte {
 }
 
 func (u *unexpected) add(m *message) {
-	if u.n >= 2*len(u.bins) {
-		u.grow()
-	}
 	u.n++
-	u.bin(m.from, m.imm).push(m)
 	m.older, m.younger = u.newest, nil
 	if u.newest == nil {
 		u.oldest = m
@@ -92,37 +97,60 @@ func (u *unexpected) add(m *message) {
 		u.newest.younger = m
 	}
 	u.newest = m
+	for w := range u.index {
+		switch bins := len(u.index[w]); {
+		case bins == 0 && w != 0:
+		case u.n > 2*bins:
+			u.build(w)
+		default:
+			u.bin(w, m.from, m.imm).push(w, m)
+		}
+	}
 }
 
-func (b *msgBin) push(m *message) {
-	m.next, m.prev = nil, b.last
+// build makes an index with room to grow.
+func (u *unexpected) build(w int) {
+	bins := firstBins
+	for bins < u.n {
+		bins *= 2
+	}
+	u.index[w] = make([]msgBin, bins)
+	for m := u.oldest; m != nil; m = m.younger {
+		u.bin(w, m.from, m.imm).push(w, m)
+	}
+}
+
+func (b *msgBin) push(w int, m *message) {
+	m.in[w] = msgLink{prev: b.last}
 	if b.last == nil {
 		b.first = m
 	} else {
-		b.last.next = m
+		b.last.in[w].next = m
 	}
 	b.last = m
 }
 
-func (u *unexpected) grow() {
-	u.bins = make([]msgBin, max(firstBins, 2*len(u.bins)))
-	for m := u.oldest; m != nil; m = m.younger {
-		u.bin(m.from, m.imm).push(m)
+func (b *msgBin) remove(w int, m *message) {
+	at := m.in[w]
+	if at.prev == nil {
+		b.first = at.next
+	} else {
+		at.prev.in[w].next = at.next
 	}
+	if at.next == nil {
+		b.last = at.prev
+	} else {
+		at.next.in[w].prev = at.prev
+	}
+	m.in[w] = msgLink{}
 }
 
 func (u *unexpected) remove(m *message) {
 	u.n--
-	b := u.bin(m.from, m.imm)
-	if m.prev == nil {
-		b.first = m.next
-	} else {
-		m.prev.next = m.next
-	}
-	if m.next == nil {
-		b.last = m.prev
-	} else {
-		m.next.prev = m.prev
+	for w := range u.index {
+		if len(u.index[w]) > 0 {
+			u.bin(w, m.from, m.imm).remove(w, m)
+		}
 	}
 	if m.older == nil {
 		u.oldest = m.younger
@@ -134,7 +162,7 @@ func (u *unexpected) remove(m *message) {
 	} else {
 		m.younger.older = m.older
 	}
-	m.next, m.prev, m.older, m.younger = nil, nil, nil, nil
+	m.older, m.younger = nil, nil
 }
 
 // match takes out the message that arrived first of those that a receive for
@@ -147,22 +175,27 @@ func (u *unexpected) match(src proc.ID, imm uint64) *message {
 	return m
 }
 
+// find gives the message that match would take out.
 func (u *unexpected) find(src proc.ID, imm uint64) *message {
 	if u.n == 0 {
 		return nil
 	}
-	if wildness(src, imm) != 0 {
-		return u.findWild(src, imm)
+	w := wildness(src, imm)
+	if len(u.index[w]) == 0 {
+		if u.n <= fewUnexpected {
+			return u.findAmongFew(src, imm)
+		}
+		u.build(w)
 	}
-	for m := u.bin(src, imm).first; m != nil; m = m.next {
-		if m.imm == imm && m.from == src {
+	for m := u.bin(w, src, imm).first; m != nil; m = m.in[w].next {
+		if m.matches(src, imm) {
 			return m
 		}
 	}
 	return nil
 }
 
-func (u *unexpected) findWild(src proc.ID, imm uint64) *message {
+func (u *unexpected) findAmongFew(src proc.ID, imm uint64) *message {
 	for m := u.oldest; m != nil; m = m.younger {
 		if m.matches(src, imm) {
 			return m
