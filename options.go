@@ -8,6 +8,7 @@ type options struct {
 	eager   int
 	noGet   bool
 	early   int
+	async   bool
 	logf    func(format string, args ...any)
 }
 
@@ -36,6 +37,14 @@ func WithEagerLimit(bytes int) Option { return func(o *options) { o.eager = byte
 // message is received. Set it alike on all ranks. It is at least room for four
 // messages of the eager limit.
 func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.early = bytes } }
+
+// WithAsyncProgress has a goroutine of the library answer peers while this rank
+// computes: long messages and what was promised to be sent go on without a
+// call. Without it, the default, they wait for the next call that waits or
+// tests. It sleeps until a message comes, and costs a rank that communicates all
+// the time up to a wake-up in a millisecond; a rank bound to a single core
+// computes less while it answers.
+func WithAsyncProgress(on bool) Option { return func(o *options) { o.async = on } }
 
 // WithoutKernelCopy streams large messages through shared memory also where
 // the kernel could copy them from process to process.

@@ -58,6 +58,9 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if local := job.Local(); len(local) > 0 {
 		w.comm.node = slices.Min(local)
 	}
+	if o.async {
+		w.progress.Attend()
+	}
 	w.origin = cfg.Host.Now()
 	return w, nil
 }
@@ -70,6 +73,10 @@ func (w *World) Comm() *Comm { return w.comm }
 func (w *World) Now() time.Duration {
 	return time.Duration(w.progress.Host().Now() - w.origin)
 }
+
+// Sleep returns when d has passed on that clock. Like an application that
+// computes, it makes no progress meanwhile.
+func (w *World) Sleep(d time.Duration) { w.progress.Host().Pause(fabric.Time(max(d, 0))) }
 
 // Finalize ends this process's membership. It returns when what was sent has
 // been handed over and every rank that is alive has called it, so that nobody

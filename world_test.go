@@ -43,6 +43,7 @@ var roles = map[string]func(*banyan.World) error{
 
 	"first dies": firstDies,
 	"matching":   matching,
+	"absent":     absent,
 }
 
 func TestMain(m *testing.M) {
@@ -66,6 +67,9 @@ func rank(role string) error {
 	}
 	if os.Getenv(awareEnv) != "" {
 		opts = append(opts, banyan.WithAware(false))
+	}
+	if os.Getenv(asyncEnv) != "" {
+		opts = append(opts, banyan.WithAsyncProgress(true))
 	}
 	w, err := banyan.Init(opts...)
 	if err != nil {

@@ -181,6 +181,9 @@ type Host interface {
 	Now() Time
 	// Go starts fn as a concurrent activity of this process.
 	Go(fn func())
+	// Pause returns after about d nanoseconds. Any activity may pause; the bell
+	// does not end it.
+	Pause(d Time)
 	// NewParker makes a parker for one goroutine at a time.
 	NewParker() Parker
 	// Patience is how often the engine polls without result before it yields,

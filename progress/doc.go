@@ -17,6 +17,14 @@
 // place, [fabric.Host].Sleep, after announcing it (Arm) and looking once more
 // at every provider, so that no arrival is missed.
 //
+// # Asynchronous progress
+//
+// A message that is copied by its receiver, an answer to a peer's question: they
+// need progress here, and the application may compute for long. After
+// [Engine.Attend] a goroutine of the engine sleeps at the bell whenever no other
+// does, and answers. It stands back for those who wait: they poll as if it were
+// not there, and park where they would sleep.
+//
 // # Death
 //
 // A provider's evidence becomes knowledge here: the peer is entered in the

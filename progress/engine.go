@@ -46,8 +46,9 @@ type Engine struct {
 	awaitSpins     int    // polls of one peer in Await
 	rounds, stride uint64 // the clock is looked at every stride rounds
 	progressing    bool   // a goroutine is in drive
-	asleep         bool   // and has let go of the lock to sleep
+	asleep         bool   // it, or the attendant, has let go of the lock to sleep at the bell
 	parked         *Completion
+	attendant      *attendant // nil without asynchronous progress
 	blocking       []*Job
 	closed         bool
 }
@@ -246,6 +247,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
+	e.dismiss()
 	var errs []error
 	for p := range e.providers {
 		errs = append(errs, p.Close())

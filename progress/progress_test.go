@@ -86,8 +86,10 @@ func messages(long int) int {
 // Two engines hand a message to and fro and sleep at every wait: one lost
 // wake-up and the test never ends.
 func TestNoLostWakeUp(t *testing.T) {
-	e := engines(t, false)
-	rounds := messages(10_000_000) / 2
+	pingPong(t, engines(t, false), messages(10_000_000)/2)
+}
+
+func pingPong(t *testing.T, e [2]*Engine, rounds int) {
 	play := func(me int) {
 		k := count(e[me])
 		ep, err := e[me].Endpoint(proc.ID(1 - me))
@@ -108,6 +110,47 @@ func TestNoLostWakeUp(t *testing.T) {
 	wg.Go(func() { play(1) })
 	play(0)
 	wg.Wait()
+}
+
+// The same with an attendant at one side, or at both, and with patience or
+// without.
+func TestNoLostWakeUpAttended(t *testing.T) {
+	for _, patient := range []bool{true, false} {
+		for attended := 1; attended <= 2; attended++ {
+			e := engines(t, patient)
+			for i := range attended {
+				e[i].Attend()
+			}
+			pingPong(t, e, messages(1_000_000)/20)
+		}
+	}
+}
+
+// A frame is answered by an engine of which nobody calls anything, one time
+// after another, and what it sent to itself or submitted is done.
+func TestAttendant(t *testing.T) {
+	e := engines(t, true)
+	k := count(e[0])
+	self := e[1].Known(1)
+	e[1].Handle(fabric.ClassTest, func(from proc.ID, imm uint64, _ []byte) {
+		switch {
+		case from == 0:
+			self.TrySend(fabric.ClassTest, imm, nil)
+		case imm%2 == 0:
+			e[1].Submit(&Job{Run: func(*Job) {}, Done: func(*Job) { e[1].Known(0).TrySend(fabric.ClassTest, imm, nil) }})
+		default:
+			e[1].After(1000, func() { e[1].Known(0).TrySend(fabric.ClassTest, imm, nil) })
+		}
+	})
+	e[1].Attend()
+	ep, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	for i := 1; i <= 300; i++ {
+		e[0].Lock()
+		require.True(t, ep.TrySend(fabric.ClassTest, uint64(i), nil))
+		e[0].Unlock()
+		k.await(i)
+	}
 }
 
 // A sender without credit that sleeps is woken when credit comes back.
@@ -139,8 +182,15 @@ func TestStarvedSenderIsWoken(t *testing.T) {
 }
 
 // Several goroutines wait at one engine; each gets its own.
-func TestManyWaiters(t *testing.T) {
+func TestManyWaiters(t *testing.T) { manyWaiters(t, engines(t, false)) }
+
+func TestManyWaitersAttended(t *testing.T) {
 	e := engines(t, false)
+	e[1].Attend()
+	manyWaiters(t, e)
+}
+
+func manyWaiters(t *testing.T, e [2]*Engine) {
 	const waiters, rounds = 8, 500
 	var done [waiters]Completion
 	e[1].Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, _ []byte) { done[imm].Finish() })

@@ -10,6 +10,7 @@ type Completion struct {
 	done   bool
 	told   bool          // Finish has somebody to tell: a parked goroutine, or above
 	parked bool          // a goroutine parks on it
+	dozing bool          // it does so instead of sleeping at the bell, where the attendant sleeps
 	parker fabric.Parker // made when one first does
 	above  *Completion   // is finished with this one
 	next   *Completion   // in the engine's list of parked ones
@@ -80,8 +81,12 @@ func (e *Engine) Wait(c *Completion) {
 			continue
 		}
 		e.progressing = true
-		e.drive(c)
+		c.dozing = !e.drive(c)
 		e.progressing = false
+		if c.dozing {
+			e.park(c)
+			c.dozing = false
+		}
 	}
 	if e.parked != nil {
 		e.parked.parker.Unpark()
@@ -102,8 +107,9 @@ func (e *Engine) Progress() bool {
 	return n > 0
 }
 
-// drive polls until c is done: spin, then yield, then sleep.
-func (e *Engine) drive(c *Completion) {
+// drive polls until c is done: spin, then yield, then sleep. False: it is not
+// done, but the attendant sleeps at the bell and progresses from here on.
+func (e *Engine) drive(c *Completion) bool {
 	idle := 0
 	for !c.done {
 		if e.rounds++; e.rounds%e.stride == 0 {
@@ -119,11 +125,14 @@ func (e *Engine) drive(c *Completion) {
 		case idle < e.spins+e.yields:
 			idle++
 			e.yield()
+		case e.asleep:
+			return false
 		default:
 			e.sleep()
 			idle = e.spins // woken for a reason, or spuriously: no long spin
 		}
 	}
+	return true
 }
 
 // timerStride is how many polls pass between two looks at the clock while the
@@ -201,13 +210,24 @@ func (e *Engine) Kick() {
 }
 
 // park waits until c is done or nobody progresses any more.
-func (e *Engine) park(c *Completion) {
+func (e *Engine) park(c *Completion) { e.parkAt(&e.parked, c) }
+
+// parkLast is park for who is to be woken after all others.
+func (e *Engine) parkLast(c *Completion) {
+	at := &e.parked
+	for *at != nil {
+		at = &(*at).next
+	}
+	e.parkAt(at, c)
+}
+
+func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
 	c.parked, c.told = true, true
-	c.next = e.parked
-	e.parked = c
+	c.next = *place
+	*place = c
 	e.Unlock()
 	c.parker.Park()
 	e.Lock()

@@ -14,6 +14,8 @@ func hostCases() []Case {
 			About: "An Unpark before the Park is kept."},
 		{Name: "host-ring", N: 1, Body: hostRing, Args: rounds,
 			About: "Any goroutine may ring, and each ring after Arm ends the sleep."},
+		{Name: "host-pause", N: 1, Body: hostPause,
+			About: "A pause lasts as long as asked for, beside who sleeps at the bell."},
 		{Name: "host-outlives", N: 1, Body: hostOutlives,
 			About: "Any goroutine may ring, also one that comes after Provider.Close."},
 	}
@@ -78,6 +80,23 @@ func hostRing(e *Env) {
 		asked.Add(1)
 		e.pump(forReply, e.ID, func() bool { return done.Load() == i+1 })
 	}
+}
+
+func hostPause(e *Env) {
+	const length = 200_000
+	h, paused := e.Host, e.Host.NewParker()
+	start := h.Now()
+	h.Go(func() {
+		h.Pause(0)
+		h.Pause(length)
+		paused.Unpark()
+	})
+	for h.Now() < start+length/2 {
+		h.Arm()
+		h.Sleep(start + length/2)
+	}
+	paused.Park()
+	e.Check(h.Now() >= start+length, "the pause was too short")
 }
 
 func hostOutlives(e *Env) {

@@ -315,6 +315,12 @@ func (h memHost) Sleep(until fabric.Time) {
 	h.p.armed = false
 }
 
+func (h memHost) Pause(d fabric.Time) {
+	h.p.step()
+	defer h.p.net.mu.Unlock()
+	h.p.net.wait(h.p, h.p.net.now+d, func() bool { return false })
+}
+
 func (h memHost) Ring() {
 	h.p.net.mu.Lock()
 	defer h.p.net.mu.Unlock()

@@ -49,6 +49,9 @@ func (h *Host) Now() fabric.Time { return fabric.Time(time.Since(h.origin)) }
 // Go starts a goroutine.
 func (h *Host) Go(fn func()) { go fn() }
 
+// Pause implements fabric.Host.
+func (h *Host) Pause(d fabric.Time) { time.Sleep(time.Duration(d)) }
+
 // Patience implements fabric.Host.
 func (h *Host) Patience() (spins, yields int) {
 	if h.shared {

@@ -32,6 +32,26 @@ func (h *host) Go(fn func()) {
 	h.p.start(fn, false)
 }
 
+// Pause lets time pass for this activity alone.
+func (h *host) Pause(d fabric.Time) {
+	p := h.p
+	p.step()
+	p.settle()
+	t := p.sim.running
+	p.sim.push(p.clock+min(max(instant(d), 0), maxLength), (*pausing)(t))
+	t.block(forTime)
+}
+
+// pausing is an activity as an event: its pause is over.
+type pausing task
+
+func (t *pausing) happen(*Sim) *task {
+	if !t.p.over {
+		(*task)(t).wake()
+	}
+	return nil
+}
+
 // Patience is nothing: in virtual time polling again at once finds nothing new.
 func (h *host) Patience() (spins, yields int) { return 0, 0 }
 

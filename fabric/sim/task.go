@@ -16,10 +16,11 @@ const (
 	forUnpark
 	forBell
 	forGet
+	forTime
 )
 
 var waitingNames = [...]string{
-	forTurn: "about to run", forUnpark: "parked", forBell: "asleep", forGet: "in Get",
+	forTurn: "about to run", forUnpark: "parked", forBell: "asleep", forGet: "in Get", forTime: "in Pause",
 }
 
 // unwound is what an activity of a dead process panics with, so that its stack
