@@ -44,6 +44,7 @@ var roles = map[string]func(*banyan.World) error{
 	"first dies": firstDies,
 	"matching":   matching,
 	"absent":     absent,
+	"transcript": follow,
 }
 
 func TestMain(m *testing.M) {

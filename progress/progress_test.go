@@ -354,3 +354,14 @@ func TestLoopbackOrderAndCredit(t *testing.T) {
 	require.Len(t, got, loopbackFrames)
 	require.True(t, self.TrySend(fabric.ClassTest, 0, nil))
 }
+
+// What thread safety costs a call that nobody contends with.
+func BenchmarkLock(b *testing.B) {
+	e := engines(b, true)[0]
+	held := 0
+	for b.Loop() {
+		e.Lock()
+		held++
+		e.Unlock()
+	}
+}

@@ -1,0 +1,228 @@
+package banyan_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// session is one rank of a transcript: its communicators, requests and probed
+// messages by name.
+type session struct {
+	w      *banyan.World
+	comms  map[string]*banyan.Comm
+	reqs   map[string]*started
+	probed map[string]*banyan.Message
+}
+
+type started struct {
+	banyan.Request
+	buf []byte // of a receive
+}
+
+func newSession(w *banyan.World) *session {
+	return &session{
+		w: w, comms: map[string]*banyan.Comm{"world": w.Comm()},
+		reqs: map[string]*started{}, probed: map[string]*banyan.Message{},
+	}
+}
+
+// words are the arguments of a verb: pairs of a name and a value.
+type words map[string]string
+
+// number gives a rank, tag or length; "any" and "null" mean what they mean in
+// MPI.
+func (a words) number(name string, otherwise int) int {
+	switch v := a[name]; v {
+	case "":
+		return otherwise
+	case "any":
+		return banyan.AnySource // the same as AnyTag
+	case "null":
+		return banyan.ProcNull
+	default:
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			panic(fmt.Sprintf("%s %s is no number", name, v))
+		}
+		return n
+	}
+}
+
+// data is what is sent: text, or so many bytes of a pattern.
+func (a words) data() []byte {
+	if n := a.number("bytes", 0); n > 0 {
+		return pattern(0, n)
+	}
+	return []byte(a["data"])
+}
+
+// found describes a message.
+func found(st banyan.Status, data []byte) string {
+	if st.Cancelled {
+		return "cancelled"
+	}
+	s := fmt.Sprintf("from %d tag %d", st.Source, st.Tag)
+	switch {
+	case st.Source == banyan.ProcNull:
+		return "from null"
+	case data == nil:
+		return s + fmt.Sprintf(" bytes %d", st.Count)
+	case len(data) > 40 && bytes.Equal(data, pattern(0, len(data))):
+		return s + fmt.Sprintf(" bytes %d", len(data))
+	}
+	return strings.TrimSpace(s + " data " + string(data))
+}
+
+// classes of errors by name.
+var classes = []struct {
+	name string
+	err  error
+}{
+	{"proc-failed-pending", banyan.ErrProcFailedPending}, {"proc-failed", banyan.ErrProcFailed},
+	{"revoked", banyan.ErrRevoked}, {"departed", banyan.ErrDeparted}, {"truncate", banyan.ErrTruncate},
+	{"closed", banyan.ErrClosed}, {"argument", banyan.ErrArgument},
+}
+
+func failure(err error) string {
+	for _, c := range classes {
+		if !errors.Is(err, c.err) {
+			continue
+		}
+		var failed *banyan.ProcFailedError
+		if errors.As(err, &failed) {
+			return fmt.Sprintf("%s %v", c.name, failed.Ranks)
+		}
+		return c.name
+	}
+	return err.Error()
+}
+
+// do carries out one verb and tells what came of it.
+func (s *session) do(line string) string {
+	f := strings.Fields(line)
+	verb, name := f[0], ""
+	if f = f[1:]; len(f)%2 == 1 { // wait r, test r, dup c, …
+		name, f = f[0], f[1:]
+	}
+	a := words{}
+	for i := 0; i < len(f); i += 2 {
+		a[f[i]] = f[i+1]
+	}
+	c := s.comms["world"]
+	if on := a["on"]; on != "" {
+		c = s.comms[on]
+	}
+	switch verb {
+	case "send", "ssend", "rsend", "isend", "issend", "irsend":
+		return s.send(verb, c, a)
+	case "recv", "irecv", "mrecv":
+		return s.recv(verb, name, c, a)
+	case "probe", "iprobe", "mprobe", "improbe":
+		return s.probe(verb, c, a)
+	}
+	return s.manage(verb, name, c, a)
+}
+
+func (s *session) send(verb string, c *banyan.Comm, a words) string {
+	to, tag := a.number("to", -9), a.number("tag", 0)
+	blocking := map[string]func([]byte, int, int) error{"send": c.Send, "ssend": c.Ssend, "rsend": c.Rsend}
+	begin := map[string]func([]byte, int, int) banyan.Request{"isend": c.Isend, "issend": c.Issend, "irsend": c.Irsend}
+	if send := blocking[verb]; send != nil {
+		if err := send(a.data(), to, tag); err != nil {
+			return failure(err)
+		}
+		return "ok"
+	}
+	s.reqs[a["as"]] = &started{Request: begin[verb](a.data(), to, tag)}
+	return "ok"
+}
+
+func (s *session) recv(verb, name string, c *banyan.Comm, a words) string {
+	buf := make([]byte, a.number("max", 1<<20))
+	if verb == "irecv" {
+		s.reqs[a["as"]] = &started{c.Irecv(buf, a.number("from", -9), a.number("tag", 0)), buf}
+		return "ok"
+	}
+	var st banyan.Status
+	var err error
+	if verb == "recv" {
+		st, err = c.Recv(buf, a.number("from", -9), a.number("tag", 0))
+	} else {
+		st, err = s.probed[name].Recv(buf)
+	}
+	return outcome(st, buf, err)
+}
+
+func outcome(st banyan.Status, buf []byte, err error) string {
+	switch {
+	case errors.Is(err, banyan.ErrTruncate):
+		return found(st, buf[:st.Count]) + " truncate"
+	case err != nil:
+		return failure(err)
+	case buf == nil:
+		return "sent"
+	}
+	return found(st, buf[:st.Count])
+}
+
+func (s *session) probe(verb string, c *banyan.Comm, a words) string {
+	from, tag := a.number("from", -9), a.number("tag", 0)
+	var st banyan.Status
+	var m *banyan.Message
+	var err error
+	ok := true
+	switch verb {
+	case "probe":
+		st, err = c.Probe(from, tag)
+	case "iprobe":
+		st, ok, err = c.Iprobe(from, tag)
+	case "mprobe":
+		m, err = c.Mprobe(from, tag)
+	case "improbe":
+		m, ok, err = c.Improbe(from, tag)
+	}
+	switch {
+	case err != nil:
+		return failure(err)
+	case !ok:
+		return "none"
+	case m != nil:
+		s.probed[a["as"]] = m
+		st = m.Status()
+	}
+	return found(st, nil)
+}
+
+// manage has the verbs of requests and communicators.
+func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
+	r := s.reqs[name]
+	switch verb {
+	case "wait":
+		st, err := r.Wait()
+		return outcome(st, r.buf, err)
+	case "test":
+		st, done, err := r.Test()
+		if !done {
+			return "pending"
+		}
+		return outcome(st, r.buf, err)
+	case "cancel":
+		r.Cancel()
+	case "dup":
+		d, err := c.Dup()
+		if err != nil {
+			return failure(err)
+		}
+		s.comms[a["as"]] = d
+	case "free":
+		s.comms[name].Free()
+	default:
+		return "no such verb"
+	}
+	return "ok"
+}
