@@ -39,10 +39,11 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // over this communicator; groups of different callers may differ if they have no
 // member in common. A rank that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
+	n := c.core.Count()
 	if err := c.holds("create", g); err != nil {
 		return nil, err
 	}
-	return c.derived(c.core.Derive(g.g, 0))
+	return c.derived(c.core.Derive(n, g.g, 0))
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the
@@ -62,6 +63,7 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 // by key, then by rank. Color is at least 0, or [Undefined], which gives nil. It
 // is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
+	n := c.core.Count()
 	if color < 0 && color != Undefined {
 		return nil, fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", c.Name(), ErrArgument, color)
 	}
@@ -86,7 +88,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	for _, m := range members {
 		procs = append(procs, c.core.Group().Proc(m.rank))
 	}
-	return c.derived(c.core.Derive(p2p.NewGroup(procs), uint64(int64(color))))
+	return c.derived(c.core.Derive(n, p2p.NewGroup(procs), uint64(int64(color))))
 }
 
 // SplitByNode makes a communicator for each machine, of the ranks that run on it
@@ -100,15 +102,15 @@ func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key)
 // peer and remote are not looked at. The tag tells concurrent creations on the
 // same peer apart.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
+	n := c.core.Count()
 	if leader < 0 || leader >= c.Size() {
 		return nil, fmt.Errorf("create inter on %s: %w: leader %d, want 0 … %d", c.Name(), ErrArgument, leader, c.Size()-1)
 	}
-	number := c.core.Number()  // all ranks count, though only the leader's is used
 	theirs := make([]byte, 16) // length of the list, seed
 	var list []byte
 	var err error
 	if c.Rank() == leader {
-		list, err = c.meetLeader(theirs, peer, remote, tag, number)
+		list, err = c.meetLeader(theirs, peer, remote, tag, c.core.Seed(n))
 	}
 	if err != nil { // the others of this side must not wait
 		binary.LittleEndian.PutUint64(theirs, 0)
@@ -116,12 +118,12 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	if berr := c.Bcast(theirs, leader); berr != nil || err != nil {
 		return nil, fmt.Errorf("create inter on %s: %w", c.Name(), cmp.Or(err, berr))
 	}
-	n := int(binary.LittleEndian.Uint64(theirs))
-	if n == 0 {
+	length := int(binary.LittleEndian.Uint64(theirs))
+	if length == 0 {
 		return nil, fmt.Errorf("create inter on %s: %w: the leader could not reach the other side", c.Name(), ErrArgument)
 	}
 	if c.Rank() != leader {
-		list = make([]byte, n)
+		list = make([]byte, length)
 	}
 	if err := c.Bcast(list, leader); err != nil {
 		return nil, fmt.Errorf("create inter on %s: %w", c.Name(), err)
@@ -130,7 +132,7 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	if err != nil {
 		return nil, err
 	}
-	return c.derived(c.core.Bridge(remoteGroup, binary.LittleEndian.Uint64(theirs[8:])))
+	return c.derived(c.core.Bridge(n, remoteGroup, binary.LittleEndian.Uint64(theirs[8:])))
 }
 
 // meetLeader exchanges seeds and lists of processes with the other side's leader.
@@ -183,6 +185,7 @@ func (c *Comm) decode(list []byte) (p2p.Group, error) {
 // ranks of the side that gave high as false. If both gave the same, the side with
 // the lowest process of the job comes first. It is collective over both sides.
 func (c *Comm) Merge(high bool) (*Comm, error) {
+	n := c.core.Count()
 	local := c.core.Local()
 	if local == nil {
 		return nil, fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument)
@@ -209,7 +212,7 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 	if high == (word[0] == 1) {
 		first = slices.Min(c.core.Group().Procs()) < slices.Min(c.core.Peers().Procs())
 	}
-	return c.derived(c.core.Union(first))
+	return c.derived(c.core.Union(n, first))
 }
 
 // derived wraps a new core; a nil one stays nil.

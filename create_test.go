@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
 // everywhere runs body on n simulated ranks, for a few n.
@@ -328,5 +329,79 @@ func TestCollectiveAfterAFailure(t *testing.T) {
 			return err
 		}
 		return token(s, c)
+	}))
+}
+
+// A split that fails at some ranks only does not put the ranks out of step: what
+// they create next is the same communicator everywhere.
+func TestCreateAfterASplitThatFailed(t *testing.T) {
+	uneven := 0
+	for step := uint64(1); step <= 40; step++ {
+		splits := make([]error, 4)
+		err := banyan.Simulate(4, banyan.Simulation{
+			Faults: func(s *sim.Sim) error { return s.KillAtStep(2, step) },
+		}, func(w *banyan.World) error {
+			c := w.Comm()
+			_, splits[c.Rank()] = c.Split(0, 0)
+			if c.Rank() == 2 {
+				return nil
+			}
+			alive, err := c.Group().Exclude(2)
+			if err != nil {
+				return err
+			}
+			s, err := c.Create(alive)
+			if err != nil {
+				return err
+			}
+			sum := []int{1}
+			if err := banyan.Allreduce(s, sum, banyan.Sum); err != nil || sum[0] != 3 {
+				return fmt.Errorf("sum %d, want 3: %w", sum[0], err)
+			}
+			return nil
+		})
+		if errors.Is(err, sim.ErrDeadlock) {
+			continue // a rank that has not met the dead waits in Split
+		}
+		require.NoError(t, err, "step %d", step)
+		if (splits[0] == nil) != (splits[3] == nil) {
+			uneven++
+		}
+	}
+	require.NotZero(t, uneven, "no split failed at some ranks only")
+}
+
+// A rank with a shorter buffer in the middle of the tree gets an error, and
+// nobody waits for it.
+func TestBcastOfTwoLengths(t *testing.T) {
+	errs := make([]error, 8)
+	require.NoError(t, banyan.Simulate(8, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		n := 100
+		if c.Rank() == 4 { // 5, 6 and 7 are below it
+			n = 50
+		}
+		errs[c.Rank()] = c.Bcast(make([]byte, n), 0)
+		return nil
+	}))
+	for rank, err := range errs {
+		require.Equal(t, rank >= 4 && rank < 7, err != nil, "rank %d: %v", rank, err) // 7 gets what 6 has
+	}
+}
+
+// The zero Group is empty, and takes after whom it is joined with.
+func TestZeroGroup(t *testing.T) {
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		var zero banyan.Group
+		all := w.Comm().Group()
+		for _, g := range []banyan.Group{zero.Union(all), all.Union(zero)} {
+			if g.Rank() != w.Comm().Rank() || g.Compare(all) != banyan.Identical {
+				return fmt.Errorf("rank %d of the union is %d", w.Comm().Rank(), g.Rank())
+			}
+		}
+		if zero.Size() != 0 || zero.Rank() != banyan.Undefined || zero.Intersection(all).Size() != 0 {
+			return errors.New("the zero Group is not empty")
+		}
+		return nil
 	}))
 }

@@ -92,6 +92,9 @@ func (g Group) named(op string, ranks []int) ([]proc.ID, error) {
 // Union gives the members of this group, then those of the other that are not in
 // this one.
 func (g Group) Union(o Group) Group {
+	if g.Size() == 0 {
+		return o // the zero Group does not know whose it is
+	}
 	return g.of(append(g.g.Procs(), o.Difference(g).g.Procs()...))
 }
 

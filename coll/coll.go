@@ -1,6 +1,8 @@
 package coll
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -59,28 +61,26 @@ func Bcast[M p2p.Mode](c *p2p.Comm, buf []byte, root int) error {
 
 // bcast goes down the binomial tree: virtual rank v, counted from the root, gets
 // the data from v without its lowest bit, and passes them to v plus each lower
-// bit, the farthest subtree first.
+// bit, the farthest subtree first. A length that does not fit, and a child that
+// has gone, keep nothing from the others: they would wait.
 func bcast[M p2p.Mode](w *p2p.Comm, buf []byte, root int) error {
 	n := w.Size()
 	v := (w.Rank() - root + n) % n
 	low := lowest(v, n)
+	var first error
 	if v != 0 {
 		st, err := p2p.Recv[M](w, buf, (v-low+root)%n, tagBcast)
-		if err != nil {
+		if err != nil && !errors.Is(err, ft.ErrTruncate) {
 			return err
 		}
-		if err := sameLength(w, st, len(buf)); err != nil {
-			return err
-		}
+		first = cmp.Or(err, sameLength(w, st, len(buf)))
 	}
 	for bit := low / 2; bit > 0; bit /= 2 {
 		if v+bit < n {
-			if err := p2p.Send[M](w, buf, (v+bit+root)%n, tagBcast); err != nil {
-				return err
-			}
+			first = cmp.Or(first, p2p.Send[M](w, buf, (v+bit+root)%n, tagBcast))
 		}
 	}
-	return nil
+	return first
 }
 
 // lowest is the lowest bit of v; for the root it is beyond all ranks.

@@ -16,8 +16,10 @@ func (c *Comm) context(words ...uint64) uint32 {
 	return uint32(h>>32) &^ collContext
 }
 
-// count numbers the communicators that all members derive from this one.
-func (c *Comm) count() uint64 {
+// Count numbers what all members derive from this communicator. It is called at
+// the beginning of a derivation: one that fails at some members only has the
+// same number at all, and the next one too.
+func (c *Comm) Count() uint64 {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.made++
@@ -27,8 +29,9 @@ func (c *Comm) count() uint64 {
 // Dup makes a communicator of the same groups in which no message of this one
 // is seen. All members call it in the same order with respect to other
 // derivations of this communicator; no messages are exchanged.
-func (c *Comm) Dup() (*Comm, error) {
-	n := c.count()
+func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
+
+func (c *Comm) dup(n uint64) (*Comm, error) {
 	d, err := c.e.newComm(fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
 	if err != nil || c.local == nil {
 		return d, err
@@ -40,9 +43,8 @@ func (c *Comm) Dup() (*Comm, error) {
 // Derive makes a communicator of a group of this one's members. All members of
 // this one call it in the same order, each with its own group; processes with
 // different groups give different colors. An empty group makes none: the result
-// is nil.
-func (c *Comm) Derive(g Group, color uint64) (*Comm, error) {
-	n := c.count()
+// is nil. n is this derivation's Count.
+func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
 		return nil, nil
@@ -72,9 +74,9 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 
 // Bridge makes an intercommunicator between the group of this communicator and
 // a remote one. All members of both groups call it with the same seed. The two
-// groups must have no member in common.
-func (c *Comm) Bridge(remote Group, seed uint64) (*Comm, error) {
-	local, err := c.Dup()
+// groups must have no member in common. n is this derivation's Count.
+func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
+	local, err := c.dup(n)
 	if err != nil {
 		return nil, err
 	}
@@ -92,17 +94,16 @@ func (c *Comm) Bridge(remote Group, seed uint64) (*Comm, error) {
 
 // Union makes the communicator of both groups of an intercommunicator, this
 // side's first or last. All members of both sides call it, those of one side
-// alike.
-func (c *Comm) Union(first bool) (*Comm, error) {
+// alike. n is this derivation's Count.
+func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	a, b := c.group.Procs(), c.peers.Procs()
 	if !first {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	n := c.count()
 	return c.e.NewComm(fmt.Sprintf("%s.%d", c.name, n), g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
 }
 
-// Number gives what the members of this communicator may use, together with a
-// leader's word, as a seed that was not used before.
-func (c *Comm) Number() uint64 { return mix(c.ctx, c.count()) }
+// Seed gives what the leaders of two sides may use, together, as a seed of
+// Bridge that was not used before. n is this derivation's Count.
+func (c *Comm) Seed(n uint64) uint64 { return mix(c.ctx, n) }
