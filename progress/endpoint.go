@@ -57,18 +57,33 @@ func (ep *Endpoint) Eager(n int) bool {
 	return n <= ep.Longest
 }
 
-// awaitSpins bounds how long Await looks at one peer only: a microsecond or
-// two, so that the others do not wait noticeably.
-const awaitSpins = 512
+const (
+	// awaitMax bounds how long Await looks at one peer only: about ten
+	// microseconds, so that the others do not wait noticeably.
+	awaitMax = 512
+	// awaitLook is how many of them pass between two looks at who wants the lock.
+	awaitLook = 32
+	// awaitTurns is after how many calls the others get their turn, though frames
+	// of this peer come without end.
+	awaitTurns = 64
+)
 
 // Await receives the next frame of the peer into buf, if it comes at once, is
 // of that class and immediate, and fits; it answers its length, or a negative
 // number. It is a short way round Poll for who waits for just that frame.
 func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
-	if ep.shm == nil || e.want.Load() != 0 {
+	e.awaits++
+	if ep.shm == nil || e.awaits%awaitTurns == 0 {
 		return -1
 	}
-	return ep.shm.Await(class, imm, buf, e.awaitSpins)
+	for looks := e.awaitLooks; ; looks-- {
+		if e.want.Load() != 0 {
+			return -1
+		}
+		if n := ep.shm.Await(class, imm, buf, e.awaitSpins); n != shm.NotYet || looks == 0 {
+			return n
+		}
+	}
 }
 
 // Conn is the connection, for what is not on every message's path.

@@ -43,7 +43,9 @@ type Engine struct {
 	stalled   func() int // retries what was refused credit
 
 	spins, yields  int
-	awaitSpins     int    // polls of one peer in Await
+	awaitLooks     int // how often Await polls one peer awaitSpins times
+	awaitSpins     int
+	awaits         uint   // calls of it
 	rounds, stride uint64 // the clock is looked at every stride rounds
 	progressing    bool   // a goroutine is in drive
 	asleep         bool   // it, or the attendant, has let go of the lock to sleep at the bell
@@ -64,7 +66,7 @@ func New(cfg Config) *Engine {
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields = cfg.Host.Patience()
-	e.awaitSpins = min(e.spins, awaitSpins) + 1
+	e.awaitLooks, e.awaitSpins = min(e.spins, awaitMax)/awaitLook, min(e.spins, awaitLook)+1
 	e.stride = 1 // who does not spin has a clock that costs nothing beside the rest
 	if e.spins > 0 {
 		e.stride = timerStride

@@ -86,12 +86,18 @@ func messages(long int) int {
 // Two engines hand a message to and fro and sleep at every wait: one lost
 // wake-up and the test never ends.
 func TestNoLostWakeUp(t *testing.T) {
-	pingPong(t, engines(t, false), messages(10_000_000)/2)
+	pingPong(t, engines(t, false), 0, messages(10_000_000)/2)
 }
 
-func pingPong(t *testing.T, e [2]*Engine, rounds int) {
+// pingPong hands a message to and fro; the first attended engines have an
+// attendant.
+func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
+	counters := [2]*counter{count(e[0]), count(e[1])}
+	for i := range attended {
+		e[i].Attend()
+	}
 	play := func(me int) {
-		k := count(e[me])
+		k := counters[me]
 		ep, err := e[me].Endpoint(proc.ID(1 - me))
 		require.NoError(t, err)
 		for i := 1; i <= rounds; i++ {
@@ -117,11 +123,7 @@ func pingPong(t *testing.T, e [2]*Engine, rounds int) {
 func TestNoLostWakeUpAttended(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		for attended := 1; attended <= 2; attended++ {
-			e := engines(t, patient)
-			for i := range attended {
-				e[i].Attend()
-			}
-			pingPong(t, e, messages(1_000_000)/20)
+			pingPong(t, engines(t, patient), attended, messages(1_000_000)/20)
 		}
 	}
 }
@@ -182,18 +184,19 @@ func TestStarvedSenderIsWoken(t *testing.T) {
 }
 
 // Several goroutines wait at one engine; each gets its own.
-func TestManyWaiters(t *testing.T) { manyWaiters(t, engines(t, false)) }
-
-func TestManyWaitersAttended(t *testing.T) {
-	e := engines(t, false)
-	e[1].Attend()
-	manyWaiters(t, e)
+func TestManyWaiters(t *testing.T) {
+	for _, attended := range []bool{false, true} {
+		manyWaiters(t, engines(t, false), attended)
+	}
 }
 
-func manyWaiters(t *testing.T, e [2]*Engine) {
+func manyWaiters(t *testing.T, e [2]*Engine, attended bool) {
 	const waiters, rounds = 8, 500
 	var done [waiters]Completion
 	e[1].Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, _ []byte) { done[imm].Finish() })
+	if attended {
+		e[1].Attend()
+	}
 	ep, err := e[0].Endpoint(1)
 	require.NoError(t, err)
 	acks := make(chan struct{}, waiters)

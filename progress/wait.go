@@ -8,7 +8,8 @@ import (
 // with the lock held. The zero Completion is not done; Reset makes it so again.
 type Completion struct {
 	done   bool
-	told   bool          // Finish has somebody to tell: a parked goroutine, or above
+	told   bool          // Finish has somebody to tell: a goroutine, or above
+	asleep fabric.Host   // a goroutine that progresses for it sleeps here; else nil
 	parked bool          // a goroutine parks on it
 	dozing bool          // it does so instead of sleeping at the bell, where the attendant sleeps
 	parker fabric.Parker // made when one first does
@@ -36,6 +37,9 @@ func (c *Completion) Finish() {
 }
 
 func (c *Completion) tell() {
+	if c.asleep != nil {
+		c.asleep.Ring()
+	}
 	if c.parked {
 		c.parker.Unpark()
 	}
@@ -49,7 +53,7 @@ func (c *Completion) tell() {
 // Precondition: the lock is held.
 func (c *Completion) Above(other *Completion) {
 	c.above = other
-	c.told = c.parked || other != nil
+	c.told = c.parked || c.asleep != nil || other != nil
 	if c.done && other != nil {
 		other.Finish()
 	}
@@ -88,7 +92,16 @@ func (e *Engine) Wait(c *Completion) {
 			c.dozing = false
 		}
 	}
-	if e.parked != nil {
+	e.handOver()
+}
+
+// handOver wakes a goroutine that parked because the caller progressed.
+func (e *Engine) handOver() {
+	switch {
+	case e.parked == nil:
+	case e.asleep: // the attendant is at the bell, which is enough for some
+		e.relieve()
+	default:
 		e.parked.parker.Unpark()
 	}
 }
@@ -104,6 +117,7 @@ func (e *Engine) Progress() bool {
 	e.progressing = true
 	n := e.round() + e.expire()
 	e.progressing = false
+	e.handOver()
 	return n > 0
 }
 
@@ -115,20 +129,26 @@ func (e *Engine) drive(c *Completion) bool {
 		if e.rounds++; e.rounds%e.stride == 0 {
 			e.expire()
 		}
-		switch {
-		case e.round() > 0:
+		n := e.round()
+		if n > 0 {
 			idle = 0
+		}
+		switch {
 		case e.want.Load() != 0:
 			e.yield()
+		case n > 0:
 		case idle < e.spins:
 			idle++
 		case idle < e.spins+e.yields:
 			idle++
 			e.yield()
+		case c.done:
 		case e.asleep:
 			return false
 		default:
+			c.asleep, c.told = e.host, true
 			e.sleep()
+			c.asleep, c.told = nil, c.above != nil
 			idle = e.spins // woken for a reason, or spuriously: no long spin
 		}
 	}
@@ -175,9 +195,12 @@ func (e *Engine) yield() {
 	e.Lock()
 }
 
-// sleep is the one place where the process sleeps.
+// sleep is the one place where the process sleeps. Timers that are due keep it
+// from that: what the caller waits for may be done.
 func (e *Engine) sleep() {
-	e.expire()
+	if e.expire() > 0 {
+		return
+	}
 	e.host.Arm()
 	if e.ready() {
 		e.host.Disarm()

@@ -120,6 +120,9 @@ func (c *Conn) refused() {
 	c.p.starved = true
 }
 
+// NotYet is what Await answers when no frame waits.
+const NotYet = takeNone
+
 // Await looks up to spins times for the next frame from the peer, and receives
 // it into buf if it is of that class and immediate and fits: what Poll would
 // have delivered next from this peer, without the way through the sink. It

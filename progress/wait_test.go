@@ -1,0 +1,159 @@
+package progress
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// until returns with the lock held once cond is true; others run meanwhile.
+func (e *Engine) until(cond func() bool) {
+	e.Lock()
+	for !cond() {
+		e.Unlock()
+		runtime.Gosched()
+		e.Lock()
+	}
+}
+
+// Whoever finishes what the progressing goroutine waits for wakes it, also if it
+// is finished by way of another Completion.
+func TestFinishWakesWhoSleeps(t *testing.T) {
+	for range 200 {
+		e := engines(t, false)[0]
+		var below, c Completion
+		below.Above(&c)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			e.Lock()
+			e.Wait(&c)
+			e.Unlock()
+		})
+		e.until(func() bool { return e.asleep })
+		below.Finish()
+		e.Unlock()
+		wg.Wait()
+	}
+}
+
+// A goroutine that parked while another one polled once takes over from it.
+func TestProgressHandsOver(t *testing.T) {
+	for _, attended := range []bool{false, true} {
+		e := engines(t, false)[0]
+		running, release := make(chan struct{}), make(chan struct{})
+		var wg sync.WaitGroup
+		e.Lock()
+		e.Submit(&Job{Run: func(*Job) { close(running); <-release }, Done: func(*Job) {}})
+		e.Unlock()
+		wg.Go(func() {
+			e.Lock()
+			e.Progress()
+			e.Unlock()
+		})
+		<-running
+		if attended {
+			e.Attend()
+		}
+		var c Completion
+		wg.Go(func() {
+			e.Lock()
+			e.Wait(&c)
+			e.Unlock()
+		})
+		e.until(func() bool { return c.parked })
+		e.After(20_000_000, func() { c.Finish() }) // called by who progresses then
+		e.Unlock()
+		close(release)
+		wg.Wait()
+	}
+}
+
+// A timer that finishes what the caller of sleep waits for keeps it awake.
+func TestSleepSeesItsTimers(t *testing.T) {
+	e := engines(t, false)[0]
+	called := false
+	e.Lock()
+	defer e.Unlock()
+	e.After(0, func() { called = true })
+	e.sleep() // nobody would wake it
+	require.True(t, called)
+}
+
+// busy is a provider that has something at each poll.
+type busy struct {
+	*loopback
+	poll func()
+}
+
+func (b *busy) Name() string                                    { return "busy" }
+func (b *busy) Lookup(proc.ID) fabric.Conn                      { return nil }
+func (b *busy) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return nil, fabric.ErrUnsupported }
+func (b *busy) Ready() bool                                     { return true }
+
+func (b *busy) Poll(*fabric.Sink) int {
+	b.poll()
+	return 1
+}
+
+// Who progresses lets others have the lock, also while traffic never ends.
+func TestTrafficLeavesTheLock(t *testing.T) {
+	b := &busy{loopback: newLoopback(0, func() {})}
+	e := New(Config{Host: host.New(host.Config{}), Others: []fabric.Provider{b}})
+	var c Completion
+	polls, taken := 0, 0
+	b.poll = func() {
+		if polls++; polls == 20_000_000 { // ends the test if nobody gets the lock
+			c.Finish()
+		}
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		e.until(func() bool { return polls > 0 })
+		e.Unlock()
+		for range 10 {
+			e.Lock()
+			if !c.done {
+				taken++
+			}
+			e.Unlock()
+		}
+		e.Lock()
+		c.Finish()
+		e.Unlock()
+	})
+	e.Lock()
+	e.Wait(&c)
+	e.Unlock()
+	wg.Wait()
+	require.Equal(t, 10, taken)
+}
+
+// Who receives one peer's frames on the short way looks at the others too.
+func TestAwaitGivesTheOthersTheirTurn(t *testing.T) {
+	e := engines(t, true)
+	ep, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	back, err := e[1].Endpoint(0)
+	require.NoError(t, err)
+	turns := 0
+	var buf [8]byte
+	for range 10 * awaitTurns {
+		e[1].Lock()
+		require.True(t, back.TrySend(fabric.ClassTest, 1, buf[:]))
+		e[1].Unlock()
+		e[0].Lock()
+		if n := e[0].Await(ep, fabric.ClassTest, 1, buf[:]); n < 0 {
+			for !e[0].Progress() {
+			}
+			turns++
+		}
+		e[0].Unlock()
+	}
+	require.GreaterOrEqual(t, turns, 10)
+}
