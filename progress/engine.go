@@ -48,6 +48,7 @@ type Engine struct {
 	progressing    bool   // a goroutine is in drive
 	asleep         bool   // and has let go of the lock to sleep
 	parked         *Completion
+	woken          int // of the parked: finished, and have not run since
 	blocking       []*Job
 	closed         bool
 }

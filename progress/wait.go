@@ -9,7 +9,7 @@ import (
 type Completion struct {
 	done   bool
 	told   bool          // Finish has somebody to tell: a parked goroutine, or above
-	parked bool          // a goroutine parks on it
+	in     *Engine       // a goroutine parks on it there, and has not been told
 	parker fabric.Parker // made when one first does
 	above  *Completion   // is finished with this one
 	next   *Completion   // in the engine's list of parked ones
@@ -35,7 +35,9 @@ func (c *Completion) Finish() {
 }
 
 func (c *Completion) tell() {
-	if c.parked {
+	if e := c.in; e != nil {
+		c.in = nil
+		e.woken++
 		c.parker.Unpark()
 	}
 	if c.above != nil {
@@ -48,7 +50,7 @@ func (c *Completion) tell() {
 // Precondition: the lock is held.
 func (c *Completion) Above(other *Completion) {
 	c.above = other
-	c.told = c.parked || other != nil
+	c.told = c.in != nil || other != nil
 	if c.done && other != nil {
 		other.Finish()
 	}
@@ -102,7 +104,10 @@ func (e *Engine) Progress() bool {
 	return n > 0
 }
 
-// drive polls until c is done: spin, then yield, then sleep.
+// drive polls until c is done: spin, then yield, then sleep. Goroutines that it
+// has woken go first: where they have no processor but this one's they would
+// otherwise run when this one has lost its patience, thousands of polls later,
+// and the peer may wait for what they do next.
 func (e *Engine) drive(c *Completion) {
 	idle := 0
 	for !c.done {
@@ -122,6 +127,9 @@ func (e *Engine) drive(c *Completion) {
 		default:
 			e.sleep()
 			idle = e.spins // woken for a reason, or spuriously: no long spin
+		}
+		if e.woken > 0 {
+			e.yield()
 		}
 	}
 }
@@ -205,13 +213,16 @@ func (e *Engine) park(c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
-	c.parked, c.told = true, true
+	c.in, c.told = e, true
 	c.next = e.parked
 	e.parked = c
 	e.Unlock()
 	c.parker.Park()
 	e.Lock()
-	c.parked, c.told = false, c.above != nil
+	if c.in == nil {
+		e.woken--
+	}
+	c.in, c.told = nil, c.above != nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next
