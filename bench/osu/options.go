@@ -94,7 +94,7 @@ func (b *Benchmark) checkKind(o *Options) error {
 	case len(o.Windows) > 0 && !b.Windowed:
 		return fmt.Errorf("windows of %v messages: it has none", o.Windows)
 	case b.op.unit > 1 && o.first(b.op.unit)%b.op.unit != 0:
-		return fmt.Errorf("sizes %d:%d: whole numbers of %d bytes are needed, such as -m %d:", o.Min, o.Max, b.op.unit, b.op.unit)
+		return fmt.Errorf("sizes %d:%d: whole numbers of %d bytes are needed: begin at a multiple of it", o.Min, o.Max, b.op.unit)
 	case b.op.unit > 1 && o.Max < o.first(b.op.unit):
 		return fmt.Errorf("sizes %d:%d: a number has %d bytes", o.Min, o.Max, b.op.unit)
 	case b.Threaded && (o.Senders < 1 || o.Senders > maxThreads || o.Receivers < 1 || o.Receivers > maxThreads):
