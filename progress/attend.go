@@ -90,7 +90,7 @@ func (e *Engine) dismiss() {
 		return
 	}
 	a.leaving = true
-	if a.place.parked {
+	if a.place.in != nil {
 		a.place.parker.Unpark()
 	}
 	e.Kick()

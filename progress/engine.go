@@ -50,6 +50,7 @@ type Engine struct {
 	progressing    bool   // a goroutine is in drive
 	asleep         bool   // it, or the attendant, has let go of the lock to sleep at the bell
 	parked         *Completion
+	woken          int        // of the parked: finished, and have not run since
 	attendant      *attendant // nil without asynchronous progress
 	blocking       []*Job
 	closed         bool

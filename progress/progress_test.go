@@ -225,6 +225,63 @@ func manyWaiters(t *testing.T, e [2]*Engine, attended bool) {
 	wg.Wait()
 }
 
+// A goroutine whose wait has ended runs before the one that polls for all has
+// lost its patience, also where both have one processor.
+func TestWokenRunsFirst(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	e := engines(t, true)
+	const rounds = 20
+	var driver, parked Completion
+	var at uint64
+	e[1].Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, _ []byte) {
+		if imm == 0 {
+			driver.Finish()
+			return
+		}
+		at = e[1].rounds
+		parked.Finish()
+	})
+	ep, err := e[0].Endpoint(1)
+	require.NoError(t, err)
+	send := func(imm uint64) {
+		e[0].Lock()
+		defer e[0].Unlock()
+		require.True(t, ep.TrySend(fabric.ClassTest, imm, nil))
+	}
+	var wg sync.WaitGroup
+	wait := func(c *Completion) {
+		e[1].Lock()
+		e[1].Wait(c)
+		e[1].Unlock()
+	}
+	settled := func(what func() bool) {
+		for ok := false; !ok; runtime.Gosched() {
+			e[1].Lock()
+			ok = what()
+			e[1].Unlock()
+		}
+	}
+	wg.Go(func() { wait(&driver) })
+	settled(func() bool { return e[1].progressing })
+	polls, most := make(chan uint64, 1), uint64(0)
+	for range rounds {
+		wg.Go(func() {
+			wait(&parked)
+			e[1].Lock()
+			defer e[1].Unlock()
+			parked.Reset()
+			polls <- e[1].rounds - at
+		})
+		settled(func() bool { return e[1].parked != nil })
+		send(1)
+		most = max(most, <-polls)
+	}
+	send(0)
+	wg.Wait()
+	require.Less(t, most, uint64(100), "polls between the end of a wait and its return")
+	require.Zero(t, e[1].woken)
+}
+
 func TestTimers(t *testing.T) {
 	e := engines(t, false)[0]
 	var order []int

@@ -9,9 +9,9 @@ import (
 type Completion struct {
 	done   bool
 	told   bool          // Finish has somebody to tell: a goroutine, or above
+	dozing bool          // a goroutine parks on it instead of sleeping at the bell, where the attendant sleeps
 	asleep fabric.Host   // a goroutine that progresses for it sleeps here; else nil
-	parked bool          // a goroutine parks on it
-	dozing bool          // it does so instead of sleeping at the bell, where the attendant sleeps
+	in     *Engine       // a goroutine parks on it there, and has not been told
 	parker fabric.Parker // made when one first does
 	above  *Completion   // is finished with this one
 	next   *Completion   // in the engine's list of parked ones
@@ -40,7 +40,9 @@ func (c *Completion) tell() {
 	if c.asleep != nil {
 		c.asleep.Ring()
 	}
-	if c.parked {
+	if e := c.in; e != nil {
+		c.in = nil
+		e.woken++
 		c.parker.Unpark()
 	}
 	if c.above != nil {
@@ -53,7 +55,7 @@ func (c *Completion) tell() {
 // Precondition: the lock is held.
 func (c *Completion) Above(other *Completion) {
 	c.above = other
-	c.told = c.parked || c.asleep != nil || other != nil
+	c.told = c.in != nil || c.asleep != nil || other != nil
 	if c.done && other != nil {
 		other.Finish()
 	}
@@ -123,6 +125,10 @@ func (e *Engine) Progress() bool {
 
 // drive polls until c is done: spin, then yield, then sleep. False: it is not
 // done, but the attendant sleeps at the bell and progresses from here on.
+//
+// Goroutines that it has woken go first: where they have no processor but this
+// one's they would otherwise run when this one has lost its patience, thousands
+// of polls later, and the peer may wait for what they do next.
 func (e *Engine) drive(c *Completion) bool {
 	idle := 0
 	for !c.done {
@@ -150,6 +156,9 @@ func (e *Engine) drive(c *Completion) bool {
 			e.sleep()
 			c.asleep, c.told = nil, c.above != nil
 			idle = e.spins // woken for a reason, or spuriously: no long spin
+		}
+		if e.woken > 0 {
+			e.yield()
 		}
 	}
 	return true
@@ -248,13 +257,16 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
-	c.parked, c.told = true, true
+	c.in, c.told = e, true
 	c.next = *place
 	*place = c
 	e.Unlock()
 	c.parker.Park()
 	e.Lock()
-	c.parked, c.told = false, c.above != nil
+	if c.in == nil {
+		e.woken--
+	}
+	c.in, c.told = nil, c.above != nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next

@@ -66,7 +66,7 @@ func TestProgressHandsOver(t *testing.T) {
 			e.Wait(&c)
 			e.Unlock()
 		})
-		e.until(func() bool { return c.parked })
+		e.until(func() bool { return c.in != nil })
 		e.After(20_000_000, func() { c.Finish() }) // called by who progresses then
 		e.Unlock()
 		close(release)

@@ -23,7 +23,11 @@
 //
 // One buffer for both directions, as NetPIPE has unless told otherwise, keeps
 // what has been received in the cache for the next send; it favours all
-// libraries alike.
+// libraries alike. With [Options.Cold], NetPIPE's -I, each message is sent from
+// and received into memory that was not used for long: both sides walk through a
+// pool of at least 64 MiB and of twice the largest cache, piece by piece. What
+// the library itself uses, such as rings, stays in the caches, and of small
+// messages the processor may fetch the next pieces ahead.
 //
 // The integrity check is a pass of its own after the trials, so that it costs
 // them nothing: the sender fills each message with a pattern of its number, the
@@ -36,7 +40,7 @@
 //
 // # What it does not do
 //
-// It starts no processes and draws nothing. It has no mode without caches.
+// It starts no processes and draws nothing.
 //
 // Floor 8: a harness on the public interface.
 package netpipe

@@ -53,7 +53,7 @@ func (p *pair) integrity(size, n int) error {
 // check moves the i-th messages, one each way or, streaming, one, and returns
 // how many bytes arrived wrong here.
 func (p *pair) check(size, i int) (int, error) {
-	s, r := p.sbuf[:size], p.rbuf[:size]
+	s, r := p.buffers(size)
 	out, back := seed(i, p.first), seed(i, !p.first)
 	send := func() error { fill(s, out); return p.send(s, 1) }
 	receive := func() (int, error) {

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -91,6 +93,56 @@ func TestRun(t *testing.T) {
 	require.Less(t, latency[Streaming], latency[PingPong], "a stream does not wait for answers")
 }
 
+// No two messages within a pool share a line, on either side, and the figures are
+// those of the same messages in one buffer: the simulator has no caches.
+func TestCold(t *testing.T) {
+	times := map[bool][]float64{}
+	for _, cold := range []bool{false, true} {
+		for _, m := range []Mode{PingPong, Streaming, Bidirectional} {
+			o := small(m)
+			o.Lower, o.Upper, o.Cold = 1<<10, 40<<10, cold
+			require.NoError(t, simulated(func(w *banyan.World) error {
+				return Run(w, o, func(p Point) error {
+					times[cold] = append(times[cold], p.Seconds)
+					return nil
+				})
+			}))
+		}
+	}
+	require.Equal(t, times[false], times[true])
+
+	p := newPool(20 << 20)
+	require.GreaterOrEqual(t, len(p.b), 80<<20)
+	for _, size := range []int{1, 64, 65, 20<<20 + 3} {
+		p.at = 0
+		var last []byte
+		for range min(1000, len(p.b)/(size+2*line)-1) {
+			b := p.next(size)
+			require.Len(t, b, size)
+			if last != nil {
+				require.Greater(t, address(b)/line, (address(last)+uintptr(size)-1)/line)
+			}
+			last = b
+		}
+		for range 3 { // beyond the end it begins again
+			b := p.next(size)
+			require.Len(t, b, size)
+		}
+	}
+}
+
+func TestCacheSize(t *testing.T) {
+	dir := t.TempDir()
+	for i, size := range []string{"32K\n", "x", "1024K\n", "99999999K"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, fmt.Sprint("index", i)), 0o777))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprint("index", i), "size"), []byte(size), 0o666))
+	}
+	require.Equal(t, mostCache, cacheSize(filepath.Join(dir, "index")))
+	require.NoError(t, os.Remove(filepath.Join(dir, "index3", "size")))
+	require.Equal(t, 1<<20, cacheSize(filepath.Join(dir, "index")))
+	require.Zero(t, cacheSize(filepath.Join(dir, "none")))
+}
+
 func TestFixedRepeats(t *testing.T) {
 	o := small(PingPong)
 	o.Upper, o.Repeats, o.Trials = 8, 17, 2
@@ -168,7 +220,7 @@ func TestModeInJSON(t *testing.T) {
 // place of each message that it sends wrong; place -1 makes none wrong. It finds
 // nothing wrong itself.
 func liar(w *banyan.World, m Mode, size, n, place int) error {
-	p, err := newPair(w, m, size)
+	p, err := newPair(w, m, size, false)
 	if err != nil {
 		return err
 	}
@@ -202,14 +254,15 @@ func TestIntegrityFindsAWrongByte(t *testing.T) {
 	for _, c := range []struct {
 		mode Mode
 		liar int
-	}{{PingPong, 0}, {PingPong, 1}, {Streaming, 0}, {Bidirectional, 0}, {Bidirectional, 1}} {
+		cold bool
+	}{{PingPong, 0, false}, {PingPong, 1, false}, {PingPong, 0, true}, {Streaming, 0, false}, {Bidirectional, 0, false}, {Bidirectional, 1, false}} {
 		for _, place := range []int{-1, 0, 2500, size - 1} {
 			var found error
 			require.NoError(t, simulated(func(w *banyan.World) error {
 				if w.Comm().Rank() == c.liar {
 					return liar(w, c.mode, size, n, place)
 				}
-				p, err := newPair(w, c.mode, size)
+				p, err := newPair(w, c.mode, size, c.cold)
 				if err != nil {
 					return err
 				}
@@ -232,7 +285,7 @@ func TestIntegrityFailsOnBothRanks(t *testing.T) {
 	const size, n, wrong = 8, 4, 5
 	var found error
 	require.NoError(t, simulated(func(w *banyan.World) error {
-		p, err := newPair(w, Streaming, size)
+		p, err := newPair(w, Streaming, size, false)
 		if err != nil {
 			return err
 		}

@@ -43,6 +43,8 @@ type Options struct {
 	// Repeats is the number of messages of a trial; 0: as TrialTime says.
 	Repeats int  `json:"repeats,omitempty"`
 	Mode    Mode `json:"mode"`
+	// Cold gives each message memory that is in no cache, at both sides.
+	Cold bool `json:"cold,omitempty"`
 	// Integrity checks every byte, in a pass of its own.
 	Integrity bool `json:"integrity"`
 }

@@ -24,15 +24,20 @@ type pair struct {
 	mode  Mode
 	// sbuf and rbuf are the same memory, but for Bidirectional.
 	sbuf, rbuf []byte
+	cold       *pool // in their place, if no message is to find its memory in a cache
 	word       [8]byte
 }
 
-func newPair(w *banyan.World, mode Mode, largest int) (*pair, error) {
+func newPair(w *banyan.World, mode Mode, largest int, cold bool) (*pair, error) {
 	c := w.Comm()
 	if n := c.Size(); n != 2 {
 		return nil, fmt.Errorf("netpipe: the job has %d ranks, exactly 2 are needed: start with -n 2", n)
 	}
 	p := &pair{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), mode: mode}
+	if cold {
+		p.cold = newPool(largest)
+		return p, nil
+	}
 	p.sbuf = touched(largest)
 	p.rbuf = p.sbuf
 	if mode == Bidirectional {
@@ -103,7 +108,28 @@ func (p *pair) agree(n int) (int, error) {
 
 // loop is what is timed: nothing in it but the messages.
 func (p *pair) loop(size, n int) error {
-	s, r := p.sbuf[:size], p.rbuf[:size]
+	if p.cold == nil {
+		return p.move(p.sbuf[:size], p.rbuf[:size], n)
+	}
+	for range n {
+		s, r := p.buffers(size)
+		if err := p.move(s, r, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buffers gives the memory of the next message to send and to receive.
+func (p *pair) buffers(size int) (s, r []byte) {
+	if p.cold != nil {
+		return p.cold.next(size), p.cold.next(size)
+	}
+	return p.sbuf[:size], p.rbuf[:size]
+}
+
+// move moves n messages.
+func (p *pair) move(s, r []byte, n int) error {
 	switch {
 	case p.mode == Bidirectional:
 		return p.exchange(s, r, n)

@@ -32,7 +32,7 @@ func Run(w *banyan.World, o Options, emit func(Point) error) error {
 		return err
 	}
 	sizes := Sizes(o.Lower, o.Upper, o.Perturbation)
-	p, err := newPair(w, o.Mode, slices.Max(sizes))
+	p, err := newPair(w, o.Mode, slices.Max(sizes), o.Cold)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,13 @@ type Benchmark struct {
 	// Defaults are OSU's options.
 	Defaults Options
 	// Windowed: Options.Window means something. Multi: any even number of ranks
-	// and Options.Pairs; the others need two ranks. Threaded: Options.Senders and
-	// Receivers; it starts goroutines, which a simulation does not order.
-	Windowed, Multi, Threaded bool
+	// and Options.Pairs. Collective: any number of ranks. The others need two
+	// ranks. Threaded: Options.Senders and Receivers; it starts goroutines, which
+	// a simulation does not order.
+	Windowed, Multi, Collective, Threaded bool
 
-	pass func(o *Options) pass
+	pass func(o *Options) pass // of what is not Collective
+	op   operation             // of what is
 }
 
 // All has the benchmarks in the order in which they are presented.
@@ -29,6 +31,9 @@ var All = []*Benchmark{
 	{Name: "mbw_mr", Defaults: bandwidthDefaults, Windowed: true, Multi: true, pass: bandwidthPass},
 	{Name: "multi_lat", Defaults: latencyDefaults, Multi: true, pass: latencyPass},
 	{Name: "latency_mt", Defaults: threadDefaults, Threaded: true, pass: threadPass},
+	{Name: "barrier", Defaults: barrierDefaults, Collective: true, op: barrierOp},
+	{Name: "bcast", Defaults: bcastDefaults, Collective: true, op: bcastOp},
+	{Name: "allreduce", Defaults: allreduceDefaults, Collective: true, op: allreduceOp},
 }
 
 // Find returns the benchmark of that name, or nil.
@@ -109,6 +114,10 @@ func (b *Benchmark) Check(ranks int, o Options) error {
 		}
 	}
 	switch {
+	case b.Collective && ranks < 2:
+		return fmt.Errorf("osu %s: the job has %d ranks, at least 2 are needed: start it with -n 2", b.Name, ranks)
+	case b.Collective:
+		return nil
 	case !b.Multi && ranks != 2:
 		return fmt.Errorf("osu %s: the job has %d ranks, exactly 2 are needed: start it with -n 2", b.Name, ranks)
 	case !b.Multi:
@@ -133,8 +142,20 @@ func (b *Benchmark) Pairs(ranks int, o Options) int {
 	return ranks / 2
 }
 
+// Rows returns how many points a run emits.
+func (b *Benchmark) Rows(o Options) int {
+	if b.Collective && b.op.unit == 0 {
+		return 1
+	}
+	rows := 0
+	for size := o.first(b.op.unit); size <= o.Max; size = next(size) {
+		rows++
+	}
+	return rows * max(1, len(o.Windows))
+}
+
 // Run measures each size. All ranks of w call it with the same options. emit is
-// called on rank 0 after each size, and its error ends the run on rank 0 with
+// called on rank 0 after each size and window, and its error ends the run on rank 0 with
 // that error. Ranks that belong to no pair return at once.
 //
 // Errors: options or a job that do not fit, a message that failed, and
@@ -143,10 +164,21 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 	if err := b.Check(w.Comm().Size(), o); err != nil {
 		return err
 	}
+	if b.Collective {
+		return newGroup(w, &o, b.op).all(&o, emit)
+	}
 	pairs := b.Pairs(w.Comm().Size(), o)
 	if w.Comm().Rank() >= 2*pairs {
 		return nil
 	}
-	s := sweep{Pair: newPair(w, pairs, &o), o: &o, pass: b.pass(&o)}
+	for _, window := range o.Windows {
+		o.Window = max(o.Window, window)
+	}
+	s := sweep{Pair: newPair(w, pairs, &o), o: &o}
+	for _, window := range o.windows() {
+		o := o
+		o.Window = window
+		s.passes = append(s.passes, b.pass(&o))
+	}
 	return s.all(emit)
 }

@@ -1,4 +1,4 @@
-// Package osu has the point-to-point benchmarks that everybody knows from the OSU
+// Package osu has the benchmarks that everybody knows from the OSU
 // micro-benchmarks, on Banyan's public interface. [All] is the table of them:
 //
 //	latency     a ping-pong with blocking calls
@@ -7,6 +7,11 @@
 //	mbw_mr      bw by several pairs of ranks at once: bandwidth and message rate
 //	multi_lat   latency by several pairs at once, the mean of the pairs
 //	latency_mt  latency with several goroutines on each side
+//	barrier     a barrier of all ranks
+//	bcast       a broadcast from rank 0
+//	allreduce   a sum of 4-byte integers over all ranks
+//
+// [Start] measures a job's start-up, as osu_init does, with a first barrier.
 //
 // # What is measured
 //
@@ -28,7 +33,16 @@
 // In latency_mt a sender's mean holds the time in which it waited for its turn on
 // a core; its percentiles hold that only as far as it waited within a round trip.
 //
-// The clock is read twice per size, around all iterations. Percentiles, when
+// Of a collective each call is timed at each rank, and the mean of all is the
+// result; the least and the most are of the ranks' means. Between two broadcasts
+// and between two sums lies a barrier, which is not timed: a root could otherwise
+// begin the next while others are in this one. Barriers follow each other. Sums
+// replace what was added (OSU's option -l); the library allocates memory of the
+// same length in each call, and that is in the time. The median cost of reading
+// the clock is taken off each call. Percentiles are of single calls of all ranks;
+// OSU's are of means over the ranks.
+//
+// Of the others the clock is read twice per size, around all iterations. Percentiles, when
 // they are asked for, come from a second pass that reads the clock once per
 // iteration: that read costs about 30 ns, a large part of a short round trip, and
 // must not be in the mean. Its median cost is taken off each value; a percentile
@@ -37,17 +51,17 @@
 // Validation, when asked for, is a third pass: before each message the sender
 // fills the buffer with a pattern of the iteration and the receiver fills its
 // own with something else; after it each byte is checked. In a window each
-// message has a receive buffer of its own as far as 64 MiB go.
+// message has a receive buffer of its own as far as 64 MiB go. Of a broadcast all
+// ranks but the root spoil their buffer before; a sum is checked number by number.
 //
 // All times are of [banyan.World.Now]: virtual in the simulator, where the same
 // functions run unmodified, but for latency_mt: a simulated rank is one
-// goroutine. The timed loops do not allocate.
+// goroutine. The timed loops do not allocate, but for allreduce.
 //
 // # What it does not do
 //
 // It starts no processes, prints nothing and does not judge: results go to a
-// function of the caller. The number of messages in flight is not varied, and
-// there is one buffer for all messages of a window.
+// function of the caller. There is one buffer for all messages of a window.
 //
 // Floor 8: a harness on the public interface.
 package osu

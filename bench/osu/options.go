@@ -18,6 +18,8 @@ type Options struct {
 	WarmupLarge     int `json:"warmup_large"`
 	// Window is the number of messages in flight, in each direction that has any.
 	Window int `json:"window,omitempty"`
+	// Windows are measured one after the other at each size, in place of Window.
+	Windows []int `json:"windows,omitempty"`
 	// Pairs is how many pairs of ranks measure at once: rank i with rank Pairs+i.
 	// 0: all ranks of the job.
 	Pairs int `json:"pairs,omitempty"`
@@ -53,6 +55,10 @@ var (
 	bandwidthDefaults = Options{Min: 1, Max: 4 << 20, Iterations: 100, Warmup: 10, IterationsLarge: 20, WarmupLarge: 2, Window: 64}
 	threadDefaults    = Options{Min: 1, Max: 4 << 20, Iterations: 10000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 10,
 		Senders: 1, Receivers: 2}
+	// Of collectives up to 1 MiB; a barrier has no size.
+	bcastDefaults     = Options{Min: 1, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100, WarmupLarge: 10}
+	allreduceDefaults = Options{Min: number, Max: 1 << 20, Iterations: 1000, Warmup: 100, IterationsLarge: 100, WarmupLarge: 10}
+	barrierDefaults   = Options{Iterations: 1000, Warmup: 100, IterationsLarge: 1000, WarmupLarge: 100}
 )
 
 // check reports the first option that makes no sense, and what would.
@@ -79,9 +85,18 @@ func (o *Options) check() error {
 
 // checkKind reports the first option that makes no sense for this kind.
 func (b *Benchmark) checkKind(o *Options) error {
+	for _, window := range o.windows() {
+		if b.Windowed && (window < 1 || window > maxWindow) {
+			return fmt.Errorf("a window of %d messages: 1 to %d are possible", window, maxWindow)
+		}
+	}
 	switch {
-	case b.Windowed && (o.Window < 1 || o.Window > maxWindow):
-		return fmt.Errorf("a window of %d messages: 1 to %d are possible", o.Window, maxWindow)
+	case len(o.Windows) > 0 && !b.Windowed:
+		return fmt.Errorf("windows of %v messages: it has none", o.Windows)
+	case b.op.unit > 1 && o.first(b.op.unit)%b.op.unit != 0:
+		return fmt.Errorf("sizes %d:%d: whole numbers of %d bytes are needed: begin at a multiple of it", o.Min, o.Max, b.op.unit)
+	case b.op.unit > 1 && o.Max < o.first(b.op.unit):
+		return fmt.Errorf("sizes %d:%d: a number has %d bytes", o.Min, o.Max, b.op.unit)
 	case b.Threaded && (o.Senders < 1 || o.Senders > maxThreads || o.Receivers < 1 || o.Receivers > maxThreads):
 		return fmt.Errorf("%d receiving and %d sending threads: 1 to %d of each are possible", o.Receivers, o.Senders, maxThreads)
 	}
@@ -91,13 +106,22 @@ func (b *Benchmark) checkKind(o *Options) error {
 // next is the size that follows another.
 func next(size int) int { return max(1, 2*size) }
 
-// Sizes is the number of sizes.
-func (o *Options) Sizes() int {
-	n := 0
-	for size := o.Min; size <= o.Max; size = next(size) {
-		n++
+// first is the first of the sizes that holds an element of so many bytes; of
+// single bytes none need be there.
+func (o *Options) first(unit int) int {
+	size := o.Min
+	for unit > 1 && size < unit {
+		size = next(size)
 	}
-	return n
+	return size
+}
+
+// windows are those that are measured at each size.
+func (o *Options) windows() []int {
+	if len(o.Windows) > 0 {
+		return o.Windows
+	}
+	return []int{o.Window}
 }
 
 // counts returns the iterations and the warm-up for a size.
@@ -112,12 +136,18 @@ func (o *Options) counts(size int) (iterations, warmup int) {
 type Point struct {
 	Size       int `json:"size"`       // bytes
 	Iterations int `json:"iterations"` // counted ones
+	// Window is the number of messages in flight, where that was varied.
+	Window int `json:"window,omitempty"`
 	// Seconds per message. Of a latency: half a round trip, the mean over the
-	// pairs and the threads. Of a bandwidth: the time over the messages of all
+	// pairs and the threads. Of a collective: a call, the mean over the ranks. Of a bandwidth: the time over the messages of all
 	// pairs and both directions.
 	Seconds float64 `json:"seconds"`
+	// Least and Most, of collectives: the means of the rank whose calls were the
+	// shortest and of that whose were the longest, in seconds.
+	Least float64 `json:"min_seconds,omitempty"`
+	Most  float64 `json:"max_seconds,omitempty"`
 	// Percentiles of the same, one for each that was asked for, over the
-	// iterations of all pairs. Of bandwidth they are of time too: a high one is a
+	// iterations of all pairs, or the calls of all ranks. Of bandwidth they are of time too: a high one is a
 	// slow window.
 	Percentiles []float64 `json:"percentiles,omitempty"`
 	// Errors counts bytes that arrived wrong, on all ranks.

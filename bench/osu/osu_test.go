@@ -49,7 +49,7 @@ func TestSweeps(t *testing.T) {
 		o.Validate, o.Percentiles, o.Pairs = true, []int{50, 99}, c.pairs
 		got := points(t, c.name, c.ranks, o)
 		require.Len(t, got, 16, "0, 1, 2, … 16 KiB")
-		require.Equal(t, 16, o.Sizes())
+		require.Equal(t, 16, Find(c.name).Rows(o))
 		for i, p := range got {
 			require.Equal(t, []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}[i], p.Size)
 			require.Positive(t, p.Seconds)
@@ -76,6 +76,84 @@ func TestPairsAddUp(t *testing.T) {
 	require.InEpsilon(t, alone.Seconds, mean.Seconds, 0.02)
 	both := points(t, "bibw", 2, o("bibw"))[0]
 	require.Less(t, both.Seconds, one.Seconds, "both directions at once carry more than one")
+}
+
+// Any number of ranks; the table begins with the first size that holds a number.
+func TestCollectives(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		ranks int
+		sizes []int
+	}{
+		{"barrier", 2, []int{0}}, {"barrier", 7, []int{0}},
+		{"bcast", 2, []int{0, 1, 2, 4, 8}}, {"bcast", 13, []int{0, 1, 2, 4, 8}},
+		{"allreduce", 3, []int{4, 8}}, {"allreduce", 8, []int{4, 8}},
+	} {
+		b := Find(c.name)
+		o := small(b)
+		o.Max, o.Validate, o.Percentiles = 8, true, []int{0, 50, 100}
+		require.Equal(t, len(c.sizes), b.Rows(o))
+		got := points(t, c.name, c.ranks, o)
+		require.Len(t, got, len(c.sizes), c.name)
+		for i, p := range got {
+			require.Equal(t, c.sizes[i], p.Size)
+			require.Equal(t, 20, p.Iterations)
+			require.Zero(t, p.Errors)
+			require.LessOrEqual(t, p.Least, p.Seconds)
+			require.LessOrEqual(t, p.Seconds, p.Most)
+			require.Positive(t, p.Most)
+			require.Len(t, p.Percentiles, 3)
+			require.LessOrEqual(t, p.Percentiles[0], 1.001*p.Most, "the shortest call of all")
+			require.GreaterOrEqual(t, p.Percentiles[2], 0.999*p.Least, "the longest, to the histogram's three digits")
+		}
+	}
+	o := small(Find("bcast"))
+	o.Min, o.Max, o.MinTime = 8, 8, 100*time.Microsecond
+	p := points(t, "bcast", 4, o)[0]
+	require.GreaterOrEqual(t, p.Most*float64(p.Iterations), 0.999*o.MinTime.Seconds())
+}
+
+// A broadcast that leaves a rank out, and a sum in which one is missing or counts
+// twice, are noticed.
+func TestCollectivesNoticeWrongBytes(t *testing.T) {
+	inSim(t, 3, func(w *banyan.World) error {
+		o := Options{Max: 64}
+		g := newGroup(w, &o, bcastOp)
+		wrong, err := g.validate(64, 3)
+		require.NoError(t, err)
+		require.Zero(t, wrong)
+		g.op.call = func(*group, int) error { return nil }
+		wrong, err = g.validate(64, 3)
+		require.NoError(t, err)
+		require.Equal(t, 2*3*64, wrong, "all but the root's, each time")
+
+		g = newGroup(w, &o, allreduceOp)
+		g.op.call = func(g *group, size int) error {
+			if g.c.Rank() == 1 {
+				clear(g.numbers)
+			}
+			return allreduceOp.call(g, size)
+		}
+		wrong, err = g.validate(64, 2)
+		require.NoError(t, err)
+		require.Equal(t, 3*2*64, wrong)
+		return nil
+	})
+}
+
+// Each size with each window, in the time of one pair's windows.
+func TestVaryWindow(t *testing.T) {
+	o := small(Find("mbw_mr"))
+	o.Min, o.Max, o.Validate, o.Windows = 8, 16, true, []int{1, 4, 16}
+	require.Equal(t, 6, Find("mbw_mr").Rows(o))
+	got := points(t, "mbw_mr", 4, o)
+	require.Len(t, got, 6)
+	for i, p := range got {
+		require.Equal(t, []int{8, 8, 8, 16, 16, 16}[i], p.Size)
+		require.Equal(t, o.Windows[i%3], p.Window)
+	}
+	require.Greater(t, got[0].Seconds, got[1].Seconds, "a longer window hides the answer")
+	require.Greater(t, got[1].Seconds, got[2].Seconds)
 }
 
 // Rank 0 decides how often, and all ranks do it.
@@ -152,6 +230,11 @@ func TestCheck(t *testing.T) {
 		"-2 pairs":                {"multi_lat", func(o *Options) { o.Pairs = -2 }},
 		"0 receiving and 1":       {"latency_mt", func(o *Options) { o.Receivers = 0 }},
 		"2 receiving and 129":     {"latency_mt", func(o *Options) { o.Senders = 129 }},
+		"a window of 65537":       {"mbw_mr", func(o *Options) { o.Windows = []int{1, 65537} }},
+		"it has none":             {"bcast", func(o *Options) { o.Windows = []int{1} }},
+		"whole numbers of 4":      {"allreduce", func(o *Options) { o.Min = 3 }},
+		"6:1048576: whole":        {"allreduce", func(o *Options) { o.Min = 6 }},
+		"a number has 4 bytes":    {"allreduce", func(o *Options) { o.Min, o.Max = 1, 2 }},
 	} {
 		b := Find(c.name)
 		o := b.Defaults
@@ -165,7 +248,8 @@ func TestCheck(t *testing.T) {
 func TestNumbersOfRanks(t *testing.T) {
 	for _, b := range All {
 		require.NoError(t, b.Check(2, b.Defaults), b.Name)
-		require.Equal(t, b.Multi, b.Check(4, b.Defaults) == nil, b.Name)
+		require.Equal(t, b.Multi || b.Collective, b.Check(4, b.Defaults) == nil, b.Name)
+		require.Equal(t, b.Collective, b.Check(3, b.Defaults) == nil, b.Name)
 		require.Error(t, b.Check(1, b.Defaults), b.Name)
 	}
 	b := Find("mbw_mr")
@@ -204,7 +288,7 @@ func TestClockCost(t *testing.T) {
 	inSim(t, 2, func(w *banyan.World) error {
 		p, err := NewPair(w, 1, 1)
 		require.NoError(t, err)
-		require.Zero(t, p.clockCost())
+		require.Zero(t, clockCost(w))
 		return p.sync()
 	})
 }

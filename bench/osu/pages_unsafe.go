@@ -14,3 +14,8 @@ func pages(n int) []byte {
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (page - 1)
 	return b[skip : skip+n : skip+n]
 }
+
+// numbers is the same memory as whole numbers. Precondition: b begins on a page.
+func numbers(b []byte) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/number)
+}

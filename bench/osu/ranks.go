@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/banyan-hpc/banyan"
 )
 
 // What the ranks that measure tell each other between the timed loops. The
-// library has no collectives for it yet; these are not timed and need not be
-// fast.
+// library's collectives are of all ranks of a communicator, here some may be left
+// out; these are not timed and need not be fast.
 
 // sync returns when all ranks that measure have called it: in round k everybody
 // tells the rank 2^k ahead (dissemination). Between two ranks that is one
@@ -95,21 +97,26 @@ func (p *Pair) combine(mine time.Duration, longest bool) (time.Duration, error) 
 
 // collect appends the durations of the other pairs to rank 0's.
 func (p *Pair) collect(mine []time.Duration) ([]time.Duration, error) {
-	rank := p.c.Rank()
-	if rank != 0 {
-		if !p.first {
-			return nil, nil
-		}
+	if !p.first {
+		return nil, nil
+	}
+	return collect(p.c, p.pairs, mine)
+}
+
+// collect appends the durations of the first ranks of c to rank 0's. All of them
+// have as many.
+func collect(c *banyan.Comm, ranks int, mine []time.Duration) ([]time.Duration, error) {
+	if c.Rank() != 0 {
 		b := make([]byte, 0, 8*len(mine))
 		for _, d := range mine {
 			b = binary.LittleEndian.AppendUint64(b, uint64(d))
 		}
-		return nil, p.c.Send(b, 0, tagWord)
+		return nil, c.Send(b, 0, tagWord)
 	}
 	all := mine
-	b := make([]byte, 8*len(mine)) // all pairs do as many iterations
-	for other := 1; other < p.pairs; other++ {
-		if _, err := p.c.Recv(b, other, tagWord); err != nil {
+	b := make([]byte, 8*len(mine))
+	for other := 1; other < ranks; other++ {
+		if _, err := c.Recv(b, other, tagWord); err != nil {
 			return nil, fmt.Errorf("osu: collect from rank %d: %w", other, err)
 		}
 		for i := range len(mine) {

@@ -8,24 +8,39 @@ import (
 // sweep is a run of a benchmark over the sizes.
 type sweep struct {
 	*Pair
-	o *Options
-	pass
+	o      *Options
+	passes []pass // for each of the windows
+	pass          // the one at work
 }
 
 func (s *sweep) all(emit func(Point) error) error {
 	for size := s.o.Min; size <= s.o.Max; size = next(size) {
-		pt, err := s.point(size)
-		if err != nil {
-			return fmt.Errorf("osu: %d bytes: %w", size, err)
-		}
-		if s.c.Rank() == 0 {
-			if err := emit(pt); err != nil {
+		for i, pass := range s.passes {
+			s.pass = pass
+			pt, err := s.point(size)
+			if err != nil {
+				return fmt.Errorf("osu: %d bytes: %w", size, err)
+			}
+			if len(s.o.Windows) > 0 {
+				pt.Window = s.o.Windows[i]
+			}
+			if err := given(s.c.Rank(), pt, emit); err != nil {
 				return err
 			}
 		}
-		if pt.Errors > 0 {
-			return &CorruptError{Size: size, Bytes: pt.Errors}
+	}
+	return nil
+}
+
+// given emits a point on rank 0 and says whether bytes arrived wrong.
+func given(rank int, pt Point, emit func(Point) error) error {
+	if rank == 0 {
+		if err := emit(pt); err != nil {
+			return err
 		}
+	}
+	if pt.Errors > 0 {
+		return &CorruptError{Size: pt.Size, Bytes: pt.Errors}
 	}
 	return nil
 }

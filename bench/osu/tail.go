@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/banyan-hpc/banyan"
 )
 
 // maxSingles bounds the pass for the percentiles over all pairs: 8 bytes of
@@ -25,15 +27,24 @@ func (s *sweep) tail(size, n int) ([]float64, error) {
 	if err != nil || s.c.Rank() != 0 {
 		return nil, err
 	}
+	out, err := percentiles(all, s.o.Percentiles)
+	for i, seconds := range out {
+		out[i] = s.perMessage(seconds)
+	}
+	return out, err
+}
+
+// percentiles returns those of the durations, in seconds.
+func percentiles(all []time.Duration, percent []int) ([]float64, error) {
 	h := hdrhistogram.New(1, int64(time.Hour), 3)
 	for _, d := range all {
 		if err := h.RecordValue(int64(max(1, d))); err != nil {
 			return nil, fmt.Errorf("an iteration of %v: %w", d, err)
 		}
 	}
-	out := make([]float64, len(s.o.Percentiles))
-	for i, q := range s.o.Percentiles {
-		out[i] = s.perMessage(time.Duration(h.ValueAtQuantile(float64(q))).Seconds())
+	out := make([]float64, len(percent))
+	for i, q := range percent {
+		out[i] = time.Duration(h.ValueAtQuantile(float64(q))).Seconds()
 	}
 	return out, nil
 }
@@ -42,7 +53,7 @@ func (s *sweep) tail(size, n int) ([]float64, error) {
 func oneByOne(unit func(p *Pair, size int) error) func(*Pair, int, int) ([]time.Duration, error) {
 	return func(p *Pair, size, n int) ([]time.Duration, error) {
 		stamps := make([]time.Duration, n+1)
-		cost := p.clockCost()
+		cost := clockCost(p.w)
 		if err := p.sync(); err != nil {
 			return nil, err
 		}
@@ -67,12 +78,12 @@ func differences(stamps []time.Duration, cost time.Duration) []time.Duration {
 
 // clockCost is the median time between two reads of the clock. It is 0 in the
 // simulator, whose clock stands still meanwhile.
-func (p *Pair) clockCost() time.Duration {
+func clockCost(w *banyan.World) time.Duration {
 	const reads = 1001
 	d := make([]time.Duration, reads)
-	last := p.w.Now()
+	last := w.Now()
 	for i := range d {
-		now := p.w.Now()
+		now := w.Now()
 		d[i], last = now-last, now
 	}
 	slices.Sort(d)

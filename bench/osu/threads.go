@@ -123,7 +123,7 @@ func (p *Pair) threadTrips(size, n int) (time.Duration, error) {
 
 // threadSingles times n round trips one by one, those of all senders together.
 func (p *Pair) threadSingles(size, n int) ([]time.Duration, error) {
-	cost := p.clockCost()
+	cost := clockCost(p.w)
 	stamps := make([][]time.Duration, len(p.threads))
 	for i := range stamps {
 		stamps[i] = make([]time.Duration, 1, 2+n/len(stamps))

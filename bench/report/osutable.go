@@ -11,6 +11,8 @@ import (
 const (
 	osuSizeWidth  = 10
 	osuValueWidth = 18
+	osuCountWidth = 12
+	osuOnlyWidth  = 17 // of the first column where there are no sizes
 )
 
 // osuWords are what differs between the tables. The title begins with the words
@@ -19,6 +21,9 @@ type osuWords struct {
 	title     string
 	columns   []string
 	bandwidth bool // MB/s, 10⁶ bytes per second; else µs, one way
+	// collective: an empty line comes first, and there may be columns for the
+	// fastest and the slowest rank. sizeless: there is no column of sizes.
+	collective, sizeless bool
 }
 
 // osuTables has the tables by the names of OSU's programs without "osu_".
@@ -29,18 +34,26 @@ var osuTables = map[string]osuWords{
 	"mbw_mr":     {title: "Multiple Bandwidth / Message Rate", columns: []string{"MB/s", "Messages/s"}, bandwidth: true},
 	"multi_lat":  {title: "Multi Latency", columns: []string{"Latency (us)"}},
 	"latency_mt": {title: "Multi-threaded Latency", columns: []string{"Latency (us)"}},
+	"barrier":    {title: "Barrier Latency", columns: []string{"Avg Latency(us)"}, collective: true, sizeless: true},
+	"bcast":      {title: "Broadcast Latency", columns: []string{"Avg Latency(us)"}, collective: true},
+	"allreduce":  {title: "Allreduce Latency", columns: []string{"Avg Latency(us)"}, collective: true},
 }
 
 // OSUTable prints rows in the format of the OSU micro-benchmarks.
 type OSUTable struct {
 	W io.Writer
 	// Name is that of OSU's program without "osu_": "latency", "bw", "bibw",
-	// "mbw_mr", "multi_lat" or "latency_mt".
+	// "mbw_mr", "multi_lat", "latency_mt", "barrier", "bcast" or "allreduce".
 	Name string
 	// Decimals is the number of digits after the point; OSU prints 2.
 	Decimals int
 	// Validated adds the column of option -c.
 	Validated bool
+	// Full adds the columns of option -f to a collective's: the shortest and the
+	// longest mean of a rank, and the iterations.
+	Full bool
+	// WithoutRate leaves out mbw_mr's messages per second, as option -R 0.
+	WithoutRate bool
 	// Percentiles adds a column for each, in percent, as option -z.
 	Percentiles []int
 	// Pairs and Window stand in a line of mbw_mr's.
@@ -56,6 +69,9 @@ type OSURow struct {
 	Seconds float64
 	Errors  int       // bytes that arrived wrong; printed with Validated only
 	Tail    []float64 // seconds, one for each of Percentiles
+	// Printed with Full only: seconds, and a number.
+	Least, Most float64
+	Iterations  int
 }
 
 // Header prints the title and the line of column names. The words behind the
@@ -66,16 +82,28 @@ func (t *OSUTable) Header() error {
 		return fmt.Errorf("report: OSU has no table %q", t.Name)
 	}
 	var b strings.Builder
+	if words.collective {
+		b.WriteByte('\n')
+	}
 	if t.Senders > 0 {
 		fmt.Fprintf(&b, "# Number of Sender threads: %d \n# Number of Receiver threads: %d\n", t.Senders, t.Receivers)
 	}
-	fmt.Fprintf(&b, "# OSU MPI %s Test v5.9 (its format; measured by Banyan)\n", words.title)
+	b.WriteString(osuTitle(words.title))
 	if t.Pairs > 0 {
 		fmt.Fprintf(&b, "# [ pairs: %d ] [ window size: %d ]\n", t.Pairs, t.Window)
 	}
-	fmt.Fprintf(&b, "%-*s", osuSizeWidth, "# Size")
-	for _, c := range words.columns {
-		field(&b, c)
+	if words.sizeless {
+		b.WriteString("# " + words.columns[0])
+	} else {
+		fmt.Fprintf(&b, "%-*s", osuSizeWidth, "# Size")
+		for _, c := range t.columns(words) {
+			field(&b, c)
+		}
+	}
+	if t.Full && words.collective {
+		field(&b, "Min Latency(us)")
+		field(&b, "Max Latency(us)")
+		fmt.Fprintf(&b, "%*s", osuCountWidth, "Iterations")
 	}
 	if t.Validated {
 		field(&b, "Validation")
@@ -90,6 +118,19 @@ func (t *OSUTable) Header() error {
 	return t.line(&b)
 }
 
+// columns are those that are printed behind the size.
+func (t *OSUTable) columns(words osuWords) []string {
+	if t.WithoutRate {
+		return words.columns[:1]
+	}
+	return words.columns
+}
+
+// osuTitle is the line by which parsers know whose table it is.
+func osuTitle(name string) string {
+	return fmt.Sprintf("# OSU MPI %s Test v5.9 (its format; measured by Banyan)\n", name)
+}
+
 // Row prints one line.
 func (t *OSUTable) Row(r OSURow) error {
 	words := osuTables[t.Name]
@@ -100,10 +141,19 @@ func (t *OSUTable) Row(r OSURow) error {
 		return t.number(1e6 * seconds)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-*d", osuSizeWidth, r.Size)
-	field(&b, value(r.Seconds))
-	if len(words.columns) > 1 {
+	if words.sizeless {
+		fmt.Fprintf(&b, "%*s", osuOnlyWidth, value(r.Seconds))
+	} else {
+		fmt.Fprintf(&b, "%-*d", osuSizeWidth, r.Size)
+		field(&b, value(r.Seconds))
+	}
+	if len(t.columns(words)) > 1 {
 		field(&b, t.number(1/r.Seconds))
+	}
+	if t.Full && words.collective {
+		field(&b, value(r.Least))
+		field(&b, value(r.Most))
+		fmt.Fprintf(&b, "%*d", osuCountWidth, r.Iterations)
 	}
 	if t.Validated {
 		verdict := "Pass"

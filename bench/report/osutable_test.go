@@ -41,7 +41,19 @@ var tables = map[string]struct {
 		[]OSURow{{Size: 1, Seconds: 1 / 8346864.134}, {Size: 4194304, Seconds: 4194304 / 26903.29e6}}},
 	"mbw_mr-tail": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 4, Window: 64, Validated: true, Percentiles: []int{50, 90, 99}},
 		[]OSURow{{Size: 1, Seconds: 1e-7, Tail: []float64{1e-7, 2e-7, 4e-7}}}},
-	"multi_lat":  {OSUTable{Name: "multi_lat", Decimals: 2}, []OSURow{{Size: 1, Seconds: 0.23e-6}}},
+	"multi_lat": {OSUTable{Name: "multi_lat", Decimals: 2}, []OSURow{{Size: 1, Seconds: 0.23e-6}}},
+	"barrier":   {OSUTable{Name: "barrier", Decimals: 2}, []OSURow{{Seconds: 1.234e-6}}},
+	"barrier-full": {OSUTable{Name: "barrier", Decimals: 2, Full: true},
+		[]OSURow{{Seconds: 1.234e-6, Least: 1.2e-6, Most: 1.5e-6, Iterations: 1000}}},
+	"barrier-tail": {OSUTable{Name: "barrier", Decimals: 2, Percentiles: []int{50, 90, 99}},
+		[]OSURow{{Seconds: 1.234e-6, Tail: []float64{1e-6, 2e-6, 3e-6}}}},
+	"bcast": {OSUTable{Name: "bcast", Decimals: 2}, []OSURow{{Size: 1, Seconds: 0.8e-6}, {Size: 1 << 20, Seconds: 210e-6}}},
+	"bcast-tail": {OSUTable{Name: "bcast", Decimals: 2, Percentiles: []int{50, 90, 99}},
+		[]OSURow{{Size: 1, Seconds: 1.234e-6, Tail: []float64{1e-6, 2e-6, 3e-6}}}},
+	"allreduce-full": {OSUTable{Name: "allreduce", Decimals: 2, Full: true, Validated: true, Percentiles: []int{99}},
+		[]OSURow{{Size: 4, Seconds: 2e-6, Least: 1.5e-6, Most: 2.25e-6, Iterations: 1000, Tail: []float64{3e-6}}, {Size: 8, Seconds: 2e-6, Errors: 1, Tail: []float64{3e-6}}}},
+	"mbw_mr-norate": {OSUTable{Name: "mbw_mr", Decimals: 2, Pairs: 2, Window: 64, WithoutRate: true},
+		[]OSURow{{Size: 1, Seconds: 1 / 8346864.134}}},
 	"latency_mt": {OSUTable{Name: "latency_mt", Decimals: 2, Senders: 1, Receivers: 2}, []OSURow{{Size: 1, Seconds: 3.05e-6}}},
 }
 
@@ -66,6 +78,14 @@ func TestRambleReadsIt(t *testing.T) {
 		"multi_lat":  {`^#\s+Size\s+Latency \(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
 		"latency_mt": {`^#\s+Size\s+Latency \(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
 		"mbw_mr":     {`^# Size\s+MB/s\s+Messages/s\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s+(?P<msg_rate>[0-9\.]+)\s*$`},
+		"barrier":    {`^# Avg Latency\(us\)\s*$`, `^\s*(?P<avg_lat>[0-9\.]+)\s*$`},
+		"barrier-tail": {`^# Avg Latency\(us\)\s+P50 Tail Lat\(us\)\s+P90 Tail Lat\(us\)\s+P99 Tail Lat\(us\)\s*$`,
+			`^\s*(?P<avg_lat>[0-9\.]+)\s+(?P<p50_lat>[0-9\.]+)\s+(?P<p90_lat>[0-9\.]+)\s+(?P<p99_lat>[0-9\.]+)\s*$`},
+		"bcast": {`^#\s+Size\s+Avg Latency\(us\)\s*$`, `^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s*$`},
+		"bcast-tail": {`^# Size\s+Avg Latency\(us\)\s+P50 Tail Lat\(us\)\s+P90 Tail Lat\(us\)\s+P99 Tail Lat\(us\)$`,
+			`^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_lat>[0-9\.]+)\s+(?P<p50_lat>[0-9\.]+)\s+(?P<p90_lat>[0-9\.]+)\s+(?P<p99_lat>[0-9\.]+)\s*$`},
+		// NVIDIA/cloudai's, which knows the columns of -f too.
+		"allreduce-full": {`^#\s*Size\s+Avg Latency\(us\)(?:\s+Min Latency\(us\)\s+Max Latency\(us\)\s+Iterations)`, `^[0-9]+\s+[0-9\.]+`},
 		"bw-tail": {`^# Size\s+Bandwidth \(MB/s\) P50 Tail BW\(MB/s\) P90 Tail BW\(MB/s\) P99 Tail BW\(MB/s\)\s*$`,
 			`^\s*(?P<msg_size>[0-9]+)\s+(?P<avg_bw>[0-9\.]+)\s+(?P<p50_bw>[0-9\.]+)\s+(?P<p90_bw>[0-9\.]+)\s+(?P<p99_bw>[0-9\.]+)\s*$`},
 	} {
@@ -77,7 +97,7 @@ func TestRambleReadsIt(t *testing.T) {
 				title++
 			case regexp.MustCompile(c.header).MatchString(line):
 				header++
-			case !strings.HasPrefix(line, "#"):
+			case line != "" && !strings.HasPrefix(line, "#"):
 				require.Regexp(t, c.row, line, name)
 				rows++
 			}
@@ -122,6 +142,36 @@ func TestPerfKitReadsIt(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(print(t, tables[name].tab, tables[name].rows...)), "\n")
 		require.Len(t, strings.Fields(lines[len(lines)-1]), columns, name)
 	}
+}
+
+// Ramble's expression for osu_init; OSU itself prints whole milliseconds.
+func TestInit(t *testing.T) {
+	for decimals, want := range map[int][]string{0: {"64", "12", "346", "101"}, 2: {"64", "12.30", "345.60", "101.00"}} {
+		var b strings.Builder
+		require.NoError(t, OSUInit(&b, 64, decimals, [3]float64{.0123, .3456, .101}, [3]float64{.01, .3, .1}, [3]float64{.001, .002, .0015}))
+		m := regexp.MustCompile(`nprocs: (?P<nprocs>[0-9]+), min: (?P<min>[0-9\.]+) ms, max: (?P<max>[0-9\.]+) ms, avg: (?P<avg>[0-9\.]+) ms`).FindStringSubmatch(b.String())
+		require.Equal(t, want, m[1:])
+		require.Regexp(t, `^# OSU MPI Init Test v5`, b.String())
+		require.Contains(t, b.String(), "\n# Init alone, min: 10.00 ms, max: 300.00 ms, avg: 100.00 ms\n# first barrier, min: 1.00 ms,")
+	}
+}
+
+func TestWindowsGolden(t *testing.T) {
+	want, err := os.ReadFile("testdata/osu-mbw_mr-windows.txt")
+	require.NoError(t, err)
+	var b strings.Builder
+	tab := OSUWindows{W: &b, Pairs: 2, Windows: []int{1, 64}, Decimals: 2, Rate: true}
+	require.NoError(t, tab.Header())
+	require.NoError(t, tab.Row(8, []float64{1e-6, .25e-6}))
+	require.NoError(t, tab.Row(1<<20, []float64{1e-3, .5e-3}))
+	bandwidth := b.String()
+	require.NoError(t, tab.End())
+	require.Equal(t, string(want), b.String())
+	b.Reset()
+	tab.Rate = false
+	require.NoError(t, tab.End())
+	require.Empty(t, b.String())
+	require.Equal(t, 2, strings.Count(bandwidth, "\n8 ")+strings.Count(bandwidth, "\n1048576"))
 }
 
 func TestUnknownTable(t *testing.T) {

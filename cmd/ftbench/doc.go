@@ -1,7 +1,8 @@
 // Command ftbench starts jobs and measures Banyan.
 //
 //	ftbench run       start the ranks of a job on this machine
-//	ftbench osu       latency, bandwidth, message rate, in the format of OSU
+//	ftbench osu       latency, bandwidth, message rate, collectives, start-up, in
+//	                  the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench match     time to match against the length of the queues
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved

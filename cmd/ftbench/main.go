@@ -12,7 +12,7 @@ import (
 // commands is the command line.
 type commands struct {
 	Run     runCmd     `cmd:"" help:"Start the ranks of a job on this machine."`
-	Osu     osuCmd     `cmd:"" help:"Latency and bandwidth, in the format of the OSU micro-benchmarks."`
+	Osu     osuCmd     `cmd:"" help:"Latency, bandwidth, collectives and start-up, in the format of the OSU micro-benchmarks."`
 	Netpipe netpipeCmd `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
 	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
 	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`

@@ -2,22 +2,17 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/match"
-	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
-	"github.com/banyan-hpc/banyan/bench/report"
 )
 
 // selfEnv makes the test binary be ftbench: it starts itself as ranks.
@@ -40,7 +35,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "netpipe --help", "match --help", "compare --help", "tour --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -60,6 +55,13 @@ func TestUsageErrors(t *testing.T) {
 		"osu latency -W 3":          "unknown flag -W",
 		"osu bibw -p 2":             "unknown flag -p",
 		"osu mbw_mr -t 2":           "unknown flag -t",
+		"osu mbw_mr -V -W 8":        "can't be used together",
+		"osu mbw_mr -R 2":           `must be one of "0","1"`,
+		"osu bcast -W 8":            "unknown flag -W",
+		"osu bcast -t 2":            "unknown flag -t",
+		"osu barrier -c":            "unknown flag -c",
+		"osu latency -f":            "unknown flag -f",
+		"osu init -i 2":             "unknown flag -i",
 		"run -n 2":                  "expected",
 		"netpipe -2 -s":             "can't be used together",
 		"netpipe --fabric tcp":      "shm",
@@ -93,7 +95,16 @@ func TestErrorsNameTheCure(t *testing.T) {
 		"osu multi_lat -n 1":            "at least 2 are needed",
 		"osu latency_mt -n 4":           "exactly 2 are needed",
 		"osu latency_mt -t 0":           "1 to 128 of each",
-		"osu latency_mt -t 2:x":         "RECEIVERS:SENDERS is needed",
+		"osu latency_mt -t 2:x":         "SENDERS:RECEIVERS is needed",
+		"osu latency_mt -t 2:":          "SENDERS:RECEIVERS is needed",
+		"osu latency_mt -t 3:0":         "0 receiving and 3 sending",
+		"osu mbw_mr -V -c":              "none for -c or -z",
+		"osu mbw_mr -V -z":              "none for -c or -z",
+		"osu bcast -n 1":                "at least 2 are needed: start it with -n 2",
+		"osu barrier -n 0 -i 0":         "at least 1 is needed",
+		"osu allreduce -m 6:64":         "whole numbers of 4 bytes are needed",
+		"osu allreduce -m :2":           "0 ≤ smallest",
+		"osu init -n 0":                 "at least 1 rank is needed",
 		"osu latency_mt --fabric sim":   "use --fabric shm",
 		"match --entries 5,100":         "10 to 1048576 are possible",
 		"match --rounds 0":              "at least 1 round",
@@ -120,96 +131,6 @@ func TestRun(t *testing.T) {
 	code, _, errs = ftbench(t, "run", "-n", "1", "sh", "-c", "exit 7")
 	require.Equal(t, 7, code)
 	require.Contains(t, errs, "rank 0 exited with code 7")
-}
-
-// Started alone, the benchmarks start their ranks; a file has the environment.
-func TestOsuAlone(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "r.json")
-	for _, c := range []struct {
-		args   string
-		ranks  int
-		values int // columns of numbers before those of the percentiles
-	}{
-		{"osu latency -m 0:16384 -i 20 -x 1", 2, 1},
-		{"osu latency -m 0:16384 -i 20 -x 1 --fabric sim", 2, 1},
-		{"osu bw -m 0:16384 -i 2 -x 1 -W 4 --aware=false", 2, 1},
-		{"osu bibw -m 0:16384 -i 2 -x 1 -W 4", 2, 1},
-		{"osu bibw -m 0:16384 -i 2 -x 1 -W 4 --fabric sim", 2, 1},
-		{"osu mbw_mr -m 0:16384 -i 2 -x 1 -W 4 -n 4", 4, 2},
-		{"osu mbw_mr -m 0:16384 -i 2 -x 1 -W 4 -n 10 --fabric sim", 10, 2},
-		{"osu multi_lat -m 0:16384 -i 20 -x 1 -p 2", 4, 1},
-		{"osu multi_lat -m 0:16384 -i 20 -x 1 -n 5 -p 1", 5, 1},
-		{"osu latency_mt -m 0:16384 -i 50 -x 1", 2, 1},
-		{"osu latency_mt -m 0:16384 -i 50 -x 1 -t 3:2", 2, 1},
-	} {
-		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
-		require.Zero(t, code, "%s: %s", c.args, errs)
-		rows := 0
-		for line := range strings.Lines(out) {
-			if !strings.HasPrefix(line, "#") {
-				require.Regexp(t, fmt.Sprintf(`^\d+( +[\d.]+){%d} +Pass( +[\d.]+){3}\n$`, c.values), line)
-				rows++
-			}
-		}
-		require.Equal(t, 16, rows, c.args)
-		require.Regexp(t, `(?m)^# OSU MPI .* Test v5\.9`, out)
-		checkOsuFile(t, file, c.args, c.ranks)
-	}
-}
-
-// checkOsuFile checks what a run of osu has stored.
-func checkOsuFile(t *testing.T, file, args string, ranks int) {
-	b, err := os.ReadFile(file)
-	require.NoError(t, err)
-	var got struct {
-		Kind        string
-		Environment struct{ Kernel string }
-		Results     struct {
-			Benchmark, Fabric string
-			Aware             bool
-			Ranks             int
-			Points            []struct{ Size int }
-		}
-	}
-	require.NoError(t, json.Unmarshal(b, &got))
-	require.Equal(t, "osu", got.Kind)
-	require.NotEmpty(t, got.Environment.Kernel)
-	require.Len(t, got.Results.Points, 16)
-	require.Equal(t, !strings.Contains(args, "aware=false"), got.Results.Aware)
-	require.Equal(t, ranks, got.Results.Ranks)
-	require.Equal(t, strings.Fields(args)[1], got.Results.Benchmark)
-}
-
-// Under another launcher the job's size counts, and each error is said before a
-// table begins.
-func TestOsuInJob(t *testing.T) {
-	self, err := os.Executable()
-	require.NoError(t, err)
-	code, out, errs := ftbench(t, "run", "-n", "4", "--", self, "osu", "mbw_mr", "-m", "8:8", "-i", "2", "-W", "3")
-	require.Zero(t, code, errs)
-	require.Contains(t, out, "# [ pairs: 2 ] [ window size: 3 ]")
-
-	code, out, errs = ftbench(t, "run", "-n", "3", "--", self, "osu", "mbw_mr")
-	require.NotZero(t, code)
-	require.Empty(t, out)
-	require.Contains(t, errs, "an even number is needed")
-}
-
-// Every benchmark has a command, a help text and a table.
-func TestOsuIsComplete(t *testing.T) {
-	for _, b := range osu.All {
-		require.NotEmpty(t, osuWords[b.Name].text, b.Name)
-		require.NotEmpty(t, osuWords[b.Name].examples, b.Name)
-		for _, example := range osuWords[b.Name].examples {
-			var cli = commands{Osu: newOsuCmd()}
-			parser, err := kong.New(&cli)
-			require.NoError(t, err)
-			_, err = parser.Parse(append([]string{"osu", b.Name}, strings.Fields(example)...))
-			require.NoError(t, err, "%s %s", b.Name, example)
-		}
-		require.NoError(t, (&report.OSUTable{W: io.Discard, Name: b.Name}).Header())
-	}
-	require.Len(t, osuWords, len(osu.All))
 }
 
 // With lengths that no bound speaks of: what is found is not the test's business.

@@ -24,6 +24,7 @@ type netpipeCmd struct {
 	Trials        int            `default:"3" help:"Trials per size; the best counts. Default: ${default}."`
 	Bidirectional bool           `short:"2" xor:"mode" help:"Both ranks send at once."`
 	Stream        bool           `short:"s" xor:"mode" help:"Rank 0 sends without waiting for answers."`
+	Invalidate    bool           `short:"I" help:"Invalidate caches: send and receive each message in memory that was not used for long."`
 	Integrity     bool           `short:"i" help:"Check every byte, in a pass of its own."`
 	Out           string         `short:"o" default:"np.out" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns. Default: ${default}."`
 	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
@@ -46,6 +47,7 @@ Examples:
   ftbench netpipe
   ftbench netpipe -u 65536 -p 0 --trial-time 50ms -o results/np.out
   ftbench netpipe -2 -i --plot results/both-ways.svg
+  ftbench netpipe -I -o np.cold.out
   ftbench netpipe --plot np.svg --with OpenMPI=np.openmpi --with NPtcp=np.tcp
   ftbench netpipe --fabric sim --json results/sim.json
   ftbench run -n 2 --bind core -- ftbench netpipe -s`
@@ -82,7 +84,7 @@ func (c *netpipeCmd) Run(to *call) error {
 func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 	o := netpipe.Defaults()
 	o.Lower, o.Upper, o.Perturbation = c.Lower, c.Upper, c.Perturbation
-	o.Trials, o.Repeats, o.Integrity = c.Trials, c.Repeats, c.Integrity
+	o.Trials, o.Repeats, o.Integrity, o.Cold = c.Trials, c.Repeats, c.Integrity, c.Invalidate
 	switch {
 	case c.TrialTime != nil:
 		o.TrialTime = *c.TrialTime
@@ -150,6 +152,9 @@ func (c *netpipeCmd) store(file *report.File, results netpipeResults, others []c
 	files := c.Out
 	if c.Plot != "" {
 		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[c.Fabric])
+		if c.Invalidate {
+			title += ", cold caches"
+		}
 		if err := figure.Save(c.Plot, netpipeCharts(title, append([]curve{ownCurve(results.Points)}, others...))...); err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ func TestNetpipe(t *testing.T) {
 		{"-i", "ping-pong"},
 		{"-2 --aware=false", "bidirectional"},
 		{"-s -i", "streaming"},
+		{"-I -i", "ping-pong"},
+		{"-2 -I", "bidirectional"},
 		{"--fabric sim -i", "ping-pong"},
 		{"--fabric sim -2", "bidirectional"},
 	} {

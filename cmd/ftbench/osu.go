@@ -21,10 +21,14 @@ type osuCmd struct {
 	MbwMr     osuMultiBwCmd  `cmd:"" name:"mbw_mr" help:"Throughput and message rate of several pairs together."`
 	MultiLat  osuMultiLatCmd `cmd:"" name:"multi_lat" help:"Ping-pong of several pairs at once, the mean."`
 	LatencyMt osuThreadCmd   `cmd:"" name:"latency_mt" help:"Ping-pong with several goroutines on each side."`
+	Barrier   osuBarrierCmd  `cmd:"" help:"Time of a barrier, any number of ranks."`
+	Bcast     osuCollCmd     `cmd:"" help:"Time of a broadcast, any number of ranks."`
+	Allreduce osuCollCmd     `cmd:"" help:"Time of a sum over all ranks, any number of ranks."`
+	Init      osuInitCmd     `cmd:"" help:"Time of start-up, from Init to the end of a first barrier."`
 }
 
 func newOsuCmd() osuCmd {
-	common := func(name string) osuOptions { return osuOptions{Bench: osu.Find(name)} }
+	common := func(name string) osuOptions { return osuOptions{osuCommon: osuCommon{Bench: osu.Find(name)}} }
 	return osuCmd{
 		Latency:   osuPairCmd{common("latency")},
 		Bw:        osuWindowCmd{osuOptions: common("bw")},
@@ -32,36 +36,52 @@ func newOsuCmd() osuCmd {
 		MbwMr:     osuMultiBwCmd{osuOptions: common("mbw_mr")},
 		MultiLat:  osuMultiLatCmd{osuOptions: common("multi_lat")},
 		LatencyMt: osuThreadCmd{osuOptions: common("latency_mt")},
+		Barrier:   osuBarrierCmd{osuCommon: osuCommon{Bench: osu.Find("barrier")}},
+		Bcast:     osuCollCmd{osuOptions: common("bcast")},
+		Allreduce: osuCollCmd{osuOptions: common("allreduce")},
 	}
 }
 
-// osuOptions are common to all. The letters are those of OSU.
-type osuOptions struct {
+// osuCommon are the options of all but init. The letters are those of OSU, and
+// its long names are known beside ours.
+type osuCommon struct {
 	Bench *osu.Benchmark `kong:"-"`
 
 	N          int           `short:"n" placeholder:"RANKS" help:"Number of ranks that are started. Default: 2, or two for each of --pairs."`
-	Sizes      string        `short:"m" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default 1:4194304."`
 	Iterations *int          `short:"i" placeholder:"N" help:"Iterations per size. Default: as OSU, fewer above 8 KiB."`
 	Warmup     *int          `short:"x" placeholder:"N" help:"Iterations before the clock starts. Default: as OSU."`
 	MinTime    time.Duration `help:"Raise the iterations until a size takes so long. Default: do not."`
-	Validate   bool          `short:"c" help:"Check every byte, in a pass of its own."`
-	Tail       bool          `short:"z" help:"Add columns with the 50th, 90th and 99th percentile, from a pass of their own."`
+	Tail       bool          `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
 	Precision  int           `default:"2" help:"Digits after the point; OSU prints 2."`
 	Fabric     string        `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, all ranks in this process."`
 	Aware      bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 	JSON       string        `placeholder:"FILE" help:"Store the results and the environment."`
 }
 
+// osuOptions are those of all that have data.
+type osuOptions struct {
+	osuCommon
+	Sizes    string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Sizes in bytes; MIN: and :MAX are possible. Default: as OSU, up to 4 MiB, of collectives 1 MiB."`
+	Validate bool   `short:"c" aliases:"validation" help:"Check every byte, in a pass of its own."`
+}
+
 // The options that only some have.
 type (
 	windowOption struct {
-		Window int `short:"W" default:"64" help:"Messages in flight, in each direction. Default: ${default}."`
+		Window *int `short:"W" aliases:"window-size" placeholder:"N" xor:"window" help:"Messages in flight, in each direction. Default: 64."`
+	}
+	varyOption struct {
+		VaryWindow bool   `short:"V" xor:"window" help:"Measure each size with windows of 1, 2, 4 … 128 messages; one column for each."`
+		PrintRate  string `short:"R" enum:"0,1" default:"1" help:"1: print messages per second too, 0: do not. Default: ${default}."`
 	}
 	pairsOption struct {
-		Pairs int `short:"p" placeholder:"N" help:"Pairs of ranks: rank i with rank N+i. Default: all ranks."`
+		Pairs int `short:"p" aliases:"num-pairs" placeholder:"N" help:"Pairs of ranks: rank i with rank N+i. Default: all ranks."`
 	}
 	threadsOption struct {
-		Threads string `short:"t" default:"2" placeholder:"RECV[:SEND]" help:"Goroutines that receive and answer, on rank 1, and that send and wait, on rank 0. Default 2:1."`
+		Threads string `short:"t" aliases:"num-test-calls" default:"2" placeholder:"[SEND:]RECV" help:"Goroutines that send and wait, on rank 0, and that receive and answer, on rank 1. Default 1:2."`
+	}
+	fullOption struct {
+		Full bool `short:"f" help:"Add columns with the least and the most of the ranks' means, and the iterations."`
 	}
 )
 
@@ -74,6 +94,7 @@ type (
 	osuMultiBwCmd struct {
 		osuOptions
 		windowOption
+		varyOption
 		pairsOption
 	}
 	osuMultiLatCmd struct {
@@ -84,30 +105,53 @@ type (
 		osuOptions
 		threadsOption
 	}
+	osuCollCmd struct {
+		osuOptions
+		fullOption
+	}
+	osuBarrierCmd struct {
+		osuCommon
+		fullOption
+		Sizes string `short:"m" aliases:"message-size" placeholder:"[MIN:]MAX" help:"Taken, as by OSU, and without effect: a barrier has no size."`
+	}
 )
 
+// window sets the window that was given.
+func (w windowOption) window(o *osu.Options) {
+	if w.Window != nil {
+		o.Window = *w.Window
+	}
+}
+
 // Run measures.
-func (c *osuPairCmd) Run(to *call) error { return c.run(c.Bench.Defaults, to) }
+func (c *osuPairCmd) Run(to *call) error { return c.run(c.Bench.Defaults, osuTable{}, to) }
 
 // Run measures.
 func (c *osuWindowCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Window = c.Window
-	return c.run(o, to)
+	c.window(&o)
+	return c.run(o, osuTable{}, to)
 }
 
 // Run measures.
 func (c *osuMultiBwCmd) Run(to *call) error {
 	o := c.Bench.Defaults
-	o.Window, o.Pairs = c.Window, c.Pairs
-	return c.run(o, to)
+	c.window(&o)
+	o.Pairs = c.Pairs
+	if c.VaryWindow {
+		if c.Validate || c.Tail {
+			return fmt.Errorf("osu %s: -V has a column for each window and none for -c or -z: leave them out", c.Bench.Name)
+		}
+		o.Windows = []int{1, 2, 4, 8, 16, 32, 64, 128} // OSU's
+	}
+	return c.run(o, osuTable{withoutRate: c.PrintRate == "0"}, to)
 }
 
 // Run measures.
 func (c *osuMultiLatCmd) Run(to *call) error {
 	o := c.Bench.Defaults
 	o.Pairs = c.Pairs
-	return c.run(o, to)
+	return c.run(o, osuTable{}, to)
 }
 
 // Run measures.
@@ -119,66 +163,32 @@ func (c *osuThreadCmd) Run(to *call) error {
 	if err := parseThreads(c.Threads, &o); err != nil {
 		return err
 	}
-	return c.run(o, to)
+	return c.run(o, osuTable{}, to)
 }
 
-// parseThreads reads OSU's -t: RECEIVERS[:SENDERS].
+// Run measures.
+func (c *osuCollCmd) Run(to *call) error { return c.run(c.Bench.Defaults, osuTable{full: c.Full}, to) }
+
+// Run measures.
+func (c *osuBarrierCmd) Run(to *call) error {
+	with := osuOptions{osuCommon: c.osuCommon}
+	return with.run(c.Bench.Defaults, osuTable{full: c.Full}, to)
+}
+
+// parseThreads reads OSU's -t: [SENDERS:]RECEIVERS.
 func parseThreads(text string, o *osu.Options) error {
-	receivers, senders, several := strings.Cut(text, ":")
-	n, err := strconv.Atoi(receivers)
-	if err == nil {
-		o.Receivers = n
-		if several {
-			o.Senders, err = strconv.Atoi(senders)
-		}
+	receivers := text
+	var err error
+	if senders, rest, several := strings.Cut(text, ":"); several {
+		receivers = rest
+		o.Senders, err = strconv.Atoi(senders)
 	}
-	if err != nil {
-		return fmt.Errorf("-t %s: RECEIVERS or RECEIVERS:SENDERS is needed, such as 4:4", text)
+	n, failed := strconv.Atoi(receivers)
+	if err != nil || failed != nil {
+		return fmt.Errorf("-t %s: RECEIVERS or SENDERS:RECEIVERS is needed, such as 4:4", text)
 	}
+	o.Receivers = n
 	return nil
-}
-
-// osuWords are what a benchmark's help says of it, and examples of its own.
-var osuWords = map[string]struct {
-	text     string
-	examples []string
-}{
-	"latency": {"Half of the mean round trip between two ranks, with blocking calls.",
-		[]string{"-m 8:8 -i 1000000 -z --precision 3", "--aware=false --json results/unaware.json"}},
-	"bw": {"Rank 0 sends windows of non-blocking messages, rank 1 answers each with a short one.",
-		[]string{"-W 128 -m 1024:65536", "--min-time 500ms -c"}},
-	"bibw": {"Two ranks send each other windows of non-blocking messages at the same time; the\nbandwidth is that of both directions together.",
-		[]string{"-m 65536: --min-time 500ms", "-c"}},
-	"mbw_mr": {"As bw, by several pairs at once, rank i with rank pairs+i: the bandwidth and the\nmessages per second of all pairs together, until the last of them is done.",
-		[]string{"-n 4", "-p 2 -m 8:8 --min-time 1s"}},
-	"multi_lat": {"As latency, by several pairs at once, rank i with rank pairs+i: the mean of the\npairs.",
-		[]string{"-n 4", "-p 2 -z"}},
-	"latency_mt": {"As latency, but the messages are dealt out to goroutines that all call at the same\ntime: half of the mean round trip as one of the senders sees it.",
-		[]string{"-t 4", "-t 4:4 -c"}},
-}
-
-// Help has the examples.
-func (c osuOptions) Help() string {
-	words := osuWords[c.Bench.Name]
-	var b strings.Builder
-	fmt.Fprintf(&b, `%s
-
-The table is in the format of the OSU micro-benchmarks. Started alone, the command
-starts its ranks itself, each bound to a core where there are enough; under ftbench
-run, mpiexec (MPICH) or srun --mpi=pmi2, and where RANK and WORLD_SIZE are set, it
-joins the job.
-
-Examples:
-  ftbench osu %[2]s
-`, words.text, c.Bench.Name)
-	for _, args := range words.examples {
-		fmt.Fprintf(&b, "  ftbench osu %s %s\n", c.Bench.Name, args)
-	}
-	if !c.Bench.Threaded {
-		fmt.Fprintf(&b, "  ftbench osu %s --fabric sim -m 1024\n", c.Bench.Name)
-	}
-	fmt.Fprintf(&b, "  mpiexec.mpich -n 2 bin/ftbench osu %s", c.Bench.Name)
-	return b.String()
 }
 
 // osuResults are the results in the JSON file.
@@ -191,7 +201,10 @@ type osuResults struct {
 	Points    []osu.Point `json:"points"`
 }
 
-func (c *osuOptions) run(o osu.Options, to *call) error {
+// osuTable are the options that concern the table alone.
+type osuTable struct{ full, withoutRate bool }
+
+func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if err := c.apply(&o); err != nil {
 		return err
 	}
@@ -199,17 +212,17 @@ func (c *osuOptions) run(o osu.Options, to *call) error {
 		c.N = max(2, 2*o.Pairs)
 	}
 	if launch.Started() { // the job says how many ranks there are
-		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, to) })
+		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
 		return err
 	}
-	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, o.Sizes())
+	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
 	to = watched(to, bar)
 	if c.Fabric == "sim" {
 		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
-			func(w *banyan.World) error { return c.measure(w, o, to) })
+			func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
 	return startSelf(c.N, to)
 }
@@ -217,7 +230,7 @@ func (c *osuOptions) run(o osu.Options, to *call) error {
 // watched is the call with its output beside a bar; each row of a table is a
 // step.
 func watched(to *call, bar *progressbar.Bar) *call {
-	isRow := func(line []byte) bool { return line[0] != '#' }
+	isRow := func(line []byte) bool { return line[0] != '#' && line[0] != '\n' }
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
@@ -261,19 +274,67 @@ func parseSizes(text string, smallest, largest *int) error {
 	return nil
 }
 
+// rows prints a table.
+type rows interface {
+	Header() error
+	row(osu.Point) error
+	end() error
+}
+
+// plainRows is a line for each point.
+type plainRows struct{ report.OSUTable }
+
+func (t *plainRows) row(p osu.Point) error {
+	return t.Row(report.OSURow{
+		Size: p.Size, Seconds: p.Seconds, Errors: p.Errors, Tail: p.Percentiles,
+		Least: p.Least, Most: p.Most, Iterations: p.Iterations,
+	})
+}
+
+func (t *plainRows) end() error { return nil }
+
+// windowRows is a line for each size, when the points of all windows are there.
+type windowRows struct {
+	report.OSUWindows
+	seconds []float64
+}
+
+func (t *windowRows) row(p osu.Point) error {
+	t.seconds = append(t.seconds, p.Seconds)
+	if len(t.seconds) < len(t.Windows) {
+		return nil
+	}
+	defer func() { t.seconds = t.seconds[:0] }()
+	return t.Row(p.Size, t.seconds)
+}
+
+func (t *windowRows) end() error { return t.End() }
+
+// table makes the table of a run.
+func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call) rows {
+	pairs := c.Bench.Pairs(ranks, *o)
+	if len(o.Windows) > 0 {
+		return &windowRows{OSUWindows: report.OSUWindows{
+			W: to.out, Pairs: pairs, Windows: o.Windows, Decimals: c.Precision, Rate: !look.withoutRate,
+		}}
+	}
+	t := report.OSUTable{
+		W: to.out, Name: c.Bench.Name, Decimals: c.Precision, Validated: o.Validate, Percentiles: o.Percentiles,
+		Senders: o.Senders, Receivers: o.Receivers, Full: look.full, WithoutRate: look.withoutRate,
+	}
+	if c.Bench.Multi && c.Bench.Windowed {
+		t.Pairs, t.Window = pairs, o.Window
+	}
+	return &plainRows{t}
+}
+
 // measure prints the table on rank 0 and writes the file.
-func (c *osuOptions) measure(w *banyan.World, o osu.Options, to *call) error {
+func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *call) error {
 	first, ranks := w.Comm().Rank() == 0, w.Comm().Size()
 	if err := c.Bench.Check(ranks, o); err != nil {
 		return err // before a header is printed
 	}
-	t := report.OSUTable{
-		W: to.out, Name: c.Bench.Name, Decimals: c.Precision, Validated: o.Validate, Percentiles: o.Percentiles,
-		Senders: o.Senders, Receivers: o.Receivers,
-	}
-	if c.Bench.Multi && c.Bench.Windowed {
-		t.Pairs, t.Window = c.Bench.Pairs(ranks, o), o.Window
-	}
+	t := c.table(&o, look, ranks, to)
 	if first {
 		if err := t.Header(); err != nil {
 			return err
@@ -283,9 +344,12 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, to *call) error {
 	results := osuResults{Benchmark: c.Bench.Name, Fabric: c.Fabric, Aware: c.Aware, Ranks: ranks, Options: o}
 	err := c.Bench.Run(w, o, func(p osu.Point) error {
 		results.Points = append(results.Points, p)
-		return t.Row(report.OSURow{Size: p.Size, Seconds: p.Seconds, Errors: p.Errors, Tail: p.Percentiles})
+		return t.row(p)
 	})
-	if err != nil || !first || c.JSON == "" {
+	if err != nil || !first {
+		return err
+	}
+	if err := t.end(); err != nil || c.JSON == "" {
 		return err
 	}
 	return file.Write(c.JSON, results)

@@ -1,0 +1,233 @@
+package osu
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// group is this rank's side of a collective operation of all ranks of the job.
+// It is for one goroutine.
+type group struct {
+	w       *banyan.World
+	c       *banyan.Comm
+	buf     []byte
+	numbers []int32       // the same memory
+	cost    time.Duration // of a read of the clock
+	op      operation
+}
+
+// number is the length in bytes of what allreduce adds up, OSU's MPI_INT.
+const number = 4
+
+// operation is how a benchmark uses a group.
+type operation struct {
+	// call does it once.
+	call func(g *group, size int) error
+	// apart: a barrier, which is not timed, lies between two calls. Else a rank
+	// that is early could begin the next while others are still in this one.
+	apart bool
+	// unit is the length in bytes of an element; 0: the operation has no size.
+	unit int
+	// fill and wrong are for validation: what a rank has before the call, and
+	// how many bytes are wrong after it.
+	fill  func(g *group, size int, round byte)
+	wrong func(g *group, size int, round byte) int
+}
+
+var (
+	barrierOp = operation{
+		call: func(g *group, _ int) error { return g.c.Barrier() },
+	}
+	bcastOp = operation{
+		call:  func(g *group, size int) error { return g.c.Bcast(g.buf[:size], 0) },
+		apart: true,
+		unit:  1,
+		fill:  fillBcast,
+		wrong: func(g *group, size int, round byte) int { return count(g.buf[:size], round) },
+	}
+	allreduceOp = operation{
+		call: func(g *group, size int) error {
+			return banyan.Allreduce(g.c, g.numbers[:size/number], banyan.Sum[int32])
+		},
+		apart: true,
+		unit:  number,
+		fill:  fillSum,
+		wrong: wrongSums,
+	}
+)
+
+func newGroup(w *banyan.World, o *Options, op operation) *group {
+	g := &group{w: w, c: w.Comm(), op: op, cost: clockCost(w)}
+	if op.unit > 0 {
+		g.buf = pages(o.Max)
+		g.numbers = numbers(g.buf)
+		clear(g.buf) // so that it has memory; sums of zeros stay zeros
+	}
+	return g
+}
+
+// calls does the operation n times and returns how long the calls took at this
+// rank together. The first ones are kept one by one, as many as there is room.
+func (g *group) calls(size, n int, keep []time.Duration) (time.Duration, error) {
+	if err := g.c.Barrier(); err != nil {
+		return 0, err
+	}
+	total := time.Duration(0)
+	for i := range n {
+		start := g.w.Now()
+		if err := g.op.call(g, size); err != nil {
+			return 0, err
+		}
+		took := g.w.Now() - start - g.cost
+		total += took
+		if i < len(keep) {
+			keep[i] = took
+		}
+		if g.op.apart {
+			if err := g.c.Barrier(); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return total, nil
+}
+
+// spread is the smallest, the largest and the sum of the ranks' values.
+func spread(c *banyan.Comm, v int64) (low, high, sum int64, err error) {
+	for _, r := range []struct {
+		to *int64
+		op func(a, b int64) int64
+	}{{&low, banyan.Min[int64]}, {&high, banyan.Max[int64]}, {&sum, banyan.Sum[int64]}} {
+		one := []int64{v}
+		if err := banyan.Allreduce(c, one, r.op); err != nil {
+			return 0, 0, 0, err
+		}
+		*r.to = one[0]
+	}
+	return low, high, sum, nil
+}
+
+// all measures each size that holds an element, or once if the operation has no
+// size.
+func (g *group) all(o *Options, emit func(Point) error) error {
+	low, high := o.first(g.op.unit), o.Max
+	if g.op.unit == 0 {
+		low, high = 0, 0
+	}
+	for size := low; size <= high; size = next(size) {
+		pt, err := g.point(size, o)
+		if err != nil {
+			return fmt.Errorf("osu: %d bytes: %w", size, err)
+		}
+		if err := given(g.c.Rank(), pt, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// point measures one size.
+func (g *group) point(size int, o *Options) (Point, error) {
+	n, warmup := o.counts(size)
+	if _, err := g.calls(size, warmup, nil); err != nil {
+		return Point{}, err
+	}
+	pt, kept, err := g.measure(size, n, o)
+	if err != nil {
+		return pt, err
+	}
+	if len(o.Percentiles) > 0 {
+		all, err := collect(g.c, g.c.Size(), kept)
+		if err != nil {
+			return pt, err
+		}
+		if g.c.Rank() == 0 {
+			if pt.Percentiles, err = percentiles(all, o.Percentiles); err != nil {
+				return pt, err
+			}
+		}
+	}
+	if o.Validate && g.op.fill != nil {
+		pt.Errors, err = g.validate(size, pt.Iterations)
+	}
+	return pt, err
+}
+
+// measure does n calls, and again with more of them until they take the least
+// time that was asked for at the slowest rank. It returns single calls too, if
+// percentiles are to be made of them.
+func (g *group) measure(size, n int, o *Options) (Point, []time.Duration, error) {
+	ranks := g.c.Size()
+	for {
+		var kept []time.Duration
+		if len(o.Percentiles) > 0 {
+			kept = make([]time.Duration, min(n, max(1, maxSingles/ranks)))
+		}
+		mine, err := g.calls(size, n, kept)
+		if err != nil {
+			return Point{}, nil, err
+		}
+		low, high, sum, err := spread(g.c, int64(mine))
+		if err != nil {
+			return Point{}, nil, err
+		}
+		more := raised(n, time.Duration(high), o.MinTime) // alike on all ranks
+		if more == n {
+			each := func(total float64) float64 { return total / 1e9 / float64(n) }
+			return Point{
+				Size: size, Iterations: n,
+				Seconds: each(float64(sum) / float64(ranks)), Least: each(float64(low)), Most: each(float64(high)),
+			}, kept, nil
+		}
+		n = more
+	}
+}
+
+// validate calls the operation up to n times with patterns and returns the number
+// of wrong bytes on all ranks, to all of them.
+func (g *group) validate(size, n int) (int, error) {
+	wrong := 0
+	for i := range min(n, maxValidated) {
+		g.op.fill(g, size, byte(i))
+		if err := g.op.call(g, size); err != nil {
+			return 0, err
+		}
+		wrong += g.op.wrong(g, size, byte(i))
+	}
+	clear(g.buf)
+	_, _, total, err := spread(g.c, int64(wrong))
+	return int(total), err
+}
+
+// fillBcast gives the root the pattern and spoils every byte of the others.
+func fillBcast(g *group, size int, round byte) {
+	fill(g.buf[:size], round)
+	if g.c.Rank() != 0 {
+		for i := range size {
+			g.buf[i] = ^g.buf[i]
+		}
+	}
+}
+
+// term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a
+// rank that is left out or counted twice is noticed.
+func term(i int, round byte) int32 { return int32(uint32(i+1)*2654435761) + int32(round) }
+
+func fillSum(g *group, size int, round byte) {
+	for i := range size / number {
+		g.numbers[i] = int32(g.c.Rank()+1) * term(i, round)
+	}
+}
+
+func wrongSums(g *group, size int, round byte) int {
+	n := g.c.Size()
+	times, wrong := int32(n*(n+1)/2), 0
+	for i, v := range g.numbers[:size/number] {
+		if v != times*term(i, round) {
+			wrong += number
+		}
+	}
+	return wrong
+}

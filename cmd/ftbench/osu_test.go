@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/osu"
+	"github.com/banyan-hpc/banyan/bench/report"
+)
+
+// Started alone, the benchmarks start their ranks; a file has the environment.
+func TestOsuAlone(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "r.json")
+	for _, c := range []struct {
+		args   string
+		ranks  int
+		values int // columns of numbers before those of the percentiles
+	}{
+		{"osu latency -m 0:16384 -i 20 -x 1", 2, 1},
+		{"osu latency -m 0:16384 -i 20 -x 1 --fabric sim", 2, 1},
+		{"osu bw -m 0:16384 -i 2 -x 1 -W 4 --aware=false", 2, 1},
+		{"osu bibw -m 0:16384 -i 2 -x 1 -W 4", 2, 1},
+		{"osu bibw -m 0:16384 -i 2 -x 1 -W 4 --fabric sim", 2, 1},
+		{"osu mbw_mr -m 0:16384 -i 2 -x 1 -W 4 -n 4", 4, 2},
+		{"osu mbw_mr -m 0:16384 -i 2 -x 1 -W 4 -n 10 --fabric sim", 10, 2},
+		{"osu multi_lat -m 0:16384 -i 20 -x 1 -p 2", 4, 1},
+		{"osu multi_lat -m 0:16384 -i 20 -x 1 -n 5 -p 1", 5, 1},
+		{"osu latency_mt -m 0:16384 -i 50 -x 1", 2, 1},
+		{"osu latency_mt -m 0:16384 -i 50 -x 1 -t 3:2", 2, 1},
+		{"osu bcast -m 0:16384 -i 20 -x 1", 2, 1},
+		{"osu bcast -m 0:16384 -i 20 -x 1 -n 5 --aware=false", 5, 1},
+		{"osu bcast -m 0:16384 -i 20 -x 1 -n 9 -f --fabric sim", 9, 4},
+		{"osu allreduce -m 4:131072 -i 20 -x 1 -n 3 -f", 3, 4},
+	} {
+		code, out, errs := ftbench(t, append(strings.Fields(c.args), "-c", "-z", "--json", file)...)
+		require.Zero(t, code, "%s: %s", c.args, errs)
+		rows := 0
+		for line := range strings.Lines(out) {
+			if line != "\n" && !strings.HasPrefix(line, "#") {
+				require.Regexp(t, fmt.Sprintf(`^\d+( +[\d.]+){%d} +Pass( +[\d.]+){3}\n$`, c.values), line)
+				rows++
+			}
+		}
+		require.Equal(t, 16, rows, c.args)
+		require.Regexp(t, `(?m)^# OSU MPI .* Test v5\.9`, out)
+		checkOsuFile(t, file, c.args, c.ranks)
+	}
+}
+
+// checkOsuFile checks what a run of osu has stored.
+func checkOsuFile(t *testing.T, file, args string, ranks int) {
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got struct {
+		Kind        string
+		Environment struct{ Kernel string }
+		Results     struct {
+			Benchmark, Fabric string
+			Aware             bool
+			Ranks             int
+			Points            []struct{ Size int }
+		}
+	}
+	require.NoError(t, json.Unmarshal(b, &got))
+	require.Equal(t, "osu", got.Kind)
+	require.NotEmpty(t, got.Environment.Kernel)
+	require.Len(t, got.Results.Points, 16)
+	require.Equal(t, !strings.Contains(args, "aware=false"), got.Results.Aware)
+	require.Equal(t, ranks, got.Results.Ranks)
+	require.Equal(t, strings.Fields(args)[1], got.Results.Benchmark)
+}
+
+// A barrier has one row and no size, and takes OSU's -m without effect.
+func TestOsuBarrier(t *testing.T) {
+	for args, columns := range map[string]int{"": 1, "-n 5 -f": 4, "-n 4 -m :64 -z --aware=false": 4, "-n 12 -f --fabric sim": 4} {
+		code, out, errs := ftbench(t, append(strings.Fields("osu barrier -i 20 -x 1"), strings.Fields(args)...)...)
+		require.Zero(t, code, errs)
+		require.Regexp(t, fmt.Sprintf(`^\n# OSU MPI Barrier Latency Test v5.*\n# Avg Latency\(us\).*\n( +[\d.]+){%d}\n$`, columns), out, args)
+	}
+}
+
+// OSU's long names, and a column for each window.
+func TestOsuNames(t *testing.T) {
+	code, out, errs := ftbench(t, strings.Fields("osu mbw_mr --message-size 8:16 --iterations 2 --warmup 1 --num-pairs 1 --vary-window --print-rate 1")...)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "# [ pairs: 1 ] [ window size: varied ]")
+	require.Regexp(t, `(?m)^# +1 +2 +4 +8 +16 +32 +64 +128$`, out)
+	require.Len(t, regexp.MustCompile(`(?m)^(8|16)( +[\d.]+){8}$`).FindAllString(out, -1), 4, "two sizes, bandwidth and rate")
+
+	code, out, errs = ftbench(t, strings.Fields("osu mbw_mr --window-size 3 -m 8:8 -i 2 -R 0 --validation --tail-lat")...)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "[ window size: 3 ]")
+	require.NotContains(t, out, "Messages/s")
+	require.Regexp(t, `(?m)^8 +[\d.]+ +Pass( +[\d.]+){3}$`, out)
+
+	code, out, errs = ftbench(t, strings.Fields("osu latency_mt --num-test-calls 2:3 -m 8:8 -i 20 -x 1")...)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "# Number of Sender threads: 2 \n# Number of Receiver threads: 3\n")
+}
+
+func TestOsuInit(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "init.json")
+	code, out, errs := ftbench(t, strings.Fields("osu init -n 6 --precision 3 --json "+file)...)
+	require.Zero(t, code, errs)
+	m := regexp.MustCompile(`(?m)^nprocs: 6, min: ([\d.]+) ms, max: ([\d.]+) ms, avg: ([\d.]+) ms$`).FindStringSubmatch(out)
+	require.Len(t, m, 4, out)
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var got struct {
+		Kind    string
+		Results osuInitResults
+	}
+	require.NoError(t, json.Unmarshal(b, &got))
+	s := got.Results
+	require.Equal(t, []any{"osu", "init", true, 6}, []any{got.Kind, s.Benchmark, s.Aware, s.Ranks})
+	for _, of := range []osu.Spread{s.Init, s.Barrier, s.Total} {
+		require.Positive(t, of.Min)
+		require.LessOrEqual(t, of.Min, of.Mean)
+		require.LessOrEqual(t, of.Mean, of.Max)
+	}
+	require.InEpsilon(t, s.Init.Mean+s.Barrier.Mean, s.Total.Mean, 1e-6)
+	require.Equal(t, fmt.Sprintf("%.3f", 1e3*s.Total.Max), m[2])
+}
+
+// Under another launcher the job's size counts, and each error is said before a
+// table begins.
+func TestOsuInJob(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	code, out, errs := ftbench(t, "run", "-n", "4", "--", self, "osu", "mbw_mr", "-m", "8:8", "-i", "2", "-W", "3")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "# [ pairs: 2 ] [ window size: 3 ]")
+
+	code, out, errs = ftbench(t, "run", "-n", "3", "--", self, "osu", "allreduce", "-m", "4:4", "-i", "2", "-f")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^4( +[\d.]+){3} +2$`, out)
+
+	code, out, errs = ftbench(t, "run", "-n", "3", "--", self, "osu", "init")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^nprocs: 3, min: \d+ ms, max: \d+ ms, avg: \d+ ms$`, out)
+
+	code, out, errs = ftbench(t, "run", "-n", "3", "--", self, "osu", "mbw_mr")
+	require.NotZero(t, code)
+	require.Empty(t, out)
+	require.Contains(t, errs, "an even number is needed")
+}
+
+// Every benchmark has a command, a help text and a table.
+func TestOsuIsComplete(t *testing.T) {
+	for _, b := range osu.All {
+		require.NotEmpty(t, osuWords[b.Name].text, b.Name)
+		require.NotEmpty(t, osuWords[b.Name].examples, b.Name)
+		for _, example := range osuWords[b.Name].examples {
+			var cli = commands{Osu: newOsuCmd()}
+			parser, err := kong.New(&cli)
+			require.NoError(t, err)
+			_, err = parser.Parse(append([]string{"osu", b.Name}, strings.Fields(example)...))
+			require.NoError(t, err, "%s %s", b.Name, example)
+		}
+		require.NoError(t, (&report.OSUTable{W: io.Discard, Name: b.Name}).Header())
+	}
+	require.Len(t, osuWords, len(osu.All))
+}

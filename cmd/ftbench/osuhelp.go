@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+)
+
+// osuWords are what a benchmark's help says of it, and examples of its own.
+var osuWords = map[string]struct {
+	text     string
+	examples []string
+}{
+	"latency": {"Half of the mean round trip between two ranks, with blocking calls.",
+		[]string{"-m 8:8 -i 1000000 -z --precision 3", "--aware=false --json results/unaware.json"}},
+	"bw": {"Rank 0 sends windows of non-blocking messages, rank 1 answers each with a short one.",
+		[]string{"-W 128 -m 1024:65536", "--min-time 500ms -c"}},
+	"bibw": {"Two ranks send each other windows of non-blocking messages at the same time; the\nbandwidth is that of both directions together.",
+		[]string{"-m 65536: --min-time 500ms", "-c"}},
+	"mbw_mr": {"As bw, by several pairs at once, rank i with rank pairs+i: the bandwidth and the\nmessages per second of all pairs together, until the last of them is done.",
+		[]string{"-n 4", "-p 2 -m 8:8 --min-time 1s", "-V -R 0 -m 8:4096"}},
+	"multi_lat": {"As latency, by several pairs at once, rank i with rank pairs+i: the mean of the\npairs.",
+		[]string{"-n 4", "-p 2 -z"}},
+	"latency_mt": {"As latency, but the messages are dealt out to goroutines that all call at the same\ntime: half of the mean round trip as one of the senders sees it.",
+		[]string{"-t 4", "-t 4:4 -c"}},
+	"barrier": {"Mean time of a barrier of all ranks, one after the other.",
+		[]string{"-n 8 -f", "-n 64 --fabric sim"}},
+	"bcast": {"Mean time of a broadcast from rank 0, as each rank sees it; a barrier lies between two\nbroadcasts and is not timed.",
+		[]string{"-n 8 -f -m 1:65536", "-n 4 -c"}},
+	"allreduce": {"Mean time of a sum of 4-byte integers over all ranks, as each rank sees it; a barrier\nlies between two sums and is not timed. The sums replace the numbers (OSU's -l).",
+		[]string{"-n 8 -f -m 4:65536", "-n 4 -c -z"}},
+}
+
+// Help has the examples.
+func (c osuCommon) Help() string {
+	words := osuWords[c.Bench.Name]
+	var b strings.Builder
+	fmt.Fprintf(&b, `%s
+
+The table is in the format of the OSU micro-benchmarks, whose options are known by
+their letters and their long names. Started alone, the command
+starts its ranks itself, each bound to a core where there are enough; under ftbench
+run, mpiexec (MPICH) or srun --mpi=pmi2, and where RANK and WORLD_SIZE are set, it
+joins the job.
+
+Examples:
+  ftbench osu %[2]s
+`, words.text, c.Bench.Name)
+	for _, args := range words.examples {
+		fmt.Fprintf(&b, "  ftbench osu %s %s\n", c.Bench.Name, args)
+	}
+	if !c.Bench.Threaded {
+		fmt.Fprintf(&b, "  ftbench osu %s --fabric sim -m 1024\n", c.Bench.Name)
+	}
+	fmt.Fprintf(&b, "  mpiexec.mpich -n 2 bin/ftbench osu %s", c.Bench.Name)
+	return b.String()
+}
