@@ -43,11 +43,13 @@ var roles = map[string]func(*banyan.World) error{
 
 	"first dies": firstDies,
 	"matching":   matching,
+	"held back":  heldBack,
 }
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	if role == "" {
+		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
 		os.Exit(m.Run())
 	}
 	if err := rank(role); err != nil {
