@@ -13,10 +13,11 @@ import (
 
 const (
 	// FileVariable names the file that is read instead of the user's and the
-	// machine's; none: no file is.
+	// machine's.
 	FileVariable = prefix + "TUNING"
-	noFile       = "none"
-	systemFile   = "/etc/banyan/tune.conf"
+	// NoFile is its value where no file is to be read.
+	NoFile     = "none"
+	systemFile = "/etc/banyan/tune.conf"
 	// maxFile bounds what is read of a file, in bytes.
 	maxFile = 1 << 20
 )
@@ -121,7 +122,7 @@ func Load(in Surroundings) (*Set, error) {
 	}
 	var errs []error
 	for _, path := range paths {
-		if path == "" || named && path == noFile {
+		if path == "" || named && path == NoFile {
 			continue
 		}
 		errs = append(errs, s.read(path, named, in.machine))
@@ -142,9 +143,9 @@ func (s *Set) read(path string, named bool, machine func() string) error {
 		s.found(Source{Path: path, State: "absent"})
 		return nil
 	case absent:
-		return fmt.Errorf("%s=%s: there is no such file: ftbench tune --out %s makes it, %s=%s does without", FileVariable, path, path, FileVariable, noFile)
+		return fmt.Errorf("%s=%s: there is no such file: ftbench tune --out %s makes it, %s=%s does without", FileVariable, path, path, FileVariable, NoFile)
 	case err != nil:
-		return fmt.Errorf("settings: %w: %s=%s does without files", err, FileVariable, noFile)
+		return fmt.Errorf("settings: %w: %s=%s does without files", err, FileVariable, NoFile)
 	}
 	f, err := Parse(path, text)
 	if err != nil {

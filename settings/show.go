@@ -33,7 +33,7 @@ func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 // Environ returns variables that fix every knob to the values here and keep files
 // out: for processes that are to be measured.
 func (s *Set) Environ() []string {
-	out := []string{FileVariable + "=" + noFile}
+	out := []string{FileVariable + "=" + NoFile}
 	for i := range table {
 		out = append(out, table[i].Variable()+"="+table[i].Format(s.values[i].number))
 	}
