@@ -13,7 +13,8 @@
 //     announcing is better. The limit for cores that are near comes from the pairs
 //     that were sampled near, the other from those sampled far, and a limit whose
 //     distance was not met stays.
-//   - A size of a ring is tried at half, twice and four times the default.
+//   - A size of a ring is tried at half, twice and four times the default, also
+//     with bursts that fill it.
 //
 // One setting is better than another if in some test (latency, bandwidth) its
 // time is lower by [MinGain] or more and the 95 % interval excludes equality, and in

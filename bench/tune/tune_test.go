@@ -80,11 +80,13 @@ type ideal struct {
 	distance Distance
 	eager    func(size int) float64 // announced takes 1 for each byte
 	ring     map[int]float64        // factor by shm.ring.bytes
+	bursts   float64                // factor of bursts with another ring
 	luck     float64                // makes the new faster unless processes are fresh
 	trials   []Trial
 }
 
-func (m *ideal) time(v Values, size int) float64 {
+func (m *ideal) time(v Values, job Job) float64 {
+	size := job.Size
 	limit, fixed := v[settings.Eager]
 	if !fixed {
 		limit = settings.Of(settings.EagerNear).Default
@@ -105,13 +107,16 @@ func (m *ideal) time(v Values, size int) float64 {
 	}
 	if b, ok := v[settings.RingBytes]; ok && m.ring[b] > 0 {
 		cost *= m.ring[b]
+		if job.Window == burst && m.bursts > 0 {
+			cost *= m.bursts
+		}
 	}
 	return cost
 }
 
 func (m *ideal) measure(_ context.Context, t Trial) ([]Row, error) {
 	m.trials = append(m.trials, t)
-	ratio := m.time(t.New, t.Job.Size) / m.time(t.Old, t.Job.Size)
+	ratio := m.time(t.New, t.Job) / m.time(t.Old, t.Job)
 	if m.luck > 0 && !t.Confirms {
 		ratio *= m.luck
 	}
@@ -168,6 +173,8 @@ func TestFindsTheBest(t *testing.T) {
 		{"far, never better", ideal{distance: Far, eager: crossesAt(0)}, false, 16 << 10, 1 << 10, 256 << 10},
 		{"far, beyond the near limit", ideal{distance: Far, eager: crossesAt(48 << 10)}, false, 16 << 10, 16 << 10, 256 << 10},
 		{"a larger ring", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{512 << 10: .9, 1 << 20: .8}}, false, 16 << 10, 6 << 10, 1 << 20},
+		{"a smaller ring", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{128 << 10: .9}}, false, 16 << 10, 6 << 10, 128 << 10},
+		{"a smaller ring, bad for bursts", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{128 << 10: .9}, bursts: 1.3}, false, 16 << 10, 6 << 10, 256 << 10},
 		{"not worth it", ideal{distance: Near, eager: crossesAt(16 << 10), ring: map[int]float64{512 << 10: .98}}, false, 16 << 10, 6 << 10, 256 << 10},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 
 	"github.com/banyan-hpc/banyan/settings"
 )
@@ -87,21 +86,25 @@ func (t *Tuner) sizes() []int {
 }
 
 // ring is a knob of the rings: values beside the default, in the order in which
-// they are tried, and the sizes of messages that show a difference.
+// they are tried, and the jobs that show a difference.
 type ring struct {
 	id     settings.ID
 	values []int
-	sizes  []int
+	jobs   []Job
 }
+
+// burst is a window that fills the rings: a smaller ring that is faster with
+// the usual window may make bursts wait.
+const burst = 1024
 
 func (t *Tuner) rings() []ring {
 	lines, bytes := settings.Of(settings.RingLines).Default, settings.Of(settings.RingBytes).Default
 	if t.Quick {
-		return []ring{{settings.RingBytes, []int{2 * bytes}, []int{4 << 10}}}
+		return []ring{{settings.RingBytes, []int{2 * bytes}, []Job{{Bandwidth, 4 << 10, window}}}}
 	}
 	return []ring{
-		{settings.RingLines, []int{lines / 2, 2 * lines, 4 * lines}, []int{8}},
-		{settings.RingBytes, []int{bytes / 2, 2 * bytes, 4 * bytes}, []int{1 << 10, 4 << 10}},
+		{settings.RingLines, []int{lines / 2, 2 * lines, 4 * lines}, []Job{{Bandwidth, 8, window}, {Bandwidth, 8, burst}}},
+		{settings.RingBytes, []int{bytes / 2, 2 * bytes, 4 * bytes}, []Job{{Bandwidth, 4 << 10, window}, {Bandwidth, 1 << 10, burst}}},
 	}
 }
 
@@ -109,7 +112,7 @@ func (t *Tuner) rings() []ring {
 func (t *Tuner) Trials() int {
 	n := 2 * len(t.sizes())
 	for _, r := range t.rings() {
-		n += len(r.values) * len(r.sizes)
+		n += len(r.values) * len(r.jobs)
 	}
 	return n
 }
@@ -202,13 +205,9 @@ func (t *Tuner) ring(ctx context.Context, r ring) (Finding, error) {
 	k := settings.Of(r.id)
 	f := Finding{Knob: r.id, Default: k.Default, Value: k.Default, Why: "default kept: no other value is significantly better"}
 	best, bestRatio := 0, 1.0
-	var where Job
 	for _, v := range r.values {
 		var all []Row
-		gained := math.Inf(1)
-		var at Job
-		for _, size := range r.sizes {
-			job := Job{Test: Bandwidth, Size: size, Window: window}
+		for _, job := range r.jobs {
 			rows, err := t.try(ctx, Trial{
 				Knob: r.id, What: k.Format(v) + " over " + k.Format(k.Default), Job: job, New: Values{r.id: v},
 			})
@@ -216,18 +215,16 @@ func (t *Tuner) ring(ctx context.Context, r ring) (Finding, error) {
 				return f, err
 			}
 			all = append(all, rows...)
-			if row, ok := strongest(rows, both, Better); ok && row.Ratio < gained {
-				gained, at = row.Ratio, job
-			}
 		}
-		if combine(all, both) == Better && gained < bestRatio {
-			best, bestRatio, where = v, gained, at
+		row, ok := strongest(all, both, Better)
+		if ok && combine(all, both) == Better && row.Ratio < bestRatio {
+			best, bestRatio = v, row.Ratio
 		}
 	}
 	if best == 0 {
 		return f, nil
 	}
-	return t.confirm(ctx, f, best, []Job{where}, both, nil)
+	return t.confirm(ctx, f, best, r.jobs, both, nil)
 }
 
 // confirm compares a value that has won with the default, as a program would
@@ -250,7 +247,7 @@ func (t *Tuner) confirm(ctx context.Context, f Finding, value int, in []Job, at 
 			return f, err
 		}
 		if r, ok := strongest(rows, at, Better); ok {
-			said += fmt.Sprintf(", %s of %d bytes: time %.3f (%s), %s", job.Test, job.Size, r.Ratio, r.Interval(), r.Distance)
+			said += fmt.Sprintf(", %s of %d bytes, window %d: time %.3f (%s), %s", job.Test, job.Size, job.Window, r.Ratio, r.Interval(), r.Distance)
 		}
 		all = append(all, rows...)
 	}

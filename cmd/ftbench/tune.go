@@ -13,6 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/tune"
+	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
@@ -58,6 +59,9 @@ type tuneResults struct {
 func (c *tuneCmd) Run(to *call) error {
 	if c.Sample <= 0 {
 		return fmt.Errorf("tune: --sample %v: a time above 0 is needed", c.Sample)
+	}
+	if launch.Started() {
+		return errors.New("tune: it starts its ranks itself: run it alone, not as a rank of a job")
 	}
 	path, err := c.path()
 	if err != nil {
@@ -111,7 +115,7 @@ func (c *tuneCmd) measure(ctx context.Context, bench *tuneBench, results *tuneRe
 	if bench.busy > busyAbove {
 		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n", 100*bench.busy)
 	}
-	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "cores", "pairs", "new µs", "old µs", "ratio", "95 % interval", "new is")
+	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "window", "cores", "pairs", "new µs", "old µs", "ratio", "95 % interval", "new is")
 	t.Progress = func(tried tune.Tried) {
 		results.Tried = append(results.Tried, tried)
 		printTried(out, tried)
@@ -126,8 +130,8 @@ func (c *tuneCmd) measure(ctx context.Context, bench *tuneBench, results *tuneRe
 
 // Columns of the table.
 const (
-	tuneHead = "%-16s%-24s%-5s%7s  %-8s%5s%10s%10s%8s  %-16s%s\n"
-	tuneRow  = "%-16s%-24s%-5s%7d  %-8s%5d%10.4g%10.4g%8.3f  %-16s%s\n"
+	tuneHead = "%-16s%-24s%-5s%7s%8s  %-8s%5s%10s%10s%8s  %-16s%s\n"
+	tuneRow  = "%-16s%-24s%-5s%7d%8d  %-8s%5d%10.4g%10.4g%8.3f  %-16s%s\n"
 )
 
 func printTried(w io.Writer, t tune.Tried) {
@@ -136,11 +140,11 @@ func printTried(w io.Writer, t tune.Tried) {
 		what += ", again"
 	}
 	for _, r := range t.Rows {
-		fmt.Fprintf(w, tuneRow, settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, r.Distance, r.Pairs,
+		fmt.Fprintf(w, tuneRow, settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window, r.Distance, r.Pairs,
 			1e6*r.New, 1e6*r.Old, r.Ratio, r.Interval(), r.Outcome())
 	}
 	if len(t.Rows) == 0 {
-		fmt.Fprintf(w, "%-16s%-24s%-5s%7d  no pair was steady\n", settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size)
+		fmt.Fprintf(w, "%-16s%-24s%-5s%7d%8d  no pair was steady\n", settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window)
 	}
 }
 

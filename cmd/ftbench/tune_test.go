@@ -135,14 +135,24 @@ func TestTunePath(t *testing.T) {
 // A pair that was never steady has no ratio, and the table says so.
 func TestTuneTable(t *testing.T) {
 	var out strings.Builder
-	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b", Job: tune.Job{Test: tune.Latency, Size: 8}}}
+	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b", Job: tune.Job{Test: tune.Latency, Size: 8, Window: 1}}}
 	printTried(&out, tried)
 	require.Contains(t, out.String(), "no pair was steady")
 	out.Reset()
 	tried.Confirms = true
 	tried.Rows = []tune.Row{{Distance: tune.Near, Pairs: 9, New: 1e-6, Old: 2e-6, Ratio: .5, Low: .4, High: .6}}
 	printTried(&out, tried)
-	require.Equal(t, "shm.eager       a over b, again         lat        8  near        9         1         2   0.500  0.400 … 0.600   better\n", out.String())
+	require.Equal(t, "shm.eager       a over b, again         lat        8       1  near        9         1         2   0.500  0.400 … 0.600   better\n", out.String())
+}
+
+// As a rank of a job it would measure itself beside itself.
+func TestTuneIsNoRank(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	code, out, errs := ftbench(t, "run", "-n", "2", "--", self, "tune", "--quick")
+	require.NotZero(t, code)
+	require.Empty(t, out)
+	require.Contains(t, errs, "run it alone")
 }
 
 func TestInfoErrors(t *testing.T) {
