@@ -12,33 +12,42 @@ import (
 	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/settings"
 )
 
 // Init makes this process a rank of the job that started it, or a world of one
 // if nobody did. Without launcher, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
-// say which rank of which job it is (see package launch). It returns when all ranks have called it. A rank that is
+// say which rank of which job it is (see package launch). Thresholds and sizes of
+// buffers that the options leave open come from the environment and the files
+// that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that is
 // missing is named in the error (errors.As with *launch.MissingError).
 func Init(opts ...Option) (*World, error) {
 	o, err := gather(opts)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
 	}
+	set, err := o.set(settings.Here())
+	if err != nil {
+		return nil, fmt.Errorf("banyan: %w", err)
+	}
+	o.tell(set)
+	o.apply(set)
 	ctx := context.Background()
 	job, err := launch.Join(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
 	}
-	w, err := start(ctx, launched{job}, &o)
+	w, err := start(ctx, launched{job}, &o, set)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: rank %d: %w", job.Rank(), err)
 	}
 	return w, nil
 }
 
-func start(ctx context.Context, job launched, o *options) (*World, error) {
-	p, err := shm.Open(shm.Config{
-		Self: proc.ID(job.Rank()), MaxProcs: job.Size(), NoGet: o.noGet, Logf: o.logf,
-	})
+func start(ctx context.Context, job launched, o *options, set *settings.Set) (*World, error) {
+	cfg := o.shmConfig(set)
+	cfg.Self, cfg.MaxProcs = proc.ID(job.Rank()), job.Size()
+	p, err := shm.Open(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +55,10 @@ func start(ctx context.Context, job launched, o *options) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	h := host.New(host.Config{Bell: p.Bell(), Shared: shared})
+	h := host.New(host.Config{
+		Bell: p.Bell(), Shared: shared,
+		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
+	})
 	return newWorld(job, progress.Config{Host: h, Shm: p}, o)
 }
 

@@ -23,8 +23,9 @@ type unled struct {
 	out bytes.Buffer
 }
 
-// startUnled starts n ranks in a role with RANK and WORLD_SIZE.
-func startUnled(t *testing.T, n int, role string) []*unled {
+// startUnled starts n ranks in a role with RANK and WORLD_SIZE. Each may have one
+// variable of its own.
+func startUnled(t *testing.T, n int, role string, own ...string) []*unled {
 	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -34,6 +35,9 @@ func startUnled(t *testing.T, n int, role string) []*unled {
 		u := &unled{Cmd: exec.Command(exe)}
 		u.Env = append(os.Environ(), roleEnv+"="+role, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
 			fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", n))
+		if r < len(own) {
+			u.Env = append(u.Env, own[r])
+		}
 		u.Stdout, u.Stderr = &u.out, &u.out
 		require.NoError(t, u.Start())
 		t.Cleanup(func() { _ = u.Process.Kill() })

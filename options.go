@@ -1,6 +1,10 @@
 package banyan
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/settings"
+)
 
 type options struct {
 	unaware bool
@@ -25,13 +29,14 @@ func WithAware(aware bool) Option { return func(o *options) { o.unaware = !aware
 func WithFabric(name string) Option { return func(o *options) { o.fabric = name } }
 
 // WithEagerLimit sets the longest message, in bytes, that is sent without
-// asking the receiver; 0 takes what the transport suggests. All ranks may
-// choose differently.
+// asking the receiver, up to 64 MiB; 0 leaves it to the user's settings
+// (docs/tuning.md) and they, by default, to the transport. All ranks may choose
+// differently.
 func WithEagerLimit(bytes int) Option { return func(o *options) { o.eager = bytes } }
 
 // WithUnexpectedLimit sets how many bytes of short messages, each counted with
 // 256 more, this rank sends to another one before that has said that it has room
-// for more; 0 takes 1 MiB. A rank keeps no more than about one and a half times
+// for more, up to 1 GiB; 0 leaves it to the user's settings, 1 MiB by default. A rank keeps no more than about one and a half times
 // as much of messages from one sender that it has not received yet; senders
 // that have come to the limit go on as for long messages: Send returns when the
 // message is received. Set it alike on all ranks. It is at least room for four
@@ -64,11 +69,5 @@ func gather(opts []Option) (options, error) {
 	if o.fabric != "shm" {
 		return o, fmt.Errorf("%w: fabric %q, want shm (the simulator is started by Simulate)", ErrArgument, o.fabric)
 	}
-	if o.eager < 0 {
-		return o, fmt.Errorf("%w: eager limit of %d bytes", ErrArgument, o.eager)
-	}
-	if o.early < 0 {
-		return o, fmt.Errorf("%w: limit of %d unexpected bytes", ErrArgument, o.early)
-	}
-	return o, nil
+	return o, o.override(settings.Defaults())
 }

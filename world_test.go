@@ -45,11 +45,13 @@ var roles = map[string]func(*banyan.World) error{
 	"matching":   matching,
 	"absent":     absent,
 	"transcript": follow,
+	"held back":  heldBack,
 }
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	if role == "" {
+		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
 		os.Exit(m.Run())
 	}
 	if err := rank(role); err != nil {

@@ -95,7 +95,7 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
 	ep.Sure = ep.Longest
 	if s, ok := c.(*shm.Conn); ok {
-		ep.shm, ep.Sure = s, shm.EagerSure
+		ep.shm, ep.Sure = s, s.Sure()
 	}
 }
 

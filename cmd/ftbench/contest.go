@@ -113,10 +113,14 @@ func (c *contest) add(ctx context.Context, name string) error {
 // everybody else.
 func (c *contest) banyan(aware bool) func(dir string) []peers.Command {
 	return func(dir string) []peers.Command {
-		argv := []string{c.self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--",
-			c.self, "rank", "--aware=" + strconv.FormatBool(aware), dir, strconv.Itoa(c.cpus[0]), strconv.Itoa(c.cpus[1])}
-		return []peers.Command{{Argv: argv, CPU: -1}}
+		return []peers.Command{banyanCommand(c.self, dir, c.cpus, aware)}
 	}
+}
+
+// banyanCommand starts this binary as two ranks that serve the FIFOs in dir.
+func banyanCommand(self, dir string, cpus [2]int, aware bool) peers.Command {
+	return peers.Command{CPU: -1, Argv: []string{self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--",
+		self, "rank", "--aware=" + strconv.FormatBool(aware), dir, strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1])}}
 }
 
 // renew replaces the processes of the named implementations.

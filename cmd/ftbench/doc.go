@@ -6,6 +6,8 @@
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench match     time to match against the length of the queues
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
+//	ftbench tune      find the thresholds that suit this machine; write them to a file
+//	ftbench info      every setting, its value here and where it comes from
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //
 // ftbench COMMAND --help has the options and examples.

@@ -16,6 +16,8 @@ type commands struct {
 	Netpipe netpipeCmd `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
 	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
 	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
+	Tune    tuneCmd    `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
+	Info    infoCmd    `cmd:"" help:"Show every setting, its value here and where it comes from."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`

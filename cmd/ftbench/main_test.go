@@ -23,6 +23,7 @@ func TestMain(m *testing.M) {
 		main()
 	}
 	os.Setenv(selfEnv, "1")
+	os.Setenv("BANYAN_TUNING", "none") // the tests are of the command, not of this machine's settings
 	os.Exit(m.Run())
 }
 
@@ -35,7 +36,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help", "tune --help", "info --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -67,6 +68,7 @@ func TestUsageErrors(t *testing.T) {
 		"netpipe --fabric tcp":      "shm",
 		"run --bind socket -- true": "none",
 		"compare --only everything": "latency",
+		"tune --fabric tcp":         "shm",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)

@@ -21,9 +21,10 @@ const (
 // Host implements fabric.Host on the real machine. Ring may be called by any
 // goroutine, Arm, Sleep and Disarm by one at a time, the rest by any.
 type Host struct {
-	bell   *futex.Pull
-	origin time.Time
-	shared bool
+	bell          *futex.Pull
+	origin        time.Time
+	shared        bool
+	spins, yields int
 }
 
 // Config describes the surroundings of the process.
@@ -33,6 +34,8 @@ type Config struct {
 	// Shared says that this node has more processes of the job than cores to
 	// run them on.
 	Shared bool
+	// Spins and Yields are what Patience answers; nil takes what fits Shared.
+	Spins, Yields *int
 }
 
 // New makes the host of this process.
@@ -40,7 +43,18 @@ func New(cfg Config) *Host {
 	if cfg.Bell == nil {
 		cfg.Bell = futex.NewPull(nil)
 	}
-	return &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared}
+	h := &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared}
+	h.spins, h.yields = dedicatedSpins, dedicatedYields
+	if h.shared {
+		h.spins, h.yields = 0, sharedYields
+	}
+	if cfg.Spins != nil {
+		h.spins = *cfg.Spins
+	}
+	if cfg.Yields != nil {
+		h.yields = *cfg.Yields
+	}
+	return h
 }
 
 // Now is the monotonic time since New.
@@ -54,10 +68,7 @@ func (h *Host) Pause(d fabric.Time) { time.Sleep(time.Duration(d)) }
 
 // Patience implements fabric.Host.
 func (h *Host) Patience() (spins, yields int) {
-	if h.shared {
-		return 0, sharedYields
-	}
-	return dedicatedSpins, dedicatedYields
+	return h.spins, h.yields
 }
 
 // Yield lets other goroutines and, where cores are shared, other processes run.

@@ -20,6 +20,11 @@ type Config struct {
 	// BulkBytes per slot, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It
 	// bounds the payload in flight from one peer beyond what lines carry.
 	BulkBytes int
+	// EagerNear and EagerFar are the lengths in bytes up to which Conn.Eager
+	// answers yes: while lines move fast between the two processes' cores, and
+	// at all times. 0 means 16 KiB and 6 KiB; EagerFar above EagerNear means
+	// EagerNear. Only what this process sends follows them.
+	EagerNear, EagerFar int
 	// NoGet switches process_vm_readv off, as if the kernel refused it.
 	NoGet bool
 	// Dir, when set, holds the segment as a file, unlinked at once, instead of
@@ -43,6 +48,13 @@ func (c *Config) check() error {
 	if c.BulkBytes == 0 {
 		c.BulkBytes = defaultBulk
 	}
+	if c.EagerNear == 0 {
+		c.EagerNear = defaultEagerNear
+	}
+	if c.EagerFar == 0 {
+		c.EagerFar = defaultEagerFar
+	}
+	c.EagerFar = min(c.EagerFar, c.EagerNear)
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
 	}
@@ -52,7 +64,15 @@ func (c *Config) check() error {
 	if int64(c.Self) >= int64(c.MaxProcs) {
 		return fmt.Errorf("shm: Self is %d, want less than MaxProcs, %d", c.Self, c.MaxProcs)
 	}
+	if c.EagerFar < 0 {
+		return fmt.Errorf("shm: eager limits of %d and %d bytes", c.EagerNear, c.EagerFar)
+	}
 	return c.geometry().check()
+}
+
+// Defaults is what a Config whose numbers are zero stands for.
+func Defaults() Config {
+	return Config{Lines: defaultLines, BulkBytes: defaultBulk, EagerNear: defaultEagerNear, EagerFar: defaultEagerFar}
 }
 
 func (c *Config) geometry() geometry {

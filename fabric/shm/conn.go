@@ -47,8 +47,8 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 func (c *Conn) Caps() fabric.Caps {
 	return fabric.Caps{
 		Inline:    inlineBytes,
-		MaxFrame:  c.p.own.maxFrame(),
-		Eager:     eagerBytes,
+		MaxFrame:  c.out.maxFrame,
+		Eager:     c.out.pace.near,
 		Get:       c.get,
 		GetBlocks: true,
 		Link:      fabric.LinkNode,

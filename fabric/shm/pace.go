@@ -2,19 +2,20 @@ package shm
 
 import "time"
 
-// Between EagerSure and eagerBytes it depends on how far apart the two cores
-// are whether copying twice through the ring or once by the kernel is cheaper:
-// measured, see docs/architecture.md. Far apart (another socket, another
+// Between the far limit and the near one it depends on how far apart the two
+// cores are whether copying twice through the ring or once by the kernel is
+// cheaper: measured, see docs/architecture.md. Far apart (another socket, another
 // complex of cores) a line takes four times as long, and processes move.
 const (
-	// EagerSure is the length up to which Conn.Eager is true at all times.
-	EagerSure  = 4 << 10
-	eagerFar   = 6 << 10 // the limit where lines move slowly
-	eagerBytes = 16 << 10
+	defaultEagerFar  = 6 << 10
+	defaultEagerNear = 16 << 10
 )
 
 // pace is how fast lines move to the peer now.
 type pace struct {
+	// near and far are Config.EagerNear and EagerFar; they never change.
+	near, far int
+
 	frames  uint32 // large frames so far, to time one in paceStride
 	refused uint32 // messages that Eager refused, to let one in paceRetry through
 	line    int    // nanoseconds per line, smoothed
@@ -38,16 +39,19 @@ const (
 // notices when the peer has come nearer.
 func (c *Conn) Eager(n int) bool {
 	switch {
-	case n <= EagerSure:
+	case n <= c.out.pace.far:
 		return true
-	case n > eagerBytes:
+	case n > c.out.pace.near:
 		return false
-	case c.out.pace.line <= slowLine || n <= eagerFar || !c.get:
+	case c.out.pace.line <= slowLine || !c.get:
 		return true
 	}
 	c.out.pace.refused++
 	return c.out.pace.refused%paceRetry == 0
 }
+
+// Sure is the length up to which Eager is true at all times.
+func (c *Conn) Sure() int { return c.out.pace.far }
 
 // copy is copy, timed now and then; always while lines are slow, because then
 // there are few.

@@ -11,6 +11,7 @@ import (
 // enough to be believed.
 func paced(get bool, line int) *Conn {
 	c := &Conn{get: get}
+	c.out.pace.near, c.out.pace.far = defaultEagerNear, defaultEagerFar
 	for range 20 {
 		c.out.pace.sample(time.Duration(line*4096/lineBytes), 4096)
 	}
@@ -25,14 +26,14 @@ func TestEagerFollowsTheDistance(t *testing.T) {
 		n    int
 		want bool
 	}{
-		{"short, far", true, 25, EagerSure, true},
-		{"medium, near", true, 6, eagerBytes, true},
-		{"medium, far", true, 25, eagerFar + 1, false},
-		{"up to the far limit, far", true, 25, eagerFar, true},
-		{"medium, far, no kernel copy", false, 25, eagerBytes, true},
-		{"large, near", true, 6, eagerBytes + 1, false},
-		{"large, no kernel copy", false, 6, eagerBytes + 1, false},
-		{"nothing known", true, 0, eagerBytes, true},
+		{"short, far", true, 25, 4 << 10, true},
+		{"medium, near", true, 6, defaultEagerNear, true},
+		{"medium, far", true, 25, defaultEagerFar + 1, false},
+		{"up to the far limit, far", true, 25, defaultEagerFar, true},
+		{"medium, far, no kernel copy", false, 25, defaultEagerNear, true},
+		{"large, near", true, 6, defaultEagerNear + 1, false},
+		{"large, no kernel copy", false, 6, defaultEagerNear + 1, false},
+		{"nothing known", true, 0, defaultEagerNear, true},
 	} {
 		require.Equal(t, tc.want, paced(tc.get, tc.line).Eager(tc.n), tc.name)
 	}
@@ -42,7 +43,7 @@ func TestEagerFollowsTheDistance(t *testing.T) {
 func TestOnePreemptionIsNoDistance(t *testing.T) {
 	c := paced(true, 6)
 	c.out.pace.sample(time.Second, 4096)
-	require.True(t, c.Eager(eagerBytes))
+	require.True(t, c.Eager(defaultEagerNear))
 }
 
 // While lines are slow some messages are let through, and their times bring the
@@ -51,9 +52,9 @@ func TestEagerComesBack(t *testing.T) {
 	c := paced(true, 25)
 	let := 0
 	for range 10 * paceRetry {
-		if c.Eager(eagerBytes) {
+		if c.Eager(defaultEagerNear) {
 			let++
-			c.out.pace.sample(6*eagerBytes/lineBytes, eagerBytes)
+			c.out.pace.sample(6*defaultEagerNear/lineBytes, defaultEagerNear)
 		}
 	}
 	require.Greater(t, let, 5*paceRetry, "the limit stayed low")

@@ -75,6 +75,9 @@ func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
 	return c, nil
 }
 
+// pace is that of a connection over which nothing has been sent.
+func (p *Provider) pace() pace { return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar} }
+
 // openProcess takes hold of the peer's process, so that its pid cannot come to
 // mean another one unnoticed.
 func (c *Conn) openProcess(a *address) error {
@@ -105,7 +108,7 @@ func (c *Conn) start(a *address) {
 	h := c.segment.head()
 	c.bell = &h.bell
 	c.fence = h.expedite == 0 || !futex.Registered()
-	c.out = producer{ring: newRing(c.segment.slots, a.geometry)}
+	c.out = producer{ring: newRing(c.segment.slots, a.geometry), pace: c.p.pace()}
 	c.live = true
 	if !c.fence {
 		c.out.limit = uint64(a.lines) - reservedLines
@@ -173,6 +176,7 @@ func (p *Provider) accept(id proc.ID) {
 	}
 	p.cfg.Logf("shm: connecting back to %v: %v", id, err)
 	c := &Conn{p: p, peer: id, reader: reader{pidfd: -1}, segment: &segment{fd: -1}}
+	c.out.pace, c.out.maxFrame = p.pace(), p.own.maxFrame() // nothing is sent any more, but Caps are asked for
 	c.gone.Store(true)
 	p.conns[id] = c
 	p.listen(c)

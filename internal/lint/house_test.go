@@ -40,6 +40,7 @@ var house = []place{
 	{"ft/control", 40},          // drivers of agreement and revoke; bypass matching
 	{"coll", 50},                // collectives over p2p and a plan
 	{"ft/repair", 60},           // agreement and collectives put together
+	{"settings", 60},            // what a user may set, above the layers whose defaults it states
 	{".", applicationFloor},     // what an application links
 	{"bench/", harnessFloor},    // harnesses on the public interface
 	{"cmd/", commandFloor},      // the command

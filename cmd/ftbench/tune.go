@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/bench/tune"
+	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/settings"
+)
+
+type tuneCmd struct {
+	Fabric string        `enum:"shm" default:"shm" help:"What is tuned: ${enum}."`
+	Out    string        `placeholder:"FILE" help:"Where the settings go. Default: the user's tune.conf, or the file that BANYAN_TUNING names."`
+	DryRun bool          `help:"Print the file instead of writing it."`
+	Quick  bool          `help:"Fewer sizes and pairs: a quarter of a minute instead of two, and only large gains are found."`
+	Sample time.Duration `default:"15ms" help:"Duration of one sample. Default: ${default}."`
+	JSON   string        `placeholder:"FILE" help:"Store all rows and the environment."`
+}
+
+// Help explains the method and has the examples.
+func (tuneCmd) Help() string {
+	return `Finds the thresholds with which this machine is fastest and writes them into a file
+that every program reads when it starts (docs/tuning.md). Two ranks on two cores are
+measured in interleaved pairs, latency and bandwidth, with a bare cache-line
+ping-pong beside each sample that tells how far apart the cores are at the moment. A
+default is kept unless another value is faster by 3 % or more, significantly so, and
+again with fresh processes. Other programs on these cores spoil the pairs: run it on
+an idle machine.
+
+The file keeps what it has of other machines and of knobs that are not measured.
+ftbench info shows what holds.
+
+Examples:
+  ftbench tune
+  ftbench tune --quick --dry-run
+  sudo ftbench tune --out /etc/banyan/tune.conf
+  ftbench tune --out mine.conf && BANYAN_TUNING=mine.conf ftbench run -n 2 -- ./app`
+}
+
+// tuneResults are the results in the JSON file.
+type tuneResults struct {
+	Machine  string         `json:"machine"`
+	CPUs     [2]int         `json:"cpus"`
+	Busy     float64        `json:"busy"`
+	Tried    []tune.Tried   `json:"tried"`
+	Findings []tune.Finding `json:"findings"`
+}
+
+// Run measures and writes the file.
+func (c *tuneCmd) Run(to *call) error {
+	if c.Sample <= 0 {
+		return fmt.Errorf("tune: --sample %v: a time above 0 is needed", c.Sample)
+	}
+	if launch.Started() {
+		return errors.New("tune: it starts its ranks itself: run it alone, not as a rank of a job")
+	}
+	path, err := c.path()
+	if err != nil {
+		return err
+	}
+	// What cannot be written later is found now.
+	if _, err := settings.Merged(path, &settings.Part{Machine: settings.Machine()}); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	file := report.Begin("tune")
+	bench, err := openTuneBench(ctx, c.Quick, c.Sample)
+	if err != nil {
+		return err
+	}
+	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy}
+	err = errors.Join(c.measure(ctx, bench, &results, to), bench.close())
+	if err != nil {
+		return err
+	}
+	if c.JSON != "" {
+		if err := file.Write(c.JSON, results); err != nil {
+			return err
+		}
+	}
+	return c.write(path, part(&results, file), to)
+}
+
+// path is where the file goes.
+func (c *tuneCmd) path() (string, error) {
+	if c.Out != "" {
+		return c.Out, nil
+	}
+	if named := os.Getenv(settings.FileVariable); named != "" && named != settings.NoFile {
+		return named, nil
+	}
+	if path := settings.UserFile(); path != "" {
+		return path, nil
+	}
+	return "", errors.New("tune: there is no home directory: give a file with --out")
+}
+
+// measure runs the tuner and prints what it tries.
+func (c *tuneCmd) measure(ctx context.Context, bench *tuneBench, results *tuneResults, to *call) error {
+	t := tune.Tuner{Measure: bench.measure, Quick: c.Quick}
+	bar := progressbar.Start(to.err, "tune", t.Trials())
+	defer bar.Stop()
+	out := bar.Over(to.out)
+	fmt.Fprintf(out, "# %s, ranks on CPUs %d and %d\n", results.Machine, bench.cpus[0], bench.cpus[1])
+	if bench.busy > busyAbove {
+		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n", 100*bench.busy)
+	}
+	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "window", "cores", "pairs", "new µs", "old µs", "ratio", "95 % interval", "new is")
+	t.Progress = func(tried tune.Tried) {
+		results.Tried = append(results.Tried, tried)
+		printTried(out, tried)
+		if !tried.Confirms {
+			bar.Step(1)
+		}
+	}
+	var err error
+	results.Findings, err = t.Run(ctx)
+	return err
+}
+
+// Columns of the table.
+const (
+	tuneHead = "%-16s%-24s%-5s%7s%8s  %-8s%5s%10s%10s%8s  %-16s%s\n"
+	tuneRow  = "%-16s%-24s%-5s%7d%8d  %-8s%5d%10.4g%10.4g%8.3f  %-16s%s\n"
+)
+
+func printTried(w io.Writer, t tune.Tried) {
+	what := t.What
+	if t.Confirms {
+		what += ", again"
+	}
+	for _, r := range t.Rows {
+		fmt.Fprintf(w, tuneRow, settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window, r.Distance, r.Pairs,
+			1e6*r.New, 1e6*r.Old, r.Ratio, r.Interval(), r.Outcome())
+	}
+	if len(t.Rows) == 0 {
+		fmt.Fprintf(w, "%-16s%-24s%-5s%7d%8d  no pair was steady\n", settings.Of(t.Knob).Name, what, t.Job.Test, t.Job.Size, t.Job.Window)
+	}
+}
+
+// part is what the file says of this machine.
+func part(r *tuneResults, f *report.File) *settings.Part {
+	e := &f.Environment
+	p := &settings.Part{Machine: r.Machine, Remarks: []string{
+		fmt.Sprintf("by ftbench tune on %s, host %s, in %.0f s", f.Started.Format(time.DateTime), e.Host, time.Since(f.Started).Seconds()),
+		fmt.Sprintf("Linux %s, %s; others took %.0f %% of CPUs %d and %d", e.Kernel, e.Go, 100*r.Busy, r.CPUs[0], r.CPUs[1]),
+	}}
+	if e.Revision != "" {
+		p.Remarks = append(p.Remarks, fmt.Sprintf("Banyan %.12s", e.Revision))
+	}
+	for _, found := range r.Findings {
+		p.Measured = append(p.Measured, found.Knob)
+		if found.Changed() {
+			p.Lines = append(p.Lines, settings.Line{ID: found.Knob, Value: found.Value, Comment: found.Why})
+			continue
+		}
+		k := settings.Of(found.Knob)
+		p.Remarks = append(p.Remarks, fmt.Sprintf("%s = %s: %s", k.Name, k.Format(found.Value), found.Why))
+	}
+	return p
+}
+
+// write stores the part and says what it changes.
+func (c *tuneCmd) write(path string, p *settings.Part, to *call) error {
+	fmt.Fprintln(to.out)
+	if c.DryRun {
+		text, err := settings.Merged(path, p)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(to.out, "# %s would be:\n%s", path, text)
+		return err
+	}
+	if err := settings.Update(path, p); err != nil {
+		return err
+	}
+	for _, l := range p.Lines {
+		k := settings.Of(l.ID)
+		fmt.Fprintf(to.out, "%s = %s: %s\n", k.Name, k.Format(l.Value), l.Comment)
+		if os.Getenv(k.Variable()) != "" {
+			fmt.Fprintf(to.out, "  but %s is set and counts before the file\n", k.Variable())
+		}
+	}
+	if len(p.Lines) == 0 {
+		fmt.Fprintln(to.out, "the defaults are kept: nothing else is significantly faster here")
+	}
+	_, err := fmt.Fprintf(to.out, "written: %s\n", path)
+	return err
+}

@@ -1,0 +1,154 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Part is what a measurement has found for one machine.
+type Part struct {
+	Machine string
+	// Remarks stand below the head as comments, a line each.
+	Remarks []string
+	// Measured are the knobs that this part decides, also those that keep their
+	// defaults and so are not among the Lines.
+	Measured []ID
+	// Lines set knobs; what follows the value is a comment.
+	Lines []Line
+}
+
+// Line sets a knob.
+type Line struct {
+	ID      ID
+	Value   int
+	Comment string
+}
+
+// Update puts a part into the file, in the place of the machine's earlier one.
+// Other parts, what holds everywhere, and settings of knobs that were not
+// measured stay. A file that lacks is made, with its directory; one that does
+// not parse is an error and stays as it is. Who reads meanwhile sees the whole
+// old file or the whole new one.
+func Update(path string, p *Part) error {
+	text, err := Merged(path, p)
+	if err != nil {
+		return err
+	}
+	return save(path, text)
+}
+
+// Merged is the text that Update would write.
+func Merged(path string, p *Part) (string, error) {
+	old, err := readFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("settings: %w", err)
+	}
+	if _, err := Parse(path, old); err != nil {
+		return "", fmt.Errorf("%w (the file was left as it is: mend or remove it)", err)
+	}
+	before, mine, after := split(string(old), p.Machine)
+	var b strings.Builder
+	b.WriteString(before)
+	if before != "" && !strings.HasSuffix(before, "\n\n") {
+		b.WriteString("\n")
+	}
+	b.WriteString(p.text(mine))
+	b.WriteString(after)
+	return b.String(), nil
+}
+
+// text writes the part, with what the earlier one says of other knobs.
+func (p *Part) text(earlier []string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "[%s]\n", p.Machine)
+	for _, r := range p.Remarks {
+		fmt.Fprintf(&b, "# %s\n", r)
+	}
+	for _, l := range p.Lines {
+		k := Of(l.ID)
+		fmt.Fprintf(&b, "%-24s # %s\n", k.Name+" = "+k.Format(l.Value), l.Comment)
+	}
+	for _, line := range earlier {
+		key, _, _ := strings.Cut(uncomment(line), "=")
+		if id, ok := find(strings.TrimSpace(key)); ok && !slices.Contains(p.Measured, id) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// split cuts a text into what stands before a machine's part, the part's lines
+// without its head, and what follows. A comment that ends the part after an
+// empty line is taken for the next part's.
+func split(text, machine string) (before string, mine []string, after string) {
+	var head, tail strings.Builder
+	where := 0 // 0 before the part, 1 in it, 2 behind
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(line, "\n") {
+			line += "\n"
+		}
+		if l := uncomment(line); strings.HasPrefix(l, "[") {
+			switch name := plain(strings.TrimSuffix(l[1:], "]")); {
+			case name == machine:
+				where = 1
+				continue
+			case where == 1:
+				where = 2
+			}
+		}
+		switch where {
+		case 0:
+			head.WriteString(line)
+		case 1:
+			mine = append(mine, line)
+		case 2:
+			tail.WriteString(line)
+		}
+	}
+	mine, rest := ending(mine)
+	return head.String(), mine, rest + tail.String()
+}
+
+// ending cuts off what follows the first empty line after the last setting.
+func ending(lines []string) (own []string, rest string) {
+	last := 0
+	for i, l := range lines {
+		if uncomment(l) != "" {
+			last = i
+		}
+	}
+	for i := last; i < len(lines); i++ {
+		if strings.TrimSpace(lines[i]) == "" {
+			return lines[:i], strings.Join(lines[i:], "")
+		}
+	}
+	return lines, ""
+}
+
+// save replaces a file, or the one that a link leads to.
+func save(path, text string) error {
+	if to, err := filepath.EvalSymlinks(path); err == nil {
+		path = to
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
+	if err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	_, err = f.WriteString(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("settings: %w", errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}

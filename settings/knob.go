@@ -1,0 +1,267 @@
+package settings
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// ID names a knob.
+type ID int
+
+// The knobs, in the order in which they are shown.
+const (
+	Eager ID = iota
+	EagerNear
+	EagerFar
+	RingLines
+	RingBytes
+	KernelCopy
+	Unexpected
+	Spins
+	Yields
+	numKnobs
+)
+
+// Unit is what a knob's numbers count.
+type Unit string
+
+// The units. A switch is 0 or 1, written off and on.
+const (
+	Bytes  Unit = "bytes"
+	Lines  Unit = "cache lines"
+	Polls  Unit = "polls"
+	Switch Unit = "on or off"
+)
+
+// Auto is the value of a knob whose number is left to the library. It is one that
+// no caller gives by mistake.
+const Auto = math.MinInt32
+
+// Knob is one thing that can be set.
+type Knob struct {
+	// Name is the key in files.
+	Name string
+	Unit Unit
+	// Min and Max bound the numbers, both included.
+	Min, Max int
+	// PowerOfTwo: no other number is possible.
+	PowerOfTwo bool
+	// Auto: the word auto is possible.
+	Auto    bool
+	Default int
+	// Meaning says what it is and who needs another value, in lines.
+	Meaning []string
+}
+
+const (
+	onOff    = 1
+	maxCount = math.MaxInt32
+	// maxMiddle is the largest of the limits that follow the distance: far above
+	// any at which copying twice has been seen to be cheaper.
+	maxMiddle = 1 << 20
+)
+
+var providers = shm.Defaults()
+
+// table has every knob.
+var table = [numKnobs]Knob{
+	Eager: {
+		Name: "shm.eager", Unit: Bytes, Min: 1, Max: p2p.LongestEager, Auto: true, Default: Auto,
+		Meaning: []string{
+			"Longest message that is sent without asking the receiver, whatever the distance",
+			"of the cores. auto: between shm.eager.far and shm.eager.near, as lines move.",
+		},
+	},
+	EagerNear: {
+		Name: "shm.eager.near", Unit: Bytes, Min: 64, Max: maxMiddle, Default: providers.EagerNear,
+		Meaning: []string{
+			"The eager limit while lines move fast between the cores. Machines differ in what",
+			"the kernel takes for a copy and in the size of their caches: ftbench tune.",
+		},
+	},
+	EagerFar: {
+		Name: "shm.eager.far", Unit: Bytes, Min: 64, Max: maxMiddle, Default: providers.EagerFar,
+		Meaning: []string{
+			"The eager limit while lines move slowly, as between sockets; counts as no more",
+			"than shm.eager.near. ftbench tune finds it where it meets such cores.",
+		},
+	},
+	RingLines: {
+		Name: "shm.ring.lines", Unit: Lines, Min: 64, Max: 1 << 16, PowerOfTwo: true, Default: providers.Lines,
+		Meaning: []string{
+			"Messages in flight from one peer. Each pair of ranks costs 64 bytes for a line,",
+			"twice: fewer with hundreds of ranks on a node, more for bursts of short messages.",
+		},
+	},
+	RingBytes: {
+		Name: "shm.ring.bytes", Unit: Bytes, Min: 16 << 10, Max: 64 << 20, PowerOfTwo: true, Default: providers.BulkBytes,
+		Meaning: []string{
+			"Bytes in flight from one peer, beyond what lines carry. Each pair of ranks takes",
+			"them twice: fewer with hundreds of ranks on a node, more for larger caches.",
+		},
+	},
+	KernelCopy: {
+		Name: "shm.kernel_copy", Unit: Switch, Max: onOff, Default: onOff,
+		Meaning: []string{
+			"Whether the kernel copies long messages from process to process where it is",
+			"allowed to. off: they are streamed through the ring, as in strict containers.",
+		},
+	},
+	Unexpected: {
+		Name: "unexpected", Unit: Bytes, Min: 1, Max: 1 << 30, Default: p2p.DefaultUnexpected,
+		Meaning: []string{
+			"Short messages, each counted with 256 bytes more, that this rank sends to another",
+			"one before that has said that it has room. Less memory, or longer bursts.",
+		},
+	},
+	Spins: {
+		Name: "wait.spins", Unit: Polls, Max: maxCount, Auto: true, Default: Auto,
+		Meaning: []string{
+			"How often a wait looks before it yields. auto: 20000 with a core for each rank,",
+			"else 0. Fewer where other programs need the core or power counts.",
+		},
+	},
+	Yields: {
+		Name: "wait.yields", Unit: Polls, Max: maxCount, Auto: true, Default: Auto,
+		Meaning: []string{
+			"How often a wait yields before it sleeps. auto: 200 with a core for each rank,",
+			"else 1000. More for the last microsecond, fewer for idle cores.",
+		},
+	},
+}
+
+// Knobs returns all knobs in the order of their IDs. It is not to be changed.
+func Knobs() []Knob { return table[:] }
+
+// Of returns one of them.
+func Of(id ID) *Knob { return &table[id] }
+
+// find returns the knob of that name.
+func find(name string) (ID, bool) {
+	for i := range table {
+		if table[i].Name == name {
+			return ID(i), true
+		}
+	}
+	return 0, false
+}
+
+// Variable is the knob's name in the environment.
+func (k *Knob) Variable() string {
+	return prefix + strings.ToUpper(strings.ReplaceAll(k.Name, ".", "_"))
+}
+
+// prefix begins the names of all variables.
+const prefix = "BANYAN_"
+
+// Range says what is possible: "auto, or 1 … 64m".
+func (k *Knob) Range() string {
+	if k.Unit == Switch {
+		return string(Switch)
+	}
+	s := fmt.Sprintf("%s … %s", k.Format(k.Min), k.Format(k.Max))
+	if k.PowerOfTwo {
+		s += ", a power of two"
+	}
+	if k.Auto {
+		s = "auto, or " + s
+	}
+	return s
+}
+
+// Check tells whether v is possible; the error says what is.
+func (k *Knob) Check(v int) error {
+	switch {
+	case v == Auto && k.Auto:
+		return nil
+	case v < k.Min || v > k.Max || k.PowerOfTwo && bits.OnesCount(uint(v)) != 1:
+		return fmt.Errorf("%s = %s: %s is possible", k.Name, k.Format(v), k.Range())
+	}
+	return nil
+}
+
+// Format writes a value as Parse reads it: 24k, auto, on.
+func (k *Knob) Format(v int) string {
+	switch {
+	case v == Auto && k.Auto:
+		return "auto"
+	case k.Unit == Switch:
+		return map[int]string{0: "off", 1: "on"}[v]
+	case k.Unit == Bytes:
+		return formatBytes(v)
+	}
+	return strconv.Itoa(v)
+}
+
+// suffixes of numbers of bytes, the largest first.
+var suffixes = []struct {
+	letter string
+	unit   int
+}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
+
+func formatBytes(v int) string {
+	for _, s := range suffixes {
+		if v != 0 && v%s.unit == 0 {
+			return strconv.Itoa(v/s.unit) + s.letter
+		}
+	}
+	return strconv.Itoa(v)
+}
+
+// Parse reads a value: a number, for bytes also with k, m or g (of 1024, also
+// written KiB or kb), the word auto, or on and off.
+func (k *Knob) Parse(text string) (int, error) {
+	word := strings.ToLower(text)
+	if word == "auto" && k.Auto {
+		return Auto, nil
+	}
+	v, ok := 0, false
+	if k.Unit == Switch {
+		v, ok = parseSwitch(word)
+	} else {
+		v, ok = parseNumber(word, k.Unit == Bytes)
+	}
+	if !ok {
+		return 0, fmt.Errorf("%s = %s: %s is possible", k.Name, text, k.Range())
+	}
+	return v, k.Check(v)
+}
+
+func parseSwitch(word string) (int, bool) {
+	switch word {
+	case "on", "yes", "true", "1":
+		return 1, true
+	case "off", "no", "false", "0":
+		return 0, true
+	}
+	return 0, false
+}
+
+func parseNumber(word string, bytes bool) (int, bool) {
+	unit := 1
+	if bytes {
+		word, unit = cutSuffix(word)
+	}
+	n, err := strconv.ParseUint(word, 10, 62)
+	if err != nil || n > uint64(math.MaxInt/unit) {
+		return 0, false
+	}
+	return int(n) * unit, true
+}
+
+func cutSuffix(word string) (string, int) {
+	for _, s := range suffixes {
+		for _, end := range []string{s.letter + "ib", s.letter + "b", s.letter} {
+			if number, ok := strings.CutSuffix(word, end); ok {
+				return number, s.unit
+			}
+		}
+	}
+	return strings.TrimSuffix(word, "b"), 1
+}

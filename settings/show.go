@@ -1,0 +1,41 @@
+package settings
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Write prints knobs with their values, in the form of a file: what it prints
+// can be read by [Parse]. With onlyChanged the knobs that nobody has set are left
+// out.
+func (s *Set) Write(w io.Writer, onlyChanged bool) error {
+	var b strings.Builder
+	for i := range table {
+		k, id := &table[i], ID(i)
+		if onlyChanged && !s.Changed(id) {
+			continue
+		}
+		for _, line := range k.Meaning {
+			fmt.Fprintf(&b, "# %s\n", line)
+		}
+		unit := string(k.Unit) + "; "
+		if k.Unit == Switch {
+			unit = ""
+		}
+		fmt.Fprintf(&b, "# %s%s; default %s; %s\n", unit, k.Range(), k.Format(k.Default), k.Variable())
+		fmt.Fprintf(&b, "%-24s # %s\n\n", k.Name+" = "+k.Format(s.Int(id)), s.Origin(id))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// Environ returns variables that fix every knob to the values here and keep files
+// out: for processes that are to be measured.
+func (s *Set) Environ() []string {
+	out := []string{FileVariable + "=" + NoFile}
+	for i := range table {
+		out = append(out, table[i].Variable()+"="+table[i].Format(s.values[i].number))
+	}
+	return out
+}
