@@ -233,12 +233,23 @@ func (c *Comm) Collective(op string) error {
 	defer c.e.p.Unlock()
 	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
 	for p := range c.e.p.View().Set().All() {
-		if rank := c.peers.Rank(p); rank >= 0 {
-			failed.Ranks = append(failed.Ranks, rank)
-			failed.Cause = c.e.p.View().Cause(p)
+		if c.has(p) {
+			c.blame(failed, p)
 		}
 	}
 	return failed
+}
+
+// blame adds a member that has failed to an error: by its rank among the peers,
+// or, of an intercommunicator, by that on this side. Precondition: the lock is
+// held.
+func (c *Comm) blame(failed *ft.ProcFailedError, p proc.ID) {
+	if rank := c.peers.Rank(p); rank >= 0 {
+		failed.Ranks = append(failed.Ranks, rank)
+	} else {
+		failed.Local = append(failed.Local, c.group.Rank(p))
+	}
+	failed.Cause = c.e.p.View().Cause(p)
 }
 
 func (c *Comm) badRank(op string, rank int) error {
@@ -249,15 +260,16 @@ func (c *Comm) badTag(op string, tag int) error {
 	return fmt.Errorf("%s on %s: %w: tag %d, want 0 … %d", op, c.name, ft.ErrArgument, tag, MaxTag)
 }
 
-// lost is the error of an operation whose peer is not alive.
 func (c *Comm) badMember(op string) error {
 	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.name, ft.ErrArgument)
 }
 
+// lost is the error of an operation whose peer is not alive.
 func (c *Comm) lost(op string, l *link) error {
-	rank := c.peers.Rank(l.peer)
 	if !c.e.p.View().Failed(l.peer) {
-		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
+		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.peers.Rank(l.peer), ft.ErrDeparted)
 	}
-	return &ft.ProcFailedError{Op: op, Comm: c.name, Ranks: []int{rank}, Cause: c.e.p.View().Cause(l.peer)}
+	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
+	c.blame(failed, l.peer)
+	return failed
 }
