@@ -9,14 +9,17 @@ import (
 // ErrRevoked, ErrClosed, ErrArgument on an intercommunicator.
 func (c *Comm) Barrier() error {
 	if c.unaware {
-		return coll.Barrier[p2p.Unaware](c.core)
+		return c.raise(coll.Barrier[p2p.Unaware](c.core))
 	}
-	return coll.Barrier[p2p.Aware](c.core)
+	return c.raise(coll.Barrier[p2p.Aware](c.core))
 }
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. Errors as of Barrier.
-func (c *Comm) Bcast(buf []byte, root int) error {
+func (c *Comm) Bcast(buf []byte, root int) error { return c.raise(c.bcast(buf, root)) }
+
+// bcast is Bcast for operations that are made of it: an error is theirs.
+func (c *Comm) bcast(buf []byte, root int) error {
 	if c.unaware {
 		return coll.Bcast[p2p.Unaware](c.core, buf, root)
 	}
@@ -30,7 +33,15 @@ func (c *Comm) Bcast(buf []byte, root int) error {
 func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte)) error {
 	scratch := make([]byte, len(buf))
 	if c.unaware {
-		return coll.Allreduce[p2p.Unaware](c.core, buf, scratch, op)
+		return c.raise(coll.Allreduce[p2p.Unaware](c.core, buf, scratch, op))
 	}
-	return coll.Allreduce[p2p.Aware](c.core, buf, scratch, op)
+	return c.raise(coll.Allreduce[p2p.Aware](c.core, buf, scratch, op))
+}
+
+// allgather puts everybody's block into all.
+func (c *Comm) allgather(all []byte) error {
+	if c.unaware {
+		return coll.Allgather[p2p.Unaware](c.core, all)
+	}
+	return coll.Allgather[p2p.Aware](c.core, all)
 }

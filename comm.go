@@ -1,6 +1,8 @@
 package banyan
 
 import (
+	"sync/atomic"
+
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -29,6 +31,15 @@ type Comm struct {
 	unaware bool
 	self    proc.ID
 	node    int // the lowest rank of the job on this machine
+	world   *World
+	// handler: stored by SetErrorHandler, loaded where an operation has failed.
+	handler atomic.Pointer[ErrorHandler]
+}
+
+// on wraps a core of the same process that no user sees: no error handler is
+// told of what happens there.
+func (c *Comm) on(core *p2p.Comm) *Comm {
+	return &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node, world: c.world}
 }
 
 // Rank is this process's rank, 0 … Size()-1.
@@ -89,16 +100,16 @@ func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) 
 // waited for. It never fails: errors are the request's.
 func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 	if c.unaware {
-		return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c.e}
+		return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
-	return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c.e}
+	return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c}
 }
 
 // Irecv begins to receive into buf, which must not be used until the request
 // has been waited for. It never fails: errors are the request's.
 func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	if c.unaware {
-		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c.e}
+		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c}
 	}
-	return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c.e}
+	return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c}
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // The calls with a context end when the context does, with an error that wraps
-// ctx.Err(). One that has ended already starts nothing. With a context that
+// ctx.Err(). It is no failure of an operation, and no error handler is told of
+// it. One that has ended already starts nothing. With a context that
 // cannot end they are the calls without it, and cost what those cost.
 //
 // In a simulation a wait with a context looks at it again and again in virtual
@@ -57,7 +58,7 @@ func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
 	if err := ctx.Err(); err != nil {
 		return Status{}, fmt.Errorf("probe on %s was not begun: %w", c.Name(), err)
 	}
-	r := Request{e: c.e}
+	r := Request{c: c}
 	if c.unaware {
 		r.h = p2p.BeginProbe[p2p.Unaware](c.core, src, tag)
 	} else {
@@ -77,35 +78,35 @@ func (r Request) WaitContext(ctx context.Context) (Status, error) {
 
 // await is WaitContext that also tells whether a send was left under way.
 func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
-	if ctx.Done() == nil || r.e == nil {
+	if ctx.Done() == nil || r.h.Empty() {
 		st, err = r.Wait()
 		return st, false, err
 	}
-	e := r.e
+	e := r.c.e
 	e.Lock()
-	defer e.Unlock()
 	if e.State(r.h) == p2p.Pending {
 		r.pass(ctx)
 	}
-	if e.State(r.h) != p2p.Pending {
-		st, err = e.Take(r.h)
-		return st, false, err
-	}
-	what, send := e.Describe(r.h)
-	if send {
-		return Status{}, true, fmt.Errorf("%s is still under way: %w", what, ctx.Err())
-	}
-	if e.Abandon(r.h) {
-		return Status{}, false, fmt.Errorf("%s was taken back: %w", what, ctx.Err())
+	if e.State(r.h) == p2p.Pending {
+		what, send := e.Describe(r.h)
+		switch {
+		case send:
+			e.Unlock()
+			return Status{}, true, fmt.Errorf("%s is still under way: %w", what, ctx.Err())
+		case e.Abandon(r.h):
+			e.Unlock()
+			return Status{}, false, fmt.Errorf("%s was taken back: %w", what, ctx.Err())
+		}
 	}
 	st, err = e.Take(r.h)
-	return st, false, err
+	e.Unlock()
+	return st, false, r.c.raise(err)
 }
 
 // pass lets time pass until the request is complete or the context has ended.
 // Precondition: the engine's lock is held, the request is under way.
 func (r Request) pass(ctx context.Context) {
-	e := r.e
+	e := r.c.e
 	if _, real := e.Host().(*host.Host); !real {
 		// The simulator alone decides who runs, so nothing outside may wake us.
 		for e.State(r.h) == p2p.Pending && ctx.Err() == nil {

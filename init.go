@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -52,6 +53,13 @@ func start(ctx context.Context, job launched, o *options) (*World, error) {
 
 // launched is the bootstrap by a launcher.
 type launched struct{ *launch.Job }
+
+// Abort implements bootstrap.
+func (l launched) Abort(code int, why string) {
+	fmt.Fprintln(os.Stderr, "banyan:", why)
+	_ = l.Job.Abort(code, why) // who started this rank sees how it exits
+	os.Exit(code)
+}
 
 // card is the key under which a rank publishes its address and its cores.
 const card = "card"

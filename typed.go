@@ -11,7 +11,7 @@ func Recv[T Number](c *Comm, data []T, src, tag int) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
 	if err == nil {
-		err = odd
+		err = c.raise(odd)
 	}
 	return st, err
 }

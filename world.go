@@ -38,6 +38,8 @@ type bootstrap interface {
 	Fence(ctx context.Context) error
 	// Finalize tells the launcher that this rank leaves in order.
 	Finalize(ctx context.Context) error
+	// Abort ends all processes of the job, this one too. It does not return.
+	Abort(code int, why string)
 }
 
 // worldContext is the context id of the world's communicator.
@@ -54,7 +56,8 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
-	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self}
+	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self, world: w}
+	core.OnError(w.comm.tell)
 	if local := job.Local(); len(local) > 0 {
 		w.comm.node = slices.Min(local)
 	}
@@ -69,6 +72,13 @@ func (w *World) Comm() *Comm { return w.comm }
 // simulator.
 func (w *World) Now() time.Duration {
 	return time.Duration(w.progress.Host().Now() - w.origin)
+}
+
+// Abort ends the job: it says why on the standard error, has the launcher end all
+// ranks with an exit code, and exits with it. Ranks that were started without
+// launcher are not ended, they find that this one has failed. It does not return.
+func (w *World) Abort(code int, why error) {
+	w.job.Abort(code, fmt.Sprintf("rank %d aborts the job: %v", w.job.Rank(), why))
 }
 
 // Finalize ends this process's membership. It returns when what was sent has

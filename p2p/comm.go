@@ -58,6 +58,8 @@ type Comm struct {
 	coll *Comm
 	// local is an intercommunicator's own communicator of this side.
 	local *Comm
+	// onError: set before the first operation; see OnError.
+	onError func(error)
 }
 
 // linkTable is one page of a communicator's links.
@@ -149,6 +151,19 @@ func (c *Comm) free() {
 		}
 		m = next
 	}
+}
+
+// OnError has fn called, without the lock, for each Send, Recv and Sendrecv that
+// ends with an error, before it returns. It is to be called before the first
+// operation. Errors of requests are told to nobody but who waits.
+func (c *Comm) OnError(fn func(error)) { c.onError = fn }
+
+// raise tells of the error of a blocking operation, if it is one.
+func (c *Comm) raise(err error) error {
+	if err != nil && c.onError != nil {
+		c.onError(err)
+	}
+	return err
 }
 
 // Rank is this process's rank, Size the number of ranks.
