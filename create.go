@@ -222,10 +222,15 @@ func (c *Comm) derived(core *p2p.Comm, err error) (*Comm, error) {
 	if core == nil || err != nil {
 		return nil, c.raise(err)
 	}
+	return c.heir(core), nil
+}
+
+// heir wraps the core of a communicator that is made from this one.
+func (c *Comm) heir(core *p2p.Comm) *Comm {
 	d := c.on(core)
 	core.OnError(d.tell)
 	d.handler.Store(c.handler.Load())
-	return d, nil
+	return d
 }
 
 // holds checks that a group's members are this communicator's.

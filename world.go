@@ -23,6 +23,7 @@ type World struct {
 	comm     *Comm
 	origin   fabric.Time
 	ended    atomic.Bool
+	holders  holders // communicators with attributes
 }
 
 // bootstrap is what a world needs from whoever started the job: the launcher,
@@ -85,14 +86,20 @@ func (w *World) Abort(code int, why error) {
 // been handed over and every rank that is alive has called it, so that nobody
 // takes the departure for a failure. Requests that have not been waited for
 // are lost. Calling it again does nothing.
+//
+// First the attributes of all communicators are deleted that have not been freed;
+// the one that came to have attributes last is the first. Everything that is begun
+// on a communicator afterwards is ErrClosed.
 func (w *World) Finalize() error {
 	if w.ended.Swap(true) {
 		return nil
 	}
+	lost := w.holders.close()
 	w.p2p.Flush()
+	w.p2p.Close()
 	err := w.fence()
 	w.progress.Depart()
-	return errors.Join(err, w.progress.Close(), w.job.Finalize(context.Background()))
+	return errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
 }
 
 // fence waits for the others and makes progress meanwhile: they may still wait

@@ -27,6 +27,7 @@ const (
 	// it knows.
 	stateFailed
 	stateFreed
+	stateFinal // the engine has been closed
 )
 
 // Comm is the core of a communicator. Its methods may be called from any
@@ -78,10 +79,8 @@ func (e *Engine) newComm(name string, g, peers Group, rank int, ctx uint32) (*Co
 	ctx &^= collContext
 	e.p.Lock()
 	defer e.p.Unlock()
-	for _, o := range e.comms {
-		if o.ctx == uint64(ctx)<<32 {
-			return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
-		}
+	if o := e.holder(ctx); o != nil {
+		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
@@ -97,61 +96,15 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 			c.state.Or(stateFailed)
 		}
 	}
+	if e.closed {
+		c.state.Or(stateFinal)
+	}
 	e.comms = append(e.comms, c)
 	return c
 }
 
 // has reports whether a process belongs to the communicator, on either side.
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
-
-// Free ends the communicator: operations on it fail from now on, and messages
-// that arrived for it and were not received are dropped. Receives and probes
-// that wait on it are completed with an error.
-func (c *Comm) Free() {
-	e := c.e
-	e.p.Lock()
-	defer e.p.Unlock()
-	c.free()
-	if c.local != nil {
-		c.local.free()
-	}
-}
-
-func (c *Comm) free() {
-	if c.coll != nil {
-		c.coll.free()
-	}
-	e := c.e
-	c.state.Or(stateFreed)
-	for i, o := range e.comms {
-		if o == c {
-			e.comms = append(e.comms[:i], e.comms[i+1:]...)
-			break
-		}
-	}
-	e.posted.all(func(r *Request) {
-		if r.comm == c {
-			e.posted.remove(r)
-			r.fail(fmt.Errorf("recv on %s: %w", c.name, ft.ErrClosed))
-		}
-	})
-	e.probing.all(func(r *Request) {
-		if r.comm == c {
-			e.probing.remove(r)
-			r.fail(fmt.Errorf("%v on %s: %w", r.kind, c.name, ft.ErrClosed))
-		}
-	})
-	for m := e.early.oldest; m != nil; {
-		next := m.younger
-		// One that is still arriving, or whose sender waits, ends as usual.
-		if m.imm>>32 == c.ctx>>32 && !m.rts && m.got == m.total {
-			e.early.remove(m)
-			e.unkept(m)
-			e.early.release(m)
-		}
-		m = next
-	}
-}
 
 // OnError has fn called, without the lock, for each Send, Recv and Sendrecv that
 // ends with an error, before it returns. It is to be called before the first
@@ -223,6 +176,8 @@ func (c *Comm) checkState(op string, wild bool) error {
 	switch s := c.state.Load(); {
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
+	case s&stateFinal != 0:
+		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
 		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
 	case wild:
