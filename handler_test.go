@@ -72,10 +72,21 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 		p.Start()
 		return second(p.Wait())
 	},
-	"send context":  func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
-	"recv context":  func(c *banyan.Comm, live context.Context) error { return second(c.RecvContext(live, nil, 2, 1)) },
-	"probe context": func(c *banyan.Comm, live context.Context) error { return second(c.ProbeContext(live, 2, 1)) },
-	"typed recv":    func(c *banyan.Comm, _ context.Context) error { return second(banyan.Recv(c, make([]int, 1), 2, 1)) },
+	"send context":   func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
+	"recv context":   func(c *banyan.Comm, live context.Context) error { return second(c.RecvContext(live, nil, 2, 1)) },
+	"probe context":  func(c *banyan.Comm, live context.Context) error { return second(c.ProbeContext(live, 2, 1)) },
+	"mprobe context": func(c *banyan.Comm, live context.Context) error { return second(c.MprobeContext(live, 2, 1)) },
+	"ssend context":  func(c *banyan.Comm, live context.Context) error { return c.SsendContext(live, nil, 2, 1) },
+	"sendrecv context": func(c *banyan.Comm, live context.Context) error {
+		return second(c.SendrecvContext(live, nil, 2, 1, nil, 2, 1))
+	},
+	"sendrecv context, one half": func(c *banyan.Comm, live context.Context) error {
+		return second(c.SendrecvContext(live, nil, 2, 1, nil, 0, 1))
+	},
+	"wait all context": func(c *banyan.Comm, live context.Context) error {
+		return banyan.WaitAllContext(live, []banyan.Request{{}, c.Irecv(nil, 2, 1)})
+	},
+	"typed recv": func(c *banyan.Comm, _ context.Context) error { return second(banyan.Recv(c, make([]int, 1), 2, 1)) },
 	"typed recv of half a number": func(c *banyan.Comm, _ context.Context) error {
 		c.Isend(make([]byte, 3), c.Rank(), 4)
 		return second(banyan.Recv(c, make([]int64, 1), c.Rank(), 4))

@@ -19,12 +19,18 @@ import (
 // if nobody did. Without launcher, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
 // say which rank of which job it is (see package launch). It returns when all ranks have called it. A rank that is
 // missing is named in the error (errors.As with *launch.MissingError).
-func Init(opts ...Option) (*World, error) {
+func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
+
+// InitContext is Init that ends with the context. A process joins its job once:
+// when it has been given up, it is not tried again.
+func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 	o, err := gather(opts)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
 	}
-	ctx := context.Background()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("banyan: the start was not begun: %w", err)
+	}
 	job, err := launch.Join(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)

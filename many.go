@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -17,22 +18,7 @@ import (
 // with its outcome. If several are, it takes the first. The index is -1 if none
 // is active.
 func WaitAny(reqs []Request) (index int, st Status, err error) {
-	e, err := engine(reqs)
-	if e == nil {
-		return -1, Status{}, err
-	}
-	e.Lock()
-	i := awaitOne(e, reqs)
-	var c *Comm
-	if i >= 0 {
-		c = reqs[i].c
-		st, err = take(reqs, i)
-	}
-	e.Unlock()
-	if err != nil {
-		c.tell(err)
-	}
-	return i, st, err
+	return WaitAnyContext(context.Background(), reqs)
 }
 
 // TestAny makes progress and ends the first request that is complete, if one
@@ -92,16 +78,7 @@ type Outcome struct {
 // are, and appends how they ended to out. It appends nothing if none is active.
 // The error is a misuse; the requests' own are in their outcomes.
 func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
-	e, err := engine(reqs)
-	if e == nil {
-		return out, err
-	}
-	e.Lock()
-	awaitOne(e, reqs)
-	out, failed := takeComplete(e, reqs, out)
-	e.Unlock()
-	_ = failed.raise()
-	return out, nil
+	return WaitSomeContext(context.Background(), reqs, out)
 }
 
 // TestSome makes progress, ends the requests that are complete, and appends how
@@ -161,12 +138,12 @@ func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 }
 
 // awaitOne waits until a request is complete and gives its index, or -1 if none
-// is active. It is one wait, whatever their number: each has the watch's
+// is active or the context ends first. It is one wait, whatever their number: each has the watch's
 // completion finished with its own.
-func awaitOne(e *p2p.Engine, reqs []Request) int {
+func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 	for {
 		i, pending := look(e, reqs)
-		if i >= 0 || pending == 0 {
+		if i >= 0 || pending == 0 || ctx.Err() != nil {
 			return i
 		}
 		w := e.NewWatch()
@@ -175,7 +152,7 @@ func awaitOne(e *p2p.Engine, reqs []Request) int {
 				w.Add(reqs[i].h)
 			}
 		}
-		w.Wait()
+		watch(ctx, e, w)
 		for i := range reqs {
 			w.Drop(reqs[i].h)
 		}
