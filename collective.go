@@ -1,6 +1,8 @@
 package banyan
 
 import (
+	"fmt"
+
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -36,6 +38,29 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte)) error {
 		return c.raise(coll.Allreduce[p2p.Unaware](c.core, buf, scratch, op))
 	}
 	return c.raise(coll.Allreduce[p2p.Aware](c.core, buf, scratch, op))
+}
+
+// ReduceBytes folds as AllreduceBytes does and leaves the result in the root's
+// buf; those of the others are undefined afterwards. Errors as of Barrier.
+func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int) error {
+	scratch := make([]byte, len(buf))
+	if c.unaware {
+		return c.raise(coll.Reduce[p2p.Unaware](c.core, buf, scratch, op, root))
+	}
+	return c.raise(coll.Reduce[p2p.Aware](c.core, buf, scratch, op, root))
+}
+
+// AllgatherBytes puts the blocks of all ranks, which are of the same length, into
+// everybody's all, in the order of ranks; all is Size() times as long. Mine may
+// lie in all where it belongs. Errors as of Barrier; ErrArgument for lengths that
+// do not fit.
+func (c *Comm) AllgatherBytes(mine, all []byte) error {
+	if len(all) != len(mine)*c.Size() {
+		return c.raise(fmt.Errorf("allgather on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",
+			c.Name(), ErrArgument, len(mine), c.Size(), len(all)))
+	}
+	copy(all[len(mine)*c.Rank():], mine)
+	return c.raise(c.allgather(all))
 }
 
 // allgather puts everybody's block into all.
