@@ -1,6 +1,10 @@
 package banyan
 
 import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -29,6 +33,16 @@ type Comm struct {
 	unaware bool
 	self    proc.ID
 	node    int // the lowest rank of the job on this machine
+	world   *World
+	// handler: stored by SetErrorHandler, loaded where an operation has failed.
+	handler atomic.Pointer[ErrorHandler]
+	attrs   attributes
+}
+
+// on wraps a core of the same process that no user sees: no error handler is
+// told of what happens there.
+func (c *Comm) on(core *p2p.Comm) *Comm {
+	return &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node, world: c.world}
 }
 
 // Rank is this process's rank, 0 … Size()-1.
@@ -40,16 +54,42 @@ func (c *Comm) Size() int { return c.core.Size() }
 // Name is the communicator's name in errors: "world", "world.1", …
 func (c *Comm) Name() string { return c.core.Name() }
 
-// Dup makes a communicator with the same ranks and a context of its own. It is
-// collective: all ranks duplicate a communicator in the same order. It does
+// Dup makes a communicator with the same ranks and a context of its own, and
+// with those attributes that their keys' copy functions give it (see [NewKey]).
+// It is collective: all ranks duplicate a communicator in the same order. It does
 // not communicate.
 func (c *Comm) Dup() (*Comm, error) {
-	return c.derived(c.core.Dup())
+	core, err := c.core.Dup()
+	if err != nil {
+		return nil, c.raise(fmt.Errorf("dup of %s: %w", c.Name(), err))
+	}
+	d := c.heir(core)
+	if err := c.attrs.copyTo(c, d); err != nil {
+		return nil, c.raise(errors.Join(fmt.Errorf("dup of %s: %w", c.Name(), err), d.free()))
+	}
+	return d, nil
 }
 
-// Free ends the communicator on this rank. Receives still posted on it
-// complete with ErrClosed.
-func (c *Comm) Free() { c.core.Free() }
+// Free ends the communicator on this rank, after its attributes have been
+// deleted. It sends nothing, and other ranks may use theirs for as long as they
+// want nothing of this one. Operations under way, and receives and probes that
+// wait for a message, go on and complete as if it had not been called: wait for
+// their requests as always. Everything that is begun afterwards is ErrClosed, a
+// second Free too. Messages that have arrived and that nobody waits for are lost.
+//
+// The world's communicator is not freed but finalized: ErrArgument. The error of
+// an attribute's delete function is returned, and the communicator is freed.
+func (c *Comm) Free() error {
+	if c == c.world.comm {
+		return c.raise(fmt.Errorf("free of %s: %w: World.Finalize ends the world's communicator", c.Name(), ErrArgument))
+	}
+	return c.raise(c.free())
+}
+
+func (c *Comm) free() error {
+	lost := c.attrs.close(c) // of a second call: nothing
+	return errors.Join(lost, c.core.Free())
+}
 
 // Send sends buf to rank dst and returns when buf may be changed. A short
 // message may then still be under way; a long one has been received.
@@ -89,16 +129,16 @@ func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) 
 // waited for. It never fails: errors are the request's.
 func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 	if c.unaware {
-		return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c.e}
+		return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
-	return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c.e}
+	return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c}
 }
 
 // Irecv begins to receive into buf, which must not be used until the request
 // has been waited for. It never fails: errors are the request's.
 func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	if c.unaware {
-		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c.e}
+		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c}
 	}
-	return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c.e}
+	return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c}
 }

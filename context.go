@@ -9,7 +9,8 @@ import (
 )
 
 // The calls with a context end when the context does, with an error that wraps
-// ctx.Err(). One that has ended already starts nothing. With a context that
+// ctx.Err(). It is no failure of an operation, and no error handler is told of
+// it. One that has ended already starts nothing. With a context that
 // cannot end they are the calls without it, and cost what those cost.
 //
 // In a simulation a wait with a context looks at it again and again in virtual
@@ -26,12 +27,16 @@ func (c *Comm) SendContext(ctx context.Context, buf []byte, dst, tag int) error 
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("send on %s was not begun: %w", c.Name(), err)
 	}
-	r := c.Isend(buf, dst, tag)
+	return c.Isend(buf, dst, tag).sent(ctx)
+}
+
+// sent waits for a send, and leaves it to the engine if the context ends first.
+func (r Request) sent(ctx context.Context) error {
 	_, left, err := r.await(ctx)
 	if left {
-		c.e.Lock()
-		c.e.Detach(r.h)
-		c.e.Unlock()
+		r.c.e.Lock()
+		r.c.e.Detach(r.h)
+		r.c.e.Unlock()
 	}
 	return err
 }
@@ -57,11 +62,79 @@ func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
 	if err := ctx.Err(); err != nil {
 		return Status{}, fmt.Errorf("probe on %s was not begun: %w", c.Name(), err)
 	}
-	r := Request{e: c.e}
+	return c.beginProbe(src, tag, false).WaitContext(ctx)
+}
+
+func (c *Comm) beginProbe(src, tag int, claim bool) Request {
 	if c.unaware {
-		r.h = p2p.BeginProbe[p2p.Unaware](c.core, src, tag)
-	} else {
-		r.h = p2p.BeginProbe[p2p.Aware](c.core, src, tag)
+		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
+	}
+	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
+}
+
+// MprobeContext is Mprobe that ends with the context: then no message has been
+// taken out.
+func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error) {
+	if ctx.Done() == nil || src == ProcNull {
+		return c.Mprobe(src, tag)
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("mprobe on %s was not begun: %w", c.Name(), err)
+	}
+	r := c.beginProbe(src, tag, true)
+	c.e.Lock()
+	if _, err := r.settle(ctx); err != nil {
+		c.e.Unlock()
+		return nil, err
+	}
+	m, err := c.e.TakeMessage(r.h)
+	c.e.Unlock()
+	if err != nil {
+		return nil, c.raise(err)
+	}
+	return &Message{m, c}, nil
+}
+
+// RecvContext is Recv that ends with the context only if that has ended before:
+// the message is there, or will be when its sender has been heard.
+func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
+	if err := ctx.Err(); err != nil {
+		return Status{}, fmt.Errorf("recv on %s was not begun: %w", m.c.Name(), err)
+	}
+	return m.Recv(buf)
+}
+
+// SsendContext is Ssend that ends with the context, as SendContext does.
+func (c *Comm) SsendContext(ctx context.Context, buf []byte, dst, tag int) error {
+	if ctx.Done() == nil {
+		return c.Ssend(buf, dst, tag)
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("send on %s was not begun: %w", c.Name(), err)
+	}
+	return c.Issend(buf, dst, tag).sent(ctx)
+}
+
+// RsendContext is SendContext for who knows that the receive has been posted.
+func (c *Comm) RsendContext(ctx context.Context, buf []byte, dst, tag int) error {
+	return c.SendContext(ctx, buf, dst, tag)
+}
+
+// SendrecvContext is Sendrecv that ends with the context, as SendContext and
+// RecvContext do: if the send fails or is left under way, the receive is taken
+// back, or its message is in rbuf and the Status tells so beside the error.
+func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+	if ctx.Done() == nil {
+		return c.Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
+	}
+	if err := ctx.Err(); err != nil {
+		return Status{}, fmt.Errorf("sendrecv on %s was not begun: %w", c.Name(), err)
+	}
+	r := c.Irecv(rbuf, src, rtag)
+	if err := c.Isend(sbuf, dst, stag).sent(ctx); err != nil {
+		r.Cancel()
+		st, _ := c.e.Wait(r.h) // the send's error comes first
+		return st, err
 	}
 	return r.WaitContext(ctx)
 }
@@ -77,53 +150,132 @@ func (r Request) WaitContext(ctx context.Context) (Status, error) {
 
 // await is WaitContext that also tells whether a send was left under way.
 func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
-	if ctx.Done() == nil || r.e == nil {
+	if ctx.Done() == nil || r.h.Empty() {
 		st, err = r.Wait()
 		return st, false, err
 	}
-	e := r.e
-	e.Lock()
-	defer e.Unlock()
-	if e.State(r.h) == p2p.Pending {
-		r.pass(ctx)
+	r.c.e.Lock()
+	if left, err = r.settle(ctx); err != nil {
+		r.c.e.Unlock()
+		return Status{}, left, err
 	}
-	if e.State(r.h) != p2p.Pending {
-		st, err = e.Take(r.h)
-		return st, false, err
-	}
-	what, send := e.Describe(r.h)
-	if send {
-		return Status{}, true, fmt.Errorf("%s is still under way: %w", what, ctx.Err())
-	}
-	if e.Abandon(r.h) {
-		return Status{}, false, fmt.Errorf("%s was taken back: %w", what, ctx.Err())
-	}
-	st, err = e.Take(r.h)
-	return st, false, err
+	st, err = r.c.e.Take(r.h)
+	r.c.e.Unlock()
+	return st, false, r.c.raise(err)
 }
 
-// pass lets time pass until the request is complete or the context has ended.
-// Precondition: the engine's lock is held, the request is under way.
-func (r Request) pass(ctx context.Context) {
-	e := r.e
-	if _, real := e.Host().(*host.Host); !real {
-		// The simulator alone decides who runs, so nothing outside may wake us.
-		for e.State(r.h) == p2p.Pending && ctx.Err() == nil {
-			e.Poll()
-			e.Unlock()
-			e.Host().Yield()
-			e.Lock()
-		}
+// settle waits until the request can be taken, without its outcome's being long
+// in coming, or the context has ended: then the error says what became of the
+// request. Precondition: the engine's lock is held.
+func (r Request) settle(ctx context.Context) (left bool, err error) {
+	e := r.c.e
+	one := [...]Request{r}
+	if awaitOne(ctx, e, one[:]) >= 0 || e.State(r.h) != p2p.Pending {
+		return false, nil
+	}
+	what, send := e.Describe(r.h)
+	switch {
+	case send:
+		return true, fmt.Errorf("%s is still under way: %w", what, ctx.Err())
+	case e.Abandon(r.h):
+		return false, fmt.Errorf("%s was taken back: %w", what, ctx.Err())
+	}
+	return false, nil
+}
+
+// watch waits for one of the watch's requests, or until the context has ended, or
+// for less. Precondition: the engine's lock is held.
+func watch(ctx context.Context, e *p2p.Engine, w *p2p.Watch) {
+	if ctx.Done() == nil {
+		w.Wait()
 		return
 	}
-	w := e.NewWatch()
-	w.Add(r.h)
+	if _, real := e.Host().(*host.Host); !real {
+		// The simulator alone decides who runs, so nothing outside may wake us.
+		e.Poll()
+		e.Unlock()
+		e.Host().Yield()
+		e.Lock()
+		return
+	}
 	interrupt := w.Interrupter()
 	e.Unlock() // the context may be of a kind that runs the function at once
 	stop := context.AfterFunc(ctx, interrupt)
 	e.Lock()
 	w.Wait()
 	stop()
-	w.Drop(r.h)
-	w.Free()
+}
+
+// WaitContext is Wait that ends with the context; see [Request.WaitContext].
+func (p *Persistent) WaitContext(ctx context.Context) (Status, error) {
+	st, left, err := p.round.await(ctx)
+	if !left {
+		p.round = Request{}
+	}
+	return st, err
+}
+
+// WaitAllContext is WaitAll that ends with the context. The requests are then
+// treated as by Request.WaitContext: receives that have not been matched are taken
+// back, and sends that are still under way stay in the slice.
+func WaitAllContext(ctx context.Context, reqs []Request) error {
+	if ctx.Done() == nil {
+		return WaitAll(reqs)
+	}
+	var first error
+	for i, r := range reqs {
+		_, left, err := r.await(ctx)
+		if !left {
+			reqs[i] = Request{}
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// WaitAnyContext is WaitAny that ends with the context: then all requests stay as
+// they are, and the index is -1.
+func WaitAnyContext(ctx context.Context, reqs []Request) (index int, st Status, err error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return -1, Status{}, err
+	}
+	e.Lock()
+	i := awaitOne(ctx, e, reqs)
+	if i < 0 {
+		err = unfinished(ctx, "wait for any request", e, reqs)
+		e.Unlock()
+		return i, Status{}, err
+	}
+	c := reqs[i].c
+	st, err = take(reqs, i)
+	e.Unlock()
+	return i, st, c.raise(err)
+}
+
+// WaitSomeContext is WaitSome that ends with the context: then all requests stay
+// as they are, and nothing is appended.
+func WaitSomeContext(ctx context.Context, reqs []Request, out []Outcome) ([]Outcome, error) {
+	e, err := engine(reqs)
+	if e == nil {
+		return out, err
+	}
+	e.Lock()
+	if awaitOne(ctx, e, reqs) < 0 {
+		err = unfinished(ctx, "wait for some requests", e, reqs)
+	}
+	out, failed := takeComplete(e, reqs, out)
+	e.Unlock()
+	_ = failed.raise()
+	return out, err
+}
+
+// unfinished is the error of a wait that has ended with requests under way.
+func unfinished(ctx context.Context, what string, e *p2p.Engine, reqs []Request) error {
+	if _, pending := look(e, reqs); pending > 0 {
+		return fmt.Errorf("%s, of which %d are under way: %w", what, pending, ctx.Err())
+	}
+	return nil
 }

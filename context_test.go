@@ -175,3 +175,91 @@ func TestContextInASimulation(t *testing.T) {
 	}))
 	cancel()
 }
+
+// An Mprobe that waits when its context ends has taken nothing out; one that finds
+// a message gives it.
+func TestMprobeContext(t *testing.T) {
+	c := alone(t)
+	_, err := c.MprobeContext(soon(t), 0, tagTested)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, c.Send([]byte("for the probe"), 0, tagTested))
+	m, err := c.MprobeContext(t.Context(), banyan.AnySource, tagTested)
+	require.NoError(t, err)
+	_, found, err := c.Iprobe(0, tagTested)
+	require.NoError(t, err)
+	require.False(t, found, "it has been taken out")
+	buf := make([]byte, m.Status().Count)
+	_, err = m.RecvContext(t.Context(), buf)
+	require.NoError(t, err)
+	require.Equal(t, "for the probe", string(buf))
+	_, err = c.MprobeContext(t.Context(), 9, tagTested)
+	require.ErrorIs(t, err, banyan.ErrArgument)
+	none, err := c.MprobeContext(t.Context(), banyan.ProcNull, tagTested)
+	require.NoError(t, err)
+	require.Equal(t, banyan.ProcNull, none.Status().Source)
+}
+
+func TestSeveralRequestsWithContexts(t *testing.T) {
+	c := alone(t)
+	in := make([]byte, 100)
+	send, recv := c.Issend(pattern(0, 100), 0, tagTested), c.Irecv(in, 0, tagTested+1)
+	reqs := []banyan.Request{send, {}, recv}
+	i, _, err := banyan.WaitAnyContext(soon(t), reqs)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, -1, i)
+	out, err := banyan.WaitSomeContext(soon(t), reqs, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, out)
+	require.Equal(t, []banyan.Request{send, {}, recv}, reqs, "all are as they were")
+
+	require.NoError(t, c.Send(pattern(0, 100), 0, tagTested+1))
+	i, st, err := banyan.WaitAnyContext(t.Context(), reqs)
+	require.NoError(t, err)
+	require.Equal(t, 2, i)
+	require.Equal(t, 100, st.Count)
+	require.Equal(t, pattern(0, 100), in)
+
+	// The receive is taken back, the send stays.
+	reqs[2] = c.Irecv(in, 0, tagTested+2)
+	require.ErrorIs(t, banyan.WaitAllContext(soon(t), reqs), context.DeadlineExceeded)
+	require.Equal(t, []banyan.Request{send, {}, {}}, reqs)
+	require.NoError(t, expect(c, 0, tagTested, 100))
+	out, err = banyan.WaitSomeContext(t.Context(), reqs, nil)
+	require.NoError(t, err)
+	require.Len(t, out, 1)
+	require.NoError(t, banyan.WaitAllContext(t.Context(), reqs))
+
+	p := c.SsendInit(pattern(0, 10), 0, tagTested)
+	p.Start()
+	_, err = p.WaitContext(soon(t))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, expect(c, 0, tagTested, 10))
+	_, err = p.WaitContext(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.Free())
+}
+
+func TestInitContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := banyan.InitContext(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSendrecvContext(t *testing.T) {
+	c := alone(t)
+	in := make([]byte, 100)
+	st, err := c.SendrecvContext(t.Context(), pattern(0, 50), 0, tagTested, in, 0, tagTested)
+	require.NoError(t, err)
+	require.Equal(t, 50, st.Count)
+	_, err = c.SendrecvContext(soon(t), pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, expect(c, 0, tagTested, 50), "what was sent has been sent")
+	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.ErrorIs(t, c.SsendContext(soon(t), pattern(0, 50), 0, tagTested), context.DeadlineExceeded)
+	require.NoError(t, expect(c, 0, tagTested, 50), "it stays under way")
+	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
+	require.ErrorIs(t, err, banyan.ErrArgument)
+}

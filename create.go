@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -41,7 +40,7 @@ func (c *Comm) Compare(o *Comm) Comparison {
 func (c *Comm) Create(g Group) (*Comm, error) {
 	n := c.core.Count()
 	if err := c.holds("create", g); err != nil {
-		return nil, err
+		return nil, c.raise(err)
 	}
 	return c.derived(c.core.Derive(n, g.g, 0))
 }
@@ -51,10 +50,10 @@ func (c *Comm) Create(g Group) (*Comm, error) {
 // or are busy. It sends nothing.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 	if err := c.holds("create group", g); err != nil {
-		return nil, err
+		return nil, c.raise(err)
 	}
 	if tag < 0 || tag > MaxTag {
-		return nil, fmt.Errorf("create group on %s: %w: tag %d, want 0 … %d", c.Name(), ErrArgument, tag, MaxTag)
+		return nil, c.raise(fmt.Errorf("create group on %s: %w: tag %d, want 0 … %d", c.Name(), ErrArgument, tag, MaxTag))
 	}
 	return c.derived(c.core.DeriveAmong(g.g, tag))
 }
@@ -65,7 +64,7 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	n := c.core.Count()
 	if color < 0 && color != Undefined {
-		return nil, fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", c.Name(), ErrArgument, color)
+		return nil, c.raise(fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", c.Name(), ErrArgument, color))
 	}
 	const block = 16
 	all := make([]byte, block*c.Size())
@@ -73,7 +72,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
 	if err := c.allgather(all); err != nil {
-		return nil, fmt.Errorf("split: %w", err)
+		return nil, c.raise(fmt.Errorf("split: %w", err))
 	}
 	type member struct{ key, rank int }
 	var members []member
@@ -103,36 +102,42 @@ func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key)
 // same peer apart.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
 	n := c.core.Count()
+	remoteGroup, seed, err := c.meet(n, leader, peer, remote, tag)
+	if err != nil {
+		return nil, c.raise(fmt.Errorf("create inter on %s: %w", c.Name(), err))
+	}
+	return c.derived(c.core.Bridge(n, remoteGroup, seed))
+}
+
+// meet gives this side the group of the other one and what both compute the
+// context from. n is this creation's number.
+func (c *Comm) meet(n uint64, leader int, peer *Comm, remote, tag int) (theirGroup p2p.Group, seed uint64, err error) {
 	if leader < 0 || leader >= c.Size() {
-		return nil, fmt.Errorf("create inter on %s: %w: leader %d, want 0 … %d", c.Name(), ErrArgument, leader, c.Size()-1)
+		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ErrArgument, leader, c.Size()-1)
 	}
 	theirs := make([]byte, 16) // length of the list, seed
 	var list []byte
-	var err error
 	if c.Rank() == leader {
 		list, err = c.meetLeader(theirs, peer, remote, tag, c.core.Seed(n))
 	}
 	if err != nil { // the others of this side must not wait
 		binary.LittleEndian.PutUint64(theirs, 0)
 	}
-	if berr := c.Bcast(theirs, leader); berr != nil || err != nil {
-		return nil, fmt.Errorf("create inter on %s: %w", c.Name(), cmp.Or(err, berr))
+	if berr := c.bcast(theirs, leader); berr != nil || err != nil {
+		return p2p.Group{}, 0, cmp.Or(err, berr)
 	}
 	length := int(binary.LittleEndian.Uint64(theirs))
 	if length == 0 {
-		return nil, fmt.Errorf("create inter on %s: %w: the leader could not reach the other side", c.Name(), ErrArgument)
+		return p2p.Group{}, 0, fmt.Errorf("%w: the leader could not reach the other side", ErrArgument)
 	}
 	if c.Rank() != leader {
 		list = make([]byte, length)
 	}
-	if err := c.Bcast(list, leader); err != nil {
-		return nil, fmt.Errorf("create inter on %s: %w", c.Name(), err)
+	if err := c.bcast(list, leader); err != nil {
+		return p2p.Group{}, 0, err
 	}
-	remoteGroup, err := c.decode(list)
-	if err != nil {
-		return nil, err
-	}
-	return c.derived(c.core.Bridge(n, remoteGroup, binary.LittleEndian.Uint64(theirs[8:])))
+	theirGroup, err = c.decode(list)
+	return theirGroup, binary.LittleEndian.Uint64(theirs[8:]), err
 }
 
 // meetLeader exchanges seeds and lists of processes with the other side's leader.
@@ -147,7 +152,7 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 	}
 	ours := binary.LittleEndian.AppendUint64(nil, uint64(len(list)))
 	ours = binary.LittleEndian.AppendUint64(ours, number)
-	w := &Comm{core: peer.core.Coll(), e: peer.e, unaware: peer.unaware, self: peer.self}
+	w := peer.on(peer.core.Coll())
 	if _, err := w.Sendrecv(ours, remote, tag, theirs, remote, tag); err != nil {
 		return nil, err
 	}
@@ -173,7 +178,7 @@ func (c *Comm) decode(list []byte) (p2p.Group, error) {
 	for i := 0; i+4 <= len(list); i += 4 {
 		p := proc.ID(binary.LittleEndian.Uint32(list[i:]))
 		if !p.Valid() || seen[p] || here.Rank(p) >= 0 {
-			return p2p.Group{}, fmt.Errorf("create inter on %s: %w: %v is on both sides, twice on one, or nobody", c.Name(), ErrArgument, p)
+			return p2p.Group{}, fmt.Errorf("%w: %v is on both sides, twice on one, or nobody", ErrArgument, p)
 		}
 		seen[p] = true
 		procs = append(procs, p)
@@ -188,12 +193,12 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 	n := c.core.Count()
 	local := c.core.Local()
 	if local == nil {
-		return nil, fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument)
+		return nil, c.raise(fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument))
 	}
-	side := &Comm{core: local, e: c.e, unaware: c.unaware, self: c.self, node: c.node}
+	side := c.on(local)
 	word := []byte{0, 0} // theirs, whether it is there
 	if c.Rank() == 0 {
-		w := &Comm{core: c.core.Coll(), e: c.e, unaware: c.unaware, self: c.self}
+		w := c.on(c.core.Coll())
 		mine := []byte{0}
 		if high {
 			mine[0] = 1
@@ -203,10 +208,10 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		}
 	}
 	if err := side.Bcast(word, 0); err != nil {
-		return nil, fmt.Errorf("merge on %s: %w", c.Name(), err)
+		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), err))
 	}
 	if word[1] == 0 {
-		return nil, fmt.Errorf("merge on %s: %w: rank 0 could not reach the other side", c.Name(), ErrProcFailed)
+		return nil, c.raise(fmt.Errorf("merge on %s: %w: rank 0 could not reach the other side", c.Name(), ErrProcFailed))
 	}
 	first := !high
 	if high == (word[0] == 1) {
@@ -218,9 +223,17 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 // derived wraps a new core; a nil one stays nil.
 func (c *Comm) derived(core *p2p.Comm, err error) (*Comm, error) {
 	if core == nil || err != nil {
-		return nil, err
+		return nil, c.raise(err)
 	}
-	return &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node}, nil
+	return c.heir(core), nil
+}
+
+// heir wraps the core of a communicator that is made from this one.
+func (c *Comm) heir(core *p2p.Comm) *Comm {
+	d := c.on(core)
+	core.OnError(d.tell)
+	d.handler.Store(c.handler.Load())
+	return d
 }
 
 // holds checks that a group's members are this communicator's.
@@ -229,11 +242,4 @@ func (c *Comm) holds(op string, g Group) error {
 		return fmt.Errorf("%s on %s: %w: the group has members that the communicator has not", op, c.Name(), ErrArgument)
 	}
 	return nil
-}
-
-func (c *Comm) allgather(all []byte) error {
-	if c.unaware {
-		return coll.Allgather[p2p.Unaware](c.core, all)
-	}
-	return coll.Allgather[p2p.Aware](c.core, all)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -21,7 +22,11 @@ import (
 // buffers that the options leave open come from the environment and the files
 // that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that is
 // missing is named in the error (errors.As with *launch.MissingError).
-func Init(opts ...Option) (*World, error) {
+func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
+
+// InitContext is Init that ends with the context. A process joins its job once:
+// when it has been given up, it is not tried again.
+func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 	o, err := gather(opts)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
@@ -32,7 +37,9 @@ func Init(opts ...Option) (*World, error) {
 	}
 	o.tell(set)
 	o.apply(set)
-	ctx := context.Background()
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("banyan: the start was not begun: %w", err)
+	}
 	job, err := launch.Join(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
@@ -64,6 +71,13 @@ func start(ctx context.Context, job launched, o *options, set *settings.Set) (*W
 
 // launched is the bootstrap by a launcher.
 type launched struct{ *launch.Job }
+
+// Abort implements bootstrap.
+func (l launched) Abort(code int, why string) {
+	fmt.Fprintln(os.Stderr, "banyan:", why)
+	_ = l.Job.Abort(code, why) // who started this rank sees how it exits
+	os.Exit(code)
+}
 
 // card is the key under which a rank publishes its address and its cores.
 const card = "card"

@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/p2p"
@@ -17,17 +18,7 @@ import (
 // with its outcome. If several are, it takes the first. The index is -1 if none
 // is active.
 func WaitAny(reqs []Request) (index int, st Status, err error) {
-	e, err := engine(reqs)
-	if e == nil {
-		return -1, Status{}, err
-	}
-	e.Lock()
-	defer e.Unlock()
-	if i := awaitOne(e, reqs); i >= 0 {
-		st, err = take(reqs, i)
-		return i, st, err
-	}
-	return -1, Status{}, nil
+	return WaitAnyContext(context.Background(), reqs)
 }
 
 // TestAny makes progress and ends the first request that is complete, if one
@@ -38,14 +29,18 @@ func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
 		return -1, Status{}, err == nil, err
 	}
 	e.Lock()
-	defer e.Unlock()
 	e.Poll()
 	i, pending := look(e, reqs)
-	if i < 0 {
-		return -1, Status{}, pending == 0, nil
+	var c *Comm
+	if i >= 0 {
+		c = reqs[i].c
+		st, err = take(reqs, i)
 	}
-	st, err = take(reqs, i)
-	return i, st, true, err
+	e.Unlock()
+	if err != nil {
+		c.tell(err)
+	}
+	return i, st, i >= 0 || pending == 0, err
 }
 
 // TestAll makes progress and, if every request is complete, ends them all as
@@ -56,17 +51,20 @@ func TestAll(reqs []Request) (done bool, err error) {
 		return err == nil, err
 	}
 	e.Lock()
-	defer e.Unlock()
 	e.Poll()
 	if _, pending := look(e, reqs); pending > 0 {
+		e.Unlock()
 		return false, nil
 	}
+	var failed failures
 	for i := range reqs {
-		if _, failure := take(reqs, i); failure != nil && err == nil {
-			err = failure
+		c := reqs[i].c
+		if _, err := take(reqs, i); err != nil {
+			failed = append(failed, failure{c, err})
 		}
 	}
-	return true, err
+	e.Unlock()
+	return true, failed.raise()
 }
 
 // Outcome is how one of several requests ended.
@@ -80,14 +78,7 @@ type Outcome struct {
 // are, and appends how they ended to out. It appends nothing if none is active.
 // The error is a misuse; the requests' own are in their outcomes.
 func WaitSome(reqs []Request, out []Outcome) ([]Outcome, error) {
-	e, err := engine(reqs)
-	if e == nil {
-		return out, err
-	}
-	e.Lock()
-	defer e.Unlock()
-	awaitOne(e, reqs)
-	return takeComplete(e, reqs, out), nil
+	return WaitSomeContext(context.Background(), reqs, out)
 }
 
 // TestSome makes progress, ends the requests that are complete, and appends how
@@ -98,20 +89,22 @@ func TestSome(reqs []Request, out []Outcome) (more []Outcome, active int, err er
 		return out, 0, err
 	}
 	e.Lock()
-	defer e.Unlock()
 	e.Poll()
 	_, active = look(e, reqs)
-	return takeComplete(e, reqs, out), active, nil
+	out, failed := takeComplete(e, reqs, out)
+	e.Unlock()
+	_ = failed.raise()
+	return out, active, nil
 }
 
 // engine gives the one engine of the requests, or nil if all are zero.
 func engine(reqs []Request) (*p2p.Engine, error) {
 	var e *p2p.Engine
 	for i := range reqs {
-		switch {
-		case reqs[i].e == nil || reqs[i].e == e:
+		switch c := reqs[i].c; {
+		case c == nil || c.e == e:
 		case e == nil:
-			e = reqs[i].e
+			e = c.e
 		default:
 			return nil, fmt.Errorf("banyan: %w: request %d belongs to another World", ErrArgument, i)
 		}
@@ -121,7 +114,7 @@ func engine(reqs []Request) (*p2p.Engine, error) {
 
 // state is p2p's, but a zero Request has ended. Precondition: e's lock is held.
 func (r Request) state(e *p2p.Engine) p2p.State {
-	if r.e == nil {
+	if r.c == nil {
 		return p2p.Ended
 	}
 	return e.State(r.h)
@@ -145,12 +138,12 @@ func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 }
 
 // awaitOne waits until a request is complete and gives its index, or -1 if none
-// is active. It is one wait, whatever their number: each has the watch's
+// is active or the context ends first. It is one wait, whatever their number: each has the watch's
 // completion finished with its own.
-func awaitOne(e *p2p.Engine, reqs []Request) int {
+func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 	for {
 		i, pending := look(e, reqs)
-		if i >= 0 || pending == 0 {
+		if i >= 0 || pending == 0 || ctx.Err() != nil {
 			return i
 		}
 		w := e.NewWatch()
@@ -159,7 +152,7 @@ func awaitOne(e *p2p.Engine, reqs []Request) int {
 				w.Add(reqs[i].h)
 			}
 		}
-		w.Wait()
+		watch(ctx, e, w)
 		for i := range reqs {
 			w.Drop(reqs[i].h)
 		}
@@ -171,18 +164,22 @@ func awaitOne(e *p2p.Engine, reqs []Request) int {
 func take(reqs []Request, i int) (Status, error) {
 	r := reqs[i]
 	reqs[i] = Request{}
-	if r.e == nil {
+	if r.c == nil {
 		return Status{}, nil
 	}
-	return r.e.Take(r.h)
+	return r.c.e.Take(r.h)
 }
 
-func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) []Outcome {
+func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome, failed failures) {
 	for i := range reqs {
 		if reqs[i].state(e) == p2p.Complete {
+			c := reqs[i].c
 			st, err := take(reqs, i)
 			out = append(out, Outcome{i, st, err})
+			if err != nil {
+				failed = append(failed, failure{c, err})
+			}
 		}
 	}
-	return out
+	return out, failed
 }

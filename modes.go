@@ -13,9 +13,9 @@ func (c *Comm) Ssend(buf []byte, dst, tag int) error {
 // been matched with a receive and buf may be changed.
 func (c *Comm) Issend(buf []byte, dst, tag int) Request {
 	if c.unaware {
-		return Request{p2p.Issend[p2p.Unaware](c.core, buf, dst, tag), c.e}
+		return Request{p2p.Issend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
-	return Request{p2p.Issend[p2p.Aware](c.core, buf, dst, tag), c.e}
+	return Request{p2p.Issend[p2p.Aware](c.core, buf, dst, tag), c}
 }
 
 // Rsend is the ready Send, for who knows that the receive has been posted. It

@@ -49,7 +49,7 @@ func (p *Persistent) Start() Request {
 }
 
 // failed gives a request that has ended with err.
-func (c *Comm) failed(err error) Request { return Request{c.e.Failed(c.core, err), c.e} }
+func (c *Comm) failed(err error) Request { return Request{c.e.Failed(c.core, err), c} }
 
 // active reports whether the last start has not been waited for.
 func (p *Persistent) active() bool {
@@ -64,7 +64,7 @@ func (p *Persistent) active() bool {
 func (p *Persistent) Wait() (Status, error) {
 	r := p.round
 	p.round = Request{}
-	if r.e == nil {
+	if r.c == nil {
 		return Status{}, nil
 	}
 	return r.Wait()
@@ -73,7 +73,7 @@ func (p *Persistent) Wait() (Status, error) {
 // Free lets go of the buffer. Error: ErrArgument while the operation is active.
 func (p *Persistent) Free() error {
 	if p.active() {
-		return fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument)
+		return p.c.raise(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument))
 	}
 	p.begin, p.buf, p.round = nil, nil, Request{}
 	return nil

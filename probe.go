@@ -8,18 +8,22 @@ import "github.com/banyan-hpc/banyan/p2p"
 // Mprobe then. Errors as of Recv.
 func (c *Comm) Probe(src, tag int) (Status, error) {
 	if c.unaware {
-		return p2p.Probe[p2p.Unaware](c.core, src, tag)
+		st, err := p2p.Probe[p2p.Unaware](c.core, src, tag)
+		return st, c.raise(err)
 	}
-	return p2p.Probe[p2p.Aware](c.core, src, tag)
+	st, err := p2p.Probe[p2p.Aware](c.core, src, tag)
+	return st, c.raise(err)
 }
 
 // Iprobe makes progress and reports whether there is such a message, and what
 // it is. Errors as of Recv: with one, none can come.
 func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 	if c.unaware {
-		return p2p.Iprobe[p2p.Unaware](c.core, src, tag)
+		st, found, err = p2p.Iprobe[p2p.Unaware](c.core, src, tag)
+	} else {
+		st, found, err = p2p.Iprobe[p2p.Aware](c.core, src, tag)
 	}
-	return p2p.Iprobe[p2p.Aware](c.core, src, tag)
+	return st, found, c.raise(err)
 }
 
 // Message is a message that Mprobe or Improbe has taken out of matching: no
@@ -27,7 +31,7 @@ func (c *Comm) Iprobe(src, tag int) (st Status, found bool, err error) {
 // sender may wait and its bytes take room. For one goroutine at a time.
 type Message struct {
 	m p2p.Message
-	e *p2p.Engine
+	c *Comm
 }
 
 // Mprobe waits for a message as Probe does, and takes it out of matching.
@@ -40,9 +44,9 @@ func (c *Comm) Mprobe(src, tag int) (*Message, error) {
 		m, err = p2p.Mprobe[p2p.Aware](c.core, src, tag)
 	}
 	if err != nil {
-		return nil, err
+		return nil, c.raise(err)
 	}
-	return &Message{m, c.e}, nil
+	return &Message{m, c}, nil
 }
 
 // Improbe makes progress and does what Mprobe would do, if there is such a
@@ -55,9 +59,9 @@ func (c *Comm) Improbe(src, tag int) (m *Message, found bool, err error) {
 		core, found, err = p2p.Improbe[p2p.Aware](c.core, src, tag)
 	}
 	if !found || err != nil {
-		return nil, false, err
+		return nil, false, c.raise(err)
 	}
-	return &Message{core, c.e}, true, nil
+	return &Message{core, c}, true, nil
 }
 
 // Status tells the message's source, tag and length.
@@ -66,7 +70,10 @@ func (m *Message) Status() Status { return m.m.Status() }
 // Recv receives the message into buf. Errors: ErrTruncate as of Recv;
 // ErrProcFailed if the sender died before the message was whole; ErrArgument
 // if it has been received before.
-func (m *Message) Recv(buf []byte) (Status, error) { return m.m.Recv(buf) }
+func (m *Message) Recv(buf []byte) (Status, error) {
+	st, err := m.m.Recv(buf)
+	return st, m.c.raise(err)
+}
 
 // Irecv begins to receive the message into buf. Errors are the request's.
-func (m *Message) Irecv(buf []byte) Request { return Request{m.m.Irecv(buf), m.e} }
+func (m *Message) Irecv(buf []byte) Request { return Request{m.m.Irecv(buf), m.c} }

@@ -7,55 +7,64 @@ import "github.com/banyan-hpc/banyan/p2p"
 // complete; after that, and if it is the zero Request, Wait returns at once.
 type Request struct {
 	h p2p.Handle
-	e *p2p.Engine
+	c *Comm
 }
 
 // Wait returns when the operation is complete, with its outcome. The Status
 // means something for receives only. Errors as of Send and Recv.
-func (r Request) Wait() (Status, error) { return r.e.Wait(r.h) }
+func (r Request) Wait() (Status, error) {
+	if r.h.Empty() {
+		return Status{}, nil
+	}
+	st, err := r.c.e.Wait(r.h)
+	return st, r.c.raise(err)
+}
 
 // Test makes progress and reports whether the operation is complete; if so it
 // has ended, as by Wait.
-func (r Request) Test() (st Status, done bool, err error) { return r.e.Test(r.h) }
+func (r Request) Test() (st Status, done bool, err error) {
+	if r.h.Empty() {
+		return Status{}, true, nil
+	}
+	st, done, err = r.c.e.Test(r.h)
+	return st, done, r.c.raise(err)
+}
 
 // Cancel takes back a receive that has not been matched with a message: its
 // request completes, with Status.Cancelled, and is to be waited for as always.
 // A receive that has been matched completes normally. On sends it has no
 // effect: what has gone out may be matched at any time.
 func (r Request) Cancel() {
-	if r.e != nil {
-		r.e.Cancel(r.h)
+	if r.c != nil {
+		r.c.e.Cancel(r.h)
 	}
 }
 
 // WaitAll waits for all requests and sets them to the zero Request. It returns
 // the first error in their order; all have ended when it returns.
 func WaitAll(reqs []Request) error {
-	var first error
+	var failed failures
 	var locked *p2p.Engine
 	for i := range reqs {
 		r := reqs[i]
 		if r.h.Empty() {
-			reqs[i].e = nil // the rest is zero: sends are many, stores are not free
-		} else {
-			reqs[i] = Request{}
-		}
-		if r.e == nil {
+			reqs[i].c = nil // the rest is zero: sends are many, stores are not free
 			continue
 		}
-		if r.e != locked {
+		reqs[i] = Request{}
+		if e := r.c.e; e != locked {
 			if locked != nil {
 				locked.Unlock()
 			}
-			r.e.Lock()
-			locked = r.e
+			e.Lock()
+			locked = e
 		}
-		if _, err := r.e.Take(r.h); err != nil && first == nil {
-			first = err
+		if _, err := locked.Take(r.h); err != nil {
+			failed = append(failed, failure{r.c, err})
 		}
 	}
 	if locked != nil {
 		locked.Unlock()
 	}
-	return first
+	return failed.raise()
 }

@@ -220,7 +220,9 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 		}
 		s.comms[a["as"]] = d
 	case "free":
-		s.comms[name].Free()
+		if err := s.comms[name].Free(); err != nil {
+			return failure(err)
+		}
 	default:
 		return "no such verb"
 	}

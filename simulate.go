@@ -31,7 +31,7 @@ type Simulation struct {
 //
 // The error joins those of the bodies, each with its rank, and the simulator's
 // own: a deadlock, a panic in a body, a wrong configuration. A rank that was
-// killed has no error.
+// killed has no error; one that aborted the job has its reason.
 func Simulate(n int, s Simulation, body func(*World) error) error {
 	o, err := gather(s.Options)
 	if err != nil {
@@ -52,7 +52,8 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	errs := make([]error, n)
 	for rank := range n {
 		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-			if err := simulated(p, n, &o, body); err != nil {
+			job := bench{rank: rank, proc: p, size: n, aborted: &errs[rank]}
+			if err := simulated(job, &o, body); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
 			}
 		})
@@ -68,9 +69,9 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	return errors.Join(append(errs, machine.Run())...)
 }
 
-func simulated(p *sim.Proc, size int, o *options, body func(*World) error) error {
-	job := bench{rank: int(p.ID()), provider: p.Provider(), size: size}
-	cfg := progress.Config{Host: p.Host(), Others: []fabric.Provider{p.Provider()}}
+func simulated(job bench, o *options, body func(*World) error) error {
+	provider := job.proc.Provider()
+	cfg := progress.Config{Host: job.proc.Host(), Others: []fabric.Provider{provider}}
 	w, err := newWorld(job, cfg, o)
 	if err != nil {
 		return err
@@ -81,7 +82,8 @@ func simulated(p *sim.Proc, size int, o *options, body func(*World) error) error
 // bench is the bootstrap of a simulated rank.
 type bench struct {
 	rank, size int
-	provider   fabric.Provider
+	proc       *sim.Proc
+	aborted    *error // what the rank that has aborted the job says
 }
 
 func (b bench) Rank() int { return b.rank }
@@ -96,5 +98,20 @@ func (b bench) Address(_ string, peer proc.ID) ([]byte, error) { return sim.Addr
 // Fence implements bootstrap: a simulated rank does not wait for the others.
 func (b bench) Fence(context.Context) error { return nil }
 
+// SparesDead implements bootstrap.
+func (b bench) SparesDead() bool { return true }
+
 // Finalize implements bootstrap.
 func (b bench) Finalize(context.Context) error { return nil }
+
+// Abort implements bootstrap: the other ranks are killed, this one exits.
+func (b bench) Abort(code int, why string) {
+	*b.aborted = errors.New(why)
+	machine := b.proc.Sim()
+	for rank := range b.size {
+		if rank != b.rank {
+			_ = machine.Kill(proc.ID(rank), 0) // fails for no id of the job
+		}
+	}
+	b.proc.Die(proc.Cause{Kind: proc.Exited, Code: int32(code)})
+}

@@ -8,10 +8,15 @@ func Send[T Number](c *Comm, data []T, dst, tag int) error { return c.Send(Bytes
 // message that is no whole number of elements is ErrArgument.
 func Recv[T Number](c *Comm, data []T, src, tag int) (Status, error) {
 	st, err := c.Recv(Bytes(data), src, tag)
+	return elements[T](c, st, err)
+}
+
+// elements turns what a receive of bytes gave into that of a receive of numbers.
+func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
 	if err == nil {
-		err = odd
+		err = c.raise(odd)
 	}
 	return st, err
 }
@@ -23,6 +28,21 @@ func Isend[T Number](c *Comm, data []T, dst, tag int) Request { return c.Isend(B
 // bytes.
 func Irecv[T Number](c *Comm, data []T, src, tag int) Request { return c.Irecv(Bytes(data), src, tag) }
 
+// Ssend sends numbers synchronously; see [Comm.Ssend].
+func Ssend[T Number](c *Comm, data []T, dst, tag int) error { return c.Ssend(Bytes(data), dst, tag) }
+
+// Issend begins to send numbers synchronously; see [Comm.Issend].
+func Issend[T Number](c *Comm, data []T, dst, tag int) Request {
+	return c.Issend(Bytes(data), dst, tag)
+}
+
+// Sendrecv sends and receives numbers at once; see [Comm.Sendrecv]. The Status
+// counts elements, as of [Recv].
+func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag int) (Status, error) {
+	st, err := c.Sendrecv(Bytes(send), dst, stag, Bytes(recv), src, rtag)
+	return elements[T](c, st, err)
+}
+
 // Bcast copies the root's numbers into everybody's; see [Comm.Bcast].
 func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(data), root) }
 
@@ -31,24 +51,41 @@ func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(d
 // gets the operands in the order of ranks, so that floating-point results are the
 // same on all ranks and in every run with as many ranks.
 func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T) error {
-	return c.AllreduceBytes(Bytes(data), func(acc, in []byte) {
+	return c.AllreduceBytes(Bytes(data), fold(op))
+}
+
+// Reduce folds as [Allreduce] does and leaves the result with the root alone; the
+// slices of the others are undefined afterwards.
+func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int) error {
+	return c.ReduceBytes(Bytes(data), fold(op), root)
+}
+
+// Allgather puts the slices of all ranks, which are of the same length, into
+// everybody's all, in the order of ranks; all has room for Size() of them.
+func Allgather[T Number](c *Comm, mine, all []T) error {
+	return c.AllgatherBytes(Bytes(mine), Bytes(all))
+}
+
+// fold makes of an operation on numbers one on their memory.
+func fold[T Number](op func(a, b T) T) func(acc, in []byte) {
+	return func(acc, in []byte) {
 		a, b := numbers[T](acc), numbers[T](in)
 		for i := range a {
 			a[i] = op(a[i], b[i])
 		}
-	})
+	}
 }
 
-// Sum adds; an operation for [Allreduce].
+// Sum adds; an operation for [Allreduce] and [Reduce].
 func Sum[T Number](a, b T) T { return a + b }
 
-// Prod multiplies; an operation for [Allreduce].
+// Prod multiplies; an operation for [Allreduce] and [Reduce].
 func Prod[T Number](a, b T) T { return a * b }
 
-// Min gives the smaller; an operation for [Allreduce].
+// Min gives the smaller; an operation for [Allreduce] and [Reduce].
 func Min[T Ordered](a, b T) T { return min(a, b) }
 
-// Max gives the larger; an operation for [Allreduce].
+// Max gives the larger; an operation for [Allreduce] and [Reduce].
 func Max[T Ordered](a, b T) T { return max(a, b) }
 
 // Ordered is Number without the complex ones.

@@ -34,17 +34,31 @@ var (
 type ProcFailedError struct {
 	Op    string // "send", "recv", …
 	Comm  string // the communicator's name
-	Ranks []int  // in that communicator
+	Ranks []int  // in that communicator; of an intercommunicator, on the remote side
+	// Local are the ranks on this process's side of an intercommunicator; nil of
+	// other communicators, where both sides are one.
+	Local []int
 	Cause proc.Cause
 }
 
 // Error names operation, communicator, ranks and cause.
 func (e *ProcFailedError) Error() string {
-	ranks := make([]string, len(e.Ranks))
-	for i, r := range e.Ranks {
-		ranks[i] = fmt.Sprint(r)
+	var who []string
+	if len(e.Ranks) > 0 {
+		who = append(who, "rank "+list(e.Ranks))
 	}
-	return fmt.Sprintf("%s on %s: rank %s failed: %v", e.Op, e.Comm, strings.Join(ranks, ", "), e.Cause)
+	if len(e.Local) > 0 {
+		who = append(who, "rank "+list(e.Local)+" of this side")
+	}
+	return fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
+}
+
+func list(ranks []int) string {
+	texts := make([]string, len(ranks))
+	for i, r := range ranks {
+		texts[i] = fmt.Sprint(r)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // Unwrap makes the error an ErrProcFailed.

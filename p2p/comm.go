@@ -27,6 +27,7 @@ const (
 	// it knows.
 	stateFailed
 	stateFreed
+	stateFinal // the engine has been closed
 )
 
 // Comm is the core of a communicator. Its methods may be called from any
@@ -58,6 +59,8 @@ type Comm struct {
 	coll *Comm
 	// local is an intercommunicator's own communicator of this side.
 	local *Comm
+	// onError: set before the first operation; see OnError.
+	onError func(error)
 }
 
 // linkTable is one page of a communicator's links.
@@ -76,10 +79,8 @@ func (e *Engine) newComm(name string, g, peers Group, rank int, ctx uint32) (*Co
 	ctx &^= collContext
 	e.p.Lock()
 	defer e.p.Unlock()
-	for _, o := range e.comms {
-		if o.ctx == uint64(ctx)<<32 {
-			return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
-		}
+	if o := e.holder(ctx); o != nil {
+		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
@@ -95,6 +96,9 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 			c.state.Or(stateFailed)
 		}
 	}
+	if e.closed {
+		c.state.Or(stateFinal)
+	}
 	e.comms = append(e.comms, c)
 	return c
 }
@@ -102,53 +106,17 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 // has reports whether a process belongs to the communicator, on either side.
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
 
-// Free ends the communicator: operations on it fail from now on, and messages
-// that arrived for it and were not received are dropped. Receives and probes
-// that wait on it are completed with an error.
-func (c *Comm) Free() {
-	e := c.e
-	e.p.Lock()
-	defer e.p.Unlock()
-	c.free()
-	if c.local != nil {
-		c.local.free()
-	}
-}
+// OnError has fn called, without the lock, for each Send, Recv and Sendrecv that
+// ends with an error, before it returns. It is to be called before the first
+// operation. Errors of requests are told to nobody but who waits.
+func (c *Comm) OnError(fn func(error)) { c.onError = fn }
 
-func (c *Comm) free() {
-	if c.coll != nil {
-		c.coll.free()
+// raise tells of the error of a blocking operation, if it is one.
+func (c *Comm) raise(err error) error {
+	if err != nil && c.onError != nil {
+		c.onError(err)
 	}
-	e := c.e
-	c.state.Or(stateFreed)
-	for i, o := range e.comms {
-		if o == c {
-			e.comms = append(e.comms[:i], e.comms[i+1:]...)
-			break
-		}
-	}
-	e.posted.all(func(r *Request) {
-		if r.comm == c {
-			e.posted.remove(r)
-			r.fail(fmt.Errorf("recv on %s: %w", c.name, ft.ErrClosed))
-		}
-	})
-	e.probing.all(func(r *Request) {
-		if r.comm == c {
-			e.probing.remove(r)
-			r.fail(fmt.Errorf("%v on %s: %w", r.kind, c.name, ft.ErrClosed))
-		}
-	})
-	for m := e.early.oldest; m != nil; {
-		next := m.younger
-		// One that is still arriving, or whose sender waits, ends as usual.
-		if m.imm>>32 == c.ctx>>32 && !m.rts && m.got == m.total {
-			e.early.remove(m)
-			e.unkept(m)
-			e.early.release(m)
-		}
-		m = next
-	}
+	return err
 }
 
 // Rank is this process's rank, Size the number of ranks.
@@ -208,6 +176,8 @@ func (c *Comm) checkState(op string, wild bool) error {
 	switch s := c.state.Load(); {
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
+	case s&stateFinal != 0:
+		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
 		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
 	case wild:
@@ -233,12 +203,23 @@ func (c *Comm) Collective(op string) error {
 	defer c.e.p.Unlock()
 	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
 	for p := range c.e.p.View().Set().All() {
-		if rank := c.peers.Rank(p); rank >= 0 {
-			failed.Ranks = append(failed.Ranks, rank)
-			failed.Cause = c.e.p.View().Cause(p)
+		if c.has(p) {
+			c.blame(failed, p)
 		}
 	}
 	return failed
+}
+
+// blame adds a member that has failed to an error: by its rank among the peers,
+// or, of an intercommunicator, by that on this side. Precondition: the lock is
+// held.
+func (c *Comm) blame(failed *ft.ProcFailedError, p proc.ID) {
+	if rank := c.peers.Rank(p); rank >= 0 {
+		failed.Ranks = append(failed.Ranks, rank)
+	} else {
+		failed.Local = append(failed.Local, c.group.Rank(p))
+	}
+	failed.Cause = c.e.p.View().Cause(p)
 }
 
 func (c *Comm) badRank(op string, rank int) error {
@@ -255,9 +236,10 @@ func (c *Comm) badMember(op string) error {
 
 // lost is the error of an operation whose peer is not alive.
 func (c *Comm) lost(op string, l *link) error {
-	rank := c.peers.Rank(l.peer)
 	if !c.e.p.View().Failed(l.peer) {
-		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
+		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.peers.Rank(l.peer), ft.ErrDeparted)
 	}
-	return &ft.ProcFailedError{Op: op, Comm: c.name, Ranks: []int{rank}, Cause: c.e.p.View().Cause(l.peer)}
+	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
+	c.blame(failed, l.peer)
+	return failed
 }

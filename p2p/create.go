@@ -85,7 +85,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	ctx := uint32(h>>32) &^ collContext
 	inter, err := c.e.newComm(fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
 	if err != nil {
-		local.Free()
+		_ = local.Free() // made a moment ago
 		return nil, err
 	}
 	inter.local = local

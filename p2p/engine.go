@@ -28,6 +28,7 @@ type Engine struct {
 	free     *Request
 	freeOps  *op
 	comms    []*Comm
+	closed   bool
 	flushing []*Request
 	watches  *Watch     // free ones
 	detached []*Request // sends that nobody waits for any more

@@ -116,27 +116,42 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	return g, found && err == nil, err
 }
 
-// BeginProbe begins a Probe, for who waits for it in another way than Probe
-// does. Errors are the request's.
-func BeginProbe[M Mode](c *Comm, src, tag int) Handle {
+// BeginProbe begins a Probe, or with claim an Mprobe, for who waits for it in
+// another way than those do. Errors are the request's; TakeMessage ends an Mprobe.
+func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
+	kind := reqProbe
+	if claim {
+		kind = reqClaim
+	}
 	if checked[M]() && c.state.Load() != 0 {
-		if err := c.checkState("probe", src == AnySource); err != nil {
-			return c.e.failed(c, reqProbe, err)
+		if err := c.checkState(kind.String(), src == AnySource); err != nil {
+			return c.e.failed(c, kind, err)
 		}
 	}
-	key, err := c.source("probe", src, tag)
+	key, err := c.source(kind.String(), src, tag)
 	if err != nil {
-		return c.e.failed(c, reqProbe, err)
+		return c.e.failed(c, kind, err)
 	}
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
-	r := e.newRequest(c, reqProbe, nil)
+	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
 	if e.seek(r); !r.Done() {
 		e.probing.push(r)
 	}
 	return Handle{r, r.gen}
+}
+
+// TakeMessage ends a complete Mprobe and gives what it has taken out.
+// Precondition: the lock is held.
+func (e *Engine) TakeMessage(h Handle) (Message, error) {
+	g := Message{comm: h.r.comm, m: h.r.claimed}
+	var err error
+	if g.st, err = e.Take(h); err != nil {
+		return Message{}, err
+	}
+	return g, nil
 }
 
 // seek completes a probe if it can be at once: with a message that has

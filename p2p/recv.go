@@ -32,17 +32,23 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	}
 	r := e.newRequest(c, reqRecv, buf)
 	e.post(r, l.peer, c.ctx|uint64(tag))
+	return e.finish(r, src)
+}
+
+// finish waits for a posted receive from rank src. It is a function of its own
+// to keep Recv's frame small. Precondition: the lock is held; it gives it back.
+func (e *Engine) finish(r *Request, src int) (Status, error) {
 	e.p.Wait(&r.Completion)
-	st, err := Status{Source: src, Tag: r.tag, Count: r.count}, r.err
+	c, st, err := r.comm, Status{Source: src, Tag: r.tag, Count: r.count}, r.err
 	e.recycle(r)
 	e.p.Unlock()
-	return st, err
+	return st, c.raise(err)
 }
 
 // recvInDoubt is Recv where the state word was not zero.
 func (c *Comm) recvInDoubt(buf []byte, src, tag int) (Status, error) {
 	if err := c.checkState("recv", src == AnySource); err != nil {
-		return Status{}, err
+		return Status{}, c.raise(err)
 	}
 	return Recv[Unaware](c, buf, src, tag)
 }
@@ -58,7 +64,8 @@ func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
 	if src == ProcNull {
 		return Status{Source: src, Tag: tag}, nil
 	}
-	return c.e.Wait(c.irecvSlow(buf, src, tag))
+	st, err := c.e.Wait(c.irecvSlow(buf, src, tag))
+	return st, c.raise(err)
 }
 
 // Irecv posts a receive into buf. Errors are the request's.
@@ -105,9 +112,9 @@ func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rta
 	}
 	st, err := c.e.Wait(h)
 	if serr != nil {
-		err = serr
+		return st, serr // Send has told of it
 	}
-	return st, err
+	return st, c.raise(err)
 }
 
 // source checks a receive's or probe's arguments and gives what to match. It connects to

@@ -55,7 +55,7 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 // its own so that the others keep their arguments in registers.
 func (c *Comm) sendInDoubt(buf []byte, dst, tag int) error {
 	if err := c.checkState("send", false); err != nil {
-		return err
+		return c.raise(err)
 	}
 	return Send[Unaware](c, buf, dst, tag)
 }
@@ -69,7 +69,7 @@ func (c *Comm) isendInDoubt(buf []byte, dst, tag int) Handle {
 
 func (c *Comm) sendSlow(buf []byte, dst, tag int) error {
 	_, err := c.e.Wait(c.isendSlow(buf, dst, tag))
-	return err
+	return c.raise(err)
 }
 
 // isendSlow is every standard send that does not go out at once in one frame.
