@@ -214,20 +214,26 @@ func (c *Curve) Rows() []Row {
 	return rows
 }
 
-// Seconds returns the median seconds of a source at each point, over all samples
-// that were steady, whatever the mood: for a picture. A point without any is 0.
+// Seconds returns what [Result.Seconds] does, at each point.
 func (c *Curve) Seconds(source string, maxDrift float64) []float64 {
 	out := make([]float64, len(c.Points))
 	for i, p := range c.Points {
-		var all []float64
-		for k := range p.Rounds {
-			if s := p.Rounds[k].of(source); s != nil && s.steady(maxDrift) {
-				all = append(all, s.Seconds)
-			}
-		}
-		if len(all) > 0 {
-			out[i] = Median(all)
-		}
+		out[i] = p.Result.Seconds(source, maxDrift)
 	}
 	return out
+}
+
+// Seconds returns the median seconds of a source over all samples that were
+// steady, whatever the mood: for a picture. It is 0 if there are none.
+func (r *Result) Seconds(source string, maxDrift float64) float64 {
+	var all []float64
+	for k := range r.Rounds {
+		if s := r.Rounds[k].of(source); s != nil && s.steady(maxDrift) {
+			all = append(all, s.Seconds)
+		}
+	}
+	if len(all) == 0 {
+		return 0
+	}
+	return Median(all)
 }
