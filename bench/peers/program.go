@@ -75,8 +75,9 @@ func (m MPI) NetPIPE(cpus [2]int) (func(args ...string) Command, error) {
 	}, nil
 }
 
-// Startup returns what builds the command that starts n ranks of a program which
-// does what [Pass] does in C: MPI_Init, MPI_Barrier, a line into the file.
+// Startup returns what builds the command that starts n ranks of mpi/startup.c:
+// MPI_Init, MPI_Barrier, and what [Pass] does. It compiles where that has not been
+// done; the error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Startup(ctx context.Context) (func(n int, file string) Command, error) {
 	program, err := m.compile(ctx, "startup", startupSource)
 	if err != nil {

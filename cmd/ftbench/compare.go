@@ -22,6 +22,7 @@ type compareCmd struct {
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
+	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe: only the runs that measure these sizes, in bytes; for a quicker answer."`
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N,…" help:"match: lengths of the queue. Default: ${default}."`
 	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
 	Plot    string        `placeholder:"FILE" help:"netpipe, match: draw the curves of all; .svg or .png."`
@@ -52,7 +53,8 @@ Examples:
   ftbench compare
   ftbench compare --only latency --max-time 30s
   ftbench compare --only aware --max-time 10m --json results/aware.json
-  ftbench compare --only netpipe --sample 20ms --plot results/netpipe-peers.svg
+  ftbench compare --only netpipe --max-time 10m --plot results/netpipe-peers.svg
+  ftbench compare --only netpipe --sizes 65536:1048576 --sample 20ms
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128`
 }
@@ -117,6 +119,9 @@ func (c *compareCmd) check() error {
 	if c.Ranks < 1 || c.Ranks > maxStartup {
 		return fmt.Errorf("compare: a start of %d ranks: 1 to %d are possible", c.Ranks, maxStartup)
 	}
+	if _, err := c.chunks(); err != nil {
+		return err
+	}
 	if c.Plot == "" {
 		return nil
 	}
@@ -124,6 +129,19 @@ func (c *compareCmd) check() error {
 		return errors.New("compare: --plot draws the curves of netpipe and match, and neither is asked for")
 	}
 	return figure.Check(c.Plot)
+}
+
+// chunks are those of netpipe that are asked for.
+func (c *compareCmd) chunks() ([]chunk, error) {
+	low, high := 1, netpipeLargest
+	if err := parseSizes(c.Sizes, &low, &high); err != nil {
+		return nil, err
+	}
+	chunks := slices.DeleteFunc(netpipeChunks(c.Sample), func(k chunk) bool { return k.upper < low || k.lower > high })
+	if len(chunks) == 0 || low > high {
+		return nil, fmt.Errorf("compare: --sizes %s: there are sizes from 1 to %d", c.Sizes, netpipeLargest)
+	}
+	return chunks, nil
 }
 
 // maxStartup bounds the ranks that spin on one machine.
@@ -151,6 +169,10 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 		Progress:      line.show,
 		SweepProgress: line.showSweep,
 	}
+	chunks, err := c.chunks()
+	if err != nil {
+		return err
+	}
 	for _, group := range c.Only {
 		for _, plan := range all.plans(group, c.Entries) {
 			if err := all.revive(ctx); err != nil {
@@ -163,7 +185,7 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 				return err
 			}
 		}
-		for _, sweep := range all.sweeps(group, c.Ranks) {
+		for _, sweep := range all.sweeps(group, chunks, c.Ranks) {
 			curve, err := r.Sweep(ctx, sweep)
 			line.clear()
 			results.Curves = append(results.Curves, curve)

@@ -82,6 +82,8 @@ func TestErrorsNameTheCure(t *testing.T) {
 		"compare --pairs 3":                 "at least 9 pairs",
 		"compare --entries 5":               "10 to 1048576 are possible",
 		"compare -n 0":                      "1 to 1024 are possible",
+		"compare --sizes 16777216:":         "there are sizes from 1 to 8388608",
+		"compare --sizes x":                 "is no number of bytes",
 		"compare --plot a.jpg":              "must end in .svg or .png",
 		"compare --only aware --plot a.svg": "neither is asked for",
 		"netpipe -l 9 -u 8":                 "1 ≤ lower ≤ upper",

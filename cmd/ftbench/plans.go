@@ -57,10 +57,10 @@ func (c *contest) plans(group string, entries []int) []*compare.Plan {
 }
 
 // sweeps returns the sweeps of a group.
-func (c *contest) sweeps(group string, ranks int) []*compare.Sweep {
+func (c *contest) sweeps(group string, chunks []chunk, ranks int) []*compare.Sweep {
 	switch group {
 	case groupNetpipe:
-		return []*compare.Sweep{c.netpipeSweep()}
+		return []*compare.Sweep{c.netpipeSweep(chunks)}
 	case groupStartup:
 		return []*compare.Sweep{c.startupSweep(ranks)}
 	}

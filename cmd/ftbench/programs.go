@@ -110,12 +110,12 @@ func (k chunk) sizes() []int { return netpipe.Sizes(k.lower, k.upper, 0) }
 
 // netpipeSweep is B3-2 to B3-4: "not below the better of them" is "not below any
 // of them".
-func (c *contest) netpipeSweep() *compare.Sweep {
+func (c *contest) netpipeSweep(chunks []chunk) *compare.Sweep {
 	s := &compare.Sweep{
 		Name: "netpipe", Title: "NetPIPE, ping-pong, time of a message one way", Label: "bytes", Precision: precisionRuns,
 		Middle: compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, MiddleOf: "B3-3",
 	}
-	for _, k := range netpipeChunks(c.target) {
+	for _, k := range chunks {
 		part := compare.Part{}
 		for _, size := range k.sizes() {
 			p := compare.Point{X: float64(size), Label: strconv.Itoa(size)}
