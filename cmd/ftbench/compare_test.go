@@ -187,7 +187,7 @@ func TestPlansHaveTheBounds(t *testing.T) {
 
 // NetPIPE's bounds hold at each size over both; the median's is of those sizes.
 func TestSweepsHaveTheBounds(t *testing.T) {
-	c := &contest{netpipes: []netpipeRun{{name: ours}, {name: openmpi}, {name: mpich}}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}}}
+	c := &contest{target: time.Millisecond, netpipes: []netpipeRun{{name: ours}, {name: openmpi}, {name: mpich}}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}}}
 	count := map[string]int{}
 	s := c.sweeps(groupNetpipe, netpipeChunks(time.Millisecond), 0)[0]
 	for _, part := range s.Parts {
@@ -201,6 +201,8 @@ func TestSweepsHaveTheBounds(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{"B3-2": 2 * 12, "B3-3": 2 * len(netpipe.Sizes(64, 8<<20, 0))}, count)
 	require.Equal(t, compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, s.Middle)
+
+	require.Zero(t, c.sweeps(groupNetpipe, netpipeChunks(time.Millisecond)[:3], 0)[0].Middle, "a part of the curve has another median")
 
 	at64 := c.sweeps(groupStartup, nil, startupRanks)[0].Parts[0].Points
 	require.Equal(t, []compare.Bound{{ID: "B3-7", Over: openmpi, Ratio: compare.OfTimes, Limit: 1}, {ID: "B3-7", Over: mpich, Ratio: compare.OfTimes}}, at64[0].Bounds)

@@ -16,6 +16,8 @@ const (
 	// precisionRuns is that of what is started anew for each sample, or goes
 	// through a queue: such times spread more.
 	precisionRuns = 0.05
+	// precisionStart is that of starts, where a scheduler places hundreds of threads.
+	precisionStart = 0.1
 	// renewEvery is the number of pairs that share processes where fractions of a
 	// percent count: two pairs of processes differ by more than that.
 	renewEvery = 5
