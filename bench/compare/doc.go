@@ -19,6 +19,11 @@
 //     bound as a whole;
 //   - undecided: it is too wide, or it holds the bound.
 //
+// A [Sweep] is a measure with many points of which one sample yields several, such
+// as a program that measures a range of message sizes. Its parts are sampled in
+// turn, each point has pairs, moods and a verdict of its own, and the median over
+// the points can have a bound too, with one observation a round.
+//
 // A ratio is only as general as what varied while it was sampled. Two processes
 // differ by a percent or more just by where their memory lies, so a measure
 // that asks for less than that renews its processes ([Plan.RenewEvery]); then

@@ -1,6 +1,9 @@
 package compare
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Verdict on a bound.
 type Verdict string
@@ -42,6 +45,10 @@ type Result struct {
 	Rounds []Round           `json:"rounds"`
 
 	plan *Plan
+}
+
+func newResult(p *Plan) *Result {
+	return &Result{Name: p.Name, Title: p.Title, Precision: p.Precision, Failed: map[string]string{}, plan: p}
 }
 
 // pair is one paired observation of a bound's ratio.
@@ -170,16 +177,19 @@ func medianPair(ps []pair) pair {
 
 // enough reports whether more rounds would not change what is decided: each
 // mood in which some bound has pairs enough has, for all its bounds, pairs
-// enough and intervals as narrow as asked for; and there is such a mood.
+// enough and intervals as narrow as asked for; and there is such a mood. Ratios
+// for information count only where there is nothing else.
 func (r *Result) enough(l Limits) bool {
+	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 })
+	counts := func(row *Row) bool { return row.Bound.Limit != 0 || !bounded }
 	seen := map[Mood]bool{}
-	for _, row := range r.Rows {
-		if row.Bound.Limit != 0 && row.Ratio.N >= l.MinPairs {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; counts(row) && row.Ratio.N >= l.MinPairs {
 			seen[row.Mood] = true
 		}
 	}
-	for _, row := range r.Rows {
-		if seen[row.Mood] && row.Bound.Limit != 0 && (row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
+	for i := range r.Rows {
+		if row := &r.Rows[i]; seen[row.Mood] && counts(row) && (row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
 			return false
 		}
 	}

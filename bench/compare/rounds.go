@@ -31,6 +31,9 @@ type Runner struct {
 	Limits  Limits
 	// Progress is called after each round, if it is not nil.
 	Progress func(p *Plan, r *Result)
+	// SweepProgress is called after each part of a sweep with the numbers of the
+	// round and the part, if it is not nil.
+	SweepProgress func(s *Sweep, round, part int)
 
 	controls []float64
 }
@@ -41,7 +44,7 @@ type Runner struct {
 // left out from then on and named in the result. On error the result has what
 // was sampled until then.
 func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
-	res := &Result{Name: p.Name, Title: p.Title, Precision: p.Precision, Failed: map[string]string{}, plan: p}
+	res := newResult(p)
 	begin := time.Now()
 	for i := 0; r.Limits.allow(i, time.Since(begin)); i++ {
 		round, err := r.round(ctx, p, i, res)
@@ -60,8 +63,7 @@ func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
 	return res, nil
 }
 
-// round samples each source once. The order rotates, so that none always has
-// the same neighbour: with two sources A B, B A, A B.
+// round samples each source once, after a renewal where one is due.
 func (r *Runner) round(ctx context.Context, p *Plan, i int, res *Result) (Round, error) {
 	out := Round{}
 	if p.RenewEvery > 0 {
@@ -72,35 +74,79 @@ func (r *Runner) round(ctx context.Context, p *Plan, i int, res *Result) (Round,
 			}
 		}
 	}
+	sources := make([]SweepSource, len(p.Sources))
+	for k, src := range p.Sources {
+		sources[k] = SweepSource{Name: src.Name, Sample: func(ctx context.Context) ([]float64, error) {
+			seconds, err := src.Sample(ctx)
+			return []float64{seconds}, err
+		}}
+	}
+	samples, err := r.turn(ctx, sources, 1, i, res.Failed)
+	for _, s := range samples {
+		out.Samples = append(out.Samples, s.at(0))
+	}
+	return out, err
+}
+
+// values is one sample of one source that yields several values.
+type values struct {
+	source        string
+	seconds       []float64
+	before, after float64 // controls
+}
+
+// at is the sample as one of a single value.
+func (v *values) at(k int) Sample {
+	return Sample{Source: v.source, Seconds: v.seconds[k], Before: v.before, After: v.after}
+}
+
+// turn samples each source once, between controls. The order rotates, so that
+// none always has the same neighbour: with two sources A B, B A, A B. Sources in
+// failed are left out; one that fails is entered there, but the first source's
+// failure is an error.
+func (r *Runner) turn(ctx context.Context, sources []SweepSource, points, i int, failed map[string]string) ([]values, error) {
+	var out []values
 	before, err := r.control(ctx)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
-	for k := range p.Sources {
-		src := &p.Sources[(i+k)%len(p.Sources)]
-		if _, failed := res.Failed[src.Name]; failed {
+	for k := range sources {
+		src := &sources[(i+k)%len(sources)]
+		if _, skip := failed[src.Name]; skip {
 			continue
 		}
-		s := Sample{Source: src.Name, Before: before}
-		s.Seconds, err = src.Sample(ctx)
-		if err == nil && !(s.Seconds > 0) {
-			err = fmt.Errorf("a sample of %v seconds", s.Seconds)
+		v := values{source: src.Name, before: before}
+		v.seconds, err = src.Sample(ctx)
+		if err == nil {
+			err = checkValues(v.seconds, points)
 		}
-		if err != nil && (src == &p.Sources[0] || ctx.Err() != nil) {
+		if err != nil && (src == &sources[0] || ctx.Err() != nil) {
 			return out, fmt.Errorf("%s: %w", src.Name, err)
 		}
 		if err != nil {
-			res.Failed[src.Name] = err.Error()
+			failed[src.Name] = err.Error()
 			continue
 		}
-		if s.After, err = r.control(ctx); err != nil {
+		if v.after, err = r.control(ctx); err != nil {
 			return out, err
 		}
-		before = s.After
-		out.Samples = append(out.Samples, s)
-		r.controls = append(r.controls, s.control())
+		before = v.after
+		out = append(out, v)
+		r.controls = append(r.controls, (v.before+v.after)/2)
 	}
 	return out, nil
+}
+
+func checkValues(seconds []float64, points int) error {
+	if len(seconds) != points {
+		return fmt.Errorf("a sample of %d values, %d were to come", len(seconds), points)
+	}
+	for _, s := range seconds {
+		if !(s > 0) {
+			return fmt.Errorf("a sample of %v seconds", s)
+		}
+	}
+	return nil
 }
 
 func (r *Runner) control(ctx context.Context) (float64, error) {

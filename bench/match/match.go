@@ -11,8 +11,8 @@ import (
 // Batch is the number of matches in an iteration, and the shortest queue.
 const Batch = 10
 
-// maxLength bounds a queue: each entry costs some hundred bytes.
-const maxLength = 1 << 20
+// MaxLength bounds a queue: each entry costs some hundred bytes.
+const MaxLength = 1 << 20
 
 // Options of a run.
 type Options struct {
@@ -35,8 +35,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("match: no length of a queue is given")
 	}
 	for _, n := range o.Lengths {
-		if n < Batch || n > maxLength {
-			return fmt.Errorf("match: a queue of %d entries: %d to %d are possible", n, Batch, maxLength)
+		if n < Batch || n > MaxLength {
+			return fmt.Errorf("match: a queue of %d entries: %d to %d are possible", n, Batch, MaxLength)
 		}
 	}
 	if o.Rounds < 1 || o.MinTime < 0 {
@@ -107,10 +107,10 @@ func Run(w *banyan.World, o Options, emit func(Result) error) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
-	if n := w.Comm().Size(); n != 2 {
-		return fmt.Errorf("match: the job has %d ranks, exactly 2 are needed: start it with -n 2", n)
+	s, err := newSide(w, slices.Max(o.Lengths))
+	if err != nil {
+		return err
 	}
-	s := newSide(w, slices.Max(o.Lengths))
 	for _, name := range All {
 		r := Result{Series: name, Points: make([]Point, len(o.Lengths))}
 		for range o.Rounds {

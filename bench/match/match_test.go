@@ -85,7 +85,36 @@ func TestTags(t *testing.T) {
 		tag := s.nextTags()
 		require.False(t, seen[tag])
 		seen[tag] = true
-		require.GreaterOrEqual(t, tag, tagWaiting+maxLength)
+		require.GreaterOrEqual(t, tag, tagWaiting+MaxLength)
 	}
 	require.True(t, seen[s.nextTags()])
+}
+
+// On command: both ranks know the iterations, and rank 0 has the time. What waits
+// is received in the end, so the next measurement begins with nothing.
+func TestPair(t *testing.T) {
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		p, err := NewPair(w, 500)
+		require.NoError(t, err)
+		for range 2 {
+			for _, series := range All {
+				for _, entries := range []int{Batch, 500} {
+					d, err := p.Measure(series, entries, entries%7, 4)
+					if err != nil {
+						return err
+					}
+					if series == Posted { // whose messages travel in the time
+						require.Equal(t, w.Comm().Rank() == 0, d > 0)
+					}
+				}
+			}
+		}
+		for _, bad := range []int{Batch - 1, 501} {
+			_, err = p.Measure(Posted, bad, 0, 1)
+			require.ErrorContains(t, err, "10 to 500 are possible")
+		}
+		_, err = p.Measure("dance", Batch, 0, 1)
+		require.ErrorContains(t, err, `no series "dance"`)
+		return nil
+	}))
 }

@@ -11,14 +11,14 @@ import (
 const wildEvery = 10
 
 // posted measures with n receives posted before those of the batch.
-func (s *side) posted(n int, atLeast time.Duration) (float64, error) {
+func (s *side) posted(n int, drive driver) (float64, error) {
 	other, err := s.c.Dup()
 	if err != nil {
 		return 0, err
 	}
 	defer other.Free()
 	waiting := s.post(n, other)
-	seconds, err := s.repeat(atLeast, s.postedLoop)
+	seconds, err := drive(s.postedLoop)
 	if err != nil {
 		return 0, err
 	}

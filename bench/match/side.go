@@ -34,19 +34,31 @@ type side struct {
 	sequence int // counts the messages of the batches
 }
 
-func newSide(w *banyan.World, longest int) *side {
+func newSide(w *banyan.World, longest int) (*side, error) {
 	c := w.Comm()
-	return &side{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), bytes: make([]byte, 8*longest)}
+	if n := c.Size(); n != 2 {
+		return nil, fmt.Errorf("match: the job has %d ranks, exactly 2 are needed: start it with -n 2", n)
+	}
+	return &side{w: w, c: c, first: c.Rank() == 0, peer: 1 - c.Rank(), bytes: make([]byte, 8*longest)}, nil
 }
+
+// driver calls a loop of n iterations, which returns how long they took, as often
+// as it likes and returns what a measurement is to return.
+type driver func(loop func(n int) (time.Duration, error)) (float64, error)
 
 // measure builds a queue of n entries, measures for at least atLeast, and takes
 // the queue down. It returns the seconds per match on rank 0.
 func (s *side) measure(series string, n int, atLeast time.Duration) (float64, error) {
+	return s.drive(series, n, func(loop func(int) (time.Duration, error)) (float64, error) { return s.repeat(atLeast, loop) })
+}
+
+// drive is measure with iterations as drive wants them.
+func (s *side) drive(series string, n int, drive driver) (float64, error) {
 	s.wild = series == PostedWild || series == UnexpectedWild
 	if series == Posted || series == PostedWild {
-		return s.posted(n-Batch, atLeast)
+		return s.posted(n-Batch, drive)
 	}
-	return s.unexpected(n-Batch, atLeast)
+	return s.unexpected(n-Batch, drive)
 }
 
 // repeat does chunks of iterations until they have taken the time, twice as many

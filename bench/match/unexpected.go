@@ -7,7 +7,7 @@ import (
 )
 
 // unexpected measures with n messages that came before those of the batch.
-func (s *side) unexpected(n int, atLeast time.Duration) (float64, error) {
+func (s *side) unexpected(n int, drive driver) (float64, error) {
 	if !s.first {
 		if err := s.sendWaiting(n); err != nil {
 			return 0, err
@@ -16,7 +16,7 @@ func (s *side) unexpected(n int, atLeast time.Duration) (float64, error) {
 	if err := s.mark(); err != nil { // after it all of them have been taken in
 		return 0, err
 	}
-	seconds, err := s.repeat(atLeast, s.unexpectedLoop)
+	seconds, err := drive(s.unexpectedLoop)
 	if err != nil || !s.first {
 		return 0, err
 	}

@@ -1,6 +1,6 @@
 // Package peers runs what Banyan is compared with: UCX's ucx_perftest, Open MPI
-// and MPICH with a small benchmark of our own, and the control, a bare
-// cache-line ping-pong.
+// and MPICH with small benchmarks of our own and with NetPIPE's, and the control,
+// a bare cache-line ping-pong.
 //
 // # Sampling on command
 //
@@ -20,9 +20,19 @@
 //
 // All are pinned alike: the first rank to one CPU, the second to another.
 //
-// The MPI benchmark is mpi/peer.c. It is compiled when it is
-// needed, by the compiler wrapper of the MPI that is measured, into the user's
-// cache directory, under a name made from the source and the compiler's words.
+// The MPI benchmark is mpi/peer.c: messages to and fro, windows, and matching as
+// bench/match does it. It is compiled when it is needed, by the compiler wrapper
+// of the MPI that is measured, into the user's cache directory, under a name made
+// from the source and the compiler's words.
+//
+// # Runs
+//
+// What cannot wait for commands is a run for each sample ([RunProgram]): a
+// program of NetPIPE's ([MPI.NetPIPE]), and a start of many ranks
+// ([TimeStartup]), with mpi/startup.c on MPI. A start is timed by
+// CLOCK_MONOTONIC, which all processes share: each rank writes into a file when
+// it has passed its first barrier, so that no launcher's forwarding of output is
+// in the time.
 //
 // # What it does not do
 //

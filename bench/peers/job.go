@@ -21,32 +21,41 @@ const (
 	Latency Test = "lat"
 	// Bandwidth: windows of non-blocking messages, each answered by one byte.
 	Bandwidth Test = "bw"
+	// Posted and Unexpected: a batch of MatchBatch matches an iteration, with the
+	// last of a queue of Size receives or messages; see bench/match.
+	Posted     Test = "posted"
+	Unexpected Test = "unexpected"
 	// Bare: the control's second loop; nobody else knows it.
 	Bare Test = "bare"
 )
 
 // The limits of a job, those of mpi/peer.c.
 const (
-	MaxSize   = 8 << 20 // bytes
-	MaxWindow = 1024
+	MaxSize    = 8 << 20 // bytes
+	MaxWindow  = 1024
+	MaxEntries = 1 << 20 // of a queue
+	MatchBatch = 10
 )
 
 // Job is one sample.
 type Job struct {
 	Test   Test
-	Size   int // bytes
-	Window int // messages; 1 for Latency
+	Size   int // bytes; entries of the queue for Posted and Unexpected
+	Window int // messages; 1 but for Bandwidth
 	Warmup int // iterations before the clock starts
 	Iters  int // iterations: round trips, or windows
 }
 
-// Messages is the number of messages that follow each other in the job's
-// iterations: the elapsed time divided by it is the time per message.
+// Messages is the number of messages that follow each other, or of matches, in
+// the job's iterations: the elapsed time divided by it is the time of one.
 func (j Job) Messages() float64 {
-	if j.Test != Bandwidth {
-		return 2 * float64(j.Iters)
+	switch j.Test {
+	case Bandwidth:
+		return float64(j.Window) * float64(j.Iters)
+	case Posted, Unexpected:
+		return MatchBatch * float64(j.Iters)
 	}
-	return float64(j.Window) * float64(j.Iters)
+	return 2 * float64(j.Iters)
 }
 
 // String is the line of the protocol, without its end.
@@ -58,11 +67,23 @@ func (j Job) String() string {
 func parseJob(line string) (Job, error) {
 	var j Job
 	n, err := fmt.Sscanf(line, "%s %d %d %d %d\n", &j.Test, &j.Size, &j.Window, &j.Warmup, &j.Iters)
-	if err != nil || n != 5 || j.Test != Latency && j.Test != Bandwidth && j.Test != Bare ||
-		j.Size < 0 || j.Size > MaxSize || j.Window < 1 || j.Window > MaxWindow || j.Warmup < 0 || j.Iters < 1 {
+	smallest, largest, known := j.Test.sizes()
+	if err != nil || n != 5 || !known || j.Size < smallest || j.Size > largest ||
+		j.Window < 1 || j.Window > MaxWindow || j.Warmup < 0 || j.Iters < 1 {
 		return j, fmt.Errorf("peers: not a job: %q", line)
 	}
 	return j, nil
+}
+
+// sizes returns the limits of a job's Size, and whether there is such a test.
+func (t Test) sizes() (smallest, largest int, known bool) {
+	switch t {
+	case Latency, Bandwidth, Bare:
+		return 0, MaxSize, true
+	case Posted, Unexpected:
+		return MatchBatch, MaxEntries, true
+	}
+	return 0, 0, false
 }
 
 // parseReply reads "ok NANOSECONDS" or "err WORDS".

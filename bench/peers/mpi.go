@@ -11,8 +11,14 @@ import (
 	"strconv"
 )
 
-//go:embed mpi/peer.c
-var source []byte
+// The benchmarks on MPI: peer.c takes samples on command, startup.c starts, meets
+// and ends.
+var (
+	//go:embed mpi/peer.c
+	peerSource []byte
+	//go:embed mpi/startup.c
+	startupSource []byte
+)
 
 // MPI is one implementation of MPI, by the names that Debian gives its tools.
 type MPI struct {
@@ -20,8 +26,12 @@ type MPI struct {
 	Compiler string   // wrapper
 	Launcher string   // mpiexec
 	Options  []string // of the launcher
+	Crowded  []string // more of them, for more ranks than cores
 	Env      []string
 	Packages string // Debian's
+
+	NetPIPEName     string // its NetPIPE, and the package that has it
+	NetPIPEPackages string
 }
 
 // OpenMPI and MPICH run with the settings that a user gets without asking; no
@@ -29,14 +39,17 @@ type MPI struct {
 var (
 	OpenMPI = MPI{
 		Name: "openmpi", Compiler: "mpicc.openmpi", Launcher: "mpiexec.openmpi",
-		Options:  []string{"--bind-to", "none"},
-		Env:      []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
-		Packages: "openmpi-bin libopenmpi-dev gcc",
+		Options:     []string{"--bind-to", "none"},
+		Crowded:     []string{"--oversubscribe"},
+		Env:         []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"},
+		Packages:    "openmpi-bin libopenmpi-dev gcc",
+		NetPIPEName: "NPopenmpi", NetPIPEPackages: "netpipe-openmpi",
 	}
 	MPICH = MPI{
 		Name: "mpich", Compiler: "mpicc.mpich", Launcher: "mpiexec.mpich",
-		Options:  []string{"-bind-to", "none"},
-		Packages: "mpich libmpich-dev gcc",
+		Options:     []string{"-bind-to", "none"},
+		Packages:    "mpich libmpich-dev gcc",
+		NetPIPEName: "NPmpich2", NetPIPEPackages: "netpipe-mpich2",
 	}
 )
 
@@ -56,7 +69,7 @@ func (e *NotInstalledError) Error() string {
 // Start compiles the benchmark where that has not been done and starts its two
 // ranks on cpus. The error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
-	program, err := m.compile(ctx)
+	program, err := m.compile(ctx, "peer", peerSource)
 	if err != nil {
 		return nil, err
 	}
@@ -79,10 +92,10 @@ func (m MPI) find(tool string) (string, error) {
 	return path, nil
 }
 
-// compile returns the path of the benchmark for this MPI, made from the source
+// compile returns the path of a benchmark for this MPI, made from the source
 // in this binary. It is kept in the user's cache directory; the name depends on
 // the source and on what the compiler wrapper would run.
-func (m MPI) compile(ctx context.Context) (string, error) {
+func (m MPI) compile(ctx context.Context, name string, source []byte) (string, error) {
 	cc, err := m.find(m.Compiler)
 	if err != nil {
 		return "", err
@@ -96,7 +109,7 @@ func (m MPI) compile(ctx context.Context) (string, error) {
 		return "", err
 	}
 	sum := sha256.Sum256(append(words, source...))
-	program := filepath.Join(dir, fmt.Sprintf("peer-%s-%x", m.Name, sum[:8]))
+	program := filepath.Join(dir, fmt.Sprintf("%s-%s-%x", name, m.Name, sum[:8]))
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}

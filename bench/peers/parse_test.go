@@ -34,9 +34,11 @@ func TestParseJob(t *testing.T) {
 	require.Equal(t, j, got)
 	require.Equal(t, 6400.0, j.Messages())
 	require.Equal(t, 20.0, Job{Test: Latency, Window: 1, Iters: 10}.Messages())
+	require.Equal(t, 100.0, Job{Test: Posted, Size: 1000, Window: 1, Iters: 10}.Messages())
 	for _, bad := range []string{
 		"", "lat", "lat 8 1 0", "lat 8 1 0 0", "lat -1 1 0 1", "lat 8388609 1 0 1", "bw 8 1025 0 1", "bw 8 0 0 1",
 		"dance 8 1 0 1", "lat 8 1 -1 1", "lat 8 1 0 1 1", "lat x 1 0 1",
+		"posted 9 1 0 1", "unexpected 1048577 1 0 1",
 	} {
 		_, err := parseJob(bad)
 		require.Error(t, err, "%q", bad)
@@ -78,4 +80,14 @@ func TestParseStat(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, busy, -0.01, "ticks of CPUs are not read at one instant")
 	require.LessOrEqual(t, busy, 1.01)
+}
+
+func TestParsePasses(t *testing.T) {
+	last, err := parsePasses("passed 70\npassed 90\npassed 80\n", 3)
+	require.NoError(t, err)
+	require.Equal(t, time.Duration(90), last)
+	for _, bad := range []string{"", "passed 70\npassed 80\n", "passed 70\npassed 80\npassed x\n", "passed 1\npassed 2\n3\n", "passed 1\npassed 2\npassed 0\n"} {
+		_, err := parsePasses(bad, 3)
+		require.Error(t, err, "%q", bad)
+	}
 }

@@ -150,6 +150,11 @@ func TestMPI(t *testing.T) {
 				{Test: Latency, Size: 8, Window: 1, Warmup: 10, Iters: 1000},
 				{Test: Bandwidth, Size: 1 << 20, Window: 64, Warmup: 1, Iters: 2},
 				{Test: Bandwidth, Size: 0, Window: 1, Iters: 1},
+				{Test: Posted, Size: MatchBatch, Window: 1, Iters: 1},
+				{Test: Posted, Size: 2000, Window: 1, Warmup: 2, Iters: 20},
+				{Test: Unexpected, Size: MatchBatch, Window: 1, Iters: 1},
+				{Test: Unexpected, Size: 2000, Window: 1, Warmup: 2, Iters: 20},
+				{Test: Latency, Size: 8, Window: 1, Iters: 10},
 			} {
 				d, err := s.Run(t.Context(), j)
 				require.NoError(t, err)

@@ -12,14 +12,20 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware" default:"latency,bw,aware" help:"Groups of measures: ${enum}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup" default:"latency,bw,aware,netpipe,match,startup" help:"Groups of measures: ${enum}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
+	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe: only the runs that measure these sizes, in bytes; for a quicker answer."`
+	Entries []int         `default:"10,100,1000,10000" placeholder:"N,…" help:"match: lengths of the queue. Default: ${default}."`
+	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
+	Plot    string        `placeholder:"FILE" help:"netpipe, match: draw the curves of all; .svg or .png."`
 	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment. Default: ${default}."`
 }
 
@@ -32,12 +38,25 @@ results of their own. Printed is the median of the paired ratios with its 95 %
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
 interval's half-width is 3 % (0.3 % for aware against unaware) or its time is spent.
 
+Groups:
+  latency, bw  8-byte latency, and bandwidth of six sizes with a window of 64
+  aware        what fault awareness costs: Banyan's two engines
+  netpipe      Banyan's NetPIPE beside NPopenmpi and NPmpich2: 46 sizes up to 8 MiB.
+               Runs of few sizes, all with the same -l -u -n and -p 0, best of 3 trials
+  match        time of a match with the last of many posted or unexpected entries
+  startup      from the launcher's start until the last of -n ranks has passed a first
+               barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
+
 Exit code 3: a bound is missed. Peers that lack are named with what installs them.
 
 Examples:
   ftbench compare
   ftbench compare --only latency --max-time 30s
-  ftbench compare --only aware --max-time 10m --json results/aware.json`
+  ftbench compare --only aware --max-time 10m --json results/aware.json
+  ftbench compare --only netpipe --max-time 10m --plot results/netpipe-peers.svg
+  ftbench compare --only netpipe --sizes 65536:1048576 --sample 20ms
+  ftbench compare --only match --entries 10,1000,100000
+  ftbench compare --only startup -n 128`
 }
 
 // compareResults are the results in the JSON file.
@@ -51,6 +70,8 @@ type compareResults struct {
 	// Busy is the share of the CPUs that others took before it began.
 	Busy     float64           `json:"busy"`
 	Measures []*compare.Result `json:"measures"`
+	// Curves are measures of many points: netpipe and startup.
+	Curves []*compare.Curve `json:"curves,omitempty"`
 }
 
 // maxDrift is the relative change of the control that spoils a sample.
@@ -58,8 +79,8 @@ const maxDrift = 0.15
 
 // Run compares.
 func (c *compareCmd) Run(to *call) error {
-	if c.Pairs < 9 || c.MaxTime <= 0 || c.Sample <= 0 {
-		return fmt.Errorf("compare: --pairs %d, --max-time %v, --sample %v: at least 9 pairs and times above 0 are needed", c.Pairs, c.MaxTime, c.Sample)
+	if err := c.check(); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
@@ -70,17 +91,61 @@ func (c *compareCmd) Run(to *call) error {
 	}
 	fmt.Fprintln(to.out, all.describe())
 	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy}
-	results.Measures, err = c.measure(ctx, all, to)
-	err = errors.Join(err, all.close(), file.Write(c.JSON, results))
+	err = c.measure(ctx, all, &results, to)
+	err = errors.Join(err, all.close(), file.Write(c.JSON, results), c.draw(&results))
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(to.out, "all samples: %s\n", c.JSON)
-	if missed(results.Measures) {
+	if c.Plot != "" {
+		fmt.Fprintf(to.out, "curves: %s\n", c.Plot)
+	}
+	if results.missed() {
 		return exitCode(exitMissed)
 	}
 	return nil
 }
+
+// check finds what is wrong before anything is measured.
+func (c *compareCmd) check() error {
+	if c.Pairs < 9 || c.MaxTime <= 0 || c.Sample <= 0 {
+		return fmt.Errorf("compare: --pairs %d, --max-time %v, --sample %v: at least 9 pairs and times above 0 are needed", c.Pairs, c.MaxTime, c.Sample)
+	}
+	for _, n := range c.Entries {
+		if n < peers.MatchBatch || n > peers.MaxEntries {
+			return fmt.Errorf("compare: a queue of %d entries: %d to %d are possible", n, peers.MatchBatch, peers.MaxEntries)
+		}
+	}
+	if c.Ranks < 1 || c.Ranks > maxStartup {
+		return fmt.Errorf("compare: a start of %d ranks: 1 to %d are possible", c.Ranks, maxStartup)
+	}
+	if _, err := c.chunks(); err != nil {
+		return err
+	}
+	if c.Plot == "" {
+		return nil
+	}
+	if !slices.Contains(c.Only, groupNetpipe) && !slices.Contains(c.Only, groupMatch) {
+		return errors.New("compare: --plot draws the curves of netpipe and match, and neither is asked for")
+	}
+	return figure.Check(c.Plot)
+}
+
+// chunks are those of netpipe that are asked for.
+func (c *compareCmd) chunks() ([]chunk, error) {
+	low, high := 1, netpipeLargest
+	if err := parseSizes(c.Sizes, &low, &high); err != nil {
+		return nil, err
+	}
+	chunks := slices.DeleteFunc(netpipeChunks(c.Sample), func(k chunk) bool { return k.upper < low || k.lower > high })
+	if len(chunks) == 0 || low > high {
+		return nil, fmt.Errorf("compare: --sizes %s: there are sizes from 1 to %d", c.Sizes, netpipeLargest)
+	}
+	return chunks, nil
+}
+
+// maxStartup bounds the ranks that spin on one machine.
+const maxStartup = 1024
 
 // names returns the implementations that the groups need, each once.
 func names(groups []string) []string {
@@ -96,26 +161,40 @@ func names(groups []string) []string {
 }
 
 // measure carries out the plans and prints each result when it is there.
-func (c *compareCmd) measure(ctx context.Context, all *contest, to *call) ([]*compare.Result, error) {
+func (c *compareCmd) measure(ctx context.Context, all *contest, results *compareResults, to *call) error {
 	line := newStatusLine(to.err)
 	r := compare.Runner{
-		Measure:  all.control.Measure,
-		Limits:   compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: maxDrift},
-		Progress: line.show,
+		Measure:       all.control.Measure,
+		Limits:        compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: maxDrift},
+		Progress:      line.show,
+		SweepProgress: line.showSweep,
 	}
-	var results []*compare.Result
-	for _, plan := range all.plans(c.Only) {
-		if err := all.revive(ctx); err != nil {
-			return results, err
+	chunks, err := c.chunks()
+	if err != nil {
+		return err
+	}
+	for _, group := range c.Only {
+		for _, plan := range all.plans(group, c.Entries) {
+			if err := all.revive(ctx); err != nil {
+				return err
+			}
+			res, err := r.Run(ctx, plan)
+			line.clear()
+			results.Measures = append(results.Measures, res)
+			if err := errors.Join(err, compare.WriteTable(to.out, res)); err != nil {
+				return err
+			}
 		}
-		res, err := r.Run(ctx, plan)
-		line.clear()
-		results = append(results, res)
-		if err := errors.Join(err, compare.WriteTable(to.out, res)); err != nil {
-			return results, err
+		for _, sweep := range all.sweeps(group, chunks, c.Ranks) {
+			curve, err := r.Sweep(ctx, sweep)
+			line.clear()
+			results.Curves = append(results.Curves, curve)
+			if err := errors.Join(err, compare.WriteCurve(to.out, curve)); err != nil {
+				return err
+			}
 		}
 	}
-	return results, nil
+	return nil
 }
 
 // variables returns the settings of the peers' libraries in an environment.
@@ -131,10 +210,15 @@ func variables(env []string) []string {
 }
 
 // missed reports whether a bound is.
-func missed(results []*compare.Result) bool {
-	return slices.ContainsFunc(results, func(r *compare.Result) bool {
-		return slices.ContainsFunc(r.Rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
-	})
+func (r *compareResults) missed() bool {
+	var rows []compare.Row
+	for _, m := range r.Measures {
+		rows = append(rows, m.Rows...)
+	}
+	for _, c := range r.Curves {
+		rows = append(rows, c.Rows()...)
+	}
+	return slices.ContainsFunc(rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
 }
 
 // show says how far a measure has got.
@@ -145,4 +229,9 @@ func (s statusLine) show(p *compare.Plan, r *compare.Result) {
 		fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
 	}
 	s.print(b.String())
+}
+
+// showSweep says how far a sweep has got.
+func (s statusLine) showSweep(p *compare.Sweep, round, part int) {
+	s.print(fmt.Sprintf("%s: round %d, part %d of %d", p.Name, round+1, part+1, len(p.Parts)))
 }

@@ -16,12 +16,20 @@ import (
 const (
 	ours    = "banyan"
 	unaware = "banyan-unaware"
+	roomy   = "banyan-roomy" // keeps as many unexpected messages as come, as MPI does
 	ucx     = "ucx"
 	openmpi = "openmpi"
 	mpich   = "mpich"
 	// bare is the ping-pong of one cache line each way, without anything else.
 	bare = "ping-pong"
+	// netpipes and startups are all that run NetPIPE, or start a job, for a sample.
+	netpipes = "netpipe"
+	startups = "startup"
 )
+
+// everybody is the order in which those who take part are described.
+var everybody = []string{ours, unaware, roomy, ucx, openmpi, mpich,
+	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
 
 // contest holds what takes part in a comparison: the processes that wait for
 // commands. It is for one goroutine.
@@ -33,6 +41,8 @@ type contest struct {
 	runners map[string]peers.Runner  // by name; UCX has no process in between
 	servers map[string]*peers.Server // those of them that are processes
 
+	netpipes []netpipeRun      // Banyan first
+	startups []startupRun      // Banyan first
 	words    map[string]string // how each describes itself
 	commands map[string]string // how each was started
 	absent   map[string]string // why a peer does not take part
@@ -68,17 +78,22 @@ func (c *contest) open(ctx context.Context, names []string) (err error) {
 	}
 	c.runners[bare] = c.control
 	for _, name := range names {
-		err := c.add(ctx, name)
-		var missing *peers.NotInstalledError
-		switch {
-		case errors.As(err, &missing):
-			c.absent[name] = err.Error()
-		case err != nil:
+		if err := c.present(name, c.add(ctx, name)); err != nil {
 			return err
 		}
 	}
 	c.busy, err = peers.Busy(ctx, c.cpus)
 	return err
+}
+
+// present enters one that is not installed among the absent; that is no error.
+func (c *contest) present(name string, err error) error {
+	var missing *peers.NotInstalledError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	c.absent[name] = err.Error()
+	return nil
 }
 
 // add starts one implementation, or starts it again.
@@ -93,12 +108,16 @@ func (c *contest) add(ctx context.Context, name string) error {
 		}
 		c.runners[name], c.words[name], c.commands[name] = u, u.Words(ctx), u.Command()
 		return nil
+	case netpipes:
+		return c.addNetpipes()
+	case startups:
+		return c.addStartups(ctx)
 	case openmpi:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich:
 		s, err = peers.MPICH.Start(ctx, c.cpus)
-	case ours, unaware:
-		s, err = peers.Start(ctx, name, c.banyan(name == ours))
+	case ours, unaware, roomy:
+		s, err = peers.Start(ctx, name, c.banyan(name))
 	default:
 		return fmt.Errorf("there is no implementation named %q", name)
 	}
@@ -111,9 +130,13 @@ func (c *contest) add(ctx context.Context, name string) error {
 
 // banyan returns the command that starts two ranks of this binary, placed as
 // everybody else.
-func (c *contest) banyan(aware bool) func(dir string) []peers.Command {
+func (c *contest) banyan(name string) func(dir string) []peers.Command {
 	return func(dir string) []peers.Command {
-		return []peers.Command{banyanCommand(c.self, dir, c.cpus, aware)}
+		command := banyanCommand(c.self, dir, c.cpus, name != unaware)
+		if name == roomy {
+			command.Argv = append(command.Argv, "--roomy")
+		}
+		return []peers.Command{command}
 	}
 }
 
@@ -199,7 +222,7 @@ func (c *contest) describe() string {
 	if c.busy > busyAbove {
 		fmt.Fprintf(&b, "others take %.0f %% of these CPUs: much will stay undecided; stop them first\n", 100*c.busy)
 	}
-	for _, name := range []string{ours, unaware, ucx, openmpi, mpich} {
+	for _, name := range everybody {
 		if w := c.words[name]; w != "" {
 			fmt.Fprintf(&b, "  %-15s %s\n", name, w)
 		}

@@ -22,6 +22,7 @@ type commands struct {
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
 	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
+	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 
 // exitCode ends the program with a code and without words.

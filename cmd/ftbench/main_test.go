@@ -10,9 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/match"
-	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
 // selfEnv makes the test binary be ftbench: it starts itself as ranks.
@@ -69,6 +67,7 @@ func TestUsageErrors(t *testing.T) {
 		"run --bind socket -- true": "none",
 		"compare --only everything": "latency",
 		"tune --fabric tcp":         "shm",
+		"compare --entries x":       "entries",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
@@ -79,37 +78,43 @@ func TestUsageErrors(t *testing.T) {
 
 func TestErrorsNameTheCure(t *testing.T) {
 	for args, want := range map[string]string{
-		"osu latency -n 3":              "exactly 2 are needed",
-		"osu latency -m 8:4":            "smallest ≤ largest",
-		"osu latency -m 4:x":            `"x" is no number of bytes`,
-		"osu bw -W 0":                   "1 to 65536 are possible",
-		"osu bw -i 0":                   "at least 1 is needed",
-		"compare --pairs 3":             "at least 9 pairs",
-		"netpipe -l 9 -u 8":             "1 ≤ lower ≤ upper",
-		"netpipe --trial-time 0s":       "a time above 0 is needed",
-		"netpipe --plot np.jpg":         "must end in .svg or .png",
-		"netpipe --with np.out":         "there is no --plot FILE",
-		"netpipe --plot a.svg --with x": "x: no such file",
-		"run -- /no/such/thing":         "/no/such/thing",
-		"osu bibw -n 4":                 "exactly 2 are needed",
-		"osu mbw_mr -n 5":               "an even number is needed for pairs: start it with -n 6",
-		"osu mbw_mr -n 2 -p 2":          "4 are needed for 2 pairs: start it with -n 4",
-		"osu multi_lat -n 1":            "at least 2 are needed",
-		"osu latency_mt -n 4":           "exactly 2 are needed",
-		"osu latency_mt -t 0":           "1 to 128 of each",
-		"osu latency_mt -t 2:x":         "SENDERS:RECEIVERS is needed",
-		"osu latency_mt -t 2:":          "SENDERS:RECEIVERS is needed",
-		"osu latency_mt -t 3:0":         "0 receiving and 3 sending",
-		"osu mbw_mr -V -c":              "none for -c or -z",
-		"osu mbw_mr -V -z":              "none for -c or -z",
-		"osu bcast -n 1":                "at least 2 are needed: start it with -n 2",
-		"osu barrier -n 0 -i 0":         "at least 1 is needed",
-		"osu allreduce -m 6:64":         "whole numbers of 4 bytes are needed",
-		"osu allreduce -m :2":           "0 ≤ smallest",
-		"osu init -n 0":                 "at least 1 rank is needed",
-		"osu latency_mt --fabric sim":   "use --fabric shm",
-		"match --entries 5,100":         "10 to 1048576 are possible",
-		"match --rounds 0":              "at least 1 round",
+		"osu latency -n 3":                  "exactly 2 are needed",
+		"osu latency -m 8:4":                "smallest ≤ largest",
+		"osu latency -m 4:x":                `"x" is no number of bytes`,
+		"osu bw -W 0":                       "1 to 65536 are possible",
+		"osu bw -i 0":                       "at least 1 is needed",
+		"compare --pairs 3":                 "at least 9 pairs",
+		"netpipe -l 9 -u 8":                 "1 ≤ lower ≤ upper",
+		"netpipe --trial-time 0s":           "a time above 0 is needed",
+		"netpipe --plot np.jpg":             "must end in .svg or .png",
+		"netpipe --with np.out":             "there is no --plot FILE",
+		"netpipe --plot a.svg --with x":     "x: no such file",
+		"run -- /no/such/thing":             "/no/such/thing",
+		"osu bibw -n 4":                     "exactly 2 are needed",
+		"osu mbw_mr -n 5":                   "an even number is needed for pairs: start it with -n 6",
+		"osu mbw_mr -n 2 -p 2":              "4 are needed for 2 pairs: start it with -n 4",
+		"osu multi_lat -n 1":                "at least 2 are needed",
+		"osu latency_mt -n 4":               "exactly 2 are needed",
+		"osu latency_mt -t 0":               "1 to 128 of each",
+		"osu latency_mt -t 2:x":             "SENDERS:RECEIVERS is needed",
+		"osu latency_mt -t 2:":              "SENDERS:RECEIVERS is needed",
+		"osu latency_mt -t 3:0":             "0 receiving and 3 sending",
+		"osu mbw_mr -V -c":                  "none for -c or -z",
+		"osu mbw_mr -V -z":                  "none for -c or -z",
+		"osu bcast -n 1":                    "at least 2 are needed: start it with -n 2",
+		"osu barrier -n 0 -i 0":             "at least 1 is needed",
+		"osu allreduce -m 6:64":             "whole numbers of 4 bytes are needed",
+		"osu allreduce -m :2":               "0 ≤ smallest",
+		"osu init -n 0":                     "at least 1 rank is needed",
+		"osu latency_mt --fabric sim":       "use --fabric shm",
+		"match --entries 5,100":             "10 to 1048576 are possible",
+		"match --rounds 0":                  "at least 1 round",
+		"compare --entries 5":               "10 to 1048576 are possible",
+		"compare -n 0":                      "1 to 1024 are possible",
+		"compare --sizes 16777216:":         "there are sizes from 1 to 8388608",
+		"compare --sizes x":                 "is no number of bytes",
+		"compare --plot a.jpg":              "must end in .svg or .png",
+		"compare --only aware --plot a.svg": "neither is asked for",
 	} {
 		code, _, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitFailed, code, args)
@@ -188,56 +193,6 @@ func TestTour(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "osu-bw.txt"))
 	require.NoError(t, err)
 	require.Contains(t, out, string(text))
-}
-
-// The whole machinery, for a moment; what it finds is not the test's business.
-func TestCompare(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "c.json")
-	code, out, errs := ftbench(t, "compare", "--max-time", "300ms", "--sample", "1ms", "--json", file)
-	if _, err := peers.CPUs(); err != nil {
-		require.Contains(t, errs, "two CPUs")
-		return
-	}
-	require.Contains(t, []int{0, exitMissed}, code, errs)
-	for _, title := range []string{"8-byte tagged one-way latency", "bandwidth, window 64, 1048576 bytes", "aware over unaware"} {
-		require.Contains(t, out, title)
-	}
-	require.FileExists(t, file)
-	require.Empty(t, errs, "no progress where nobody watches")
-}
-
-// Every bound of the issue is in a plan, and the peers that a bound names are
-// sampled.
-func TestPlansHaveTheBounds(t *testing.T) {
-	c := &contest{runners: map[string]peers.Runner{ours: nil}}
-	for _, name := range []string{ours, unaware, ucx, openmpi, mpich, bare} {
-		c.runners[name] = current{}
-	}
-	got := map[string][]float64{}
-	for _, p := range c.plans([]string{groupLatency, groupBandwidth, groupAware}) {
-		require.Equal(t, ours, p.Sources[0].Name, "the subject of %s", p.Name)
-		for _, b := range p.Bounds {
-			if b.ID == "" {
-				continue
-			}
-			got[b.ID] = append(got[b.ID], b.Limit)
-		}
-	}
-	require.Equal(t, map[string][]float64{
-		"B2-1": {0.9}, "B2-2": {1}, "B2-3": {1}, "B2-4": {1.5},
-		"B2-5": {1, 0, 0}, "B2-6": {.95, .95, .95}, "B2-7": {.95, .95, .95}, "B2-8": {.95, .95, .95}, "B2-9": {.95, .95, .95}, "B2-10": {.95, .95, .95},
-		"B2-11": {1.012}, "B2-12": {1.004},
-	}, got)
-	require.ElementsMatch(t, []string{ours, unaware, ucx, openmpi, mpich}, names([]string{groupLatency, groupAware, groupBandwidth}))
-
-	delete(c.runners, mpich)
-	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")
-}
-
-func TestMissed(t *testing.T) {
-	row := func(v compare.Verdict) *compare.Result { return &compare.Result{Rows: []compare.Row{{Verdict: v}}} }
-	require.False(t, missed([]*compare.Result{row(compare.Met), row(compare.Undecided), row(compare.Info), {}}))
-	require.True(t, missed([]*compare.Result{row(compare.Met), row(compare.Missed)}))
 }
 
 func TestVariables(t *testing.T) {

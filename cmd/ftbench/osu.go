@@ -267,7 +267,7 @@ func parseSizes(text string, smallest, largest *int) error {
 		}
 		n, err := strconv.Atoi(part.text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("-m %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
+			return fmt.Errorf("sizes %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
 		}
 		*part.to = n
 	}

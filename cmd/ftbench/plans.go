@@ -8,32 +8,29 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The measures and bounds of docs/status.md, B2-1 to B2-12. Their precisions are
+// The measures and bounds of docs/status.md, B2-1 to B2-12 and B3-2 to B3-7. Their precisions are
 // those of the issue: 3 %, and 0.3 % for what awareness costs.
 const (
 	precision      = 0.03
 	precisionAware = 0.003
+	// precisionRuns is that of what is started anew for each sample, or goes
+	// through a queue: such times spread more.
+	precisionRuns = 0.05
+	// precisionStart is that of starts, where a scheduler places hundreds of threads.
+	precisionStart = 0.1
 	// renewEvery is the number of pairs that share processes where fractions of a
 	// percent count: two pairs of processes differ by more than that.
 	renewEvery = 5
 )
-
-// plans returns the plans of the groups that were asked for.
-func (c *contest) plans(groups []string) []*compare.Plan {
-	var out []*compare.Plan
-	for _, g := range groups {
-		out = append(out, map[string]func() []*compare.Plan{
-			groupLatency: c.latencyPlans, groupBandwidth: c.bandwidthPlans, groupAware: c.awarePlans,
-		}[g]()...)
-	}
-	return out
-}
 
 // The groups of measures.
 const (
 	groupLatency   = "latency"
 	groupBandwidth = "bw"
 	groupAware     = "aware"
+	groupNetpipe   = "netpipe"
+	groupMatch     = "match"
+	groupStartup   = "startup"
 )
 
 // participants are the implementations that a group needs.
@@ -41,6 +38,35 @@ var participants = map[string][]string{
 	groupLatency:   {ours, ucx, openmpi, mpich},
 	groupBandwidth: {ours, ucx, openmpi, mpich},
 	groupAware:     {ours, unaware},
+	groupNetpipe:   {netpipes},
+	groupMatch:     {roomy, openmpi, mpich},
+	groupStartup:   {startups},
+}
+
+// plans returns the plans of a group.
+func (c *contest) plans(group string, entries []int) []*compare.Plan {
+	switch group {
+	case groupLatency:
+		return c.latencyPlans()
+	case groupBandwidth:
+		return c.bandwidthPlans()
+	case groupAware:
+		return c.awarePlans()
+	case groupMatch:
+		return c.matchPlans(entries)
+	}
+	return nil
+}
+
+// sweeps returns the sweeps of a group.
+func (c *contest) sweeps(group string, chunks []chunk, ranks int) []*compare.Sweep {
+	switch group {
+	case groupNetpipe:
+		return []*compare.Sweep{c.netpipeSweep(chunks)}
+	case groupStartup:
+		return []*compare.Sweep{c.startupSweep(ranks)}
+	}
+	return nil
 }
 
 func (c *contest) latencyPlans() []*compare.Plan {
@@ -104,3 +130,31 @@ func (c *contest) awarePlans() []*compare.Plan {
 			peers.Job{Test: peers.Bandwidth, Size: 1 << 20, Window: 64}),
 	}
 }
+
+// matchPlans: the time of a match with the last entry of a queue, and for the
+// longest that a bound speaks of, how much more that is than with the shortest.
+func (c *contest) matchPlans(entries []int) []*compare.Plan {
+	var out []*compare.Plan
+	for _, m := range []struct {
+		id   string
+		test peers.Test
+	}{{"B3-5", peers.Posted}, {"B3-6", peers.Unexpected}} {
+		for _, n := range entries {
+			p := &compare.Plan{
+				Name: fmt.Sprintf("match/%s/%d", m.test, n), Title: fmt.Sprintf("match with the last of %d %s", n, matchWords[m.test]), Precision: precisionRuns,
+				Sources: c.sources(peers.Job{Test: m.test, Size: n, Window: 1}, participants[groupMatch]...),
+				Bounds:  []compare.Bound{{Over: openmpi, Ratio: compare.OfTimes}, {Over: mpich, Ratio: compare.OfTimes}},
+			}
+			if n == matchLong {
+				short := c.sources(peers.Job{Test: m.test, Size: matchShort, Window: 1}, roomy)
+				short[0].Name = fmt.Sprintf("itself, %d", matchShort)
+				p.Sources = append(p.Sources, short...)
+				p.Bounds = append(p.Bounds, compare.Bound{ID: m.id, Over: short[0].Name, Ratio: compare.OfTimes, Limit: matchLimit})
+			}
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+var matchWords = map[peers.Test]string{peers.Posted: "posted receives", peers.Unexpected: "unexpected messages"}

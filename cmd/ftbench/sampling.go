@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/internal/affinity"
@@ -15,6 +16,7 @@ import (
 // rankCmd is one of the two Banyan ranks of a comparison.
 type rankCmd struct {
 	Aware bool   `default:"true" negatable:""`
+	Roomy bool   `help:"Keep any number of unexpected messages."`
 	Dir   string `arg:"" help:"Where the FIFOs are."`
 	CPU0  int    `arg:"" name:"cpu0" help:"Where rank 0 must run."`
 	CPU1  int    `arg:"" name:"cpu1" help:"Where rank 1 must run."`
@@ -22,9 +24,13 @@ type rankCmd struct {
 
 // Run takes samples until the driver is gone.
 func (c *rankCmd) Run() error {
+	var opts []banyan.Option
+	if c.Roomy {
+		opts = append(opts, banyan.WithUnexpectedLimit(unexpectedRoom))
+	}
 	return inJob(c.Aware, func(w *banyan.World) error {
 		rank := w.Comm().Rank()
-		p, err := osu.NewPair(w, peers.MaxSize, peers.MaxWindow)
+		p, err := newPairs(w)
 		if err != nil {
 			return err
 		}
@@ -32,20 +38,46 @@ func (c *rankCmd) Run() error {
 			return err
 		}
 		return peers.Serve(c.Dir, rank, fmt.Sprintf("Banyan, aware %t", c.Aware), func(j peers.Job) (time.Duration, error) {
-			if _, err := runJob(p, j, j.Warmup); err != nil {
-				return 0, err
-			}
-			return runJob(p, j, j.Iters)
+			return p.run(j)
 		})
-	})
+	}, opts...)
 }
 
-// runJob does n iterations of a job.
-func runJob(p *osu.Pair, j peers.Job, n int) (time.Duration, error) {
-	if j.Test == peers.Latency {
-		return p.Latency(j.Size, n)
+// pairs are this rank's side of all that is measured on command.
+type pairs struct {
+	osu   *osu.Pair
+	match *match.Pair
+}
+
+func newPairs(w *banyan.World) (pairs, error) {
+	o, err := osu.NewPair(w, peers.MaxSize, peers.MaxWindow)
+	if err != nil {
+		return pairs{}, err
 	}
-	return p.Bandwidth(j.Size, j.Window, n)
+	m, err := match.NewPair(w, peers.MaxEntries)
+	return pairs{o, m}, err
+}
+
+// run does one job.
+func (p *pairs) run(j peers.Job) (time.Duration, error) {
+	if series, ok := matchSeries[j.Test]; ok {
+		return p.match.Measure(series, j.Size, j.Warmup, j.Iters)
+	}
+	if _, err := p.transfer(j, j.Warmup); err != nil {
+		return 0, err
+	}
+	return p.transfer(j, j.Iters)
+}
+
+// matchSeries are the names of tests in bench/match.
+var matchSeries = map[peers.Test]string{peers.Posted: match.Posted, peers.Unexpected: match.Unexpected}
+
+// transfer does n iterations of a job that moves messages.
+func (p *pairs) transfer(j peers.Job, n int) (time.Duration, error) {
+	if j.Test == peers.Latency {
+		return p.osu.Latency(j.Size, n)
+	}
+	return p.osu.Bandwidth(j.Size, j.Window, n)
 }
 
 // onCPU fails when this process does not run on this CPU alone: a comparison of
@@ -69,6 +101,21 @@ type controlCmd struct {
 
 // Run takes samples until the driver is gone.
 func (c *controlCmd) Run() error { return peers.ServeControl(c.Dir, c.Side) }
+
+// joinCmd is one rank of a job that starts, meets and ends.
+type joinCmd struct {
+	File string `arg:"" help:"Where each rank says when it has passed the barrier."`
+}
+
+// Run joins.
+func (c *joinCmd) Run() error {
+	return inJob(true, func(w *banyan.World) error {
+		if err := w.Comm().Barrier(); err != nil {
+			return err
+		}
+		return peers.Pass(c.File)
+	})
+}
 
 // selfPath is this binary.
 func selfPath() (string, error) {

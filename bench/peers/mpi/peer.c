@@ -1,4 +1,4 @@
-/* A ping-pong and a window benchmark on MPI, on command.
+/* A ping-pong, a window and a matching benchmark on MPI, on command.
  *
  * usage: peer DIR CPU0 CPU1
  *
@@ -10,8 +10,10 @@
  *
  *   lat  ITERS round trips of SIZE bytes, MPI_Send and MPI_Recv
  *   bw   ITERS windows of WINDOW MPI_Isend, answered by one byte
+ *   posted, unexpected   ITERS batches of matches with the last of SIZE entries
  *
- * The loops are those of bench/osu, one buffer per side, page aligned.
+ * The loops are those of bench/osu, one buffer per side, page aligned, and those
+ * of bench/match.
  */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -21,7 +23,17 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_BYTES = 8 << 20, MAX_WINDOW = 1024, PAGE = 4096 };
+enum { MAX_BYTES = 8 << 20, MAX_WINDOW = 1024, MAX_ENTRIES = 1 << 20, PAGE = 4096 };
+
+/* Of bench/match: matches in an iteration, and the tags. */
+enum {
+    BATCH = 10,
+    TAG_GO = 2,
+    TAG_MARK = 3,
+    TAG_WAITING = 1 << 21,
+    TAG_BATCH = 1 << 22,
+    BATCH_TAGS = (1 << 16) / BATCH * BATCH
+};
 
 static int rank;
 static char *sbuf, *rbuf, ack[1];
@@ -43,6 +55,12 @@ static void pin(char **argv) {
     CPU_ZERO(&set);
     CPU_SET(atoi(argv[2 + rank]), &set);
     if (sched_setaffinity(0, sizeof set, &set) != 0) die("sched_setaffinity failed");
+}
+
+static double now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
 static void ping_pong(int size, long iters) {
@@ -73,11 +91,143 @@ static void windows(int size, int window, long iters) {
     }
 }
 
-static void run(const char *test, int size, int window, long iters) {
+/* The queue: what waits on rank 0, and the batch at its end. */
+static MPI_Request *waiting;
+static long long *entries, batch[BATCH];
+static int sequence;
+
+static void send_word(long long word, int tag) { MPI_Send(&word, 8, MPI_CHAR, 1 - rank, tag, MPI_COMM_WORLD); }
+
+static void recv_word(long long *word, int tag) {
+    MPI_Recv(word, 8, MPI_CHAR, 1 - rank, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
+/* Each message says its tag. */
+static void check(long long got, int tag) {
+    if (got != tag) die("a receive got the message of another tag");
+}
+
+static void check_batch(int tag) {
+    for (int i = 0; i < BATCH; i++) check(batch[i], tag + i);
+}
+
+static int next_tags(void) {
+    sequence += BATCH;
+    return TAG_BATCH + sequence % BATCH_TAGS;
+}
+
+static void queue_memory(void) {
+    if (waiting != NULL) return;
+    int *most, found;
+    MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &most, &found);
+    if (!found || *most < TAG_BATCH + BATCH_TAGS + BATCH) die("this MPI has too few tags");
+    waiting = malloc(MAX_ENTRIES * sizeof *waiting);
+    entries = calloc(MAX_ENTRIES, sizeof *entries);
+    if (waiting == NULL || entries == NULL) die("no memory");
+}
+
+static double posted_loop(long iters) {
+    MPI_Request batch_reqs[BATCH];
+    long long word = 0;
+    int tag = 0;
+    double start = now_ns();
+    for (long k = 0; k < iters; k++) {
+        tag = next_tags();
+        if (rank == 0) {
+            for (int i = 0; i < BATCH; i++)
+                MPI_Irecv(&batch[i], 8, MPI_CHAR, 1, tag + i, MPI_COMM_WORLD, &batch_reqs[i]);
+            send_word(0, TAG_GO);
+            MPI_Waitall(BATCH, batch_reqs, MPI_STATUSES_IGNORE);
+        } else {
+            recv_word(&word, TAG_GO);
+            for (int i = BATCH - 1; i >= 0; i--) send_word(tag + i, tag + i);
+        }
+    }
+    double elapsed = now_ns() - start;
+    if (rank == 0 && iters > 0) check_batch(tag);
+    return elapsed;
+}
+
+static double posted(int size, long warmup, long iters) {
+    int n = size - BATCH;
+    queue_memory();
+    for (int i = 0; rank == 0 && i < n; i++)
+        MPI_Irecv(&entries[i], 8, MPI_CHAR, 1, TAG_WAITING + i, MPI_COMM_WORLD, &waiting[i]);
+    posted_loop(warmup);
+    double elapsed = posted_loop(iters);
+    if (rank == 1) {
+        for (int i = 0; i < n; i++) send_word(TAG_WAITING + i, TAG_WAITING + i);
+        return elapsed;
+    }
+    MPI_Waitall(n, waiting, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < n; i++) check(entries[i], TAG_WAITING + i);
+    return elapsed;
+}
+
+/* Only the receives are in the time: when the mark is there, so is the batch. */
+static double unexpected_loop(long iters) {
+    long long word = 0;
+    double elapsed = 0;
+    for (long k = 0; k < iters; k++) {
+        int tag = next_tags();
+        if (rank == 1) {
+            recv_word(&word, TAG_GO);
+            for (int i = 0; i < BATCH; i++) send_word(tag + i, tag + i);
+            send_word(0, TAG_MARK);
+            continue;
+        }
+        send_word(0, TAG_GO);
+        recv_word(&word, TAG_MARK);
+        double start = now_ns();
+        for (int i = BATCH - 1; i >= 0; i--) recv_word(&batch[i], tag + i);
+        elapsed += now_ns() - start;
+        check_batch(tag);
+    }
+    return elapsed;
+}
+
+static double unexpected(int size, long warmup, long iters) {
+    int n = size - BATCH;
+    long long word = 0;
+    queue_memory();
+    if (rank == 1) {
+        for (int i = 0; i < n; i++) send_word(TAG_WAITING + i, TAG_WAITING + i);
+        send_word(0, TAG_MARK);
+    } else {
+        recv_word(&word, TAG_MARK);
+    }
+    unexpected_loop(warmup);
+    double elapsed = unexpected_loop(iters);
+    for (int i = 0; rank == 0 && i < n; i++) {
+        recv_word(&entries[i], TAG_WAITING + i);
+        check(entries[i], TAG_WAITING + i);
+    }
+    return elapsed;
+}
+
+static void transfer(const char *test, int size, int window, long iters) {
     if (test[0] == 'l')
         ping_pong(size, iters);
     else
         windows(size, window, iters);
+}
+
+/* One job: the nanoseconds that its iterations have taken. */
+static double run(const char *test, int size, int window, long warmup, long iters) {
+    if (test[0] == 'p') return posted(size, warmup, iters);
+    if (test[0] == 'u') return unexpected(size, warmup, iters);
+    transfer(test, size, window, warmup);
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = now_ns();
+    transfer(test, size, window, iters);
+    return now_ns() - start;
+}
+
+static int is_job(const char *test, int size, int window, long warmup, long iters) {
+    if (window < 1 || window > MAX_WINDOW || warmup < 0 || iters < 1) return 0;
+    if (strcmp(test, "lat") == 0 || strcmp(test, "bw") == 0) return size >= 0 && size <= MAX_BYTES;
+    if (strcmp(test, "posted") == 0 || strcmp(test, "unexpected") == 0) return size >= BATCH && size <= MAX_ENTRIES;
+    return 0;
 }
 
 /* A rank that leaves MPI for read(2) makes no progress there. What it has sent
@@ -90,12 +240,6 @@ static void settle(void) {
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < 1000; i++)
         MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
-}
-
-static double now_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e9 * (double)t.tv_sec + (double)t.tv_nsec;
 }
 
 static FILE *open_in(const char *dir, const char *name, int number, const char *mode) {
@@ -138,16 +282,11 @@ int main(int argc, char **argv) {
         int bytes, window;
         long warmup, iters;
         if (sscanf(line, "%15s %d %d %ld %ld", test, &bytes, &window, &warmup, &iters) != 5 ||
-            bytes < 0 || bytes > MAX_BYTES || window < 1 || window > MAX_WINDOW || warmup < 0 || iters < 1 ||
-            (strcmp(test, "lat") != 0 && strcmp(test, "bw") != 0)) {
+            !is_job(test, bytes, window, warmup, iters)) {
             if (reply) fprintf(reply, "err not a job: %s", line), fflush(reply);
             continue;
         }
-        run(test, bytes, window, warmup);
-        MPI_Barrier(MPI_COMM_WORLD);
-        double start = now_ns();
-        run(test, bytes, window, iters);
-        double elapsed = now_ns() - start;
+        double elapsed = run(test, bytes, window, warmup, iters);
         settle();
         if (reply) fprintf(reply, "ok %.0f\n", elapsed), fflush(reply);
     }

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/match"
+	"github.com/banyan-hpc/banyan/bench/netpipe"
+	"github.com/banyan-hpc/banyan/bench/peers"
+)
+
+// comparison runs the command for a moment; what it finds is not a test's
+// business. ok is false where there are no two CPUs, which it says.
+func comparison(t *testing.T, args string) (out string, results compareResults, ok bool) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "c.json")
+	code, out, errs := ftbench(t, append(strings.Fields("compare --max-time 1ms --sample 1ms "+args), "--json", file)...)
+	if _, err := peers.CPUs(); err != nil {
+		require.Contains(t, errs, "two CPUs")
+		return "", results, false
+	}
+	require.Contains(t, []int{0, exitMissed}, code, errs)
+	require.Empty(t, errs, "no progress where nobody watches")
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	stored := struct{ Results *compareResults }{&results}
+	require.NoError(t, json.Unmarshal(b, &stored))
+	return out, results, true
+}
+
+func TestCompare(t *testing.T) {
+	out, _, ok := comparison(t, "--only latency,bw,aware --max-time 300ms")
+	for _, title := range []string{"8-byte tagged one-way latency", "bandwidth, window 64, 1048576 bytes", "aware over unaware"} {
+		require.True(t, !ok || strings.Contains(out, title), title)
+	}
+}
+
+// expectPeers checks that those that are installed were sampled, and that the
+// others are named with what installs them.
+func expectPeers(t *testing.T, r compareResults, samples []compare.Sample, tools map[string][2]string) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, s := range samples {
+		seen[s.Source] = true
+	}
+	for name, tool := range tools {
+		if _, err := exec.LookPath(tool[0]); err != nil {
+			require.Contains(t, r.Absent[tool[1]], "apt-get install", name)
+			require.False(t, seen[name], name)
+			continue
+		}
+		require.True(t, seen[name], "%s is installed and was not sampled", name)
+	}
+}
+
+func TestCompareNetpipe(t *testing.T) {
+	plot := filepath.Join(t.TempDir(), "np.svg")
+	out, r, ok := comparison(t, "--only netpipe --sizes 1:300 --plot "+plot)
+	if !ok {
+		return
+	}
+	require.Contains(t, out, "NetPIPE, ping-pong, time of a message one way")
+	require.Len(t, r.Curves, 1)
+	sizes := netpipe.Sizes(1, 1023, 0) // the runs that hold what was asked for
+	require.Len(t, r.Curves[0].Points, len(sizes))
+	for i, p := range r.Curves[0].Points {
+		require.Equal(t, float64(sizes[i]), p.X)
+		require.NotEmpty(t, p.Rounds)
+		expectPeers(t, r, p.Rounds[0].Samples, map[string][2]string{openmpi: {"NPopenmpi", "NPopenmpi"}, mpich: {"NPmpich2", "NPmpich2"}})
+	}
+	svg, err := os.ReadFile(plot)
+	require.NoError(t, err)
+	require.Contains(t, string(svg), ">Banyan<")
+}
+
+func TestCompareMatch(t *testing.T) {
+	plot := filepath.Join(t.TempDir(), "match.svg")
+	out, r, ok := comparison(t, "--only match --entries 10,300 --max-time 100ms --plot "+plot)
+	if !ok {
+		return
+	}
+	require.Contains(t, out, "match with the last of 300 posted receives")
+	require.Contains(t, out, "match with the last of 300 unexpected messages")
+	require.Len(t, r.Measures, 4)
+	for _, m := range r.Measures {
+		require.NotEmpty(t, m.Rounds)
+		require.Empty(t, m.Failed)
+		expectPeers(t, r, m.Rounds[0].Samples, map[string][2]string{openmpi: {"mpicc.openmpi", openmpi}, mpich: {"mpicc.mpich", mpich}})
+	}
+	require.FileExists(t, plot)
+	require.Equal(t, match.Batch, peers.MatchBatch)
+	require.Equal(t, match.MaxLength, peers.MaxEntries)
+}
+
+func TestCompareStartup(t *testing.T) {
+	out, r, ok := comparison(t, "--only startup -n 5")
+	if !ok {
+		return
+	}
+	require.Contains(t, out, "start of 5 ranks")
+	require.Len(t, r.Curves, 1)
+	points := r.Curves[0].Points
+	require.Len(t, points, 2)
+	for i, s := range points[0].Rounds[0].Samples {
+		require.Less(t, s.Seconds, points[1].Rounds[0].Samples[i].Seconds, "the barrier is passed before the launcher ends")
+	}
+	expectPeers(t, r, points[0].Rounds[0].Samples, map[string][2]string{openmpi: {"mpicc.openmpi", "openmpi start"}, mpich: {"mpicc.mpich", "mpich start"}})
+}
+
+// The recorded files are of NetPIPE 3.7.2 as Debian 12 has it, with Open MPI 4.1.4
+// and MPICH 4.0.2: -l 64 -u 1023 -p 0 -n 2000.
+func TestSecondsOfRecorded(t *testing.T) {
+	sizes := chunk{lower: 64, upper: 1023}.sizes()
+	require.Equal(t, []int{64, 96, 128, 192, 256, 384, 512, 768}, sizes)
+	for file, want := range map[string]float64{"np.openmpi": 0.413775e-6, "np.mpich2": 0.6290078e-6} {
+		rows, err := readRows(filepath.Join("testdata", file))
+		require.NoError(t, err)
+		got, err := secondsOf(rows, sizes)
+		require.NoError(t, err)
+		require.InDelta(t, want, got[0], 1e-12, file)
+		for i, row := range rows {
+			require.InDelta(t, row.Seconds, got[i], 5.1e-9, "NetPIPE rounds to 10 ns")
+		}
+		_, err = secondsOf(rows[:7], sizes)
+		require.ErrorContains(t, err, "has measured 7 sizes")
+		_, err = secondsOf(rows, sizes[:7])
+		require.ErrorContains(t, err, "has measured 768 bytes")
+		rows[3].Mbps = 0
+		_, err = secondsOf(rows, sizes)
+		require.ErrorContains(t, err, "192 bytes at 0 Mbps")
+	}
+}
+
+// The chunks put together are NetPIPE's schedule, without gap or overlap.
+func TestNetpipeChunks(t *testing.T) {
+	var all []int
+	for _, k := range netpipeChunks(20 * time.Millisecond) {
+		require.GreaterOrEqual(t, k.repeats, 5)
+		all = append(all, k.sizes()...)
+	}
+	require.Equal(t, netpipe.Sizes(1, netpipeLargest, 0), all)
+}
+
+// Every bound of docs/status.md is in a plan, and the peers that a bound names
+// are sampled.
+func TestPlansHaveTheBounds(t *testing.T) {
+	c := &contest{
+		runners:  map[string]peers.Runner{},
+		netpipes: []netpipeRun{{name: ours}, {name: openmpi}, {name: mpich}}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}},
+	}
+	for _, name := range []string{ours, unaware, roomy, ucx, openmpi, mpich, bare} {
+		c.runners[name] = current{}
+	}
+	groups := []string{groupLatency, groupBandwidth, groupAware, groupMatch}
+	got := map[string][]float64{}
+	note := func(bounds []compare.Bound) {
+		for _, b := range bounds {
+			if b.ID != "" {
+				got[b.ID] = append(got[b.ID], b.Limit)
+			}
+		}
+	}
+	for _, g := range groups {
+		for _, p := range c.plans(g, []int{10, 10_000}) {
+			require.Contains(t, []string{ours, roomy}, p.Sources[0].Name, "the subject of %s", p.Name)
+			note(p.Bounds)
+		}
+	}
+	require.Equal(t, map[string][]float64{
+		"B2-1": {0.9}, "B2-2": {1}, "B2-3": {1}, "B2-4": {1.5},
+		"B2-5": {1, 0, 0}, "B2-6": {.95, .95, .95}, "B2-7": {.95, .95, .95}, "B2-8": {.95, .95, .95}, "B2-9": {.95, .95, .95}, "B2-10": {.95, .95, .95},
+		"B2-11": {1.012}, "B2-12": {1.004}, "B3-5": {3}, "B3-6": {3},
+	}, got)
+	require.ElementsMatch(t, []string{ours, unaware, roomy, ucx, openmpi, mpich}, names(groups))
+
+	delete(c.runners, mpich)
+	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")
+}
+
+// NetPIPE's bounds hold at each size over both; the median's is of those sizes.
+func TestSweepsHaveTheBounds(t *testing.T) {
+	c := &contest{target: time.Millisecond, netpipes: []netpipeRun{{name: ours}, {name: openmpi}, {name: mpich}}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}}}
+	count := map[string]int{}
+	s := c.sweeps(groupNetpipe, netpipeChunks(time.Millisecond), 0)[0]
+	for _, part := range s.Parts {
+		require.Equal(t, ours, part.Sources[0].Name)
+		for _, p := range part.Points {
+			for _, b := range p.Bounds {
+				count[b.ID]++
+				require.Equal(t, map[string]float64{"B3-2": 1, "B3-3": 0.95}[b.ID], b.Limit)
+			}
+		}
+	}
+	require.Equal(t, map[string]int{"B3-2": 2 * 12, "B3-3": 2 * len(netpipe.Sizes(64, 8<<20, 0))}, count)
+	require.Equal(t, compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, s.Middle)
+
+	require.Zero(t, c.sweeps(groupNetpipe, netpipeChunks(time.Millisecond)[:3], 0)[0].Middle, "a part of the curve has another median")
+
+	at64 := c.sweeps(groupStartup, nil, startupRanks)[0].Parts[0].Points
+	require.Equal(t, []compare.Bound{{ID: "B3-7", Over: openmpi, Ratio: compare.OfTimes, Limit: 1}, {ID: "B3-7", Over: mpich, Ratio: compare.OfTimes}}, at64[0].Bounds)
+	require.Zero(t, at64[1].Bounds[0].Limit, "the launcher's end is for information")
+	require.Empty(t, c.sweeps(groupStartup, nil, 5)[0].Parts[0].Points[0].Bounds[0].ID, "the ledger speaks of 64 ranks")
+}
+
+func TestMissed(t *testing.T) {
+	rows := func(v ...compare.Verdict) *compare.Result {
+		r := &compare.Result{}
+		for _, verdict := range v {
+			r.Rows = append(r.Rows, compare.Row{Verdict: verdict})
+		}
+		return r
+	}
+	curve := func(v compare.Verdict) []*compare.Curve {
+		return []*compare.Curve{{Points: []*compare.CurvePoint{{Result: rows(v)}}}}
+	}
+	require.False(t, (&compareResults{Measures: []*compare.Result{rows(compare.Met, compare.Undecided, compare.Info), {}}, Curves: curve(compare.Met)}).missed())
+	require.True(t, (&compareResults{Measures: []*compare.Result{rows(compare.Met, compare.Missed)}}).missed())
+	require.True(t, (&compareResults{Curves: curve(compare.Missed)}).missed())
+	require.True(t, (&compareResults{Curves: []*compare.Curve{{Middle: []compare.Row{{Verdict: compare.Missed}}}}}).missed())
+}

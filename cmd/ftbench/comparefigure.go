@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/peers"
+)
+
+// displayNames are those in legends.
+var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH"}
+
+// draw makes the picture, where one is asked for.
+func (c *compareCmd) draw(r *compareResults) error {
+	if c.Plot == "" {
+		return nil
+	}
+	var charts []figure.Chart
+	for _, curve := range r.Curves {
+		if curve.Name == groupNetpipe {
+			charts = append(charts, throughputChart(curve))
+		}
+	}
+	for _, test := range []peers.Test{peers.Posted, peers.Unexpected} {
+		if chart := matchChart(r.Measures, test); len(chart.Series) > 0 {
+			charts = append(charts, chart)
+		}
+	}
+	return figure.Save(c.Plot, charts...)
+}
+
+// throughputChart has a curve for each, of the median times of all rounds.
+func throughputChart(curve *compare.Curve) figure.Chart {
+	chart := figure.Chart{
+		Title: "NetPIPE, ping-pong, shared memory, two cores",
+		X:     messageSize, Y: figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
+	}
+	for _, name := range []string{ours, openmpi, mpich} {
+		s := figure.Series{Name: displayNames[name]}
+		for i, seconds := range curve.Seconds(name, maxDrift) {
+			if size := curve.Points[i].X; seconds > 0 {
+				s.Points = append(s.Points, figure.Point{X: size, Y: 8 * size / seconds / (1 << 20)})
+			}
+		}
+		if len(s.Points) > 0 {
+			chart.Series = append(chart.Series, s)
+		}
+	}
+	return chart
+}
+
+// matchChart has the time of a match against the length of the queue.
+func matchChart(measures []*compare.Result, test peers.Test) figure.Chart {
+	chart := figure.Chart{
+		Title: "Match with the last of the " + matchWords[test],
+		X:     figure.Axis{Title: "entries of the queue"}, Y: figure.Axis{Title: "time of a match (µs)"},
+	}
+	for _, name := range []string{roomy, openmpi, mpich} {
+		s := figure.Series{Name: displayNames[name]}
+		for _, m := range measures {
+			length, ok := strings.CutPrefix(m.Name, fmt.Sprintf("match/%s/", test))
+			n, err := strconv.Atoi(length)
+			if seconds := m.Seconds(name, maxDrift); ok && err == nil && seconds > 0 {
+				s.Points = append(s.Points, figure.Point{X: float64(n), Y: 1e6 * seconds})
+			}
+		}
+		if len(s.Points) > 0 {
+			chart.Series = append(chart.Series, s)
+		}
+	}
+	return chart
+}
