@@ -28,6 +28,7 @@ type Engine struct {
 	free     *Request
 	freeOps  *op
 	comms    []*Comm
+	freed    freedContexts
 	closed   bool
 	flushing []*Request
 	watches  *Watch     // free ones
@@ -78,6 +79,8 @@ type link struct {
 	announced      int  // sends that the peer has not answered
 	held, lastHeld *op  // sends that may not be announced yet, in order
 	kept, asked    int  // from the peer: units unexpected here, chunks asked for
+	waiting        int  // from the peer: announcements without a receive
+	closed         bool // nothing goes out any more
 	first, last    *op  // frames that wait for credit, in order
 	listed         bool // in Engine.stalled
 	active         *Request
@@ -128,6 +131,9 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 // open sets small to what the fast path may send now.
 func (l *link) open() {
 	l.small = -1
+	if l.closed {
+		return
+	}
 	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
 		l.small = min(l.ep.Sure, l.ep.MaxFrame)
 		if l.limit > 0 {

@@ -112,6 +112,18 @@ func (t *table) get(id proc.ID) *Endpoint {
 	return nil
 }
 
+// disconnect has frames go by the contract, which says what a closed connection
+// does.
+func (t *table) disconnect() {
+	for _, page := range t.pages {
+		for i := 0; page != nil && i < pageProcs; i++ {
+			if page[i] != nil {
+				page[i].shm = nil
+			}
+		}
+	}
+}
+
 func (t *table) put(ep *Endpoint) {
 	i := int(ep.Proc / pageProcs)
 	for len(t.pages) <= i {

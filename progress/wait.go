@@ -81,6 +81,7 @@ func (e *Engine) Submit(j *Job) {
 //
 // Precondition: the lock is held; it is held again on return.
 func (e *Engine) Wait(c *Completion) {
+	e.waiting++
 	for !c.done {
 		if e.progressing {
 			e.park(c)
@@ -94,6 +95,7 @@ func (e *Engine) Wait(c *Completion) {
 			c.dozing = false
 		}
 	}
+	e.waiting--
 	e.handOver()
 }
 
