@@ -8,6 +8,7 @@ package banyan_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +17,9 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -27,7 +30,61 @@ import (
 // manyEnv is the number of ranks that the role "many" expects.
 const manyEnv = "BANYAN_TEST_RANKS"
 
-func init() { roles["many"] = many }
+func init() {
+	roles["many"] = many
+	roles["bereaved"] = bereaved
+}
+
+// bereaved: rank 2 dies, rank 1 learns of it, ranks 0 and 3 have talked to nobody
+// when they finalize.
+func bereaved(w *banyan.World) error {
+	c := w.Comm()
+	switch c.Rank() {
+	case 2:
+		if err := c.Ssend([]byte("farewell"), 1, 0); err != nil {
+			return err
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case 1:
+		buf := make([]byte, 8)
+		if _, err := c.Recv(buf, 2, 0); err != nil {
+			return err
+		}
+		if _, err := c.Recv(buf, 2, 0); !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("receive from the dead: %v", err)
+		}
+	}
+	if err := w.Finalize(); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d has left\n", c.Rank())
+	return nil
+}
+
+// leaves checks that the survivors end in order although the launcher's fence
+// would wait for the dead for ever.
+func leaves(t *testing.T, env []string, name string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = append(env, roleEnv+"=bereaved")
+	out, _ := cmd.CombinedOutput() // the launcher reports the dead, each in its way
+	require.NoError(t, ctx.Err(), "%s hangs\n%s", cmd, out)
+	said := regexp.MustCompile(`rank \d has left`).FindAllString(string(out), -1)
+	require.ElementsMatch(t, []string{"rank 0 has left", "rank 1 has left", "rank 3 has left"}, said, "%s\n%s", cmd, out)
+}
+
+// The shell keeps the dead rank's connection to the launcher open: Hydra 4.0 ends
+// all ranks, whatever its options say, when it writes to one that is closed.
+func TestLaunchersHydraAfterADeath(t *testing.T) {
+	leaves(t, asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
+		"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
+}
+
+func TestLaunchersOwnAfterADeath(t *testing.T) {
+	leaves(t, asFour(), ftbench(t), "run", "-n", strconv.Itoa(four), "--on-failure=continue", "--", me(t))
+}
 
 // many checks that the world is the one that was asked for: its size, each rank
 // once, everybody reachable from everybody.

@@ -98,6 +98,9 @@ func (b bench) Address(_ string, peer proc.ID) ([]byte, error) { return sim.Addr
 // Fence implements bootstrap: a simulated rank does not wait for the others.
 func (b bench) Fence(context.Context) error { return nil }
 
+// SparesDead implements bootstrap.
+func (b bench) SparesDead() bool { return true }
+
 // Finalize implements bootstrap.
 func (b bench) Finalize(context.Context) error { return nil }
 

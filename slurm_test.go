@@ -111,6 +111,9 @@ func TestLaunchersSlurm(t *testing.T) {
 			spoke(t, tool(t, c.env, "srun", c.srun("--mpi=pmi2", nodes)...))
 		})
 	}
+	t.Run("after a death", func(t *testing.T) {
+		leaves(t, c.env, "srun", c.srun("--mpi=pmi2", "-N1", "--kill-on-bad-exit=0", "--wait=0")...)
+	})
 	t.Run("no PMI", func(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "srun", c.srun("--mpi=none", "-N1")...)
 		cmd.Env = c.env

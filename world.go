@@ -23,7 +23,8 @@ type World struct {
 	comm     *Comm
 	origin   fabric.Time
 	ended    atomic.Bool
-	holders  holders // communicators with attributes
+	holders  holders   // communicators with attributes
+	notice   *p2p.Comm // see finalize.go
 }
 
 // bootstrap is what a world needs from whoever started the job: the launcher,
@@ -37,14 +38,20 @@ type bootstrap interface {
 	Address(provider string, peer proc.ID) ([]byte, error)
 	// Fence returns when every rank that is alive has called it.
 	Fence(ctx context.Context) error
+	// SparesDead reports whether Fence completes without ranks that have died.
+	SparesDead() bool
 	// Finalize tells the launcher that this rank leaves in order.
 	Finalize(ctx context.Context) error
 	// Abort ends all processes of the job, this one too. It does not return.
 	Abort(code int, why string)
 }
 
-// worldContext is the context id of the world's communicator.
-const worldContext = 1
+// The context ids of the world's communicator, and of the one on which ranks
+// tell each other not to wait for the last fence.
+const (
+	worldContext = 1 + iota
+	noticeContext
+)
 
 // newWorld puts the engine on a provider; it owns the provider afterwards, also
 // on error.
@@ -61,6 +68,9 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	core.OnError(w.comm.tell)
 	if local := job.Local(); len(local) > 0 {
 		w.comm.node = slices.Min(local)
+	}
+	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
+		return nil, errors.Join(err, w.progress.Close())
 	}
 	w.origin = cfg.Host.Now()
 	return w, nil
@@ -80,45 +90,4 @@ func (w *World) Now() time.Duration {
 // launcher are not ended, they find that this one has failed. It does not return.
 func (w *World) Abort(code int, why error) {
 	w.job.Abort(code, fmt.Sprintf("rank %d aborts the job: %v", w.job.Rank(), why))
-}
-
-// Finalize ends this process's membership. It returns when what was sent has
-// been handed over and every rank that is alive has called it, so that nobody
-// takes the departure for a failure. Requests that have not been waited for
-// are lost. Calling it again does nothing.
-//
-// First the attributes of all communicators are deleted that have not been freed;
-// the one that came to have attributes last is the first. Everything that is begun
-// on a communicator afterwards is ErrClosed.
-func (w *World) Finalize() error {
-	if w.ended.Swap(true) {
-		return nil
-	}
-	lost := w.holders.close()
-	w.p2p.Flush()
-	w.p2p.Close()
-	err := w.fence()
-	w.progress.Depart()
-	return errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
-}
-
-// fence waits for the others and makes progress meanwhile: they may still wait
-// for us.
-func (w *World) fence() error {
-	var done progress.Completion
-	var err error
-	w.progress.Host().Go(func() {
-		err = w.job.Fence(context.Background())
-		w.progress.Lock()
-		done.Finish()
-		w.progress.Kick()
-		w.progress.Unlock()
-	})
-	w.progress.Lock()
-	w.progress.Wait(&done)
-	w.progress.Unlock()
-	if err != nil && !tolerable(err) {
-		return fmt.Errorf("finalize: %w", err)
-	}
-	return nil
 }

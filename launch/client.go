@@ -27,6 +27,7 @@ type client struct {
 	kvs     string // name of the key-value space, which is the job's
 	keyMax  int    // bytes of a key and of a value, terminator included
 	valMax  int
+	owed    bool  // a barrier was given up: its reply may come, or never
 	broken  error // why no further request can be made; nil as long as one can
 	mapping string
 }
@@ -140,6 +141,7 @@ func (c *client) roundTrip(ctx context.Context, line string) (string, error) {
 func (c *client) fail(ctx context.Context, cmd string, err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+		c.owed = cmd == "barrier_in"
 		c.broken = fmt.Errorf("launch: an earlier request (%s) was given up: %w", cmd, context.Cause(ctx))
 		return fmt.Errorf("launch: %s: %w", cmd, context.Cause(ctx))
 	case errors.Is(err, bufio.ErrBufferFull):
@@ -203,9 +205,33 @@ func (c *client) abort(code int, msg string) error {
 	return nil
 }
 
+// leave says goodbye from within a barrier, whose reply may come first.
+func (c *client) leave(ctx context.Context) error {
+	line, err := c.roundTrip(ctx, encode("finalize"))
+	for range 2 {
+		if err != nil {
+			return c.fail(ctx, "finalize", err)
+		}
+		m, perr := parse(line)
+		switch {
+		case perr != nil:
+			return c.nonsense(perr)
+		case m.cmd == "finalize_ack":
+			return nil
+		}
+		line, err = c.roundTrip(ctx, "")
+	}
+	return c.nonsense(fmt.Errorf("cmd=finalize answered by %s", excerpt(line)))
+}
+
 // close says goodbye. A launcher that is gone needs none.
-func (c *client) close(ctx context.Context) error {
-	_, err := c.call(ctx, "finalize_ack", "finalize")
+func (c *client) close(ctx context.Context) (err error) {
+	if c.owed {
+		c.broken = nil
+		err = c.leave(ctx)
+	} else {
+		_, err = c.call(ctx, "finalize_ack", "finalize")
+	}
 	if cerr := c.conn.Close(); err == nil && cerr != nil {
 		err = fmt.Errorf("launch: finalize: %w", cerr)
 	}

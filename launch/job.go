@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"syscall"
 )
@@ -47,7 +48,9 @@ var joined atomic.Bool
 // takes notice of SIGPIPE for the rest of the process's life: by default a Go
 // program dies of writing to a broken standard output, and with the launcher
 // dies the pipe that carries the output. Such a write then fails with EPIPE.
-// A program that calls signal.Reset for SIGPIPE undoes this.
+// A program that calls signal.Reset for SIGPIPE undoes this. The same is done
+// with SIGUSR1 under other launchers than Banyan's: Hydra tells the ranks of a
+// death by it, which would end them.
 func Join(ctx context.Context) (*Job, error) {
 	p, ok, err := findPlace(os.LookupEnv)
 	if err != nil {
@@ -69,7 +72,11 @@ func Join(ctx context.Context) (*Job, error) {
 	// Notify, not Ignore: an ignored signal would stay ignored in the programs
 	// that this one starts. Nobody reads the channel, and none need to.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	return join1(ctx, p, f)
+	j, err := join1(ctx, p, f)
+	if err == nil && !j.SparesDead() {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1)
+	}
+	return j, err
 }
 
 // join1 makes a Job from a PMI-1 connection, which it owns.
@@ -95,11 +102,14 @@ func alone() *Job {
 	}
 }
 
+// idPrefix begins the names of jobs that Banyan launched.
+const idPrefix = "banyan-"
+
 // newID makes the name of a job: unlike any other's, short enough to be typed.
 func newID() string {
 	var b [5]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	return "banyan-" + hex.EncodeToString(b[:])
+	return idPrefix + hex.EncodeToString(b[:])
 }
 
 // Rank is this process's position in the job, 0 … Size-1.
@@ -163,7 +173,7 @@ func (j *Job) end() { <-j.turn }
 //
 // When ctx ends before the launcher has answered, this and all later calls but
 // [Job.Abort] fail: the answer may still come, and would be taken for another's.
-// The same holds for Get and Fence.
+// The same holds for Get and Fence; after a Fence, Finalize works too.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -217,6 +227,13 @@ func (j *Job) Get(ctx context.Context, peer int, key string) ([]byte, error) {
 		return nil, fmt.Errorf("launch: get %s of rank %d: %w", key, peer, err)
 	}
 	return value, nil
+}
+
+// SparesDead reports whether [Job.Fence] completes without ranks that have died.
+// It does where Banyan launched the job, or nobody did; Hydra and Slurm wait for
+// the dead.
+func (j *Job) SparesDead() bool {
+	return j.pmi == nil || j.unled || strings.HasPrefix(j.id, idPrefix)
 }
 
 // Fence waits until every rank of the job has called it as often as this one;

@@ -1,0 +1,98 @@
+package banyan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Finalize ends this process's membership. It returns when what was sent has
+// been handed over and every rank that is alive has called it, so that nobody
+// takes the departure for a failure. Where the launcher would wait for the dead as
+// well (Hydra, Slurm) it does not wait for the others once a death is known.
+// Requests that have not been waited for
+// are lost. Calling it again does nothing.
+//
+// First the attributes of all communicators are deleted that have not been freed;
+// the one that came to have attributes last is the first. Everything that is begun
+// on a communicator afterwards is ErrClosed.
+func (w *World) Finalize() error {
+	if w.ended.Swap(true) {
+		return nil
+	}
+	lost := w.holders.close()
+	w.p2p.Flush()
+	err := w.fence()
+	w.p2p.Close()
+	w.progress.Depart()
+	return errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
+}
+
+// fence waits for the others and makes progress meanwhile: they may still wait
+// for us.
+//
+// A launcher that does not spare the dead never ends a fence without them. So
+// whoever knows of a death does not wait, and tells all others, who may know
+// nothing: those wait for such a notice beside the fence. The receive of the
+// notice also ends when a death becomes known.
+func (w *World) fence() error {
+	e := w.p2p
+	if w.job.SparesDead() {
+		return w.fenceOr(p2p.Handle{})
+	}
+	h := p2p.Irecv[p2p.Aware](w.notice, nil, p2p.AnySource, 0)
+	err := w.fenceOr(h)
+	e.Cancel(h)
+	_, _ = e.Wait(h)
+	if w.progress.View().Epoch() > 0 {
+		for rank := range w.job.Size() {
+			if rank != w.job.Rank() { // an error: it has left, or died
+				p2p.Isend[p2p.Aware](w.notice, nil, rank, 0)
+			}
+		}
+		e.Flush()
+	}
+	return err
+}
+
+// fenceOr waits for the fence, or for a request; the zero Handle is none.
+func (w *World) fenceOr(h p2p.Handle) error {
+	e, p := w.p2p, w.progress
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var done progress.Completion
+	var err error
+	p.Lock()
+	defer p.Unlock()
+	if !h.Empty() && e.State(h) != p2p.Pending {
+		return nil
+	}
+	watch := e.NewWatch()
+	interrupt := watch.Interrupter()
+	p.Host().Go(func() {
+		err = w.job.Fence(ctx)
+		p.Lock()
+		done.Finish()
+		p.Kick()
+		p.Unlock()
+		interrupt()
+	})
+	if !h.Empty() {
+		watch.Add(h)
+	}
+	watch.Wait()
+	watch.Drop(h)
+	watch.Free()
+	if !done.Done() {
+		cancel()
+		p.Wait(&done)
+		return nil
+	}
+	if err != nil && !tolerable(err) {
+		return fmt.Errorf("finalize: %w", err)
+	}
+	return nil
+}
