@@ -128,10 +128,17 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 	require.ErrorIs(t, j.Fence(ctx), context.Canceled)
 	require.ErrorContains(t, j.Put(context.Background(), "k", nil), "an earlier request (barrier_in) was given up")
 	require.NoError(t, j.Abort(1, "still possible"))
-	line, err := bufio.NewReader(launcher).ReadString('\n')
+	from := bufio.NewReader(launcher)
+	line, err := from.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "cmd=abort exitcode=1 message=still_possible\n", line)
-	require.Error(t, j.Finalize(context.Background()))
+	// The reply comes late, before the one to finalize.
+	_, err = launcher.WriteString("cmd=barrier_out\ncmd=finalize_ack\n")
+	require.NoError(t, err)
+	require.NoError(t, j.Finalize(context.Background()))
+	line, err = from.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "cmd=finalize\n", line)
 	require.ErrorIs(t, j.Finalize(context.Background()), ErrClosed)
 }
 
