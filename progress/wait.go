@@ -111,11 +111,11 @@ func (e *Engine) handOver() {
 }
 
 // Progress polls once, without waiting, and says whether anything happened. If
-// another goroutine progresses it does nothing.
+// another goroutine progresses, or after Close, it does nothing.
 //
 // Precondition: the lock is held.
 func (e *Engine) Progress() bool {
-	if e.progressing {
+	if e.progressing || e.closed {
 		return false
 	}
 	e.progressing = true
