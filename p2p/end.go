@@ -21,6 +21,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	l.open()
 	if cause.Failed() {
 		e.markComms(ep.Proc)
+		e.withdrawAll(ep.Proc)
 	}
 	e.dropQueue(l)
 	l.endActive(func(r *Request) error { return r.comm.lost(r.kind.String(), l) })
@@ -54,7 +55,9 @@ func (e *Engine) markComms(dead proc.ID) {
 func (l *link) endActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
-		r.err = why(r)
+		if r.err == nil {
+			r.err = why(r)
+		}
 		if !r.busy {
 			l.leave(r)
 			r.Finish()

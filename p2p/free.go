@@ -87,7 +87,7 @@ func (e *Engine) discard(m *message) {
 	switch {
 	case m.rts:
 		m.link.waiting--
-		if m.link.ep.State == progress.Alive {
+		if m.link.ep.State == progress.Alive && !m.link.closed {
 			e.control(m.link, fabric.ClassFin, m.remote, nil)
 		}
 	case m.got < m.total && m.link != nil && m.link.in == m:
