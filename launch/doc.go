@@ -64,6 +64,11 @@
 // cores, forwards their output and signals, and reports how each ended. It
 // never ends the others because one died, unless asked to ([Abort]).
 //
+// Each of the two destinations of output belongs to one goroutine, which alone
+// waits when nobody reads: ranks that print are held up then, but signals and
+// the ends of ranks are heeded. A destination that fails is said once, on the
+// other one, and is in the [Result]; ranks never notice.
+//
 // Each rank leads a process group of its own. So an interrupt typed at the
 // terminal reaches the launcher alone, which forwards it exactly once, and what
 // a rank starts (a shell's children) can be ended with it. The price: a rank

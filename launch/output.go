@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,36 +18,10 @@ const (
 	drainGrace = time.Second
 )
 
-// sink is a writer shared by the outputs of all ranks. A write that fails ends
-// the writing but not the reading: no rank is to notice.
-type sink struct {
-	mu   *sync.Mutex
-	w    io.Writer
-	dead bool
-}
-
-// newSinks makes the two destinations of a job, which may be one writer.
-func newSinks(stdout, stderr io.Writer) (out, err *sink) {
-	mu := new(sync.Mutex)
-	return &sink{mu: mu, w: stdout, dead: stdout == nil}, &sink{mu: mu, w: stderr, dead: stderr == nil}
-}
-
-// write writes p without anything of another rank in between.
-func (s *sink) write(p []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead || len(p) == 0 {
-		return
-	}
-	if _, err := s.w.Write(p); err != nil {
-		s.dead = true
-	}
-}
-
 // copyLines writes what comes from r to the sink, whole lines at a time, each
 // with the label before it. A line longer than lineMax is cut into several. A
 // last line without an end gets one if there is a label, so that the next
-// label begins a line.
+// label begins a line. It stops reading when the output is given up.
 func copyLines(to *sink, r io.Reader, label string) {
 	buf := make([]byte, 0, 4<<10)
 	for {
@@ -61,11 +34,10 @@ func copyLines(to *sink, r io.Reader, label string) {
 		if whole == 0 && len(buf) == lineMax || err != nil {
 			whole = len(buf)
 		}
-		to.write(labelled(buf[:whole], label))
-		buf = buf[:copy(buf, buf[whole:])]
-		if err != nil {
+		if !to.write(labelled(buf[:whole], label)) || err != nil {
 			return
 		}
+		buf = buf[:copy(buf, buf[whole:])]
 	}
 }
 

@@ -68,7 +68,8 @@ type Spec struct {
 	TagOutput bool
 	// Stdout and Stderr receive the ranks' output by whole lines; lines longer
 	// than 64 KiB are cut. The launcher's own words go to Stderr. nil discards.
-	// They may be the same writer: writes do not overlap.
+	// They may be the same writer or the same file: then writes do not overlap.
+	// One that fails gets nothing more, see [Result.Output].
 	Stdout, Stderr io.Writer
 	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0.
 	// Where it is a terminal or no *os.File, Run may leave one read of it
@@ -76,7 +77,8 @@ type Spec struct {
 	Stdin io.Reader
 	// Signals is what Run forwards to the ranks, typically a channel given to
 	// signal.Notify for SIGINT, SIGTERM and SIGHUP. The second SIGINT or SIGTERM
-	// kills the ranks. nil forwards none.
+	// kills the ranks; one that comes when all have ended gives up output that
+	// nobody reads. nil forwards none.
 	Signals <-chan os.Signal
 }
 
@@ -261,6 +263,10 @@ type Result struct {
 	Ends []End  // by rank
 	// Code is the exit status that the launcher should end with: the status of
 	// the first rank that failed, 0 when none did. A rank that asked for the end
-	// of the job counts with the code that it named.
+	// of the job counts with the code that it named, output that could not be
+	// written with 1, or as SIGPIPE (141) when its reader was gone.
 	Code int
+	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do
+	// not notice, and what they print after it is lost; with [Abort] they are ended.
+	Output error
 }

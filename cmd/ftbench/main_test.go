@@ -122,6 +122,19 @@ func TestRun(t *testing.T) {
 	require.Contains(t, errs, "rank 0 exited with code 7")
 }
 
+// A full disk shows in the exit code of every command that starts ranks.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range []string{"run -- seq 1000", "osu latency -m 8:8 -i 10 -x 1", "netpipe -u 8 --trial-time 1us -o " + filepath.Join(t.TempDir(), "np.out")} {
+		var errs strings.Builder
+		require.Equal(t, exitFailed, run(&call{strings.Fields(args), full, &errs}), args)
+		require.Contains(t, errs.String(), "cannot write to the standard output", args)
+		require.Contains(t, errs.String(), "no space left on device", args)
+	}
+}
+
 // Started alone, the benchmarks start their ranks; a file has the environment.
 func TestOsuAlone(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "r.json")

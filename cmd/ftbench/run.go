@@ -25,6 +25,11 @@ func (runCmd) Help() string {
 dies, the launcher says so and leaves the others alone, unless --on-failure=abort.
 The exit code is that of the first rank that failed.
 
+Output that cannot be written does not disturb the ranks, unless
+--on-failure=abort: the launcher says so and ends with code 1, or 141 when the
+reader of a pipe has gone. When nobody reads, it waits until somebody does; after
+a second Ctrl-C no longer than a second.
+
 Examples:
   ftbench run -n 8 -- ./app --size 4096
   ftbench run -n 2 --bind core -- bin/ftbench osu latency
