@@ -116,6 +116,28 @@ func TestOneTerminal(t *testing.T) {
 	require.Equal(t, erase+"bar 0 done, 0 s"+erase+"first\r\n"+erase+"bar 0 done, 0 s"+erase+"begun ended\r\nover", until(t, master, "over"))
 }
 
+// A reader that sleeps holds up whoever writes, and not who stops the bar.
+func TestStopBesideAWriteThatHangs(t *testing.T) {
+	master, tty := terminal(t)
+	r, w := io.Pipe()
+	b := begin(tty, "bar", 1, 0, time.Millisecond)
+	until(t, master, "bar [")
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = io.WriteString(b.Over(w), "row\n")
+	}()
+	var begun [1]byte
+	_, err := io.ReadFull(r, begun[:]) // the write is under way, and hangs
+	require.NoError(t, err)
+	b.Stop()
+	r.Close()
+	<-written
+	fmt.Fprint(tty, "end")
+	shown := until(t, master, "end")
+	require.True(t, strings.HasSuffix(shown, erase+"end"), "%q", shown)
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("full") }
