@@ -71,7 +71,9 @@
 //
 // Each rank leads a process group of its own. So an interrupt typed at the
 // terminal reaches the launcher alone, which forwards it exactly once, and what
-// a rank starts (a shell's children) can be ended with it. The price: a rank
+// a rank starts (a shell's children) can be ended with it. The same goes for what
+// stops and continues a job, and for SIGUSR1 and SIGUSR2, by which batch systems
+// warn of their end; see [Signals]. The price: a rank
 // cannot read the terminal itself, so the launcher reads it for rank 0.
 //
 // With [Abort] the kernel kills each rank when the launcher dies, also by

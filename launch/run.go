@@ -37,8 +37,8 @@ type job struct {
 	aborted    bool  // a rank has asked for the end of the job
 	ending     bool  // the launcher is ending the job
 	cancelled  bool  // because Run's context ended
-	interrupts int   // SIGINT and SIGTERM so far
-	forwarded  unix.Signal
+	interrupts int   // SIGINT, SIGTERM and SIGQUIT so far
+	forwarded  signalSet
 	kill       <-chan time.Time
 	hurry      int // what to end with if output has to be given up; 0: it is waited for
 }
@@ -171,7 +171,10 @@ func (j *job) loop(ctx context.Context) {
 			j.onAbort(a)
 		case o := <-j.broken:
 			j.onBroken(o)
-		case sig := <-j.plan.Signals:
+		case sig, open := <-j.plan.Signals:
+			if !open {
+				j.plan.Signals = nil
+			}
 			j.onSignal(sig)
 		case <-overdue:
 			overdue = nil
@@ -217,7 +220,7 @@ func (j *job) onEnd(end End) {
 	j.left--
 	j.ends[end.Rank] = end
 	if end.Failed() && !end.Stopped {
-		if end.Signal == 0 || end.Signal != j.forwarded { // whoever sent that one knows
+		if end.Signal == 0 || !j.forwarded.has(end.Signal) { // whoever sent that one knows
 			j.note("rank %d %v after %v", end.Rank, end, end.After.Round(time.Millisecond))
 		}
 		j.settle(end.Status())
@@ -261,28 +264,6 @@ func (j *job) onAbort(a abortion) {
 		j.settle(a.code)
 	}
 	j.end(unix.SIGTERM)
-}
-
-// onSignal forwards a signal that the launcher got.
-func (j *job) onSignal(sig os.Signal) {
-	s, ok := sig.(unix.Signal)
-	if !ok {
-		return
-	}
-	if s == unix.SIGINT || s == unix.SIGTERM {
-		if j.interrupts++; j.interrupts > 1 || j.left == 0 {
-			j.hurry = 128 + int(s)
-		}
-		if j.interrupts > 1 && j.left > 0 {
-			j.settle(j.hurry)
-			j.end(unix.SIGKILL)
-			return
-		}
-	}
-	j.forwarded = s
-	for _, c := range j.children {
-		c.signal(s, false)
-	}
 }
 
 // settle records the exit status of the job; the first one counts.

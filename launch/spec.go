@@ -75,10 +75,11 @@ type Spec struct {
 	// Where it is a terminal or no *os.File, Run may leave one read of it
 	// pending when it returns.
 	Stdin io.Reader
-	// Signals is what Run forwards to the ranks, typically a channel given to
-	// signal.Notify for SIGINT, SIGTERM and SIGHUP. The second SIGINT or SIGTERM
+	// Signals is what Run forwards to the ranks and to what they have started,
+	// typically what [Signals] returns. The second SIGINT, SIGTERM or SIGQUIT
 	// kills the ranks; one that comes when all have ended gives up output that
-	// nobody reads. nil forwards none.
+	// nobody reads. SIGTSTP stops the ranks and then this process, so SIGCONT must
+	// be among the signals as well. nil or closed: none.
 	Signals <-chan os.Signal
 }
 

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/banyan-hpc/banyan/launch"
@@ -24,6 +22,11 @@ func (runCmd) Help() string {
 	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank
 dies, the launcher says so and leaves the others alone, unless --on-failure=abort.
 The exit code is that of the first rank that failed.
+
+SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks
+and to what they have started; the second of the first three kills them. Ctrl-Z
+and fg stop and continue the ranks with the launcher. What is ignored where the
+launcher starts stays so (nohup).
 
 Output that cannot be written does not disturb the ranks, unless
 --on-failure=abort: the launcher says so and ends with code 1, or 141 when the
@@ -60,9 +63,8 @@ func program(argv []string) []string {
 // start runs a job to its end, with this process's signals forwarded to it. The
 // error is an exitCode when ranks failed: the launcher has said which and how.
 func start(spec launch.Spec) error {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, stop := launch.Signals()
+	defer stop()
 	spec.Signals = signals
 	result, err := launch.Run(context.Background(), spec)
 	if err != nil {
