@@ -234,6 +234,7 @@ func TestErrorsBeforeAnythingStarts(t *testing.T) {
 		{Spec{N: 0, Argv: []string{"true"}}, "0 ranks"},
 		{Spec{N: 1 << 30, Argv: []string{"true"}}, "ranks: 1 to"},
 		{Spec{N: 1}, "no program"},
+		{Spec{N: 1, Argv: []string{"true"}, InitTimeout: -time.Second}, "a start-up of -1s"},
 		{Spec{N: 2, Argv: []string{"no-such-program"}}, "cannot start no-such-program"},
 		{Spec{N: 2, Argv: []string{dir + "/nothing"}}, "nothing: no such file"},
 		{Spec{N: 2, Argv: []string{plain}}, "permission denied"},

@@ -100,6 +100,9 @@ func (s Spec) check() (plan, error) {
 	if len(s.Argv) == 0 {
 		return p, errors.New("launch: no program is named")
 	}
+	if s.InitTimeout < 0 {
+		return p, fmt.Errorf("launch: a start-up of %v: a time above 0 is needed, or 0 for the default", s.InitTimeout)
+	}
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil {
 			return p, fmt.Errorf("launch: working directory: %w", err)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/banyan-hpc/banyan/launch"
@@ -10,11 +12,20 @@ import (
 
 type runCmd struct {
 	N           int           `short:"n" default:"1" help:"Number of ranks."`
-	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: rank i on the i-th allowed CPU."`
+	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
 	TagOutput   bool          `help:"Begin each line of output with the rank."`
 	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
 	InitTimeout time.Duration `help:"How long a rank may take to join after the first one; default 60s, or BANYAN_INIT_TIMEOUT."`
 	Argv        []string      `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
+}
+
+// Validate finds an option that does not exist: the parser takes it for the
+// program.
+func (c *runCmd) Validate() error {
+	if len(c.Argv) > 0 && c.Argv[0] != "--" && strings.HasPrefix(c.Argv[0], "-") {
+		return fmt.Errorf("unknown flag %s: a program whose name begins so goes after --", c.Argv[0])
+	}
+	return nil
 }
 
 // Help has the examples.
