@@ -122,7 +122,7 @@ func (j *job) serve(c *child) {
 		})
 	}
 	if c.stdin != nil {
-		go c.feed(j.plan.Stdin) // not part of work: a read of the terminal cannot be interrupted
+		j.feed(c)
 	}
 	s := &session{
 		rank: c.rank, srv: j.srv, conn: c.conn, exited: c.exited,
@@ -146,7 +146,7 @@ func (j *job) await(c *child) End {
 	c.out.ended()
 	c.err.ended()
 	if c.stdin != nil {
-		c.stdin.Close()
+		c.endFeed()
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
 	<-c.drained

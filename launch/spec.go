@@ -72,8 +72,8 @@ type Spec struct {
 	// One that fails gets nothing more, see [Result.Output].
 	Stdout, Stderr io.Writer
 	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0.
-	// Where it is a terminal or no *os.File, Run may leave one read of it
-	// pending when it returns.
+	// A terminal is read while this process is in its foreground. Where it is no
+	// *os.File, Run may leave one read of it pending when it returns.
 	Stdin io.Reader
 	// Signals is what Run forwards to the ranks and to what they have started,
 	// typically what [Signals] returns. The second SIGINT, SIGTERM or SIGQUIT

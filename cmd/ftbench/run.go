@@ -39,6 +39,9 @@ and to what they have started; the second of the first three kills them. Ctrl-Z
 and fg stop and continue the ranks with the launcher. What is ignored where the
 launcher starts stays so (nohup).
 
+Rank 0 has the launcher's standard input; from a terminal it gets what is typed
+while the launcher is in the foreground.
+
 Output that cannot be written does not disturb the ranks, unless
 --on-failure=abort: the launcher says so and ends with code 1, or 141 when the
 reader of a pipe has gone. When nobody reads, it waits until somebody does; after

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -108,4 +109,52 @@ func TestRunStopsAndContinues(t *testing.T) {
 	l.ends(t, 128+int(unix.SIGTERM))
 	_, err = os.Stat("/proc/" + pid)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// openTerminal opens a pseudo-terminal: what is typed at the first is read from
+// the second.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { slave.Close(); master.Close() })
+	return master, slave
+}
+
+// shows reads from a terminal until it has shown text.
+func shows(t *testing.T, master *os.File, text string) {
+	t.Helper()
+	var all []byte
+	buf := make([]byte, 256)
+	for !bytes.Contains(all, []byte(text)) {
+		n, err := master.Read(buf)
+		require.NoError(t, err, "shown so far: %q", all)
+		all = append(all, buf[:n]...)
+		require.NotContains(t, string(all), "Stopped")
+	}
+}
+
+// A job in the background runs, and leaves the terminal's input to the shell;
+// in the foreground its rank 0 gets it. The shell says what stops.
+func TestRunInBackground(t *testing.T) {
+	master, slave := openTerminal(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	shell := exec.Command("sh", "-c", `set -m; "$@" & sleep 0.3; jobs; read go; echo shell got $go; fg`,
+		"sh", self, "run", "--", "sh", "-c", `sleep 0.5; echo started; read x; echo rank got $x`)
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, shell.Start())
+	shows(t, master, "started")
+	_, err = io.WriteString(master, "one\n")
+	require.NoError(t, err)
+	shows(t, master, "shell got one")
+	_, err = io.WriteString(master, "two\n")
+	require.NoError(t, err)
+	shows(t, master, "rank got two")
+	require.NoError(t, shell.Wait())
 }
