@@ -67,9 +67,11 @@ type Spec struct {
 	// TagOutput begins each line of a rank's output with "[rank] ".
 	TagOutput bool
 	// Stdout and Stderr receive the ranks' output by whole lines; lines longer
-	// than 64 KiB are cut. The launcher's own words go to Stderr. nil discards.
-	// They may be the same writer or the same file: then writes do not overlap.
-	// One that fails gets nothing more, see [Result.Output].
+	// than 64 KiB are cut. Without TagOutput a line that a rank has begun and not
+	// continued for 50 ms is passed on as it is: it may be a question. The
+	// launcher's own words go to Stderr. nil discards. They may be the same writer
+	// or the same file: then writes do not overlap. One that fails gets nothing
+	// more, see [Result.Output].
 	Stdout, Stderr io.Writer
 	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0.
 	// A terminal is read while this process is in its foreground. Where it is no

@@ -40,7 +40,8 @@ and fg stop and continue the ranks with the launcher. What is ignored where the
 launcher starts stays so (nohup).
 
 Rank 0 has the launcher's standard input; from a terminal it gets what is typed
-while the launcher is in the foreground.
+while the launcher is in the foreground. Output comes by whole lines; without
+--tag-output a line that is not ended, a prompt, comes after 50 ms.
 
 Output that cannot be written does not disturb the ranks, unless
 --on-failure=abort: the launcher says so and ends with code 1, or 141 when the
