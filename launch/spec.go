@@ -47,8 +47,9 @@ const (
 // the first one has.
 const DefaultInitTimeout = 60 * time.Second
 
-// InitTimeoutEnv names the environment variable of the launcher that replaces
-// [DefaultInitTimeout]: "90s", "2m", or a number of seconds.
+// InitTimeoutEnv names the environment variable that replaces
+// [DefaultInitTimeout]: "90s", "2m", or a number of seconds. The launcher reads
+// it, and each rank for how long it waits for the launcher's answer.
 const InitTimeoutEnv = "BANYAN_INIT_TIMEOUT"
 
 // Spec describes a job.
