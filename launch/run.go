@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -219,7 +220,9 @@ func (j *job) finish() <-chan struct{} {
 func (j *job) onEnd(end End) {
 	j.left--
 	j.ends[end.Rank] = end
-	if end.Failed() && !end.Stopped {
+	if j.isVerdict(end) {
+		j.settle(end.Code)
+	} else if end.Failed() && !end.Stopped {
 		if end.Signal == 0 || !j.forwarded.has(end.Signal) { // whoever sent that one knows
 			j.note("rank %d %v after %v", end.Rank, end, end.After.Round(time.Millisecond))
 		}
@@ -230,6 +233,12 @@ func (j *job) onEnd(end End) {
 		}
 	}
 	j.endStranded()
+}
+
+// isVerdict reports whether a rank has done its work and exited with a code of
+// Spec.Verdicts.
+func (j *job) isVerdict(end End) bool {
+	return end.Finalized && end.Signal == 0 && slices.Contains(j.plan.Verdicts, end.Code)
 }
 
 // endStranded ends the job when its start-up has failed, the time for it is

@@ -61,6 +61,10 @@ type Spec struct {
 
 	Bind      Bind
 	OnFailure Policy
+	// Verdicts are exit codes other than 0 that say what a program has found, not
+	// that it failed, as diff's 1: of a rank that has finalized they count in
+	// Result.Code, but nobody is told or ended.
+	Verdicts []int
 	// InitTimeout bounds the start-up, see DefaultInitTimeout. 0 means what
 	// InitTimeoutEnv says. A job whose ranks never join has no start-up.
 	InitTimeout time.Duration
