@@ -30,6 +30,7 @@ type Bar struct {
 	total  int // 0: unknown
 	done   int
 	note   string
+	now    func() time.Time
 	start  time.Time
 	shown  bool // there is something to erase
 	midway bool // a line has been begun that is not the bar's
@@ -44,12 +45,13 @@ func Start(w io.Writer, label string, total int) *Bar {
 	if !Terminal(w) {
 		return &Bar{}
 	}
-	return begin(w, label, total, quiet, interval)
+	return begin(w, label, total, quiet, interval, time.Now)
 }
 
-func begin(w io.Writer, label string, total int, quiet, interval time.Duration) *Bar {
+// begin is Start; now is the clock that the bar shows.
+func begin(w io.Writer, label string, total int, quiet, interval time.Duration, now func() time.Time) *Bar {
 	b := &Bar{
-		term: w, label: label, total: total, start: time.Now(),
+		term: w, label: label, total: total, now: now, start: now(),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go b.run(quiet, interval)
@@ -142,7 +144,7 @@ func (b *Bar) erase() {
 
 // text is the bar: "osu bw [######......] 12/23, 8 s".
 func (b *Bar) text() string {
-	seconds := int(time.Since(b.start).Seconds())
+	seconds := int(b.now().Sub(b.start).Seconds())
 	var s string
 	if b.total > 0 {
 		full := cells * min(b.done, b.total) / b.total

@@ -228,12 +228,15 @@ func TestOsuIsComplete(t *testing.T) {
 	require.Len(t, osuWords, len(osu.All))
 }
 
+// fewCPUs is what is said where the ranks do not have a CPU each.
+var fewCPUs = regexp.MustCompile(`(?m)^ftbench: \d+ ranks on \d+ CPU: .*\n`)
+
 // With lengths that no bound speaks of: what is found is not the test's business.
 func TestMatch(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "m.json")
 	code, out, errs := ftbench(t, "match", "--entries", "10,300", "--rounds", "2", "--min-time", "100us", "--json", file)
 	require.Zero(t, code, errs)
-	require.Empty(t, errs)
+	require.Empty(t, fewCPUs.ReplaceAllString(errs, ""))
 	for _, series := range match.All {
 		require.Regexp(t, `(?m)^`+regexp.QuoteMeta(series)+` +300 +[\d.]+ +[\d.]+$`, out)
 	}
