@@ -36,8 +36,8 @@ The exit code is that of the first rank that failed.
 
 SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks
 and to what they have started; the second of the first three kills them. Ctrl-Z
-and fg stop and continue the ranks with the launcher. What is ignored where the
-launcher starts stays so (nohup).
+and fg stop and continue the ranks with the launcher. SIGINT and SIGHUP stay
+ignored where they are when the launcher starts (nohup).
 
 Rank 0 has the launcher's standard input; from a terminal it gets what is typed
 while the launcher is in the foreground. Output comes by whole lines; without
