@@ -35,6 +35,8 @@
 //   - [Provider.Connect] to a process that has departed, closed or died answers
 //     [ErrPeerGone], or gives a connection on which Departed or Down follows. A
 //     connection to a process that dies during the call counts as either.
+//     ErrPeerGone is that process's end: nothing of it comes afterwards, so who
+//     has frames from it gives the connection.
 //   - After [Conn.Invalidate] no frame is delivered; the end of the peer may
 //     still be reported, once.
 //   - After [Provider.Close] nothing of the provider is called any more, except

@@ -139,7 +139,7 @@ type Provider interface {
 	Address() []byte
 	// Connect makes the connection to a peer, or gives the one that exists.
 	// It does not wait for the peer: until the medium is ready TrySend answers
-	// false.
+	// false. ErrPeerGone: the peer has ended, and nothing of it will come.
 	Connect(spec ConnectSpec) (Conn, error)
 	// Lookup gives the connection to a peer if there is one, whichever side
 	// made it; else nil. A peer whose frames Poll has delivered has one.

@@ -96,6 +96,21 @@ var endMutants = []mutant{
 			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); s.Deliver[fabric.ClassEager](id, 0, nil) }
 		})
 	}},
+	{name: "Connect does not look for what has come", in: "die-unmet", fault: func(b *bent) {
+		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
+			b.net.mu.Lock()
+			over := b.net.procs[spec.Peer].over
+			b.net.mu.Unlock()
+			if over {
+				return nil, fabric.ErrPeerGone
+			}
+			c, err := b.memProc.Connect(spec)
+			if err != nil {
+				return nil, err
+			}
+			return b.wrap(c), nil
+		}
+	}},
 	{name: "half a frame at death", in: "kill-transfer", fault: func(b *bent) {
 		bend(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, c proc.Cause) {

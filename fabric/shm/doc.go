@@ -44,7 +44,8 @@
 //
 // A pidfd per peer tells of its end: certain, but late by about 20 µs per
 // resident megabyte. It is the backstop under the detectors of package
-// ft/detect. What a peer had published is delivered before its end is.
+// ft/detect. What a peer had published is delivered before its end is, also by a
+// peer that this process had not heard of when it died.
 //
 // # Trust
 //

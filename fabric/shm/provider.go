@@ -101,9 +101,26 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.attach(spec.Peer, &a)
+	return p.dial(spec.Peer, &a)
+}
+
+// dial connects to a peer unless it has knocked. One that knocked and ended has
+// a connection too, on which Poll brings what it sent and then its end: after
+// ErrPeerGone nothing may come.
+func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
+	p.admit()
+	if c := p.conns[peer]; c != nil {
+		return c, nil
+	}
+	c, err := p.attach(peer, a)
+	if errors.Is(err, fabric.ErrPeerGone) {
+		p.admit() // it may have knocked last of all
+		if c := p.conns[peer]; c != nil {
+			return c, nil
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %v: %w", spec.Peer, err)
+		return nil, fmt.Errorf("connecting to %v: %w", peer, err)
 	}
 	return c, nil
 }
