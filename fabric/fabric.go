@@ -127,7 +127,8 @@ type Conn interface {
 	// ErrPeerGone, or one that names the system call and the cure.
 	Get(local []byte, remote Region, offset uint64) error
 	// Invalidate cuts the peer off: from now on nothing from it is delivered
-	// and nothing is sent to it (rule E3). It does not wait.
+	// and nothing is sent to it (rule E3), whether it has been heard before or
+	// not. It does not wait.
 	Invalidate()
 }
 

@@ -122,6 +122,21 @@ var endMutants = []mutant{
 	{name: "Close leaves no evidence", in: "close-in-flight", fault: func(b *bent) {
 		b.shut = func() error { b.net.mu.Lock(); defer b.net.mu.Unlock(); b.closed = true; return nil }
 	}},
+	{name: "a cut covers only who has been heard", in: "invalidate-unmet", fault: func(b *bent) {
+		heard := false
+		bend(b, func(s, to *fabric.Sink) {
+			for i, fn := range s.Deliver {
+				if fn != nil {
+					to.Deliver[i] = func(from proc.ID, imm uint64, p []byte) { heard = true; fn(from, imm, p) }
+				}
+			}
+		})
+		b.cut = func(c bentConn) {
+			if heard {
+				c.memConn.Invalidate()
+			}
+		}
+	}},
 	{name: "frames from the past of a cut", in: "invalidate", fault: func(b *bent) { b.cut = func(bentConn) {} }},
 }
 

@@ -136,8 +136,13 @@ func (p *Provider) meet(c *Conn) {
 	}
 }
 
+// listen begins to poll the peer's slot; of one that has been cut off it takes
+// nothing.
 func (p *Provider) listen(c *Conn) {
-	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry)}
+	if c.reported {
+		return
+	}
+	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry), cut: c.silenced}
 	c.hasIn = true
 	p.inbound = append(p.inbound, c)
 }
