@@ -47,7 +47,7 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 func (c *Conn) Caps() fabric.Caps {
 	return fabric.Caps{
 		Inline:    inlineBytes,
-		MaxFrame:  c.p.own.maxFrame(),
+		MaxFrame:  c.out.maxFrame, // of the peer's slot: receivers choose their own
 		Eager:     eagerBytes,
 		Get:       c.get,
 		GetBlocks: true,

@@ -178,6 +178,7 @@ func (p *Provider) accept(id proc.ID) {
 	}
 	p.cfg.Logf("shm: connecting back to %v: %v", id, err)
 	c := &Conn{p: p, peer: id, reader: reader{pidfd: -1}, segment: &segment{fd: -1}}
+	c.out.maxFrame = p.own.maxFrame() // for Caps alone
 	c.gone.Store(true)
 	p.conns[id] = c
 	p.listen(c)

@@ -149,6 +149,9 @@ func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
 }
 
 func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
+	if int64(id) >= int64(a.procs) {
+		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same MaxProcs", a.procs, id)
+	}
 	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
 	s.fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENOENT) {
