@@ -17,7 +17,10 @@
 //  5. Evidence of a peer's end is reported once, by Sink.Down or
 //     Sink.Departed, after everything that the peer sent before has been
 //     delivered or is known lost. A provider never decides alone that a silent
-//     peer is dead.
+//     peer is dead. A peer that lives is not reported for want of this
+//     process's means (descriptors, memory): the provider tries again, and if
+//     that lasts both sides report the other down with cause proc.Unreachable
+//     and log what is missing; Connect answers it.
 //  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never
 //     blocks. After [Host.Arm] the engine asks [Provider.Ready] once more;
 //     whatever arrives later rings the host's bell.

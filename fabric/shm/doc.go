@@ -47,6 +47,15 @@
 // ft/detect. What a peer had published is delivered before its end is, also by a
 // peer that this process had not heard of when it died.
 //
+// # Want
+//
+// Connecting back to a newcomer takes a descriptor and memory, and may fail. The
+// newcomer is no less alive for that: it is heard, nothing can be sent to it
+// yet, and the attempt is repeated for half a minute while Connect answers with
+// the cause and its cure. Then both sides report proc.Unreachable. Each side of
+// an incomplete pair looks after it in Poll, for which a timer rings: after 10
+// ms first, then up to twice a second.
+//
 // # Trust
 //
 // Everything a peer can write is checked on each read, and read once. A slot

@@ -22,6 +22,7 @@ type Provider struct {
 	inbound []*Conn
 	// starved: a frame was refused since Ready last found none waiting.
 	starved bool
+	wait    answers
 	knocks  uint32 // as of the last look at the bitmap
 	seen    []uint64
 	closed  bool
@@ -43,8 +44,8 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
-		conns: make(map[proc.ID]*Conn),
-		seen:  make([]uint64, (cfg.MaxProcs+63)/64),
+		conns: make(map[proc.ID]*Conn), wait: patient,
+		seen: make([]uint64, (cfg.MaxProcs+63)/64),
 	}
 	if p.self, err = selfAddress(own); err == nil {
 		p.watch, err = newWatcher(p.bell.Ring)
@@ -92,7 +93,7 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 		return nil, fabric.ErrClosed
 	}
 	if c := p.conns[spec.Peer]; c != nil {
-		return c, nil
+		return p.existing(c)
 	}
 	if int64(spec.Peer) >= int64(p.cfg.MaxProcs) {
 		return nil, fmt.Errorf("shm: %v is out of range, this endpoint takes %d", spec.Peer, p.cfg.MaxProcs)
@@ -110,7 +111,7 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	p.admit()
 	if c := p.conns[peer]; c != nil {
-		return c, nil
+		return p.existing(c)
 	}
 	c, err := p.attach(peer, a)
 	if errors.Is(err, fabric.ErrPeerGone) {
@@ -121,6 +122,18 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("connecting to %v: %w", peer, err)
+	}
+	return c, nil
+}
+
+// existing gives a connection that there is, unless it is half and cannot be
+// completed now: then the error says why.
+func (p *Provider) existing(c *Conn) (*Conn, error) {
+	if c.half != nil && !c.ending && !c.silenced {
+		p.retry(c)
+	}
+	if c.why != nil {
+		return nil, fmt.Errorf("connecting to %v: %w", c.peer, c.why)
 	}
 	return c, nil
 }
@@ -200,6 +213,9 @@ func (p *Provider) Close() error {
 		if !c.reported {
 			errs = append(errs, c.release())
 		}
+	}
+	if p.wait.timer != nil {
+		p.wait.timer.Stop()
 	}
 	p.watch.close()
 	p.bell.Cut()

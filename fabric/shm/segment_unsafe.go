@@ -46,7 +46,7 @@ const cursorsAt = 256
 // segment is a process's own memory, or the part of a peer's that concerns us.
 type segment struct {
 	geometry
-	fd     int
+	fd     int    // -1 of a peer's
 	header []byte // header and knock bitmap
 	slots  []byte // all slots of one's own segment; one slot of a peer's
 }
@@ -133,7 +133,7 @@ func openBacking(dir string) (int, error) {
 func mapRange(fd int, offset, length int64) ([]byte, error) {
 	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %d KiB: %w", length>>10, err)
+		return nil, fmt.Errorf("shm: mapping %d KiB: %w%s", length>>10, err, cure(err))
 	}
 	return b, nil
 }
@@ -160,6 +160,9 @@ func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 		return fabric.ErrPeerGone
 	}
 	if err != nil {
+		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
+			return fmt.Errorf("shm: opening the peer's segment: %w%s", err, cure(err))
+		}
 		return fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
 	}
 	if err := s.checkSealed(unsealed); err != nil {
@@ -174,8 +177,13 @@ func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	if err := reserve(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
 		return err
 	}
-	s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes())
-	return err
+	if s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
+		return err
+	}
+	// The mappings hold the segment: a peer costs one descriptor, its pidfd.
+	fd := s.fd
+	s.fd = -1
+	return unix.Close(fd)
 }
 
 // checkSealed makes sure that nobody can shrink the segment under our mapping,
