@@ -48,11 +48,15 @@ func (p *Provider) admit() {
 // accept begins to listen to a newcomer and connects back, so that each side
 // can return credit and announce its departure.
 func (p *Provider) accept(id proc.ID) {
+	a, err := p.own.caller(id)
+	if errors.Is(err, errNoCaller) {
+		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: who owns it may yet knock
+		return
+	}
 	if c := p.conns[id]; c != nil {
 		p.listen(c)
 		return
 	}
-	a, err := p.own.caller(id)
 	if err != nil { // nobody who writes this has connected
 		p.cfg.Logf("shm: the slot of %v: %v", id, err)
 		a.geometry = p.own.geometry

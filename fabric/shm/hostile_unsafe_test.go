@@ -116,6 +116,50 @@ func TestCorruptCursorsEndTheConnection(t *testing.T) {
 	_ = ab
 }
 
+// A bit in the bitmap of newcomers without an address in the slot is nobody's
+// knock: nobody's end is reported, no memory is taken, and who owns the slot is heard
+// when it does knock.
+func TestStrayKnock(t *testing.T) {
+	host, guest := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
+	pages := func() int64 {
+		var st unix.Stat_t
+		require.NoError(t, unix.Fstat(host.own.fd, &st))
+		return st.Blocks
+	}
+	before := pages()
+	host.own.knockWord(0).Or(1 << 1)
+	host.own.head().knocks.Add(1)
+	ear := newEar()
+	for range 3 {
+		host.Poll(&ear.Sink)
+	}
+	require.Empty(t, ear.ends)
+	require.Nil(t, host.Lookup(1))
+	require.Equal(t, before, pages())
+
+	c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
+	require.NoError(t, err)
+	require.True(t, c.TrySend(fabric.ClassTest, 5, nil))
+	for len(ear.got) == 0 {
+		host.Poll(&ear.Sink)
+	}
+	require.Equal(t, []uint64{5}, ear.got)
+	require.Empty(t, ear.ends)
+}
+
+// An address in a slot that is none is what no correct process writes.
+func TestCorruptKnock(t *testing.T) {
+	host := open(t, Config{Self: 0, MaxProcs: 2})
+	entryOf(host.own.slot(1)).length = 3
+	host.own.knockWord(0).Or(1 << 1)
+	host.own.head().knocks.Add(1)
+	ear := newEar()
+	for len(ear.ends) == 0 {
+		host.Poll(&ear.Sink)
+	}
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, ear.ends)
+}
+
 // A header that is not the address's is refused: another process's segment, or
 // one that can be truncated.
 func TestStrangeSegments(t *testing.T) {

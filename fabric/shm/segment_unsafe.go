@@ -2,6 +2,7 @@ package shm
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -215,15 +216,25 @@ func (s *segment) knock(id proc.ID, a *address) {
 	s.head().bell.Ring()
 }
 
-// caller reads the address that a newcomer left in its slot.
+// errNoCaller: nobody has left an address in a slot.
+var errNoCaller = errors.New("shm: the slot is empty")
+
+// caller reads the address that a newcomer left in its slot. It does not touch
+// the mapping: a slot that nobody has given memory would take some, and fault
+// where there is none.
 func (s *segment) caller(id proc.ID) (address, error) {
-	e := entryOf(s.slot(id))
-	var b [addressBytes]byte
-	if e.length != addressBytes {
+	var b [4 + addressBytes]byte
+	if _, err := unix.Pread(s.fd, b[:], s.slotOffset(id)); err != nil {
+		return address{}, fmt.Errorf("shm: reading the slot: %w", err)
+	}
+	switch binary.NativeEndian.Uint32(b[:]) {
+	case 0:
+		return address{}, errNoCaller
+	case addressBytes:
+		return decodeAddress(b[4:])
+	default:
 		return address{}, errNotShm
 	}
-	copy(b[:], e.address[:])
-	return decodeAddress(b[:])
 }
 
 // free gives the memory of a slot back to the system. The slot is not used
