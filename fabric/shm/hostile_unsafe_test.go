@@ -1,7 +1,9 @@
 package shm
 
 import (
+	"errors"
 	"math/rand/v2"
+	"os"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -160,8 +162,8 @@ func TestCorruptKnock(t *testing.T) {
 	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, ear.ends)
 }
 
-// A header that is not the address's is refused: another process's segment, or
-// one that can be truncated.
+// What is not as its address says is refused: a process with a reused pid, a
+// segment of another size, one that can be truncated.
 func TestStrangeSegments(t *testing.T) {
 	_, b, _, _ := pair(t, Config{})
 	good := b.self
@@ -174,10 +176,6 @@ func TestStrangeSegments(t *testing.T) {
 	}
 	require.NoError(t, dial(good))
 
-	other := good
-	other.token[0]++
-	require.ErrorContains(t, dial(other), "do not share memory")
-
 	reused := good
 	reused.started++
 	require.ErrorIs(t, dial(reused), fabric.ErrPeerGone)
@@ -186,13 +184,51 @@ func TestStrangeSegments(t *testing.T) {
 	small.lines *= 2
 	require.ErrorContains(t, dial(small), "its address says")
 
-	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Ftruncate(fd, good.segmentBytes()))
+	_, err = unix.Pwrite(fd, b.own.header[:headerBytes], 0)
+	require.NoError(t, err)
 	unsealed := good
 	unsealed.fd = uint32(fd)
 	require.ErrorContains(t, dial(unsealed), "not sealed")
+}
+
+// The number of a closed endpoint's descriptor comes to mean something else: the
+// endpoint is gone, whatever that is, and it is left alone.
+func TestReusedDescriptor(t *testing.T) {
+	p, err := Open(Config{Self: 1, MaxProcs: 2})
+	require.NoError(t, err)
+	gone := p.self
+	require.NoError(t, p.Close())
+	var pipe, socket [2]int
+	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	socket, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	null, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	file, err := os.CreateTemp(t.TempDir(), "banyan-*")
+	require.NoError(t, err)
+	short, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	successor, err := Open(Config{Self: 1, MaxProcs: 2, Lines: 64})
+	require.NoError(t, err)
+	for name, fd := range map[string]int{
+		"a pipe": pipe[0], "a socket": socket[0], "a device": null, "a file": int(file.Fd()),
+		"another's memfd": short, "the next endpoint": successor.own.fd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := gone
+			now.fd = uint32(fd)
+			_, err := open(t, Config{Self: 0, MaxProcs: 2}).Dial(fabric.ConnectSpec{Peer: 1, Address: now.encode()})
+			require.ErrorIs(t, err, fabric.ErrPeerGone)
+		})
+	}
+	require.NoError(t, errors.Join(successor.Close(), file.Close()))
+	for _, fd := range []int{pipe[0], pipe[1], socket[0], socket[1], null, short} {
+		require.NoError(t, unix.Close(fd))
+	}
 }
 
 func FuzzAddress(f *testing.F) {

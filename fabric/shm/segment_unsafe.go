@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -108,15 +110,22 @@ func (s *segment) create(cfg *Config) (err error) {
 	return err
 }
 
+// The names by which peers tell a segment from what a descriptor's number may
+// mean later.
+const (
+	memfdName  = "banyan-shm"
+	filePrefix = "banyan-"
+)
+
 func openBacking(dir string) (int, error) {
 	if dir == "" {
-		fd, err := unix.MemfdCreate("banyan-shm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
 			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold the segment instead", err)
 		}
 		return fd, nil
 	}
-	f, err := os.CreateTemp(dir, "banyan-*")
+	f, err := os.CreateTemp(dir, filePrefix+"*")
 	if err != nil {
 		return -1, fmt.Errorf("shm: making the segment: %w", err)
 	}
@@ -153,27 +162,14 @@ func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	if int64(id) >= int64(a.procs) {
 		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same MaxProcs", a.procs, id)
 	}
-	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
-	s.fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		// The process is the right one, and it has closed its endpoint or is
-		// ending: descriptors go before the pidfd tells.
-		return fabric.ErrPeerGone
-	}
-	if err != nil {
-		if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM) {
-			return fmt.Errorf("shm: opening the peer's segment: %w%s", err, cure(err))
-		}
-		return fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+	if s.fd, err = findBacking(a); err != nil {
+		return err
 	}
 	if err := s.checkSealed(unsealed); err != nil {
 		return err
 	}
 	if s.header, err = mapRange(s.fd, 0, s.slotOffset(0)); err != nil {
 		return err
-	}
-	if h := s.head(); h.magic != magic || h.version != wireVersion || h.token != a.token {
-		return fmt.Errorf("shm: %s is not the peer's segment: the processes do not share memory (another host or pid namespace?)", name)
 	}
 	if err := reserve(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
 		return err
@@ -185,6 +181,52 @@ func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	fd := s.fd
 	s.fd = -1
 	return unix.Close(fd)
+}
+
+// findBacking opens the descriptor that an address names in its process, which
+// is known to be the right one. fabric.ErrPeerGone: the endpoint has been closed
+// or the process is ending, for descriptors go before the pidfd tells. The
+// number may mean something else by then, which must not be opened: to open a
+// device or a pipe may do anything.
+func findBacking(a *address) (fd int, err error) {
+	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
+	to, err := os.Readlink(name)
+	if err == nil {
+		if !isBacking(to) {
+			return -1, fabric.ErrPeerGone
+		}
+		// The flags are for what it may have become since.
+		fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO): // none, or a socket by now
+		return -1, fabric.ErrPeerGone
+	case cure(err) != "":
+		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, cure(err))
+	default:
+		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+	}
+	if !holdsToken(fd, a) {
+		_ = unix.Close(fd)
+		return -1, fabric.ErrPeerGone
+	}
+	return fd, nil
+}
+
+// isBacking tells from a descriptor's name in /proc whether it may hold a
+// segment: a memfd that openBacking named, or a file that it has unlinked.
+func isBacking(name string) bool {
+	base, unlinked := strings.CutSuffix(path.Base(name), " (deleted)")
+	return unlinked && (base == "memfd:"+memfdName || strings.HasPrefix(base, filePrefix))
+}
+
+// holdsToken reads the header without mapping it: nothing is known of the file.
+func holdsToken(fd int, a *address) bool {
+	var h header
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))
+	n, err := unix.Pread(fd, b, 0)
+	return err == nil && n == len(b) && h.magic == magic && h.version == wireVersion && h.token == a.token
 }
 
 // checkSealed makes sure that nobody can shrink the segment under our mapping,
