@@ -40,10 +40,14 @@
 //     connection to a process that dies during the call counts as either.
 //     ErrPeerGone is that process's end: nothing of it comes afterwards, so who
 //     has frames from it gives the connection.
+//   - After Depart this process can send nothing more: TrySend answers false,
+//     Connect [ErrClosed]. Poll still delivers. Peers that connect learn of the
+//     departure, though this process polls no more.
 //   - After [Conn.Invalidate] no frame is delivered; the end of the peer may
 //     still be reported, once.
-//   - After [Provider.Close] nothing of the provider is called any more, except
-//     that a Get that is under way returns, and that a second Close does nothing.
+//   - After [Provider.Close] nothing is there any more: TrySend answers false,
+//     Connect ErrClosed, Poll 0; Depart and a second Close do nothing. A Get that
+//     is under way returns; no other may be called.
 //     The host may outlive its providers: Ring is then harmless.
 //   - Whoever has exposed memory need not take it back: the region is valid as
 //     long as the buffer is kept, and whatever a provider registered for it

@@ -113,7 +113,7 @@ type Conn interface {
 	// TrySend hands over one frame. It copies payload before it returns; it
 	// neither blocks nor allocates. False means no credit: make progress and
 	// try again. Frames to a peer that is gone are accepted or refused, never
-	// delivered.
+	// delivered; once this process has departed or closed they are refused.
 	//
 	// Preconditions: 0 < class < NumClasses, len(payload) <= Caps().MaxFrame.
 	TrySend(class Class, imm uint64, payload []byte) bool
@@ -153,7 +153,8 @@ type Provider interface {
 	// return of credit, because the sender may have given up.
 	Ready() bool
 	// Depart announces an orderly departure on every connection, after what
-	// was sent before. Nothing can be sent after it.
+	// was sent before, and to whoever connects later. Nothing can be sent after
+	// it: TrySend answers false, Connect ErrClosed.
 	Depart()
 	// Close frees everything, also with traffic in flight. It does not tell
 	// peers more than Depart did: without Depart they see a failure.

@@ -57,6 +57,9 @@ func (p *Provider) accept(id proc.ID) {
 		p.listen(c)
 		return
 	}
+	if p.departed {
+		return // it reads so in our header
+	}
 	if err != nil { // nobody who writes this has connected
 		p.cfg.Logf("shm: the slot of %v: %v", id, err)
 		a.geometry = p.own.geometry
@@ -137,9 +140,15 @@ func (c *Conn) give(cause proc.Cause) {
 }
 
 // learn looks whether the peer, which has not connected back, has said that it
-// cannot.
+// cannot or will not.
 func (c *Conn) learn() {
-	if code := c.out.cur.refused.Load(); code != 0 {
+	code := c.out.cur.refused.Load()
+	switch state := c.segment.head().state.Load(); {
+	case state == stateDeparted:
+		c.give(proc.Cause{Kind: proc.Departed})
+	case state == stateClosed:
+		c.give(proc.Cause{Kind: proc.Connection})
+	case code != 0:
 		cause := proc.Cause{Kind: proc.Unreachable, Code: int32(code & 0xfff)}
 		c.why = fmt.Errorf("shm: %v", cause)
 		c.give(cause)

@@ -109,7 +109,7 @@ func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 
 // drops reports whether frames that cannot be sent are taken: those to a peer
 // that is gone, which nobody will read.
-func (c *Conn) drops() bool { return c.silenced || c.half == nil }
+func (c *Conn) drops() bool { return !c.p.departed && (c.silenced || c.half == nil) }
 
 // die ends the use of the sending half.
 func (c *Conn) die() { c.live, c.out.limit = false, 0 }

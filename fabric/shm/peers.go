@@ -63,6 +63,7 @@ func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
 		return nil, err
 	}
 	p.conns[peer] = c
+	c.learn()
 	p.lookSoon() // whether it can connect back
 	return c, nil
 }
@@ -202,8 +203,9 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	}
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
+	givenUp := c.half != nil && c.ending
 	err := c.release()
-	if !c.ending { // else it still has to read there that it has been given up
+	if !givenUp { // else it still has to read there that it has been given up
 		err = errors.Join(err, p.own.free(c.peer))
 	}
 	if err != nil {
@@ -216,6 +218,8 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 		s.Down(c.peer, proc.Cause{Kind: proc.Corrupt})
 	case c.in.hungUp:
 		s.Down(c.peer, proc.Cause{Kind: proc.Connection})
+	case c.ending && !c.end.Failed():
+		s.Departed(c.peer)
 	case c.ending:
 		s.Down(c.peer, c.end)
 	default:

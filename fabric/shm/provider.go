@@ -25,7 +25,8 @@ type Provider struct {
 	wait    answers
 	knocks  uint32 // as of the last look at the bitmap
 	seen    []uint64
-	closed  bool
+	// departed: Depart or Close has been called; closed: Close.
+	departed, closed bool
 }
 
 // batch bounds what Poll takes from one peer before it looks at the next.
@@ -89,7 +90,7 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 
 // Dial is Connect with the concrete type.
 func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
-	if p.closed {
+	if p.departed {
 		return nil, fabric.ErrClosed
 	}
 	if c := p.conns[spec.Peer]; c != nil {
@@ -195,7 +196,12 @@ func (p *Provider) fed() bool {
 
 // Depart implements fabric.Provider.
 func (p *Provider) Depart() {
-	p.admit() // who has just knocked wants to know as well
+	if p.departed {
+		return
+	}
+	p.own.head().state.Store(stateDeparted)
+	p.admit() // who has knocked before it could read that
+	p.departed = true
 	for _, c := range p.conns {
 		c.hangUp(byeDeparted)
 	}
@@ -206,7 +212,10 @@ func (p *Provider) Close() error {
 	if p.closed {
 		return nil
 	}
-	p.closed = true
+	if !p.departed {
+		p.own.head().state.Store(stateClosed)
+	}
+	p.departed, p.closed = true, true
 	var errs []error
 	for _, c := range p.conns {
 		c.hangUp(byeClosed)
@@ -221,7 +230,11 @@ func (p *Provider) Close() error {
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
-	return errors.Join(append(errs, p.own.close())...)
+	errs = append(errs, p.own.close())
+	// Poll goes on to look, at what says that nobody knocks: a question less for
+	// each Poll before.
+	p.own.header, p.knocks = make([]byte, headerBytes), 0
+	return errors.Join(errs...)
 }
 
 var (

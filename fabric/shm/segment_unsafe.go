@@ -23,19 +23,29 @@ import (
 // geometry fixes and whose seals or descriptor were checked.
 
 // header is the first page of a segment. Its owner writes it before anybody
-// knows the address; afterwards only the bell and the knock counter change.
+// knows the address; afterwards only state, bell and the knock counter change.
 type header struct {
 	magic    uint64
 	version  uint32
 	expedite uint32 // 1: the owner can wake itself by membarrier; else senders fence
 	token    [tokenBytes]byte
-	_        [32]byte
-	bell     futex.Bell
+	// state: what the endpoint has come to. Written by its owner, which looks for
+	// newcomers afterwards; read by newcomers after they have knocked. So one of
+	// them sees the other.
+	state atomic.Uint32
+	_     [28]byte
+	bell  futex.Bell
 	// knocks: raised by every process that has put its address into its slot
 	// and its bit into the bitmap; read by the owner in every Poll.
 	knocks atomic.Uint32
 	_      [60]byte
 }
+
+// What header.state tells, beside 0: open.
+const (
+	stateDeparted = 1
+	stateClosed   = 2 // without departing, which is a failure
+)
 
 // slotEntry starts a slot's first page: who connects. Written by the process
 // that connects before it sets its bit, read once by the owner.
