@@ -76,13 +76,14 @@ type link struct {
 	// (0 or 1) the chunks to be had then.
 	room, spare    int
 	chunk          int
-	announced      int  // sends that the peer has not answered
-	held, lastHeld *op  // sends that may not be announced yet, in order
-	kept, asked    int  // from the peer: units unexpected here, chunks asked for
-	waiting        int  // from the peer: announcements without a receive
-	closed         bool // nothing goes out any more
-	first, last    *op  // frames that wait for credit, in order
-	listed         bool // in Engine.stalled
+	announced      int    // sends that the peer has not answered
+	held, lastHeld *op    // sends that may not be announced yet, in order
+	kept, asked    int    // from the peer: units unexpected here, chunks asked for
+	waiting        int    // from the peer: announcements without a receive
+	heard, fins    uint64 // see answered
+	closed         bool   // nothing goes out any more
+	first, last    *op    // frames that wait for credit, in order
+	listed         bool   // in Engine.stalled
 	active         *Request
 	in             *message // the eager message that is arriving in fragments
 }
@@ -147,7 +148,25 @@ func (l *link) eager(n int) bool {
 	if l.limit > 0 {
 		return n <= l.limit
 	}
-	return l.ep.Eager(n)
+	return l.ep.Eager(n) || n <= min(eagerReply, l.ep.Longest) && l.answered()
+}
+
+// eagerReply is the longest message that a connection would rather have announced
+// and that goes eagerly all the same if it is an answer. What an announcement
+// gains is bandwidth, while the copies of one message overlap with those of the
+// next; who takes turns with its peer waits for each message alone, and then the
+// round trip of the announcement costs more.
+const eagerReply = 8 << 10
+
+// answered reports whether the peer has sent something since the last message
+// that asked this: other than that it has pulled what it was sent.
+func (l *link) answered() bool {
+	heard := l.ep.Heard() - l.fins
+	if heard == l.heard {
+		return false
+	}
+	l.heard = heard
+	return true
 }
 
 // tryFrame sends a message in one frame, if it may go that way now.

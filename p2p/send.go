@@ -162,6 +162,7 @@ func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 		e.refused++
 		return
 	}
+	l.fins++
 	e.answered(l, r)
 	r.Finish()
 }

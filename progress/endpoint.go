@@ -86,6 +86,15 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 	}
 }
 
+// Heard is the number of frames that have come from the peer, where the
+// connection counts them; else 0.
+func (ep *Endpoint) Heard() uint64 {
+	if ep.shm != nil {
+		return ep.shm.Heard()
+	}
+	return 0
+}
+
 // Conn is the connection, for what is not on every message's path.
 func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 

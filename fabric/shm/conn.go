@@ -133,6 +133,9 @@ func (c *Conn) refused() {
 	c.p.starved = true
 }
 
+// Heard is the number of frames that the peer's ring has given so far.
+func (c *Conn) Heard() uint64 { return c.in.head }
+
 // NotYet is what Await answers when no frame waits.
 const NotYet = takeNone
 
