@@ -72,7 +72,7 @@ func (o *options) apply(s *settings.Set) {
 func (o *options) shmConfig(s *settings.Set) shm.Config {
 	return shm.Config{
 		Lines: s.Int(settings.RingLines), BulkBytes: s.Int(settings.RingBytes),
-		EagerNear: s.Int(settings.EagerNear), EagerFar: s.Int(settings.EagerFar),
+		EagerNear: s.Int(settings.EagerNear), EagerFar: s.Int(settings.EagerFar), EagerReply: s.Int(settings.EagerReply),
 		NoGet: !s.On(settings.KernelCopy), Logf: o.logf,
 	}
 }

@@ -83,8 +83,8 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 		env   []string
 	}{
 		"default":                 {"true true", nil},
-		"file":                    {"false false", []string{settle(t, "shm.eager.near = 8k\n")}},
-		"another machine's":       {"true true", []string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\n")}},
+		"file":                    {"false false", []string{settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
+		"another machine's":       {"true true", []string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
 		"variable":                {"false false", []string{"BANYAN_SHM_EAGER=8k"}},
 		"variable before file":    {"true true", []string{settle(t, "shm.eager.near = 8k\n"), "BANYAN_SHM_EAGER_NEAR=16k"}},
 		"option before both":      {"true true", []string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", eagerEnv + "=20000"}},
@@ -101,7 +101,7 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 // Two ranks that read different files: each decides how it sends, and rings of
 // different sizes carry messages of every protocol.
 func TestRanksWithDifferentFiles(t *testing.T) {
-	small := settle(t, "shm.eager.near = 8k\nshm.ring.bytes = 16k\nshm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
+	small := settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\nshm.ring.bytes = 16k\nshm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
 	large := settle(t, "shm.eager = 4m\nshm.ring.bytes = 1m\nshm.kernel_copy = off\nwait.yields = 0\n")
 	for _, role := range []string{"held back", "ring", "crowd", "modes"} {
 		for early, files := range map[string][]string{"false true": {small, large}, "true false": {large, small}} {

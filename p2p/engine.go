@@ -148,15 +148,8 @@ func (l *link) eager(n int) bool {
 	if l.limit > 0 {
 		return n <= l.limit
 	}
-	return l.ep.Eager(n) || n <= min(eagerReply, l.ep.Longest) && l.answered()
+	return l.ep.Eager(n) || n <= l.ep.Reply() && l.answered()
 }
-
-// eagerReply is the longest message that a connection would rather have announced
-// and that goes eagerly all the same if it is an answer. What an announcement
-// gains is bandwidth, while the copies of one message overlap with those of the
-// next; who takes turns with its peer waits for each message alone, and then the
-// round trip of the announcement costs more.
-const eagerReply = 8 << 10
 
 // answered reports whether the peer has sent something since the last message
 // that asked this: other than that it has pulled what it was sent.

@@ -86,6 +86,15 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 	}
 }
 
+// Reply is the length up to which the connection would rather have an answer sent
+// at once than announced.
+func (ep *Endpoint) Reply() int {
+	if ep.shm != nil {
+		return ep.shm.Reply()
+	}
+	return 0
+}
+
 // Heard is the number of frames that have come from the peer, where the
 // connection counts them; else 0.
 func (ep *Endpoint) Heard() uint64 {

@@ -19,6 +19,7 @@ const (
 	Eager ID = iota
 	EagerNear
 	EagerFar
+	EagerReply
 	RingLines
 	RingBytes
 	KernelCopy
@@ -91,6 +92,13 @@ var table = [numKnobs]Knob{
 		Meaning: []string{
 			"The eager limit while lines move slowly, as between sockets; counts as no more",
 			"than shm.eager.near. ftbench tune finds it where it meets such cores.",
+		},
+	},
+	EagerReply: {
+		Name: "shm.eager.reply", Unit: Bytes, Min: 64, Max: maxMiddle, Default: providers.EagerReply,
+		Meaning: []string{
+			"The eager limit for who takes turns with its peer, 8k at most while lines move",
+			"slowly. Less where the kernel copies fast, or caches are small.",
 		},
 	},
 	RingLines: {

@@ -27,6 +27,10 @@ type Config struct {
 	// at all times. 0 means 16 KiB and 6 KiB; EagerFar above EagerNear means
 	// EagerNear. Only what this process sends follows them.
 	EagerNear, EagerFar int
+	// EagerReply is the length up to which messages are better sent in frames to
+	// a peer that has answered the one before: see Conn.Reply. 0 means 32 KiB;
+	// below EagerFar it means nothing.
+	EagerReply int
 	// NoGet switches process_vm_readv off, as if the kernel refused it.
 	NoGet bool
 	// Dir, when set, holds the segment as a file, unlinked at once, instead of
@@ -57,6 +61,9 @@ func (c *Config) check() error {
 		c.EagerFar = defaultEagerFar
 	}
 	c.EagerFar = min(c.EagerFar, c.EagerNear)
+	if c.EagerReply == 0 {
+		c.EagerReply = defaultEagerReply
+	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
 	}
@@ -66,15 +73,18 @@ func (c *Config) check() error {
 	if int64(c.Self) >= int64(c.MaxProcs) {
 		return fmt.Errorf("shm: Self is %d, want less than MaxProcs, %d", c.Self, c.MaxProcs)
 	}
-	if c.EagerFar < 0 {
-		return fmt.Errorf("shm: eager limits of %d and %d bytes", c.EagerNear, c.EagerFar)
+	if c.EagerFar < 0 || c.EagerReply < 0 {
+		return fmt.Errorf("shm: eager limits of %d, %d and %d bytes", c.EagerNear, c.EagerFar, c.EagerReply)
 	}
 	return c.geometry().check()
 }
 
 // Defaults is what a Config whose numbers are zero stands for.
 func Defaults() Config {
-	return Config{Lines: defaultLines, BulkBytes: defaultBulk, EagerNear: defaultEagerNear, EagerFar: defaultEagerFar}
+	return Config{
+		Lines: defaultLines, BulkBytes: defaultBulk,
+		EagerNear: defaultEagerNear, EagerFar: defaultEagerFar, EagerReply: defaultEagerReply,
+	}
 }
 
 func (c *Config) geometry() geometry {

@@ -9,12 +9,20 @@ import "time"
 const (
 	defaultEagerFar  = 6 << 10
 	defaultEagerNear = 16 << 10
+
+	// What an announcement gains is bandwidth, while the copies of one message
+	// overlap with those of the next and leave the cache to them. Who takes turns
+	// with its peer waits for each message alone: there copying twice is cheaper up
+	// to these lengths.
+	defaultEagerReply = 32 << 10
+	eagerReplyFar     = 8 << 10
 )
 
 // pace is how fast lines move to the peer now.
 type pace struct {
 	// near and far are Config.EagerNear and EagerFar; they never change.
 	near, far int
+	reply     int // Config.EagerReply
 
 	frames  uint32 // large frames so far, to time one in paceStride
 	refused uint32 // messages that Eager refused, to let one in paceRetry through
@@ -48,6 +56,14 @@ func (c *Conn) Eager(n int) bool {
 	}
 	c.out.pace.refused++
 	return c.out.pace.refused%paceRetry == 0
+}
+
+// Reply is the length up to which an answer is better sent in frames.
+func (c *Conn) Reply() int {
+	if c.out.pace.line <= slowLine {
+		return c.out.pace.reply
+	}
+	return min(c.out.pace.reply, eagerReplyFar)
 }
 
 // Sure is the length up to which Eager is true at all times.

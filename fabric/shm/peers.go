@@ -95,7 +95,9 @@ func (c *Conn) connect(a *address) error {
 }
 
 // pace is that of a connection over which nothing has been sent.
-func (p *Provider) pace() pace { return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar} }
+func (p *Provider) pace() pace {
+	return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar, reply: p.cfg.EagerReply}
+}
 
 // openProcess takes hold of the peer's process, so that its pid cannot come to
 // mean another one unnoticed.
