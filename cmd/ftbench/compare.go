@@ -26,7 +26,7 @@ type compareCmd struct {
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N,…" help:"match: lengths of the queue. Default: ${default}."`
 	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
 	Plot    string        `placeholder:"FILE" help:"netpipe, match: draw the curves of all; .svg or .png."`
-	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment. Default: ${default}."`
+	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
 
 // Help explains the method.
@@ -85,21 +85,19 @@ func (c *compareCmd) Run(to *call) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	file := report.Begin("compare")
+	words := to.words(c.JSON)
 	all, err := openContest(ctx, names(c.Only), c.Sample)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(to.out, all.describe())
+	fmt.Fprintln(words.out, all.describe())
 	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy}
-	err = c.measure(ctx, all, &results, to)
-	err = errors.Join(err, all.close(), file.Write(c.JSON, results), c.draw(&results))
+	err = c.measure(ctx, all, &results, words)
+	err = errors.Join(err, all.close(), to.store(file, c.JSON, results), c.draw(&results))
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(to.out, "all samples: %s\n", c.JSON)
-	if c.Plot != "" {
-		fmt.Fprintf(to.out, "curves: %s\n", c.Plot)
-	}
+	fmt.Fprint(words.out, named("all samples:", c.JSON), named("curves:", c.Plot))
 	if results.missed() {
 		return exitCode(exitMissed)
 	}

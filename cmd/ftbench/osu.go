@@ -55,7 +55,7 @@ type osuCommon struct {
 	Precision  int           `default:"2" help:"Digits after the point; OSU prints 2."`
 	Fabric     string        `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, all ranks in this process."`
 	Aware      bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
-	JSON       string        `placeholder:"FILE" help:"Store the results and the environment."`
+	JSON       string        `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
 }
 
 // osuOptions are those of all that have data.
@@ -219,7 +219,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	}
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
-	to = watched(to, bar)
+	to = watched(to, bar, c.JSON)
 	if c.Fabric == "sim" {
 		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
 			func(w *banyan.World) error { return c.measure(w, o, table, to) })
@@ -228,9 +228,12 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 }
 
 // watched is the call with its output beside a bar; each row of a table is a
-// step.
-func watched(to *call, bar *progressbar.Bar) *call {
+// step. The table is not where the file of results is.
+func watched(to *call, bar *progressbar.Bar, file string) *call {
 	isRow := func(line []byte) bool { return line[0] != '#' && line[0] != '\n' }
+	if file == dash {
+		return &call{to.args, bar.Over(to.out), bar.Lines(to.err, isRow)}
+	}
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
@@ -334,7 +337,7 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	if err := c.Bench.Check(ranks, o); err != nil {
 		return err // before a header is printed
 	}
-	t := c.table(&o, look, ranks, to)
+	t := c.table(&o, look, ranks, to.words(c.JSON))
 	if first {
 		if err := t.Header(); err != nil {
 			return err
@@ -349,8 +352,8 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	if err != nil || !first {
 		return err
 	}
-	if err := t.end(); err != nil || c.JSON == "" {
+	if err := t.end(); err != nil {
 		return err
 	}
-	return file.Write(c.JSON, results)
+	return to.store(file, c.JSON, results)
 }

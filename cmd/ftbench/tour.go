@@ -138,7 +138,7 @@ func tee(path string, to *call, args []string) error {
 		return err
 	}
 	bar := progressbar.Start(to.err, strings.Join(args[:2], " "), tourSizes)
-	err = startSelf(2, watched(&call{args, io.MultiWriter(to.out, f), to.err}, bar))
+	err = startSelf(2, watched(&call{args, io.MultiWriter(to.out, f), to.err}, bar, ""))
 	bar.Stop()
 	if err != nil {
 		f.Close()

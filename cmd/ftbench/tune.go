@@ -23,7 +23,7 @@ type tuneCmd struct {
 	DryRun bool          `help:"Print the file instead of writing it."`
 	Quick  bool          `help:"Fewer sizes and pairs: a quarter of a minute instead of two, and only large gains are found."`
 	Sample time.Duration `default:"15ms" help:"Duration of one sample. Default: ${default}."`
-	JSON   string        `placeholder:"FILE" help:"Store all rows and the environment."`
+	JSON   string        `placeholder:"FILE" help:"Store all rows and the environment; -: print them, and the table on standard error."`
 }
 
 // Help explains the method and has the examples.
@@ -79,16 +79,15 @@ func (c *tuneCmd) Run(to *call) error {
 		return err
 	}
 	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy}
-	err = errors.Join(c.measure(ctx, bench, &results, to), bench.close())
+	words := to.words(c.JSON)
+	err = errors.Join(c.measure(ctx, bench, &results, words), bench.close())
 	if err != nil {
 		return err
 	}
-	if c.JSON != "" {
-		if err := file.Write(c.JSON, results); err != nil {
-			return err
-		}
+	if err := to.store(file, c.JSON, results); err != nil {
+		return err
 	}
-	return c.write(path, part(&results, file), to)
+	return c.write(path, part(&results, file), words)
 }
 
 // path is where the file goes.
