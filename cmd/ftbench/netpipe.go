@@ -41,8 +41,8 @@ func (netpipeCmd) Help() string {
 each power of two and each point half-way to the next; half of the round trip is the
 time. The lines and the file's columns are NetPIPE's, and so is the unit: Mbps of 2^20
 bits per second. Started alone, the command starts two ranks, each bound to a core;
-under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. All sizes
-take about a minute and a half.
+under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. --fabric sim is
+for one process alone. All sizes take about a minute and a half.
 
 Examples:
   ftbench netpipe
@@ -69,6 +69,11 @@ func (c *netpipeCmd) Run(to *call) error {
 		return err
 	}
 	words := to.words(c.Out, c.JSON)
+	if c.Fabric == "sim" {
+		if err := alone("netpipe"); err != nil {
+			return err
+		}
+	}
 	m := newMeter(words, "sizes", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)), " times -->")
 	defer m.line.clear()
 	if words == to {

@@ -211,7 +211,12 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if c.N == 0 {
 		c.N = max(2, 2*o.Pairs)
 	}
-	if launch.Started() { // the job says how many ranks there are
+	simulated := c.Fabric == "sim"
+	if simulated {
+		if err := alone("osu " + c.Bench.Name); err != nil {
+			return err
+		}
+	} else if launch.Started() { // the job says how many ranks there are
 		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
@@ -220,7 +225,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
 	to = watched(to, bar, c.JSON)
-	if c.Fabric == "sim" {
+	if simulated {
 		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
 			func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
