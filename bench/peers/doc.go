@@ -34,6 +34,12 @@
 // it has passed its first barrier, so that no launcher's forwarding of output is
 // in the time.
 //
+// # What is left behind
+//
+// FIFOs and other files lie in directories that [Scratch] makes, in memory where
+// there is /dev/shm. Each carries the pid and the start time of its owner: what a
+// process leaves that was killed is removed when the next one makes its first.
+//
 // # What it does not do
 //
 // It installs nothing: what is missing is an error that names the packages

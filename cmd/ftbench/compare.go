@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
@@ -82,22 +80,29 @@ func (c *compareCmd) Run(to *call) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("compare")
 	words := to.words(c.JSON)
 	all, err := openContest(ctx, names(c.Only), c.Sample)
 	if err != nil {
-		return err
+		return orInterrupt(ctx, err)
 	}
 	fmt.Fprintln(words.out, all.describe())
 	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy}
-	err = c.measure(ctx, all, &results, words)
-	err = errors.Join(err, all.close(), to.store(file, c.JSON, results), c.draw(&results))
-	if err != nil {
+	err = orInterrupt(ctx, c.measure(ctx, all, &results, words))
+	if stored := to.store(file, c.JSON, results); stored == nil {
+		fmt.Fprint(words.out, named("all samples:", c.JSON)) // also of a run that was cut short
+	} else {
+		err = errors.Join(err, stored)
+	}
+	if err = errors.Join(err, all.close()); err != nil {
 		return err
 	}
-	fmt.Fprint(words.out, named("all samples:", c.JSON), named("curves:", c.Plot))
+	if err := c.draw(&results); err != nil {
+		return err
+	}
+	fmt.Fprint(words.out, named("curves:", c.Plot))
 	if results.missed() {
 		return exitCode(exitMissed)
 	}

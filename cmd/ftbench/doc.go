@@ -19,6 +19,9 @@
 //	2   the command line is wrong
 //	3   compare, match: a bound is missed
 //
+// A command that a signal has ended ends with 128 plus the signal's number, 130
+// after Ctrl-C; compare stores what it has until then.
+//
 // ftbench run ends with the code of the first rank that failed, 128 plus the
 // signal's number for one that was killed.
 //

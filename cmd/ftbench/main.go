@@ -36,6 +36,7 @@ const (
 	exitFailed = 1
 	exitUsage  = 2
 	exitMissed = 3
+	exitSignal = 128 // plus the signal's number
 )
 
 // call is one use of the command: its arguments and where it prints.
@@ -78,11 +79,15 @@ func run(to *call) int {
 // finish prints an error, if it has words, and returns the exit code.
 func finish(err error, to io.Writer) int {
 	var code exitCode
+	var signal interrupted
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &signal):
+		fmt.Fprintf(to, "ftbench: %v\n", signal)
+		return exitSignal + int(signal.by)
 	}
 	fmt.Fprintf(to, "ftbench: %v\n", err)
 	return exitFailed

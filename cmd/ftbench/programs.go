@@ -144,7 +144,7 @@ func (c *contest) netpipeSweep(chunks []chunk) *compare.Sweep {
 
 // sample runs NetPIPE over a chunk and returns seconds for each size.
 func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
-	dir, err := os.MkdirTemp("", "banyan-netpipe-")
+	dir, err := peers.Scratch("netpipe")
 	if err != nil {
 		return nil, err
 	}

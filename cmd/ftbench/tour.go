@@ -44,12 +44,18 @@ type controls struct {
 
 // Run makes the tour.
 func (c *tourCmd) Run(to *call) error {
+	ctx, stop := interruptible()
+	defer stop()
+	return orInterrupt(ctx, c.tour(ctx, to))
+}
+
+func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	file := report.Begin("tour")
 	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
 		return err
 	}
 	var done controls
-	if err := done.pingPong(to.out); err != nil {
+	if err := done.pingPong(ctx, to.out); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -69,7 +75,7 @@ func (c *tourCmd) Run(to *call) error {
 			return err
 		}
 		done.Files = append(done.Files, base+".txt", base+".json", picture)
-		if err := done.pingPong(to.out); err != nil {
+		if err := done.pingPong(ctx, to.out); err != nil {
 			return err
 		}
 	}
@@ -149,8 +155,7 @@ func tee(path string, to *call, args []string) error {
 }
 
 // pingPong measures and prints the control.
-func (r *controls) pingPong(w io.Writer) error {
-	ctx := context.Background()
+func (r *controls) pingPong(ctx context.Context, w io.Writer) error {
 	self, err := selfPath()
 	if err != nil {
 		return err

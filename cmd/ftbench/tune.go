@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -71,16 +69,16 @@ func (c *tuneCmd) Run(to *call) error {
 	if _, err := settings.Merged(path, &settings.Part{Machine: settings.Machine()}); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("tune")
 	bench, err := openTuneBench(ctx, c.Quick, c.Sample)
 	if err != nil {
-		return err
+		return orInterrupt(ctx, err)
 	}
 	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy}
 	words := to.words(c.JSON)
-	err = errors.Join(c.measure(ctx, bench, &results, words), bench.close())
+	err = errors.Join(orInterrupt(ctx, c.measure(ctx, bench, &results, words)), bench.close())
 	if err != nil {
 		return err
 	}
