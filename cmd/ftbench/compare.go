@@ -89,7 +89,7 @@ func (c *compareCmd) Run(to *call) error {
 		return orInterrupt(ctx, err)
 	}
 	fmt.Fprintln(words.out, all.describe())
-	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy}
+	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy, Measures: []*compare.Result{}}
 	err = orInterrupt(ctx, c.measure(ctx, all, &results, words))
 	if stored := to.store(file, c.JSON, results); stored == nil {
 		fmt.Fprint(words.out, named("all samples:", c.JSON)) // also of a run that was cut short
@@ -229,6 +229,9 @@ func (s statusLine) show(p *compare.Plan, r *compare.Result) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
 	for _, row := range r.Rows {
+		if row.Ratio.N == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
 	}
 	s.print(b.String())

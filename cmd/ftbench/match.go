@@ -91,7 +91,7 @@ func (c *matchCmd) Run(to *call) error {
 // bound is missed.
 func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed bool, err error) {
 	file := report.Begin("match")
-	results := matchResults{Aware: c.Aware, Options: o}
+	results := matchResults{Aware: c.Aware, Options: o, Series: []match.Result{}}
 	first := w.Comm().Rank() == 0
 	out := to.words(c.JSON).out
 	if first {

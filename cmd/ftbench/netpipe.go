@@ -138,7 +138,7 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 	if err != nil {
 		return err
 	}
-	results := netpipeResults{Fabric: c.Fabric, Aware: c.Aware, Options: o}
+	results := netpipeResults{Fabric: c.Fabric, Aware: c.Aware, Options: o, Points: []netpipe.Point{}}
 	err = netpipe.Run(w, o, func(p netpipe.Point) error {
 		line := netpipe.Line(len(results.Points), p)
 		if o.Integrity {

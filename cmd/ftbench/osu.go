@@ -349,7 +349,7 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 		}
 	}
 	file := report.Begin("osu")
-	results := osuResults{Benchmark: c.Bench.Name, Fabric: c.Fabric, Aware: c.Aware, Ranks: ranks, Options: o}
+	results := osuResults{Benchmark: c.Bench.Name, Fabric: c.Fabric, Aware: c.Aware, Ranks: ranks, Options: o, Points: []osu.Point{}}
 	err := c.Bench.Run(w, o, func(p osu.Point) error {
 		results.Points = append(results.Points, p)
 		return t.row(p)

@@ -54,7 +54,7 @@ func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
 		return err
 	}
-	var done controls
+	done := controls{PingPong: []float64{}, Files: []string{}}
 	if err := done.pingPong(ctx, to.out); err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (c *tuneCmd) Run(to *call) error {
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy}
+	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy, Tried: []tune.Tried{}}
 	words := to.words(c.JSON)
 	err = errors.Join(orInterrupt(ctx, c.measure(ctx, bench, &results, words)), bench.close())
 	if err != nil {
