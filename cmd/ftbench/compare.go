@@ -45,7 +45,8 @@ Groups:
   startup      from the launcher's start until the last of -n ranks has passed a first
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
 
-Exit code 3: a bound is missed. Peers that lack are named with what installs them.
+Exit code 3: a bound is missed. Peers that lack are named with what installs them,
+and those that do not start with what they say; the others are compared.
 
 Examples:
   ftbench compare
