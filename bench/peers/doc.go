@@ -23,7 +23,9 @@
 // The MPI benchmark is mpi/peer.c: messages to and fro, windows, and matching as
 // bench/match does it. It is compiled when it is needed, by the compiler wrapper
 // of the MPI that is measured, into the user's cache directory, under a name made
-// from the source and the compiler's words.
+// from the source and the compiler's words. Without a home directory it lies in the
+// one for temporary files; a directory there that others can write to, or have
+// made, is refused.
 //
 // # Runs
 //
