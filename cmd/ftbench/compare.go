@@ -79,7 +79,7 @@ const maxDrift = 0.15
 // Run compares.
 func (c *compareCmd) Run(to *call) error {
 	if err := c.check(); err != nil {
-		return err
+		return usage(err)
 	}
 	ctx, stop := interruptible()
 	defer stop()

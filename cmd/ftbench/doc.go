@@ -16,7 +16,7 @@
 //
 //	0   done; for compare and match: no bound is missed
 //	1   something failed; the error says what and what to do
-//	2   the command line is wrong
+//	2   the command line is wrong: nothing was measured
 //	3   compare, match: a bound is missed
 //
 // A command that a signal has ended ends with 128 plus the signal's number, 130

@@ -31,6 +31,24 @@ type exitCode int
 // Error names the code.
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// usageError says what is wrong with the command line; the parser finds only some
+// of it.
+type usageError struct{ error }
+
+// Unwrap gives the error itself.
+func (e usageError) Unwrap() error { return e.error }
+
+// usage makes an error one of the command line.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// usagef is usage of a new error.
+func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
+
 // The exit codes of doc.go.
 const (
 	exitFailed = 1
@@ -80,6 +98,7 @@ func run(to *call) int {
 func finish(err error, to io.Writer) int {
 	var code exitCode
 	var signal interrupted
+	var wrong usageError
 	switch {
 	case err == nil:
 		return 0
@@ -90,5 +109,8 @@ func finish(err error, to io.Writer) int {
 		return exitSignal + int(signal.by)
 	}
 	fmt.Fprintf(to, "ftbench: %v\n", err)
+	if errors.As(err, &wrong) {
+		return exitUsage
+	}
 	return exitFailed
 }

@@ -68,6 +68,9 @@ const unexpectedRoom = 1 << 30
 // Run measures.
 func (c *matchCmd) Run(to *call) error {
 	o := match.Options{Lengths: c.Entries, Rounds: c.Rounds, MinTime: c.MinTime}
+	if err := o.Check(); err != nil {
+		return usage(err)
+	}
 	if launch.Started() {
 		var missed bool
 		err := inJob(c.Aware, func(w *banyan.World) (err error) {
@@ -77,9 +80,6 @@ func (c *matchCmd) Run(to *call) error {
 		if err == nil && missed {
 			return exitCode(exitMissed)
 		}
-		return err
-	}
-	if err := o.Check(); err != nil {
 		return err
 	}
 	bar := progressbar.Start(to.err, "match", len(match.All)*len(o.Lengths))

@@ -109,19 +109,19 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 		o.Mode = netpipe.Streaming
 	}
 	if err := o.Check(); err != nil {
-		return o, nil, err
+		return o, nil, usage(err)
 	}
 	if c.Out == dash && c.JSON == dash {
-		return o, nil, errors.New("netpipe: -o and --json cannot both be the standard output")
+		return o, nil, usagef("netpipe: -o and --json cannot both be the standard output")
 	}
 	if c.Plot == "" {
 		if len(c.With) > 0 {
-			return o, nil, errors.New("netpipe: --with draws, and there is no --plot FILE")
+			return o, nil, usagef("netpipe: --with draws, and there is no --plot FILE")
 		}
 		return o, nil, nil
 	}
 	if err := figure.Check(c.Plot); err != nil {
-		return o, nil, err
+		return o, nil, usage(err)
 	}
 	others, err := readCurves(c.With)
 	return o, others, err

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -140,7 +139,7 @@ func (c *osuMultiBwCmd) Run(to *call) error {
 	o.Pairs = c.Pairs
 	if c.VaryWindow {
 		if c.Validate || c.Tail {
-			return fmt.Errorf("osu %s: -V has a column for each window and none for -c or -z: leave them out", c.Bench.Name)
+			return usagef("osu %s: -V has a column for each window and none for -c or -z: leave them out", c.Bench.Name)
 		}
 		o.Windows = []int{1, 2, 4, 8, 16, 32, 64, 128} // OSU's
 	}
@@ -157,7 +156,7 @@ func (c *osuMultiLatCmd) Run(to *call) error {
 // Run measures.
 func (c *osuThreadCmd) Run(to *call) error {
 	if c.Fabric == "sim" {
-		return fmt.Errorf("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
+		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
 	}
 	o := c.Bench.Defaults
 	if err := parseThreads(c.Threads, &o); err != nil {
@@ -185,7 +184,7 @@ func parseThreads(text string, o *osu.Options) error {
 	}
 	n, failed := strconv.Atoi(receivers)
 	if err != nil || failed != nil {
-		return fmt.Errorf("-t %s: RECEIVERS or SENDERS:RECEIVERS is needed, such as 4:4", text)
+		return usagef("-t %s: RECEIVERS or SENDERS:RECEIVERS is needed, such as 4:4", text)
 	}
 	o.Receivers = n
 	return nil
@@ -220,7 +219,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
-		return err
+		return usage(err)
 	}
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
@@ -275,7 +274,7 @@ func parseSizes(text string, smallest, largest *int) error {
 		}
 		n, err := strconv.Atoi(part.text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("sizes %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
+			return usagef("sizes %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
 		}
 		*part.to = n
 	}
@@ -340,7 +339,7 @@ func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call) r
 func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *call) error {
 	first, ranks := w.Comm().Rank() == 0, w.Comm().Size()
 	if err := c.Bench.Check(ranks, o); err != nil {
-		return err // before a header is printed
+		return usage(err) // before a header is printed
 	}
 	t := c.table(&o, look, ranks, to.words(c.JSON))
 	if first {

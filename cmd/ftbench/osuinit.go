@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -44,7 +42,7 @@ func (c *osuInitCmd) Run(to *call) error {
 	case launch.Started(): // the job says how many ranks there are
 		return c.measure(to)
 	case c.N < 1:
-		return errors.New("osu init: at least 1 rank is needed: start it with -n 2")
+		return usagef("osu init: at least 1 rank is needed: start it with -n 2")
 	}
 	return startSelf(c.N, to)
 }

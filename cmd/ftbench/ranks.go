@@ -30,7 +30,7 @@ var rankVariables = []string{"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "R
 func alone(command string) error {
 	for _, name := range rankVariables {
 		if rank, ok := os.LookupEnv(name); ok {
-			return fmt.Errorf("%s: --fabric sim has all ranks in one process, and %s=%s says that this is one of several: start it alone, or unset %s", command, name, rank, name)
+			return usagef("%s: --fabric sim has all ranks in one process, and %s=%s says that this is one of several: start it alone, or unset %s", command, name, rank, name)
 		}
 	}
 	return nil

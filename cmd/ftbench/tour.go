@@ -44,6 +44,9 @@ type controls struct {
 
 // Run makes the tour.
 func (c *tourCmd) Run(to *call) error {
+	if c.MinTime < 0 {
+		return usagef("tour: --min-time %v: a time from 0 on is needed", c.MinTime)
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	return orInterrupt(ctx, c.tour(ctx, to))

@@ -56,7 +56,7 @@ type tuneResults struct {
 // Run measures and writes the file.
 func (c *tuneCmd) Run(to *call) error {
 	if c.Sample <= 0 {
-		return fmt.Errorf("tune: --sample %v: a time above 0 is needed", c.Sample)
+		return usagef("tune: --sample %v: a time above 0 is needed", c.Sample)
 	}
 	if launch.Started() {
 		return errors.New("tune: it starts its ranks itself: run it alone, not as a rank of a job")
