@@ -81,6 +81,9 @@ func (c *compareCmd) Run(to *call) error {
 	if err := c.check(); err != nil {
 		return usage(err)
 	}
+	if err := checkFiles(c.JSON, c.Plot); err != nil {
+		return err
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("compare")

@@ -82,6 +82,9 @@ func (c *matchCmd) Run(to *call) error {
 		}
 		return err
 	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	bar := progressbar.Start(to.err, "match", len(match.All)*len(o.Lengths))
 	defer bar.Stop()
 	return startSelf(2, watched(to, bar, c.JSON))
@@ -95,6 +98,9 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 	first := w.Comm().Rank() == 0
 	out := to.words(c.JSON).out
 	if first {
+		if err := checkFiles(c.JSON); err != nil {
+			return false, err
+		}
 		fmt.Fprintf(out, "# Banyan match time, the last entry of a queue, median of %d\n", o.Rounds)
 		fmt.Fprintf(out, "%-18s%10s%16s%16s\n", "# Queue", "Entries", "Match (ns)", "over shortest")
 	}

@@ -74,6 +74,11 @@ func (c *netpipeCmd) Run(to *call) error {
 			return err
 		}
 	}
+	if c.Fabric == "sim" || !launch.Started() {
+		if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
+			return err
+		}
+	}
 	m := newMeter(words, "sizes", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)), " times -->")
 	defer m.line.clear()
 	if words == to {
@@ -133,6 +138,9 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 		return netpipe.Run(w, o, nil)
 	}
 	file := report.Begin("netpipe")
+	if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
+		return err
+	}
 	words := to.words(c.Out, c.JSON)
 	out, err := c.create(to)
 	if err != nil {

@@ -221,6 +221,9 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if err := c.Bench.Check(c.N, o); err != nil {
 		return usage(err)
 	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
 	to = watched(to, bar, c.JSON)
@@ -343,6 +346,9 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	}
 	t := c.table(&o, look, ranks, to.words(c.JSON))
 	if first {
+		if err := checkFiles(c.JSON); err != nil {
+			return err
+		}
 		if err := t.Header(); err != nil {
 			return err
 		}

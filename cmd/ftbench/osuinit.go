@@ -44,6 +44,9 @@ func (c *osuInitCmd) Run(to *call) error {
 	case c.N < 1:
 		return usagef("osu init: at least 1 rank is needed: start it with -n 2")
 	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
 	return startSelf(c.N, to)
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
 // dash names the standard output where a file of results is asked for.
@@ -29,6 +30,20 @@ func (to *call) store(file *report.File, path string, results any) error {
 		return file.Print(to.out, results)
 	}
 	return file.Write(path, results)
+}
+
+// checkFiles reports the first of the files that could not be written when all is
+// measured; "" is none.
+func checkFiles(paths ...string) error {
+	for _, path := range paths {
+		if path == "" || path == dash {
+			continue
+		}
+		if err := wholefile.Check(path); err != nil {
+			return fmt.Errorf("nothing was measured, because the results could not be stored: %w", err)
+		}
+	}
+	return nil
 }
 
 // named is a line that names the files that were written; "" is none.

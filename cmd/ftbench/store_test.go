@@ -76,3 +76,65 @@ func TestResultsThroughWhatIsThere(t *testing.T) {
 		require.Equal(t, want, info.Mode().Type())
 	}
 }
+
+// What cannot be stored is found before anything is measured, and before there
+// are ranks that could complain.
+func TestUnwritableResults(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	below := filepath.Join(file, "r.json")
+	for _, args := range []string{
+		quickOsu + "--json " + below,
+		quickOsu + "--fabric sim --json " + dir,
+		"osu init --json " + below,
+		"match --json " + below,
+		"netpipe -o " + filepath.Join(dir, "np.out") + " --json " + below,
+		"netpipe -o " + below,
+		"netpipe --fabric sim -o " + filepath.Join(dir, "np.out") + " --plot " + below + ".svg",
+		"compare --json " + below,
+		"compare --only match --json - --plot " + below + ".png",
+		"tune --out " + filepath.Join(dir, "tune.conf") + " --json " + below,
+		"tour --dir " + below,
+	} {
+		code, out, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitFailed, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, "nothing was measured", args)
+		require.NotContains(t, errs, "rank 0", args)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for _, args := range []string{quickOsu + "--json ", "match --json ", "netpipe -o "} {
+		code, out, errs := ftbench(t, append([]string{"run", "-n", "2", "--on-failure=abort", "--", self}, strings.Fields(args+below)...)...)
+		require.NotZero(t, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, "nothing was measured", args)
+	}
+	found, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, found, 1, "nothing is left of looking")
+}
+
+// full takes so many bytes.
+type full struct{ left int }
+
+func (f *full) Write(b []byte) (int, error) {
+	if f.left -= len(b); f.left < 0 {
+		return 0, unix.EPIPE
+	}
+	return len(b), nil
+}
+
+// When nobody reads the tables any more, the files are whole all the same.
+func TestTourWithoutReader(t *testing.T) {
+	dir := t.TempDir()
+	var errs strings.Builder
+	code := run(&call{[]string{"tour", "--dir", dir, "--min-time", "1us"}, &full{300}, &errs})
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs.String(), "tour: the table was not printed: broken pipe")
+	text, err := os.ReadFile(filepath.Join(dir, "osu-latency.txt"))
+	require.NoError(t, err)
+	require.Contains(t, string(text), "\n4194304 ")
+	require.FileExists(t, filepath.Join(dir, "osu-latency.json"))
+}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,7 +55,7 @@ func (c *tourCmd) Run(to *call) error {
 
 func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	file := report.Begin("tour")
-	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+	if err := checkFiles(filepath.Join(c.Dir, "tour.json")); err != nil { // makes the directory
 		return err
 	}
 	done := controls{PingPong: []float64{}, Files: []string{}}
@@ -146,15 +147,36 @@ func tee(path string, to *call, args []string) error {
 	if err != nil {
 		return err
 	}
+	both := &forked{file: f, out: to.out}
 	bar := progressbar.Start(to.err, strings.Join(args[:2], " "), tourSizes)
-	err = startSelf(2, watched(&call{args, io.MultiWriter(to.out, f), to.err}, bar, ""))
+	err = startSelf(2, watched(&call{args, both, to.err}, bar, ""))
 	bar.Stop()
-	if err != nil {
-		f.Close()
+	if err = errors.Join(err, both.failed, f.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintln(to.out)
-	return f.Close()
+	_, err = fmt.Fprintln(to.out)
+	return err
+}
+
+// forked writes into a file and passes on. The file gets everything, also when
+// nobody reads what is passed on.
+type forked struct {
+	file   io.Writer
+	out    io.Writer // nil once it has failed
+	failed error     // of either
+}
+
+// Write implements io.Writer. It fails for neither, so that the ranks go on.
+func (w *forked) Write(b []byte) (int, error) {
+	_, err := w.file.Write(b)
+	if w.out != nil {
+		if _, passed := w.out.Write(b); passed != nil {
+			w.out = nil
+			err = errors.Join(err, fmt.Errorf("tour: the table was not printed: %w", passed))
+		}
+	}
+	w.failed = errors.Join(w.failed, err)
+	return len(b), nil
 }
 
 // pingPong measures and prints the control.

@@ -69,6 +69,13 @@ func (c *tuneCmd) Run(to *call) error {
 	if _, err := settings.Merged(path, &settings.Part{Machine: settings.Machine()}); err != nil {
 		return err
 	}
+	files := []string{path, c.JSON}
+	if c.DryRun {
+		files = files[1:]
+	}
+	if err := checkFiles(files...); err != nil {
+		return err
+	}
 	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("tune")
