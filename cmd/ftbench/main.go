@@ -25,6 +25,20 @@ type commands struct {
 	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 
+// Help has the first steps.
+func (commands) Help() string {
+	return `Started alone, a benchmark starts its ranks itself; under ftbench run, mpiexec (MPICH)
+or srun --mpi=pmi2 it joins the job. docs/benchmarks.md shows what each prints.
+
+Examples:
+  ftbench tour
+  ftbench run -n 4 -- ./app
+  ftbench osu latency -m 8:8
+  ftbench osu allreduce -n 4 -f --json results/allreduce.json
+  ftbench netpipe --plot results/np.svg
+  ftbench compare --only latency --max-time 30s`
+}
+
 // exitCode ends the program with a code and without words.
 type exitCode int
 

@@ -39,7 +39,7 @@ func TestHelp(t *testing.T) {
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
 		require.Contains(t, out, "Usage: ftbench", args)
-		if leaf := args != "" && args != "--help" && args != "osu --help"; leaf {
+		if args != "osu --help" { // whose commands have them
 			require.Regexp(t, `Examples?:`, out, args)
 			require.Regexp(t, `\n    (ftbench|mpiexec)`, out, args)
 		}
