@@ -26,13 +26,14 @@ const (
 // call, completes them for its peer.
 func TestAsyncProgress(t *testing.T) {
 	for name, env := range map[string][]string{
-		"pulled":   nil,
-		"streamed": {copyEnv + "=1"},
+		"pulled":      {asyncEnv + "=1"},
+		"streamed":    {asyncEnv + "=1", copyEnv + "=1"},
+		"by variable": {"BANYAN_PROGRESS_ASYNC=on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-			succeed(t, 2, "absent", append(env, asyncEnv+"=1", fifoEnv+"="+fifo)...)
+			succeed(t, 2, "absent", append(env, fifoEnv+"="+fifo)...)
 		})
 	}
 }

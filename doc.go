@@ -23,6 +23,21 @@
 // *[ProcFailedError] names the ranks and the cause. Operations that do not need
 // the dead go on as if nothing had happened.
 //
+// Whoever would rather have it in one place sets a handler, which is told of every
+// failed operation on a communicator and on those made from it
+// ([Comm.SetErrorHandler]); [ErrorsAreFatal] aborts the job.
+//
+// # What is sent
+//
+// The methods of [Comm] move bytes. The functions [Send], [Recv], [Allreduce] and
+// so on move slices of numbers from where they lie; [SendValue] and [RecvValue]
+// move values of any other type through an encoding. [Comm.Dup] and [Comm.Split]
+// make communicators whose messages meet nobody else's: a library takes one of
+// its own, and keeps its state with it under a [Key].
+//
+// Most programs can be tried in a test: [Simulate] runs them in one process, in
+// virtual time, with deaths where they are wanted.
+//
 // # Buffers
 //
 // Buffers are the caller's. Send returns when the buffer may be reused; with
@@ -33,7 +48,8 @@
 // # Concurrency
 //
 // Everything may be called from any goroutine, [World.Finalize] once all other
-// calls have returned.
+// calls have returned. Calls that wait have a variant that ends with a
+// context.Context, as [Comm.RecvContext]; collective operations do not yet.
 //
 // Floor 7.
 package banyan

@@ -173,3 +173,42 @@ func TestFloodOfTheDead(t *testing.T) {
 		return nil
 	}))
 }
+
+// A collective of ranks that all know each other ends at every rank, whenever one
+// dies: nobody waits for a rank that has given up.
+func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
+	const n = 5
+	failed := 0
+	for _, size := range []int{8, 100_000} {
+		for step := uint64(1); step < 900; step += 3 {
+			errs := make([]error, n)
+			require.NoError(t, banyan.Simulate(n, banyan.Simulation{
+				Faults: func(s *sim.Sim) error { return s.KillAtStep(proc.ID(1+step%(n-1)), step) },
+			}, func(w *banyan.World) error {
+				c, buf := w.Comm(), make([]byte, size)
+				defer func() { // stays a second; who waited for this rank would see it depart
+					for range 1000 {
+						w.Sleep(time.Millisecond)
+						_, _, _ = c.Iprobe(c.Rank(), 1) // makes progress
+					}
+				}()
+				for peer := range n {
+					if _, err := c.Sendrecv(nil, peer, 1, nil, peer, 1); err != nil {
+						return nil // it died before
+					}
+				}
+				for i := 0; i < 3 && errs[c.Rank()] == nil; i++ {
+					errs[c.Rank()] = c.AllreduceBytes(buf, func(acc, in []byte) {})
+				}
+				return nil
+			}), "%d bytes, step %d", size, step)
+			for rank, err := range errs {
+				if err != nil {
+					require.ErrorIs(t, err, banyan.ErrProcFailed, "%d bytes, step %d, rank %d", size, step, rank)
+					failed++
+				}
+			}
+		}
+	}
+	require.NotZero(t, failed)
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -79,8 +80,13 @@ func (l launched) Abort(code int, why string) {
 	os.Exit(code)
 }
 
-// card is the key under which a rank publishes its address and its cores.
-const card = "card"
+const (
+	// card is the key under which a rank publishes its address and its cores.
+	card = "card"
+	// crowd is the key under which the first rank of a node says whether its
+	// ranks must share cores.
+	crowd = "crowd"
+)
 
 // Address implements bootstrap.
 func (l launched) Address(_ string, peer proc.ID) ([]byte, error) {
@@ -118,20 +124,50 @@ func (l launched) exchange(ctx context.Context, addr []byte) (shared bool, err e
 	if err := l.Fence(ctx); err != nil {
 		return false, err
 	}
-	return l.crowded(ctx)
+	return l.shared(ctx)
 }
 
-// crowded compares the ranks of this node with the cores that they may run on
-// between them, and with the quota of their control group. Bound ranks count
-// right this way, whoever bound them.
-func (l launched) crowded(ctx context.Context) (bool, error) {
-	var all coreSet
+// shared reports whether the ranks of this node must share cores. The first of
+// them finds out and tells the others: if each read the cards of all, a job's
+// start would take quadratic time in the launcher.
+func (l launched) shared(ctx context.Context) (bool, error) {
 	local := l.Local()
 	if local == nil { // the launcher does not say: one node
 		for rank := range l.Size() {
 			local = append(local, rank)
 		}
 	}
+	first := local[0]
+	var crowded bool
+	var err error
+	if l.Rank() == first {
+		if crowded, err = l.crowded(ctx, local); err != nil {
+			return false, err
+		}
+		if err := l.Put(ctx, crowd, strconv.AppendBool(nil, crowded)); err != nil {
+			return false, err
+		}
+	}
+	// That a rank has died meanwhile is for those to find out who need it.
+	var missing *launch.MissingError
+	if err := l.Fence(ctx); err != nil && !errors.As(err, &missing) {
+		return false, err
+	}
+	if l.Rank() == first {
+		return crowded, nil
+	}
+	said, err := l.Get(ctx, first, crowd)
+	if errors.Is(err, launch.ErrNotFound) { // it died before it could say
+		return l.crowded(ctx, local)
+	}
+	return string(said) == "true", err
+}
+
+// crowded compares the ranks of this node with the cores that they may run on
+// between them, and with the quota of their control group. Bound ranks count
+// right this way, whoever bound them.
+func (l launched) crowded(ctx context.Context, local []int) (bool, error) {
+	var all coreSet
 	for _, rank := range local {
 		_, cores, err := l.card(ctx, rank)
 		if err != nil {

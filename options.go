@@ -12,7 +12,7 @@ type options struct {
 	eager   int
 	noGet   bool
 	early   int
-	async   bool
+	async   async
 	logf    func(format string, args ...any)
 }
 
@@ -49,7 +49,23 @@ func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.early =
 // tests. It sleeps until a message comes, and costs a rank that communicates all
 // the time up to a wake-up in a millisecond; a rank bound to a single core
 // computes less while it answers.
-func WithAsyncProgress(on bool) Option { return func(o *options) { o.async = on } }
+func WithAsyncProgress(on bool) Option {
+	return func(o *options) {
+		o.async = asyncOff
+		if on {
+			o.async = asyncOn
+		}
+	}
+}
+
+// async is what WithAsyncProgress has said; the zero value leaves it open.
+type async int
+
+const (
+	asyncOpen async = iota
+	asyncOff
+	asyncOn
+)
 
 // WithoutKernelCopy streams large messages through shared memory also where
 // the kernel could copy them from process to process.

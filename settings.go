@@ -29,6 +29,7 @@ func (o *options) override(s *settings.Set) error {
 		{o.eager != 0, settings.Eager, o.eager, "WithEagerLimit"},
 		{o.early != 0, settings.Unexpected, o.early, "WithUnexpectedLimit"},
 		{o.noGet, settings.KernelCopy, 0, "WithoutKernelCopy"},
+		{o.async != asyncOpen, settings.Async, int(o.async) - 1, "WithAsyncProgress"},
 	} {
 		if !c.given {
 			continue
@@ -61,6 +62,10 @@ func (o *options) tell(s *settings.Set) {
 func (o *options) apply(s *settings.Set) {
 	o.eager = max(s.Int(settings.Eager), 0) // auto: 0
 	o.early = s.Int(settings.Unexpected)
+	o.async = asyncOff
+	if s.On(settings.Async) {
+		o.async = asyncOn
+	}
 }
 
 // shmConfig is the configuration of shared memory by s.

@@ -72,7 +72,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
-	if o.async {
+	if o.async == asyncOn {
 		w.progress.Attend()
 	}
 	w.origin = cfg.Host.Now()

@@ -10,9 +10,10 @@
 //
 // An operation on a communicator of which a member is known to have failed
 // returns ft.ErrProcFailed before it sends anything (S2-7). If a failure becomes
-// known during the operation, its receives end with that error at this rank.
-// Other ranks may have completed, or wait for this one until they learn of the
-// failure too: telling all of them is the detectors' part.
+// known during the operation, it ends with that error at this rank; what it has
+// announced to others is withdrawn. Other ranks may have completed, or wait for
+// this one until they learn of the failure too: telling all of them is the
+// detectors' part.
 //
 // # Concurrency
 //

@@ -17,7 +17,10 @@
 //  5. Evidence of a peer's end is reported once, by Sink.Down or
 //     Sink.Departed, after everything that the peer sent before has been
 //     delivered or is known lost. A provider never decides alone that a silent
-//     peer is dead.
+//     peer is dead. A peer that lives is not reported for want of this
+//     process's means (descriptors, memory): the provider tries again, and if
+//     that lasts both sides report the other down with cause proc.Unreachable
+//     and log what is missing; Connect answers it.
 //  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never
 //     blocks. After [Host.Arm] the engine asks [Provider.Ready] once more;
 //     whatever arrives later rings the host's bell.
@@ -35,10 +38,16 @@
 //   - [Provider.Connect] to a process that has departed, closed or died answers
 //     [ErrPeerGone], or gives a connection on which Departed or Down follows. A
 //     connection to a process that dies during the call counts as either.
+//     ErrPeerGone is that process's end: nothing of it comes afterwards, so who
+//     has frames from it gives the connection.
+//   - After Depart this process can send nothing more: TrySend answers false,
+//     Connect [ErrClosed]. Poll still delivers. Peers that connect learn of the
+//     departure, though this process polls no more.
 //   - After [Conn.Invalidate] no frame is delivered; the end of the peer may
 //     still be reported, once.
-//   - After [Provider.Close] nothing of the provider is called any more, except
-//     that a Get that is under way returns, and that a second Close does nothing.
+//   - After [Provider.Close] nothing is there any more: TrySend answers false,
+//     Connect ErrClosed, Poll 0; Depart and a second Close do nothing. A Get that
+//     is under way returns; no other may be called.
 //     The host may outlive its providers: Ring is then harmless.
 //   - Whoever has exposed memory need not take it back: the region is valid as
 //     long as the buffer is kept, and whatever a provider registered for it

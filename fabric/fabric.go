@@ -113,7 +113,7 @@ type Conn interface {
 	// TrySend hands over one frame. It copies payload before it returns; it
 	// neither blocks nor allocates. False means no credit: make progress and
 	// try again. Frames to a peer that is gone are accepted or refused, never
-	// delivered.
+	// delivered; once this process has departed or closed they are refused.
 	//
 	// Preconditions: 0 < class < NumClasses, len(payload) <= Caps().MaxFrame.
 	TrySend(class Class, imm uint64, payload []byte) bool
@@ -127,7 +127,8 @@ type Conn interface {
 	// ErrPeerGone, or one that names the system call and the cure.
 	Get(local []byte, remote Region, offset uint64) error
 	// Invalidate cuts the peer off: from now on nothing from it is delivered
-	// and nothing is sent to it (rule E3). It does not wait.
+	// and nothing is sent to it (rule E3), whether it has been heard before or
+	// not. It does not wait.
 	Invalidate()
 }
 
@@ -139,7 +140,7 @@ type Provider interface {
 	Address() []byte
 	// Connect makes the connection to a peer, or gives the one that exists.
 	// It does not wait for the peer: until the medium is ready TrySend answers
-	// false.
+	// false. ErrPeerGone: the peer has ended, and nothing of it will come.
 	Connect(spec ConnectSpec) (Conn, error)
 	// Lookup gives the connection to a peer if there is one, whichever side
 	// made it; else nil. A peer whose frames Poll has delivered has one.
@@ -152,7 +153,8 @@ type Provider interface {
 	// return of credit, because the sender may have given up.
 	Ready() bool
 	// Depart announces an orderly departure on every connection, after what
-	// was sent before. Nothing can be sent after it.
+	// was sent before, and to whoever connects later. Nothing can be sent after
+	// it: TrySend answers false, Connect ErrClosed.
 	Depart()
 	// Close frees everything, also with traffic in flight. It does not tell
 	// peers more than Depart did: without Depart they see a failure.

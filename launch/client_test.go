@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -128,10 +129,17 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 	require.ErrorIs(t, j.Fence(ctx), context.Canceled)
 	require.ErrorContains(t, j.Put(context.Background(), "k", nil), "an earlier request (barrier_in) was given up")
 	require.NoError(t, j.Abort(1, "still possible"))
-	line, err := bufio.NewReader(launcher).ReadString('\n')
+	from := bufio.NewReader(launcher)
+	line, err := from.ReadString('\n')
 	require.NoError(t, err)
 	require.Equal(t, "cmd=abort exitcode=1 message=still_possible\n", line)
-	require.Error(t, j.Finalize(context.Background()))
+	// The reply comes late, before the one to finalize.
+	_, err = launcher.WriteString("cmd=barrier_out\ncmd=finalize_ack\n")
+	require.NoError(t, err)
+	require.NoError(t, j.Finalize(context.Background()))
+	line, err = from.ReadString('\n')
+	require.NoError(t, err)
+	require.Equal(t, "cmd=finalize\n", line)
 	require.ErrorIs(t, j.Finalize(context.Background()), ErrClosed)
 }
 
@@ -196,7 +204,23 @@ func TestDescriptorIsChecked(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	_, err = openPMI(int(f.Fd()))
-	require.ErrorContains(t, err, "is not a socket")
+	require.ErrorContains(t, err, "is not a socket (did a wrapper close it")
+}
+
+// A launcher that does not answer does not hold up Join for ever.
+func TestSilentLauncher(t *testing.T) {
+	ours, theirs, err := socketPair()
+	require.NoError(t, err)
+	defer ours.Close()
+	defer theirs.Close()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = cleanEnv(roleEnv+"=join", InitTimeoutEnv+"=0.2", "PMI_FD=3", "PMI_RANK=0", "PMI_SIZE=1")
+	cmd.ExtraFiles = []*os.File{theirs}
+	out, _ := cmd.CombinedOutput() // the error is the code, which is looked at
+	require.Equal(t, 9, cmd.ProcessState.ExitCode())
+	require.Contains(t, string(out), "nothing has answered on PMI_FD=3 within 200ms ("+InitTimeoutEnv+")")
 }
 
 func TestInitTimeout(t *testing.T) {

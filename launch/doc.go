@@ -64,10 +64,18 @@
 // cores, forwards their output and signals, and reports how each ended. It
 // never ends the others because one died, unless asked to ([Abort]).
 //
+// Each of the two destinations of output belongs to one goroutine, which alone
+// waits when nobody reads: ranks that print are held up then, but signals and
+// the ends of ranks are heeded. A destination that fails is said once, on the
+// other one, and is in the [Result]; ranks never notice.
+//
 // Each rank leads a process group of its own. So an interrupt typed at the
 // terminal reaches the launcher alone, which forwards it exactly once, and what
-// a rank starts (a shell's children) can be ended with it. The price: a rank
-// cannot read the terminal itself, so the launcher reads it for rank 0.
+// a rank starts (a shell's children) can be ended with it. The same goes for what
+// stops and continues a job, and for SIGUSR1 and SIGUSR2, by which batch systems
+// warn of their end; see [Signals]. The price: a rank cannot read the terminal
+// itself, so the launcher reads it for rank 0, while it is in the foreground
+// itself: in the background (&) it would be stopped.
 //
 // With [Abort] the kernel kills each rank when the launcher dies, also by
 // SIGKILL (PR_SET_PDEATHSIG, which follows the forking thread: one thread forks
@@ -78,7 +86,7 @@
 //
 // It starts nothing on other machines, starts no replacements for dead ranks,
 // does not speak PMI-2 or PMIx, and is no failure detector: that a rank died
-// is the business of package ft/detect, with or without a launcher.
+// is found out by the ranks themselves, with or without a launcher.
 //
 // Floor 2: it may import floors 0 and 1 and stands beside the providers. It
 // imports internal/affinity and proc.

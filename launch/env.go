@@ -108,7 +108,7 @@ func openPMI(fd int) (*os.File, error) {
 		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not an open descriptor (did a wrapper close it?): %w", ErrEnvironment, fd, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not a socket", ErrEnvironment, fd)
+		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not a socket (did a wrapper close it, and something else open?): keep descriptor %d open, or unset PMI_FD, PMI_RANK and PMI_SIZE to run alone", ErrEnvironment, fd, fd)
 	}
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {

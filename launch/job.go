@@ -36,8 +36,9 @@ type Job struct {
 var joined atomic.Bool
 
 // Join finds out who this process is from its environment and, under a
-// launcher, opens the connection to it. It waits for the launcher but for no
-// other rank. Without launcher but with RANK and WORLD_SIZE, it waits for
+// launcher, opens the connection to it. It waits for the launcher, at most as
+// long as a start-up may take ([InitTimeoutEnv]; then the error names PMI_FD and is a
+// context.DeadlineExceeded), but for no other rank. Without launcher but with RANK and WORLD_SIZE, it waits for
 // rank 0 at most as long as a start-up may take; if that does not answer, the
 // error is a [*MissingError]. Other errors are of class [ErrEnvironment] when
 // variables contradict each other or cannot be used (it names the variable and
@@ -65,6 +66,10 @@ func Join(ctx context.Context) (*Job, error) {
 	if p.at != nil {
 		return meet(ctx, p)
 	}
+	limit, err := initTimeout(os.Getenv(InitTimeoutEnv))
+	if err != nil {
+		return nil, err
+	}
 	f, err := openPMI(p.fd)
 	if err != nil {
 		return nil, err
@@ -72,6 +77,9 @@ func Join(ctx context.Context) (*Job, error) {
 	// Notify, not Ignore: an ignored signal would stay ignored in the programs
 	// that this one starts. Nobody reads the channel, and none need to.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("nothing has answered on PMI_FD=%d within %v (%s): is the launcher stopped, or the descriptor somebody else's? Unset PMI_FD, PMI_RANK and PMI_SIZE to run alone: %w",
+		p.fd, limit, InitTimeoutEnv, context.DeadlineExceeded))
+	defer cancel()
 	j, err := join1(ctx, p, f)
 	if err == nil && !j.SparesDead() {
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1)

@@ -126,7 +126,10 @@ func meet(ctx context.Context, p place) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := join1(ctx, p, conn)
+	limited, cancel := context.WithTimeoutCause(ctx, p.at.timeout, fmt.Errorf("rank 0 at %s has not answered within %v (%s): %w",
+		p.at.addr, p.at.timeout, InitTimeoutEnv, context.DeadlineExceeded))
+	defer cancel()
+	j, err := join1(limited, p, conn)
 	if err != nil {
 		if h != nil {
 			h.close()

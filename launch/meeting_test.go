@@ -134,6 +134,22 @@ func TestMeetingMissesARank(t *testing.T) {
 	}
 }
 
+// Rank 0 takes a guest in and is stopped then.
+func TestMeetingWithSilentRankZero(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=0.5")
+	conn, err := l.Accept()
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = conn.Write([]byte(welcome(nil)))
+	require.NoError(t, err)
+	require.Contains(t, guest.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 500ms")
+}
+
 func TestMeetingWithoutRankZero(t *testing.T) {
 	out := setOut(t, "join", freePort(t), 1, 2, InitTimeoutEnv+"=0.2").end(9)
 	require.Regexp(t, `^join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 200ms: .*connection refused\n$`, out)

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -51,6 +52,38 @@ func TestSignalsAreForwarded(t *testing.T) {
 	require.Equal(t, "got terminated", <-printed)
 	require.Equal(t, "got terminated", <-printed)
 	require.Zero(t, (<-done).Code)
+}
+
+// A channel that is closed is no signal after the other: the launcher sleeps.
+func TestClosedSignals(t *testing.T) {
+	sigs := make(chan os.Signal)
+	close(sigs)
+	s := script(1, "sleep 1")
+	s.Signals = sigs
+	before := cpuTime(t)
+	run(t, s)
+	require.Less(t, cpuTime(t)-before, 500*time.Millisecond)
+}
+
+// cpuTime is what this process has used.
+func cpuTime(t *testing.T) time.Duration {
+	var u unix.Rusage
+	require.NoError(t, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return time.Duration(unix.TimevalToNsec(u.Utime) + unix.TimevalToNsec(u.Stime))
+}
+
+// A rank that a forwarded signal killed is no news, another signal after it or not.
+func TestForwardedSignalsAreNoNews(t *testing.T) {
+	sigs := make(chan os.Signal, 2)
+	var errs buffer
+	s := script(1, "trap '' CONT; echo ready; exec sleep 1000")
+	s.Signals, s.Stderr = sigs, &errs
+	printed, done := start(s)
+	require.Equal(t, "ready", <-printed)
+	sigs <- unix.SIGTERM
+	sigs <- unix.SIGCONT
+	require.Equal(t, 128+int(unix.SIGTERM), (<-done).Code)
+	require.Empty(t, errs.String())
 }
 
 func TestSecondInterruptKills(t *testing.T) {

@@ -17,43 +17,25 @@ const (
 	// drainGrace is how long the output of a rank is read on after its end while
 	// another process, one that the rank has started, still holds the pipe.
 	drainGrace = time.Second
+	// promptPause is how long a line that has been begun waits for its end where
+	// lines have no labels.
+	promptPause = 50 * time.Millisecond
 )
-
-// sink is a writer shared by the outputs of all ranks. A write that fails ends
-// the writing but not the reading: no rank is to notice.
-type sink struct {
-	mu   *sync.Mutex
-	w    io.Writer
-	dead bool
-}
-
-// newSinks makes the two destinations of a job, which may be one writer.
-func newSinks(stdout, stderr io.Writer) (out, err *sink) {
-	mu := new(sync.Mutex)
-	return &sink{mu: mu, w: stdout, dead: stdout == nil}, &sink{mu: mu, w: stderr, dead: stderr == nil}
-}
-
-// write writes p without anything of another rank in between.
-func (s *sink) write(p []byte) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.dead || len(p) == 0 {
-		return
-	}
-	if _, err := s.w.Write(p); err != nil {
-		s.dead = true
-	}
-}
 
 // copyLines writes what comes from r to the sink, whole lines at a time, each
 // with the label before it. A line longer than lineMax is cut into several. A
 // last line without an end gets one if there is a label, so that the next
-// label begins a line.
-func copyLines(to *sink, r io.Reader, label string) {
+// label begins a line; without label, what a rank has begun and not continued
+// for promptPause is written as well: it may be a question. It stops reading
+// when the output is given up.
+func copyLines(to *sink, r *tail, label string) {
 	buf := make([]byte, 0, 4<<10)
 	for {
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, min(2*cap(buf), lineMax)), buf...)
+		}
+		if label == "" && len(buf) > 0 {
+			r.within(promptPause)
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
 		buf = buf[:len(buf)+n]
@@ -61,11 +43,10 @@ func copyLines(to *sink, r io.Reader, label string) {
 		if whole == 0 && len(buf) == lineMax || err != nil {
 			whole = len(buf)
 		}
-		to.write(labelled(buf[:whole], label))
-		buf = buf[:copy(buf, buf[whole:])]
-		if err != nil {
+		if !to.write(labelled(buf[:whole], label)) || err != nil && !errors.Is(err, errPause) {
 			return
 		}
+		buf = buf[:copy(buf, buf[whole:])]
 	}
 }
 
@@ -90,22 +71,64 @@ type tail struct {
 	f    *os.File
 	cut  bool // the pipe is read no further than left bytes
 	left int
+
+	mu    sync.Mutex
+	end   time.Time // when to cut; zero while the process lives
+	pause time.Time // when the next Read gives up; zero: never
 }
+
+// errPause: nothing has come in the time given to within.
+var errPause = errors.New("nothing to read yet")
 
 // ended says that the process is dead. It may be called beside Read.
 func (t *tail) ended() {
-	_ = t.f.SetReadDeadline(time.Now().Add(drainGrace)) // fails only when closed, at its end
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end = time.Now().Add(drainGrace)
+	t.arm()
 }
 
-// Read is io.Reader's.
+// within makes the next Read return errPause if nothing comes for so long. It
+// may not be called beside Read.
+func (t *tail) within(d time.Duration) {
+	if t.cut {
+		return // what is left lies in the pipe
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pause = time.Now().Add(d)
+	t.arm()
+}
+
+// arm sets the deadline to whichever comes first.
+func (t *tail) arm() {
+	first := t.end
+	if first.IsZero() || !t.pause.IsZero() && t.pause.Before(first) {
+		first = t.pause
+	}
+	_ = t.f.SetReadDeadline(first) // fails only when closed, at its end
+}
+
+// Read returns what has come, as io.Reader's does.
 func (t *tail) Read(p []byte) (int, error) {
-	if !t.cut {
+	for !t.cut {
 		n, err := t.f.Read(p)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.disarm()
 			return n, err
 		}
-		if err := t.cutNow(); err != nil {
+		waits, err := t.waiting()
+		if err != nil {
 			return 0, err
+		}
+		switch dead := t.disarm(); {
+		case dead: // whatever it wrote comes before all that others write from now on
+			t.cut, t.left = true, waits
+			if err := t.f.SetReadDeadline(time.Time{}); err != nil {
+				return 0, err
+			}
+		case waits == 0: // else the deadline was ours to miss
+			return 0, errPause
 		}
 	}
 	if t.left == 0 {
@@ -116,19 +139,25 @@ func (t *tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// cutNow limits the reading to what lies in the pipe: whatever the dead
-// process wrote comes before all that others write from now on.
-func (t *tail) cutNow() error {
-	t.cut = true
+// disarm ends what within began and reports whether it is time to cut.
+func (t *tail) disarm() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.pause.IsZero() {
+		t.pause = time.Time{}
+		t.arm()
+	}
+	return !t.end.IsZero() && !time.Now().Before(t.end)
+}
+
+// waiting is the number of bytes that lie in the pipe.
+func (t *tail) waiting() (n int, err error) {
 	raw, err := t.f.SyscallConn()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	cerr := raw.Control(func(fd uintptr) {
-		t.left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
+		n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
 	})
-	if err = errors.Join(cerr, err); err != nil {
-		return err
-	}
-	return t.f.SetReadDeadline(time.Time{})
+	return n, errors.Join(cerr, err)
 }

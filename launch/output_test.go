@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,4 +50,32 @@ func TestSlowReaderLosesNothing(t *testing.T) {
 	require.NoError(t, unix.Kill(pid, unix.SIGKILL), "the rank's child was to live on")
 	require.Equal(t, 60000, strings.Count(text, "x"))
 	require.True(t, strings.HasSuffix(text, "end\n"))
+}
+
+// A question shows before it is answered.
+func TestPrompt(t *testing.T) {
+	s := script(1, "echo one; printf Name:; read x; echo hello $x")
+	in, answer := io.Pipe()
+	var out buffer
+	s.Stdin = in
+	s.Stdout = writerFunc(func(p []byte) {
+		_, _ = out.Write(p)
+		if strings.HasSuffix(out.String(), "Name:") {
+			go func() {
+				_, _ = io.WriteString(answer, "Ada\n")
+				answer.Close()
+			}()
+		}
+	})
+	_, err := Run(context.Background(), s)
+	require.NoError(t, err)
+	require.Equal(t, "one\nName:hello Ada\n", out.String())
+}
+
+// A label begins a line, so lines with labels are whole, however slowly they come.
+func TestLabelledLinesAreWhole(t *testing.T) {
+	s := script(1, "printf 'slow '; sleep 0.2; echo line")
+	s.TagOutput = true
+	_, out, _ := run(t, s)
+	require.Equal(t, "[0] slow line\n", out)
 }

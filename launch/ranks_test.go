@@ -44,6 +44,7 @@ var roles = map[string]func() error{
 	"twice":      roleTwice,
 	"alone":      roleExchange,
 	"no-goodbye": roleNoGoodbye,
+	"verdict":    roleVerdict,
 	"start-up":   roleStartUp,
 	"join":       roleJoin,
 	"survive":    roleSurvive,

@@ -2,9 +2,11 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -20,20 +22,26 @@ type job struct {
 	plan     plan
 	srv      *server
 	out, err *sink
+	gone     chan struct{} // closed when the output is given up
 	children []*child
-	work     sync.WaitGroup // everything that must be over before Run returns
+	work     sync.WaitGroup // everything that must be over before the sinks are closed
+	finished chan struct{}  // closed when all ranks have ended
 	ended    chan End
 	aborts   chan abortion
+	broken   chan outputEnd
 
 	ends       []End
 	left       int
-	code       int  // Result.Code
-	failedOnce bool // code is settled
-	ending     bool // the launcher is ending the job
-	cancelled  bool // because Run's context ended
-	interrupts int  // SIGINT and SIGTERM so far
-	forwarded  unix.Signal
+	code       int   // Result.Code
+	failedOnce bool  // code is settled
+	output     error // Result.Output
+	aborted    bool  // a rank has asked for the end of the job
+	ending     bool  // the launcher is ending the job
+	cancelled  bool  // because Run's context ended
+	interrupts int   // SIGINT, SIGTERM and SIGQUIT so far
+	forwarded  signalSet
 	kill       <-chan time.Time
+	hurry      int // what to end with if output has to be given up; 0: it is waited for
 }
 
 // abortion is a rank's request to end the job.
@@ -43,12 +51,18 @@ type abortion struct {
 }
 
 // Run starts the job that spec describes and returns when all its ranks have
-// ended. It prints a line to spec.Stderr for every rank that failed by itself.
+// ended and what they printed is written. It prints a line to spec.Stderr for
+// every rank that failed by itself.
 //
 // The error is not nil when the job could not be started, in which case no rank
 // runs and there is no Result, or when ctx has ended: then the ranks get SIGTERM
-// and, five seconds later, SIGKILL. That ranks failed is in the Result, not in
-// the error.
+// and, five seconds later, SIGKILL. That ranks failed, or that what they printed
+// could not be written, is in the Result, not in the error.
+//
+// After the end of ctx, and after a signal that ends the job at once (see
+// [Spec.Signals]), output that nobody takes within a second of the last rank's
+// end is given up. Then the write in which Spec.Stdout or Stderr hangs is still
+// pending when Run returns.
 //
 // A job whose start-up fails (see [MissingError]) cannot begin any more: when
 // the time for it is over and the ranks that had joined are gone, those that
@@ -67,11 +81,12 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 
 	j := &job{
 		plan: p, srv: newServer(newID(), p.N, p.InitTimeout),
-		ended: make(chan End, p.N), aborts: make(chan abortion, 1),
+		gone: make(chan struct{}), finished: make(chan struct{}),
+		ended: make(chan End, p.N), aborts: make(chan abortion, 1), broken: make(chan outputEnd, 2),
 		ends: make([]End, p.N),
 	}
-	j.out, j.err = newSinks(p.Stdout, p.Stderr)
-	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: make(chan struct{})}
+	j.out, j.err = newSinks(p.Stdout, p.Stderr, j.gone, j.lament)
+	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: j.finished}
 	started := make(chan error)
 	j.work.Go(func() { sp.run(started) })
 
@@ -80,13 +95,10 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 		j.end(unix.SIGKILL)
 	}
 	j.loop(ctx)
-	j.srv.stop()
-	close(sp.finished)
-	j.work.Wait()
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Job: j.srv.id, Ends: j.ends, Code: j.code}
+	result := &Result{Job: j.srv.id, Ends: j.ends, Code: j.code, Output: j.output}
 	if j.cancelled {
 		err = fmt.Errorf("launch: the job was ended: %w", context.Cause(ctx))
 	}
@@ -111,7 +123,7 @@ func (j *job) serve(c *child) {
 		})
 	}
 	if c.stdin != nil {
-		go c.feed(j.plan.Stdin) // not part of work: a read of the terminal cannot be interrupted
+		j.feed(c)
 	}
 	s := &session{
 		rank: c.rank, srv: j.srv, conn: c.conn, exited: c.exited,
@@ -135,7 +147,7 @@ func (j *job) await(c *child) End {
 	c.out.ended()
 	c.err.ended()
 	if c.stdin != nil {
-		c.stdin.Close()
+		c.endFeed()
 	}
 	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
 	<-c.drained
@@ -143,34 +155,75 @@ func (j *job) await(c *child) End {
 	return end
 }
 
-// loop runs until all ranks have ended.
+// loop runs until all ranks have ended and their output is written. Nothing in
+// it waits for a reader of the output, so that signals are always heeded.
 func (j *job) loop(ctx context.Context) {
 	done, overdue := ctx.Done(), (<-chan struct{})(j.srv.overdue)
-	for j.left > 0 {
+	var over <-chan struct{}    // set when all ranks have ended
+	var giveUp <-chan time.Time // set when output is waited for no longer than that
+	for {
+		if j.left == 0 && over == nil {
+			over = j.finish()
+		}
 		select {
 		case end := <-j.ended:
 			j.onEnd(end)
 		case a := <-j.aborts:
 			j.onAbort(a)
-		case sig := <-j.plan.Signals:
+		case o := <-j.broken:
+			j.onBroken(o)
+		case sig, open := <-j.plan.Signals:
+			if !open {
+				j.plan.Signals = nil
+			}
 			j.onSignal(sig)
 		case <-overdue:
 			overdue = nil
 			j.endStranded()
 		case <-done:
-			done, j.cancelled = nil, true
+			done, j.cancelled, j.hurry = nil, true, 1
 			j.end(unix.SIGTERM)
 		case <-j.kill:
 			j.end(unix.SIGKILL)
+		case <-giveUp:
+			close(j.gone)
+			j.settle(j.hurry)
+		case <-over:
+			for len(j.broken) > 0 {
+				j.onBroken(<-j.broken)
+			}
+			return
+		}
+		if j.left == 0 && j.hurry != 0 && giveUp == nil {
+			giveUp = time.After(drainGrace) // fires once
 		}
 	}
+}
+
+// finish is called when all ranks have ended. What it returns is closed when
+// their output is written, or given up.
+func (j *job) finish() <-chan struct{} {
+	j.srv.stop()
+	close(j.finished)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		j.work.Wait()
+		j.out.close()
+		if j.err != j.out {
+			j.err.close()
+		}
+	}()
+	return over
 }
 
 func (j *job) onEnd(end End) {
 	j.left--
 	j.ends[end.Rank] = end
-	if end.Failed() && !end.Stopped {
-		if end.Signal == 0 || end.Signal != j.forwarded { // whoever sent that one knows
+	if j.isVerdict(end) {
+		j.settle(end.Code)
+	} else if end.Failed() && !end.Stopped {
+		if end.Signal == 0 || !j.forwarded.has(end.Signal) { // whoever sent that one knows
 			j.note("rank %d %v after %v", end.Rank, end, end.After.Round(time.Millisecond))
 		}
 		j.settle(end.Status())
@@ -180,6 +233,12 @@ func (j *job) onEnd(end End) {
 		}
 	}
 	j.endStranded()
+}
+
+// isVerdict reports whether a rank has done its work and exited with a code of
+// Spec.Verdicts.
+func (j *job) isVerdict(end End) bool {
+	return end.Finalized && end.Signal == 0 && slices.Contains(j.plan.Verdicts, end.Code)
 }
 
 // endStranded ends the job when its start-up has failed, the time for it is
@@ -201,6 +260,10 @@ func (j *job) endStranded() {
 }
 
 func (j *job) onAbort(a abortion) {
+	if j.aborted {
+		return
+	}
+	j.aborted = true
 	text := ""
 	if a.msg != "" {
 		text = ": " + a.msg
@@ -210,25 +273,6 @@ func (j *job) onAbort(a abortion) {
 		j.settle(a.code)
 	}
 	j.end(unix.SIGTERM)
-}
-
-// onSignal forwards a signal that the launcher got.
-func (j *job) onSignal(sig os.Signal) {
-	s, ok := sig.(unix.Signal)
-	if !ok {
-		return
-	}
-	if s == unix.SIGINT || s == unix.SIGTERM {
-		if j.interrupts++; j.interrupts > 1 {
-			j.settle(128 + int(s))
-			j.end(unix.SIGKILL)
-			return
-		}
-	}
-	j.forwarded = s
-	for _, c := range j.children {
-		c.signal(s, false)
-	}
 }
 
 // settle records the exit status of the job; the first one counts.
@@ -253,7 +297,36 @@ func (j *job) end(sig unix.Signal) {
 	}
 }
 
-// note prints a line of the launcher's own.
+// note prints a line of the launcher's own. It never waits, and may be called
+// by any goroutine.
 func (j *job) note(format string, args ...any) {
-	j.err.write(fmt.Appendf(nil, "banyan: "+format+"\n", args...))
+	j.err.note(fmt.Appendf(nil, "banyan: "+format+"\n", args...))
+}
+
+// lament is called by a sink that takes no more. That the reader of a pipe has
+// gone is his affair, and programs end without a word then.
+func (j *job) lament(o outputEnd) {
+	if !errors.Is(o.err, syscall.EPIPE) {
+		j.note("cannot write to the %s, what comes is lost: %v", o.name, o.err)
+	}
+	j.broken <- o
+}
+
+// onBroken heeds an output that takes no more. Ranks that are to go on when
+// others fail go on without it too.
+func (j *job) onBroken(o outputEnd) {
+	if j.output == nil {
+		j.output = fmt.Errorf("launch: %s: %w", o.name, o.err)
+	}
+	code := 1
+	if errors.Is(o.err, syscall.EPIPE) {
+		code = 128 + int(unix.SIGPIPE)
+	}
+	j.settle(code)
+	if j.plan.OnFailure == Abort && !j.ending && j.left > 0 {
+		if code == 1 {
+			j.note("ending the ranks")
+		}
+		j.end(unix.SIGTERM)
+	}
 }

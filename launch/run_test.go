@@ -199,6 +199,31 @@ func TestAbortPolicyEndsTheOthers(t *testing.T) {
 	}
 }
 
+// roleVerdict: the victim finalizes and exits with code 3.
+func roleVerdict() error {
+	err := fences(func(*Job) {})
+	if err == nil && os.Getenv("PMI_RANK") == fmt.Sprint(victim) {
+		os.Exit(3)
+	}
+	return err
+}
+
+func TestVerdictIsNoFailure(t *testing.T) {
+	s := ranks(t, "verdict", 4)
+	s.OnFailure, s.Verdicts = Abort, []int{3}
+	res, _, err := run(t, s)
+	require.Empty(t, err)
+	require.Equal(t, 3, res.Code)
+	for _, end := range res.Ends {
+		require.False(t, end.Stopped)
+	}
+
+	s = script(1, "exit 3") // it has not finalized
+	s.Verdicts = []int{3}
+	_, _, err = run(t, s)
+	require.Contains(t, err, "rank 0 exited with code 3 after ")
+}
+
 func TestRankEndsTheJob(t *testing.T) {
 	res, _, err := run(t, ranks(t, "abort", 4))
 	require.Contains(t, err, "banyan: rank 2 ends the job with code 42: cannot_go_on\n")
@@ -234,6 +259,7 @@ func TestErrorsBeforeAnythingStarts(t *testing.T) {
 		{Spec{N: 0, Argv: []string{"true"}}, "0 ranks"},
 		{Spec{N: 1 << 30, Argv: []string{"true"}}, "ranks: 1 to"},
 		{Spec{N: 1}, "no program"},
+		{Spec{N: 1, Argv: []string{"true"}, InitTimeout: -time.Second}, "a start-up of -1s"},
 		{Spec{N: 2, Argv: []string{"no-such-program"}}, "cannot start no-such-program"},
 		{Spec{N: 2, Argv: []string{dir + "/nothing"}}, "nothing: no such file"},
 		{Spec{N: 2, Argv: []string{plain}}, "permission denied"},

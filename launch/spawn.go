@@ -3,7 +3,6 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 	"sync"
@@ -24,6 +23,7 @@ type child struct {
 	out     tail
 	err     tail
 	stdin   *os.File      // the pipe to rank 0, if there is one
+	quit    [2]*os.File   // a pipe: closing its second end ends the feeding from a terminal
 	exited  chan struct{} // closed when the process has ended
 	drained chan struct{} // closed when all that it said on conn has been handled
 
@@ -138,6 +138,12 @@ func (s *spawner) start(rank int) (_ *child, err error) {
 	if files[0] != s.plan.Stdin {
 		theirs = append(theirs, files[0])
 	}
+	if c.stdin != nil {
+		if c.quit[0], c.quit[1], err = os.Pipe(); err != nil {
+			return nil, err
+		}
+		ours = append(ours, c.quit[:]...)
+	}
 	for i, t := range []*tail{&c.out, &c.err} {
 		if t.f, files[1+i], err = os.Pipe(); err != nil {
 			return nil, err
@@ -177,11 +183,6 @@ func (s *spawner) stdinOf(rank int) (feed, read *os.File, err error) {
 	return feed, read, err
 }
 
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
-}
-
 // socketPair makes a stream socket: our end is polled, theirs blocks, as
 // programs in C expect.
 func socketPair() (ours, theirs *os.File, err error) {
@@ -200,10 +201,4 @@ func closeAll(files []*os.File) {
 	for _, f := range files {
 		f.Close()
 	}
-}
-
-// feed copies the launcher's input to rank 0 until either ends.
-func (c *child) feed(from io.Reader) {
-	_, _ = io.Copy(c.stdin, from) // a rank need not read its input to the end
-	c.stdin.Close()
 }

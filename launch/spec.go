@@ -47,8 +47,9 @@ const (
 // the first one has.
 const DefaultInitTimeout = 60 * time.Second
 
-// InitTimeoutEnv names the environment variable of the launcher that replaces
-// [DefaultInitTimeout]: "90s", "2m", or a number of seconds.
+// InitTimeoutEnv names the environment variable that replaces
+// [DefaultInitTimeout]: "90s", "2m", or a number of seconds. The launcher reads
+// it, and each rank for how long it waits for the launcher's answer.
 const InitTimeoutEnv = "BANYAN_INIT_TIMEOUT"
 
 // Spec describes a job.
@@ -60,6 +61,10 @@ type Spec struct {
 
 	Bind      Bind
 	OnFailure Policy
+	// Verdicts are exit codes other than 0 that say what a program has found, not
+	// that it failed, as diff's 1: of a rank that has finalized they count in
+	// Result.Code, but nobody is told or ended.
+	Verdicts []int
 	// InitTimeout bounds the start-up, see DefaultInitTimeout. 0 means what
 	// InitTimeoutEnv says. A job whose ranks never join has no start-up.
 	InitTimeout time.Duration
@@ -67,16 +72,21 @@ type Spec struct {
 	// TagOutput begins each line of a rank's output with "[rank] ".
 	TagOutput bool
 	// Stdout and Stderr receive the ranks' output by whole lines; lines longer
-	// than 64 KiB are cut. The launcher's own words go to Stderr. nil discards.
-	// They may be the same writer: writes do not overlap.
+	// than 64 KiB are cut. Without TagOutput a line that a rank has begun and not
+	// continued for 50 ms is passed on as it is: it may be a question. The
+	// launcher's own words go to Stderr. nil discards. They may be the same writer
+	// or the same file: then writes do not overlap. One that fails gets nothing
+	// more, see [Result.Output].
 	Stdout, Stderr io.Writer
 	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0.
-	// Where it is a terminal or no *os.File, Run may leave one read of it
-	// pending when it returns.
+	// A terminal is read while this process is in its foreground. Where it is no
+	// *os.File, Run may leave one read of it pending when it returns.
 	Stdin io.Reader
-	// Signals is what Run forwards to the ranks, typically a channel given to
-	// signal.Notify for SIGINT, SIGTERM and SIGHUP. The second SIGINT or SIGTERM
-	// kills the ranks. nil forwards none.
+	// Signals is what Run forwards to the ranks and to what they have started,
+	// typically what [Signals] returns. The second SIGINT, SIGTERM or SIGQUIT
+	// kills the ranks; one that comes when all have ended gives up output that
+	// nobody reads. SIGTSTP stops the ranks and then this process, so SIGCONT must
+	// be among the signals as well. nil or closed: none.
 	Signals <-chan os.Signal
 }
 
@@ -96,6 +106,9 @@ func (s Spec) check() (plan, error) {
 	}
 	if len(s.Argv) == 0 {
 		return p, errors.New("launch: no program is named")
+	}
+	if s.InitTimeout < 0 {
+		return p, fmt.Errorf("launch: a start-up of %v: a time above 0 is needed, or 0 for the default", s.InitTimeout)
 	}
 	if s.Dir != "" {
 		if st, err := os.Stat(s.Dir); err != nil {
@@ -261,6 +274,10 @@ type Result struct {
 	Ends []End  // by rank
 	// Code is the exit status that the launcher should end with: the status of
 	// the first rank that failed, 0 when none did. A rank that asked for the end
-	// of the job counts with the code that it named.
+	// of the job counts with the code that it named, output that could not be
+	// written with 1, or as SIGPIPE (141) when its reader was gone.
 	Code int
+	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do
+	// not notice, and what they print after it is lost; with [Abort] they are ended.
+	Output error
 }

@@ -100,6 +100,7 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 		c.state.Or(stateFinal)
 	}
 	e.comms = append(e.comms, c)
+	delete(e.freed.known, ctx)
 	return c
 }
 
@@ -172,14 +173,28 @@ func (c *Comm) connect(rank int) (*link, error) {
 
 // checkState is the slow half of the early exit: the state word was not zero.
 // With a failure unacknowledged, operations that do not need the dead go on.
+// Precondition: the lock is not held.
 func (c *Comm) checkState(op string, wild bool) error {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	return c.check(op, wild)
+}
+
+// check is the early exit once more, under the lock: what an operation saw of the
+// state at its beginning may be history when it is about to wait. A collective
+// needs everybody, so its messages to the living end as well.
+func (c *Comm) check(op string, wild bool) error {
 	switch s := c.state.Load(); {
+	case s == 0:
+		return nil
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
 	case s&stateFinal != 0:
 		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
 		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
+	case c.coll == nil:
+		return c.bereaved(op)
 	case wild:
 		return fmt.Errorf("%s on %s from any source: %w", op, c.name, ft.ErrProcFailedPending)
 	}
@@ -189,18 +204,15 @@ func (c *Comm) checkState(op string, wild bool) error {
 // Collective is the early exit of collective operations: they need everybody, so
 // a member that has failed unrecognized is an error at once (S2-7).
 func (c *Comm) Collective(op string) error {
-	s := c.state.Load()
-	if s == 0 {
+	if c.state.Load() == 0 {
 		return nil
 	}
-	if err := c.checkState(op, false); err != nil {
-		return err
-	}
-	if s&stateFailed == 0 {
-		return nil
-	}
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
+	return c.coll.checkState(op, false)
+}
+
+// bereaved is the error that names all members that have failed. Precondition:
+// the lock is held.
+func (c *Comm) bereaved(op string) error {
 	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
 	for p := range c.e.p.View().Set().All() {
 		if c.has(p) {

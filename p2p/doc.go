@@ -32,7 +32,9 @@
 // At the top of an operation the communicator's state word is loaded once and
 // compared; only a mismatch (revoked, a failure that the application has not
 // acknowledged) leaves the fast path. At the bottom, when a peer's death
-// becomes known, everything that depends on it completes with an error, once.
+// becomes known, everything that depends on it completes with an error, once; of
+// a collective's messages also those to the living, and what has been announced
+// to them is withdrawn (withdraw.go).
 // The unaware engine is the same source with the first check removed by the
 // compiler ([Mode]) and the second not registered; it is the baseline that the
 // cost of fault awareness is measured against.

@@ -21,13 +21,10 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	l.open()
 	if cause.Failed() {
 		e.markComms(ep.Proc)
+		e.withdrawAll(ep.Proc)
 	}
 	e.dropQueue(l)
-	for r := l.active; r != nil; {
-		next := r.next
-		e.lose(r, l)
-		r = next
-	}
+	l.endActive(func(r *Request) error { return r.comm.lost(r.kind.String(), l) })
 	e.dropArriving(l)
 	e.posted.all(func(r *Request) {
 		if err := r.bereft(l, cause); err != nil {
@@ -53,13 +50,19 @@ func (e *Engine) markComms(dead proc.ID) {
 	}
 }
 
-// lose ends a request that was under way with l's peer. One whose buffer is
-// being copied into without the lock ends when the copy does (donePull).
-func (e *Engine) lose(r *Request, l *link) {
-	r.err = r.comm.lost(r.kind.String(), l)
-	if !r.busy {
-		l.leave(r)
-		r.Finish()
+// endActive ends the requests that are under way with the peer. One whose buffer
+// is being copied into without the lock ends when the copy does (donePull).
+func (l *link) endActive(why func(*Request) error) {
+	for r := l.active; r != nil; {
+		next := r.next
+		if r.err == nil {
+			r.err = why(r)
+		}
+		if !r.busy {
+			l.leave(r)
+			r.Finish()
+		}
+		r = next
 	}
 }
 
@@ -75,7 +78,7 @@ func (r *Request) bereft(l *link, cause proc.Cause) error {
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0:
 		return nil
 	case cause.Failed():
-		return r.comm.checkState(r.kind.String(), true)
+		return r.comm.check(r.kind.String(), true)
 	}
 	return r.comm.deserted(r.kind.String())
 }
@@ -102,6 +105,8 @@ func (e *Engine) dropArriving(l *link) {
 	if m := l.in; m != nil {
 		l.in = nil
 		switch {
+		case m.orphan:
+			e.early.release(m)
 		case m.claimed: // its receive will say so
 		case m.req == nil:
 			e.early.remove(m)
@@ -114,7 +119,7 @@ func (e *Engine) dropArriving(l *link) {
 		next := m.younger
 		if m.rts && m.from == l.peer {
 			e.early.remove(m)
-			e.early.release(m)
+			e.discard(m)
 		}
 		m = next
 	}

@@ -28,6 +28,7 @@ type Engine struct {
 	free     *Request
 	freeOps  *op
 	comms    []*Comm
+	freed    freedContexts
 	closed   bool
 	flushing []*Request
 	watches  *Watch     // free ones
@@ -75,11 +76,14 @@ type link struct {
 	// (0 or 1) the chunks to be had then.
 	room, spare    int
 	chunk          int
-	announced      int  // sends that the peer has not answered
-	held, lastHeld *op  // sends that may not be announced yet, in order
-	kept, asked    int  // from the peer: units unexpected here, chunks asked for
-	first, last    *op  // frames that wait for credit, in order
-	listed         bool // in Engine.stalled
+	announced      int    // sends that the peer has not answered
+	held, lastHeld *op    // sends that may not be announced yet, in order
+	kept, asked    int    // from the peer: units unexpected here, chunks asked for
+	waiting        int    // from the peer: announcements without a receive
+	heard, fins    uint64 // see answered
+	closed         bool   // nothing goes out any more
+	first, last    *op    // frames that wait for credit, in order
+	listed         bool   // in Engine.stalled
 	active         *Request
 	in             *message // the eager message that is arriving in fragments
 }
@@ -128,6 +132,9 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 // open sets small to what the fast path may send now.
 func (l *link) open() {
 	l.small = -1
+	if l.closed {
+		return
+	}
 	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
 		l.small = min(l.ep.Sure, l.ep.MaxFrame)
 		if l.limit > 0 {
@@ -141,7 +148,25 @@ func (l *link) eager(n int) bool {
 	if l.limit > 0 {
 		return n <= l.limit
 	}
-	return l.ep.Eager(n)
+	return l.ep.Eager(n) || n <= min(eagerReply, l.ep.Longest) && l.answered()
+}
+
+// eagerReply is the longest message that a connection would rather have announced
+// and that goes eagerly all the same if it is an answer. What an announcement
+// gains is bandwidth, while the copies of one message overlap with those of the
+// next; who takes turns with its peer waits for each message alone, and then the
+// round trip of the announcement costs more.
+const eagerReply = 8 << 10
+
+// answered reports whether the peer has sent something since the last message
+// that asked this: other than that it has pulled what it was sent.
+func (l *link) answered() bool {
+	heard := l.ep.Heard() - l.fins
+	if heard == l.heard {
+		return false
+	}
+	l.heard = heard
+	return true
 }
 
 // tryFrame sends a message in one frame, if it may go that way now.

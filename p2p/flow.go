@@ -30,6 +30,8 @@ import (
 const (
 	flowAsk = iota
 	flowGrant
+	flowWithdraw  // with the announcement's name: I do not want to send this any more
+	flowWithdrawn // with the same: nobody here has taken it, and nobody will
 )
 
 const (
@@ -90,13 +92,20 @@ func (e *Engine) grant(l *link) {
 	}
 }
 
-func (e *Engine) onFlow(from proc.ID, imm uint64, _ []byte) {
+func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 	ep := e.p.Known(from)
-	if ep == nil {
+	name, named := decodeHandle(payload)
+	if ep == nil || named != (imm == flowWithdraw || imm == flowWithdrawn) {
 		e.refused++
 		return
 	}
 	switch l := e.adopt(ep); {
+	case imm == flowWithdraw:
+		e.forget(l, name)
+	case imm == flowWithdrawn && e.announced(name, l) != nil && e.announced(name, l).err != nil:
+		r := e.announced(name, l)
+		e.answered(l, r)
+		r.Finish()
 	case imm == flowAsk && l.asked < 2:
 		l.asked++
 		e.grant(l)

@@ -16,6 +16,7 @@ import (
 type stray struct {
 	inbox []frame
 	sent  []frame
+	down  proc.ID // ends at the next poll, if not 0
 }
 
 type frame struct {
@@ -48,6 +49,11 @@ func (s *stray) Poll(sink *fabric.Sink) int {
 		sink.Deliver[f.class](1, f.imm, f.data)
 	}
 	s.inbox = nil
+	if s.down != 0 {
+		sink.Down(s.down, proc.Cause{Kind: proc.Signaled, Code: 9})
+		s.down = 0
+		n++
+	}
 	return n
 }
 
@@ -83,8 +89,9 @@ func FuzzFrames(f *testing.F) {
 			guard[i] = 0xa5
 		}
 		buf := guard[100:200:200]
-		for tag := range 3 {
-			Irecv[Aware](c, buf[:30*tag:30*tag], 1, tag)
+		Irecv[Aware](c, buf[:30:30], AnySource, 0) // before the peer has a link
+		for tag := range 2 {
+			Irecv[Aware](c, buf[30*tag:30*tag+30:30*tag+30], 1, 1+tag)
 		}
 		big := make([]byte, 5000)
 		Isend[Aware](c, big, 1, 1)
@@ -128,16 +135,97 @@ func TestFramesThatMakeNoSense(t *testing.T) {
 		"first within a stream":         {{fabric.ClassFirst, 1 << 32, length(2)}, {fabric.ClassFirst, 1 << 32, length(2)}},
 		"first of an absurd length":     {{fabric.ClassFirst, 1 << 32, length(1 << 40)}},
 		"first without a length":        {{fabric.ClassFirst, 1 << 32, nil}},
+		"first of length 0":             {{fabric.ClassFirst, 1 << 32, length(0)}},
+		"fragment of a posted receive":  {{fabric.ClassFrag, 1, nil}},
 		"announcement of absurd length": {{fabric.ClassRTS, 1 << 32, appendRTS(nil, rts{total: 1 << 60})}},
 		"short announcement":            {{fabric.ClassRTS, 1 << 32, []byte("abc")}},
 		"clearance of no request":       {{fabric.ClassCTS, 12345, length(1)}},
 		"completion of no request":      {{fabric.ClassFin, 12345, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, e, _ := newStray(t)
+			s, e, c := newStray(t)
+			Irecv[Aware](c, nil, AnySource, 99) // request 0, without a link
 			s.inbox = frames
 			e.poll()
 			require.EqualValues(t, 1, e.refused)
 		})
 	}
+}
+
+// A fragment that names a receive which nobody told to stream does not end it.
+func TestFragmentOfAnEagerReceive(t *testing.T) {
+	s, e, c := newStray(t)
+	buf := make([]byte, 300)
+	h := Irecv[Aware](c, buf, 1, 0)
+	first := binary.LittleEndian.AppendUint64(nil, 300)
+	s.inbox = []frame{{fabric.ClassFirst, 1 << 32, first}, {fabric.ClassFrag, 1, nil}}
+	e.poll()
+	require.EqualValues(t, 1, e.refused)
+	s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 256)}, {fabric.ClassFrag, 0, make([]byte, 44)}}
+	st, err := e.Wait(h)
+	require.NoError(t, err)
+	require.Equal(t, 300, st.Count)
+}
+
+// Announcements that nobody receives are bounded, whatever the sender counts.
+func TestTooManyAnnouncements(t *testing.T) {
+	s, e, _ := newStray(t)
+	for i := range uint64(maxAnnounced + 10) {
+		s.inbox = append(s.inbox, frame{fabric.ClassRTS, 1 << 32, appendRTS(nil, rts{sender: i, total: 9})})
+	}
+	e.poll()
+	require.EqualValues(t, 10, e.refused)
+	require.Equal(t, maxAnnounced, e.early.n)
+}
+
+// What comes for a communicator that has been freed is dropped, in every way in
+// which it can come, and a sender that waits is told.
+func TestMessagesForAFreedCommunicator(t *testing.T) {
+	length := binary.LittleEndian.AppendUint64(nil, 300)
+	for _, late := range []bool{false, true} {
+		s, e, c := newStray(t)
+		d, err := e.NewComm("freed", WorldGroup(2), 0, 7)
+		require.NoError(t, err)
+		free := func() { require.NoError(t, d.Free()) }
+		if late {
+			free()
+		}
+		s.inbox = []frame{
+			{fabric.ClassEager, 7<<32 | 1, []byte("eager")},
+			{fabric.ClassRTS, 7<<32 | 1, appendRTS(nil, rts{sender: 5, total: 9})},
+			{fabric.ClassFirst, 7<<32 | 1, length}, {fabric.ClassFrag, 0, make([]byte, 256)},
+		}
+		e.poll()
+		if !late {
+			require.Equal(t, 3, e.early.n)
+			free()
+		}
+		s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 44)}, {fabric.ClassEager, 1<<32 | 2, []byte("world")}}
+		buf := make([]byte, 8)
+		st, err := Recv[Aware](c, buf, 1, 2)
+		require.NoError(t, err)
+		require.Equal(t, "world", string(buf[:st.Count]))
+		require.Zero(t, e.early.n)
+		l := e.known(1)
+		require.Zero(t, l.kept)
+		require.Zero(t, l.waiting)
+		require.Nil(t, l.in)
+		require.Equal(t, 1, s.count(fabric.ClassFin, 5))
+		require.Zero(t, e.refused)
+	}
+}
+
+// The list of freed contexts is bounded, and one that is made again is not in it.
+func TestFreedContexts(t *testing.T) {
+	_, e, _ := newStray(t)
+	for i := range uint32(3 * freedMax) {
+		e.freed.add(i)
+		require.LessOrEqual(t, len(e.freed.known), freedMax)
+	}
+	require.False(t, e.wasFreed(0))
+	const last = 3*freedMax - 1
+	require.True(t, e.wasFreed(last<<32))
+	_, err := e.NewComm("again", WorldGroup(2), 0, last)
+	require.NoError(t, err)
+	require.False(t, e.wasFreed(last<<32))
 }

@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/progress"
 )
 
 // Free ends the communicator: no operation can be begun on it any more. Those
@@ -32,16 +34,69 @@ func (c *Comm) free() {
 	e := c.e
 	c.state.Or(stateFreed)
 	e.comms = slices.DeleteFunc(e.comms, func(o *Comm) bool { return o == c })
+	e.freed.add(uint32(c.ctx >> 32))
 	for m := e.early.oldest; m != nil; {
 		next := m.younger
-		// One that is still arriving, or whose sender waits, ends as usual.
-		if m.imm>>32 == c.ctx>>32 && !m.rts && m.got == m.total {
+		if m.imm>>32 == c.ctx>>32 {
 			e.early.remove(m)
-			e.unkept(m)
-			e.early.release(m)
+			e.discard(m)
 		}
 		m = next
 	}
+}
+
+// freedContexts remembers the contexts of the communicators that were freed last,
+// so that messages that come late are dropped. One that is older than that is
+// taken for a context that will be made here yet.
+type freedContexts struct {
+	known map[uint32]struct{}
+	order []uint32 // a ring
+	next  int
+}
+
+const freedMax = 1024
+
+func (f *freedContexts) add(ctx uint32) {
+	if f.known == nil {
+		f.known = make(map[uint32]struct{})
+	}
+	f.known[ctx] = struct{}{}
+	if len(f.order) < freedMax {
+		f.order = append(f.order, ctx)
+		return
+	}
+	delete(f.known, f.order[f.next])
+	f.order[f.next] = ctx
+	f.next = (f.next + 1) % freedMax
+}
+
+// wasFreed reports whether a message is for a communicator that has been freed.
+func (e *Engine) wasFreed(imm uint64) bool {
+	if len(e.freed.known) == 0 {
+		return false
+	}
+	_, ok := e.freed.known[uint32(imm>>32)]
+	return ok
+}
+
+// discard ends a message that is in no list and that nobody will receive. A
+// sender that has announced it is told that it has been pulled; what is still
+// arriving goes on to, and is dropped when it is whole.
+func (e *Engine) discard(m *message) {
+	e.unkept(m)
+	switch {
+	case m.rts:
+		m.link.waiting--
+		if m.link.ep.State == progress.Alive && !m.link.closed {
+			e.control(m.link, fabric.ClassFin, m.remote, nil)
+		}
+	case m.got < m.total && m.link != nil && m.link.in == m:
+		e.early.dropData(m)
+		m.claimed = false
+		m.orphan = true
+		return
+	}
+	e.early.release(m)
 }
 
 // holder gives the communicator that has a context: one that has not been freed,
@@ -71,4 +126,25 @@ func (e *Engine) Close() {
 	for _, c := range e.comms {
 		c.state.Or(stateFinal)
 	}
+	final := func(r *Request) error {
+		return fmt.Errorf("%v on %s: %w: the library has been finalized", r.kind, r.comm.name, ft.ErrClosed)
+	}
+	for _, page := range e.links {
+		for i := 0; page != nil && i < linkPage; i++ {
+			if l := page[i]; l != nil {
+				l.closed = true
+				e.dropQueue(l)
+				l.endActive(final)
+				e.dropArriving(l)
+			}
+		}
+	}
+	e.posted.all(func(r *Request) {
+		e.posted.remove(r)
+		r.fail(final(r))
+	})
+	e.probing.all(func(r *Request) {
+		e.probing.remove(r)
+		r.fail(final(r))
+	})
 }

@@ -70,13 +70,14 @@ func (g *Message) Irecv(buf []byte) Handle {
 	case m == nil:
 		r.fail(fmt.Errorf("recv on %s: %w: the probed message has been received", g.comm.name, ft.ErrArgument))
 	case g.comm.state.Load()&stateRevoked != 0:
-		r.fail(g.comm.checkState("recv", false))
+		g.m = nil
+		e.discard(m)
+		r.fail(g.comm.check("recv", false))
 	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
 		r.matched(m.from, m.imm)
 		r.fail(g.comm.lost("recv", m.link))
 		g.m = nil
-		e.unkept(m)
-		e.early.release(m)
+		e.discard(m)
 	default:
 		g.m, m.claimed = nil, false
 		e.take(r, m)
@@ -166,7 +167,7 @@ func (e *Engine) seek(r *Request) {
 		e.found(r, m)
 		return
 	}
-	if err := r.comm.unreachable(r.kind.String(), r.src); err != nil {
+	if err := r.comm.hopeless(r.kind.String(), r.src); err != nil {
 		r.fail(err)
 	}
 }
@@ -185,6 +186,10 @@ func (e *Engine) found(r *Request, m *message) {
 // keep puts a message that no receive matched among the unexpected ones, and
 // shows it to the probes that wait, in their order.
 func (e *Engine) keep(m *message) {
+	if e.wasFreed(m.imm) {
+		e.discard(m)
+		return
+	}
 	e.early.add(m)
 	for r := e.probing.first; r != nil && !m.claimed; {
 		next := r.next

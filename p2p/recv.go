@@ -144,15 +144,18 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 		e.take(r, m)
 		return
 	}
-	if err := r.comm.unreachable("recv", src); err != nil {
+	if err := r.comm.hopeless("recv", src); err != nil {
 		r.fail(err)
 		return
 	}
 	e.posted.add(r)
 }
 
-// unreachable says why no message from src can come any more.
-func (c *Comm) unreachable(op string, src proc.ID) error {
+// hopeless says why an operation is not to wait for a message from src.
+func (c *Comm) hopeless(op string, src proc.ID) error {
+	if err := c.check(op, src == proc.None); err != nil {
+		return err
+	}
 	if src == proc.None {
 		return c.deserted(op)
 	}
@@ -167,8 +170,11 @@ func (c *Comm) unreachable(op string, src proc.ID) error {
 func (e *Engine) take(r *Request, m *message) {
 	r.matched(m.from, m.imm)
 	if m.rts {
+		key := append(r.region.Key[:0], m.region.Key...) // the message keeps its own
 		r.total, r.region, r.remote = m.total, m.region, m.remote
+		r.region.Key = key
 		l := m.link
+		l.waiting--
 		e.early.release(m)
 		e.fetch(l, r)
 		return
@@ -238,7 +244,7 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	total, ok := decodeLength(payload)
 	ep := e.p.Known(from)
-	if !ok || ep == nil || total > maxEager {
+	if !ok || ep == nil || total == 0 || total > maxEager {
 		return nil, 0, false
 	}
 	return e.adopt(ep), total, true
@@ -261,9 +267,11 @@ func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 		return
 	}
 	m := l.in
-	if m.req == nil {
+	switch {
+	case m.orphan:
+	case m.req == nil:
 		m.data = append(m.data, payload...)
-	} else if m.got < len(m.req.buf) {
+	case m.got < len(m.req.buf):
 		copy(m.req.buf[m.got:], payload)
 	}
 	m.got += len(payload)
@@ -274,6 +282,8 @@ func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 	if r := m.req; r != nil {
 		l.leave(r)
 		r.received(m.total)
+	}
+	if m.req != nil || m.orphan {
 		e.early.release(m)
 	}
 }
@@ -281,7 +291,7 @@ func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 // streamed takes a fragment of a message that was announced.
 func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
 	r := e.request(imm-1, l)
-	if r == nil || r.kind != reqRecv || len(payload) > r.total-r.got {
+	if r == nil || !r.streaming || len(payload) > r.total-r.got {
 		e.refused++
 		return
 	}
@@ -299,12 +309,16 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	ep := e.p.Known(from)
 	m := e.early.newMessage()
 	a, ok := decodeRTS(payload, m.region.Key)
-	if !ok || ep == nil {
+	var l *link
+	if ok && ep != nil {
+		l = e.adopt(ep)
+	}
+	if l == nil || l.waiting == maxAnnounced {
 		e.early.release(m)
 		e.refused++
 		return
 	}
-	l := e.adopt(ep)
+	l.waiting++
 	m.from, m.imm, m.total, m.rts, m.link = from, imm, int(a.total), true, l
 	m.region, m.remote = a.region, a.sender
 	if r := e.posted.match(from, imm); r != nil {
@@ -329,6 +343,7 @@ func (e *Engine) fetch(l *link, r *Request) {
 		e.p.Submit(&r.job)
 		return
 	}
+	r.streaming = true
 	e.control(l, fabric.ClassCTS, r.remote, appendUint64(e.scratch[:0], r.wire()+1)) // 0 is the eager stream's
 }
 

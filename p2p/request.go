@@ -47,10 +47,13 @@ type Request struct {
 	total   int           // bytes that the sender has
 	got     int           // receive: bytes that have arrived by streaming
 	claimed *message      // matched probe: the message it has taken out
-	// announced: a send whose receiver has not answered.
-	announced bool
-	job       progress.Job
-	busy      bool // a job runs without the lock: finish when it is done
+	// announced: a send whose receiver has not answered. streaming: a receive
+	// whose sender has been told to stream.
+	announced, streaming bool
+	// awaited: a goroutine waits for it.
+	awaited bool
+	job     progress.Job
+	busy    bool // a job runs without the lock: finish when it is done
 	// cancelled: a receive or probe that was taken back.
 	cancelled bool
 }
@@ -92,9 +95,8 @@ func (e *Engine) recycle(r *Request) {
 	r.Reset()
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
-	r.region.Key = nil
 	r.count, r.got, r.total = 0, 0, 0
-	r.announced, r.cancelled = false, false
+	r.announced, r.streaming, r.cancelled = false, false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -164,10 +166,24 @@ func (e *Engine) Take(h Handle) (Status, error) {
 	if r == nil || r.gen != h.gen {
 		return Status{}, nil
 	}
-	e.p.Wait(&r.Completion)
+	if !r.Done() {
+		if r.awaited {
+			return Status{}, r.twoWaiters()
+		}
+		r.awaited = true
+		e.p.Wait(&r.Completion)
+		r.awaited = false
+	}
 	st, err := r.status(), r.err
 	e.recycle(r)
 	return st, err
+}
+
+// twoWaiters is the error of a second goroutine that waits for a request, or
+// tests one that another waits for: its record serves another operation as soon
+// as one of them has ended it.
+func (r *Request) twoWaiters() error {
+	return fmt.Errorf("%v on %s: %w: another goroutine waits for this request", r.kind, r.comm.name, ft.ErrArgument)
 }
 
 // Test makes progress once and reports whether the request is complete; if so
@@ -178,6 +194,9 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
+	if h.r.gen == h.gen && h.r.awaited {
+		return Status{}, false, h.r.twoWaiters()
+	}
 	if h.r.gen == h.gen && !h.r.Done() {
 		e.p.Progress()
 		if !h.r.Done() {

@@ -95,13 +95,17 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
 	imm := c.ctx | uint64(tag)
-	switch {
+	switch err := c.check("send", false); {
+	case err != nil:
+		r.fail(err)
 	case l.ep.State != progress.Alive:
 		r.fail(c.lost("send", l))
 	case l.held != nil || !e.issue(l, r, imm, synchronous):
 		e.hold(l, r, imm, synchronous)
 	}
-	e.pump(l)
+	if e.pump(l) > 0 && l.first != nil {
+		e.p.Kick() // whoever waits for credit has not armed for what is left
+	}
 	return h
 }
 
@@ -158,6 +162,7 @@ func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 		e.refused++
 		return
 	}
+	l.fins++
 	e.answered(l, r)
 	r.Finish()
 }

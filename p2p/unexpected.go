@@ -20,6 +20,7 @@ type message struct {
 	cost       int // what it counts for in link.kept
 	rts        bool
 	claimed    bool          // taken out by a matched probe, not received yet
+	orphan     bool          // still arriving, and nobody will receive it
 	region     fabric.Region // rts: where the data lie
 	remote     uint64        // rts: the sender's request
 
@@ -66,7 +67,7 @@ func (u *unexpected) newMessage() *message {
 // release ends a message that is in no list.
 func (u *unexpected) release(m *message) {
 	u.dropData(m)
-	*m = message{younger: u.free}
+	*m = message{younger: u.free, region: fabric.Region{Key: m.region.Key[:0]}}
 	u.free = m
 }
 

@@ -45,11 +45,15 @@ const (
 	Heartbeat
 	// Corrupt: it wrote what no correct process writes, and was cut off.
 	Corrupt
+	// Unreachable: it has not ended, but for want of something one of the two
+	// cannot connect to the other, and both have been told.
+	Unreachable
 )
 
 var kindNames = [...]string{
 	Unknown: "gone", Departed: "departed", Exited: "exited", Signaled: "killed",
 	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
+	Unreachable: "unreachable",
 }
 
 // String names the kind as it appears in messages.
@@ -63,7 +67,8 @@ func (k Kind) String() string {
 // Cause is how a process ended, as far as this process can tell (S0-5).
 type Cause struct {
 	Kind Kind
-	// Code is the exit code for Exited, the signal number for Signaled, else 0.
+	// Code is the exit code for Exited, the signal number for Signaled, the errno
+	// for Unreachable, else 0.
 	Code int32
 }
 
@@ -78,9 +83,21 @@ func (c Cause) String() string {
 		return fmt.Sprintf("exited with code %d without finalizing", c.Code)
 	case Signaled:
 		return "killed by " + signalName(c.Code)
+	case Unreachable:
+		return fmt.Sprintf("unreachable, because one side could not connect back: %v%s", syscall.Errno(c.Code), cures[syscall.Errno(c.Code)])
 	default:
 		return c.Kind.String()
 	}
+}
+
+// cures say what helps against the errors that make a process unreachable.
+var cures = map[syscall.Errno]string{
+	syscall.EMFILE: ": raise its limit of open files (ulimit -n)",
+	syscall.ENFILE: ": raise the machine's limit of open files (sysctl fs.file-max)",
+	syscall.ENOMEM: ": give it more memory (its cgroup's limit, ulimit -v)",
+	syscall.ENOSPC: ": enlarge the tmpfs that holds the segments",
+	syscall.EPERM:  ": run all processes as one user in one pid namespace",
+	syscall.EACCES: ": run all processes as one user in one pid namespace",
 }
 
 var signalNames = map[int32]string{

@@ -86,6 +86,15 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 	}
 }
 
+// Heard is the number of frames that have come from the peer, where the
+// connection counts them; else 0.
+func (ep *Endpoint) Heard() uint64 {
+	if ep.shm != nil {
+		return ep.shm.Heard()
+	}
+	return 0
+}
+
 // Conn is the connection, for what is not on every message's path.
 func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 
@@ -110,6 +119,18 @@ func (t *table) get(id proc.ID) *Endpoint {
 		return t.pages[i][id%pageProcs]
 	}
 	return nil
+}
+
+// disconnect has frames go by the contract, which says what a closed connection
+// does.
+func (t *table) disconnect() {
+	for _, page := range t.pages {
+		for i := 0; page != nil && i < pageProcs; i++ {
+			if page[i] != nil {
+				page[i].shm = nil
+			}
+		}
+	}
 }
 
 func (t *table) put(ep *Endpoint) {

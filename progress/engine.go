@@ -49,6 +49,7 @@ type Engine struct {
 	rounds, stride uint64 // the clock is looked at every stride rounds
 	progressing    bool   // a goroutine is in drive
 	asleep         bool   // it, or the attendant, has let go of the lock to sleep at the bell
+	waiting        int    // goroutines in Wait
 	parked         *Completion
 	woken          int        // of the parked: finished, and have not run since
 	attendant      *attendant // nil without asynchronous progress
@@ -242,7 +243,8 @@ func (e *Engine) Depart() {
 	}
 }
 
-// Close frees the providers. Waiters must have returned.
+// Close frees the providers. What goroutines wait for must be done: Close waits
+// until they have left.
 func (e *Engine) Close() error {
 	e.Lock()
 	defer e.Unlock()
@@ -251,6 +253,10 @@ func (e *Engine) Close() error {
 	}
 	e.closed = true
 	e.dismiss()
+	for e.waiting > 0 || e.progressing {
+		e.yield()
+	}
+	e.endpoints.disconnect()
 	var errs []error
 	for p := range e.providers {
 		errs = append(errs, p.Close())

@@ -81,6 +81,7 @@ func (e *Engine) Submit(j *Job) {
 //
 // Precondition: the lock is held; it is held again on return.
 func (e *Engine) Wait(c *Completion) {
+	e.waiting++
 	for !c.done {
 		if e.progressing {
 			e.park(c)
@@ -94,6 +95,7 @@ func (e *Engine) Wait(c *Completion) {
 			c.dozing = false
 		}
 	}
+	e.waiting--
 	e.handOver()
 }
 
@@ -109,11 +111,11 @@ func (e *Engine) handOver() {
 }
 
 // Progress polls once, without waiting, and says whether anything happened. If
-// another goroutine progresses it does nothing.
+// another goroutine progresses, or after Close, it does nothing.
 //
 // Precondition: the lock is held.
 func (e *Engine) Progress() bool {
-	if e.progressing {
+	if e.progressing || e.closed {
 		return false
 	}
 	e.progressing = true

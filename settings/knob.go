@@ -25,6 +25,7 @@ const (
 	Unexpected
 	Spins
 	Yields
+	Async
 	numKnobs
 )
 
@@ -132,6 +133,13 @@ var table = [numKnobs]Knob{
 		Meaning: []string{
 			"How often a wait yields before it sleeps. auto: 10000 with a core for each rank,",
 			"else 1000. More for the last microsecond, fewer for idle cores.",
+		},
+	},
+	Async: {
+		Name: "progress.async", Unit: Switch, Max: onOff, Default: 0,
+		Meaning: []string{
+			"Whether a goroutine of the library answers peers while this rank computes. on:",
+			"long messages go on without a call, for up to a wake-up in a millisecond.",
 		},
 	},
 }

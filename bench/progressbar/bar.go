@@ -30,10 +30,12 @@ type Bar struct {
 	total  int // 0: unknown
 	done   int
 	note   string
+	now    func() time.Time
 	start  time.Time
 	shown  bool // there is something to erase
 	midway bool // a line has been begun that is not the bar's
-	stop   chan struct{}
+	once   sync.Once
+	stop   chan struct{} // closed by Stop
 	ended  chan struct{}
 }
 
@@ -43,12 +45,13 @@ func Start(w io.Writer, label string, total int) *Bar {
 	if !Terminal(w) {
 		return &Bar{}
 	}
-	return begin(w, label, total, quiet, interval)
+	return begin(w, label, total, quiet, interval, time.Now)
 }
 
-func begin(w io.Writer, label string, total int, quiet, interval time.Duration) *Bar {
+// begin is Start; now is the clock that the bar shows.
+func begin(w io.Writer, label string, total int, quiet, interval time.Duration, now func() time.Time) *Bar {
 	b := &Bar{
-		term: w, label: label, total: total, start: time.Now(),
+		term: w, label: label, total: total, now: now, start: now(),
 		stop: make(chan struct{}), ended: make(chan struct{}),
 	}
 	go b.run(quiet, interval)
@@ -75,9 +78,10 @@ func (b *Bar) run(quiet, interval time.Duration) {
 		case <-b.stop:
 			return
 		case <-next.C:
-			b.mu.Lock()
-			b.draw()
-			b.mu.Unlock()
+			if b.mu.TryLock() { // else somebody writes, and who writes draws
+				b.draw()
+				b.mu.Unlock()
+			}
 			next.Reset(interval)
 		}
 	}
@@ -97,22 +101,28 @@ func (b *Bar) Note(text string) {
 	b.note = text
 }
 
-// Stop erases the bar for good. Calling it again does nothing.
+// Stop erases the bar for good. Calling it again does nothing. It does not wait
+// for a write that hangs because nobody reads: beside one there is no bar.
 func (b *Bar) Stop() {
 	if b.term == nil {
 		return
 	}
-	b.mu.Lock()
+	b.once.Do(func() { close(b.stop) })
+	<-b.ended
+	b.last()
+}
+
+// last erases the bar if it has been stopped. Where a write is under way, that
+// does it.
+func (b *Bar) last() {
 	select {
 	case <-b.stop:
+		if b.mu.TryLock() {
+			b.erase()
+			b.mu.Unlock()
+		}
 	default:
-		close(b.stop)
 	}
-	b.mu.Unlock()
-	<-b.ended
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.erase()
 }
 
 // draw shows the bar as it is now. A terminal that cannot be written to is no
@@ -134,7 +144,7 @@ func (b *Bar) erase() {
 
 // text is the bar: "osu bw [######......] 12/23, 8 s".
 func (b *Bar) text() string {
-	seconds := int(time.Since(b.start).Seconds())
+	seconds := int(b.now().Sub(b.start).Seconds())
 	var s string
 	if b.total > 0 {
 		full := cells * min(b.done, b.total) / b.total
@@ -171,6 +181,7 @@ type lines struct {
 // Write implements io.Writer.
 func (l *lines) Write(p []byte) (int, error) {
 	b := l.b
+	defer b.last()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	again := b.shown

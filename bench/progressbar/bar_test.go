@@ -45,6 +45,9 @@ func until(t *testing.T, master *os.File, text string) string {
 	return string(all)
 }
 
+// stopped is a clock for tests that know what is shown, however long they take.
+func stopped() time.Time { return time.Unix(1, 0) }
+
 func isRow(line []byte) bool { return line[0] != '#' }
 
 func TestTerminal(t *testing.T) {
@@ -80,7 +83,7 @@ func TestSilent(t *testing.T) {
 func TestDrawn(t *testing.T) {
 	master, tty := terminal(t)
 	var out bytes.Buffer
-	b := begin(tty, "osu bw", 4, 0, time.Millisecond)
+	b := begin(tty, "osu bw", 4, 0, time.Millisecond, stopped)
 	rows := b.Lines(&out, isRow)
 	until(t, master, "osu bw [........................] 0/4, 0 s")
 	_, err := io.WriteString(rows, "# Size\n1   2.5\n")
@@ -97,10 +100,20 @@ func TestDrawn(t *testing.T) {
 	require.Equal(t, "# Size\n1   2.5\n", out.String())
 }
 
+// The time shown is what has passed since the start.
+func TestSeconds(t *testing.T) {
+	_, tty := terminal(t)
+	clock := time.Unix(1, 0)
+	b := begin(tty, "bar", 0, time.Hour, time.Hour, func() time.Time { return clock })
+	defer b.Stop()
+	clock = clock.Add(2900 * time.Millisecond)
+	require.Equal(t, "bar 0 done, 2 s", b.text())
+}
+
 // Results and bar on one terminal: no line has parts of both.
 func TestOneTerminal(t *testing.T) {
 	master, tty := terminal(t)
-	b := begin(tty, "bar", 0, time.Hour, time.Hour)
+	b := begin(tty, "bar", 0, time.Hour, time.Hour, stopped)
 	out := b.Over(tty)
 	b.mu.Lock()
 	b.draw()
@@ -116,13 +129,35 @@ func TestOneTerminal(t *testing.T) {
 	require.Equal(t, erase+"bar 0 done, 0 s"+erase+"first\r\n"+erase+"bar 0 done, 0 s"+erase+"begun ended\r\nover", until(t, master, "over"))
 }
 
+// A reader that sleeps holds up whoever writes, and not who stops the bar.
+func TestStopBesideAWriteThatHangs(t *testing.T) {
+	master, tty := terminal(t)
+	r, w := io.Pipe()
+	b := begin(tty, "bar", 1, 0, time.Millisecond, stopped)
+	until(t, master, "bar [")
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = io.WriteString(b.Over(w), "row\n")
+	}()
+	var begun [1]byte
+	_, err := io.ReadFull(r, begun[:]) // the write is under way, and hangs
+	require.NoError(t, err)
+	b.Stop()
+	r.Close()
+	<-written
+	fmt.Fprint(tty, "end")
+	shown := until(t, master, "end")
+	require.True(t, strings.HasSuffix(shown, erase+"end"), "%q", shown)
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("full") }
 
 func TestErrorsOfTheWriterPass(t *testing.T) {
 	_, tty := terminal(t)
-	b := begin(tty, "bar", 1, time.Hour, time.Hour)
+	b := begin(tty, "bar", 1, time.Hour, time.Hour, stopped)
 	defer b.Stop()
 	_, err := io.WriteString(b.Over(broken{}), "x\n")
 	require.EqualError(t, err, "full")

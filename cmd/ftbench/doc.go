@@ -23,7 +23,8 @@
 // after Ctrl-C; compare stores what it has until then.
 //
 // ftbench run ends with the code of the first rank that failed, 128 plus the
-// signal's number for one that was killed.
+// signal's number for one that was killed. Ranks' output that cannot be written
+// counts as a failure: 1, or 141 when the reader of a pipe has gone.
 //
 // A benchmark that is started alone starts its ranks itself, by running this
 // binary again under package launch; inside a job that another launcher has

@@ -43,7 +43,10 @@ func startSelf(n int, to *call) error {
 	if err != nil {
 		return err
 	}
-	spec := launch.Spec{N: n, Argv: append([]string{self}, to.args...), Bind: launch.BindCore, OnFailure: launch.Abort, Stdout: to.out, Stderr: to.err}
+	spec := launch.Spec{
+		N: n, Argv: append([]string{self}, to.args...), Bind: launch.BindCore,
+		OnFailure: launch.Abort, Verdicts: []int{exitMissed}, Stdout: to.out, Stderr: to.err,
+	}
 	cpus, err := affinity.Allowed()
 	if err != nil {
 		return err

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
+	"strings"
 	"time"
 
 	"github.com/banyan-hpc/banyan/launch"
@@ -12,11 +12,20 @@ import (
 
 type runCmd struct {
 	N           int           `short:"n" default:"1" help:"Number of ranks."`
-	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: rank i on the i-th allowed CPU."`
+	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
 	TagOutput   bool          `help:"Begin each line of output with the rank."`
 	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
 	InitTimeout time.Duration `help:"How long a rank may take to join after the first one; default 60s, or BANYAN_INIT_TIMEOUT."`
 	Argv        []string      `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
+}
+
+// Validate finds an option that does not exist: the parser takes it for the
+// program.
+func (c *runCmd) Validate() error {
+	if len(c.Argv) > 0 && c.Argv[0] != "--" && strings.HasPrefix(c.Argv[0], "-") {
+		return fmt.Errorf("unknown flag %s: a program whose name begins so goes after --", c.Argv[0])
+	}
+	return nil
 }
 
 // Help has the examples.
@@ -24,6 +33,20 @@ func (runCmd) Help() string {
 	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank
 dies, the launcher says so and leaves the others alone, unless --on-failure=abort.
 The exit code is that of the first rank that failed.
+
+SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks
+and to what they have started; the second of the first three kills them. Ctrl-Z
+and fg stop and continue the ranks with the launcher. SIGINT and SIGHUP stay
+ignored where they are when the launcher starts (nohup).
+
+Rank 0 has the launcher's standard input; from a terminal it gets what is typed
+while the launcher is in the foreground. Output comes by whole lines; without
+--tag-output a line that is not ended, a prompt, comes after 50 ms.
+
+Output that cannot be written does not disturb the ranks, unless
+--on-failure=abort: the launcher says so and ends with code 1, or 141 when the
+reader of a pipe has gone. When nobody reads, it waits until somebody does; after
+a second Ctrl-C no longer than a second.
 
 Examples:
   ftbench run -n 8 -- ./app --size 4096
@@ -55,9 +78,8 @@ func program(argv []string) []string {
 // start runs a job to its end, with this process's signals forwarded to it. The
 // error is an exitCode when ranks failed: the launcher has said which and how.
 func start(spec launch.Spec) error {
-	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	signals, stop := launch.Signals()
+	defer stop()
 	spec.Signals = signals
 	result, err := launch.Run(context.Background(), spec)
 	if err != nil {

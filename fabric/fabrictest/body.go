@@ -113,9 +113,11 @@ func (e *Env) Close() {
 	next := proc.ID((int(e.ID) + 1) % e.Job.N)
 	_, err = e.Provider.Connect(fabric.ConnectSpec{Peer: next, Address: e.Addrs[next]})
 	e.Check(errors.Is(err, fabric.ErrClosed), "Connect after Close: %v", err)
+	e.Provider.Depart()
+	e.Check(e.Provider.Poll(&e.sink) == 0, "Poll after Close finds something")
 	for i := range e.peers {
 		if c := e.peers[i].conn; c != nil {
-			c.TrySend(rawClass, 0, nil) // either answer will do
+			e.Check(!c.TrySend(rawClass, 0, nil), "TrySend after Close takes a frame")
 			e.Check(c.Get(make([]byte, 1), fabric.Region{Addr: 1, Len: 1}, 0) != nil, "Get after Close succeeds")
 		}
 	}

@@ -6,7 +6,44 @@ func cutCases() []Case {
 	return []Case{
 		{Name: "invalidate", N: 3, Body: invalidate, Repeat: true,
 			About: "After Invalidate nothing from the peer is delivered and nothing is sent to it; others go on."},
+		{Name: "invalidate-unmet", N: 2, Body: invalidateUnmet, Repeat: true,
+			About: "Invalidate holds also for a peer of which nothing has been heard, whether it has sent or will."},
 	}
+}
+
+// invalidateUnmet has process 0 cut off a process of which it has heard nothing:
+// by the seed before that one connects, or after it has sent, whichever of them
+// connected first.
+func invalidateUnmet(e *Env) {
+	const few = 4
+	other := 1 - e.ID
+	order := e.Job.Seed % 3
+	if e.ID == 1 {
+		e.peers[0].mayEnd = true // it may learn that it has been cut off
+		if order > 0 {
+			e.Control.Await(0, "ready")
+		}
+		for range few {
+			e.TrySend(0, anySize(e, minFrame))
+		}
+		e.Control.Signal("sent")
+		e.Control.Await(0, "heard")
+		return
+	}
+	if order == 0 {
+		e.Control.Await(other, "sent")
+	}
+	c := e.Conn(other)
+	if order == 1 {
+		e.Control.Signal("ready")
+		e.Control.Await(other, "sent")
+	}
+	c.Invalidate()
+	e.peers[other].cut = true
+	e.Control.Signal("ready")
+	e.Control.Await(other, "sent")
+	e.Linger()
+	e.Control.Signal("heard")
 }
 
 // invalidate has process 0 cut off process 1 in the middle of its flow.

@@ -23,6 +23,8 @@ func deathCases() []Case {
 			About: "Get from a peer that dies: good data or ErrPeerGone."},
 		{Name: "die-before-connect", N: 2, Repeat: true, Body: dieBeforeConnect,
 			About: "Connect to a dead process is an error or is followed by Down."},
+		{Name: "die-unmet", N: 2, Repeat: true, Body: dieUnmet,
+			About: "Connect to a dead process that has sent: its frames, then Down; or ErrPeerGone, then nothing."},
 		{Name: "die-asleep", N: 2, Repeat: true, Body: dieAsleep,
 			Reaches: []string{framesOfDead},
 			About:   "A death wakes a peer that sleeps, after what was sent before."},
@@ -178,6 +180,23 @@ func dieBeforeConnect(e *Env) {
 	if c := e.Conn(0); c != nil {
 		c.TrySend(rawClass, 0, nil)
 	}
+	e.AwaitEnd(0)
+	e.checkCause(0, killedCause)
+	e.Linger()
+}
+
+// dieUnmet has process 0 connect to process 1, send and die before process 1
+// looks: what it sent comes before its end is known, or never.
+func dieUnmet(e *Env) {
+	if e.ID == 0 {
+		for range 1 + e.Rand.IntN(burst) {
+			e.TrySend(1, anySize(e, e.frameLimit(1)))
+		}
+		e.Die()
+	}
+	e.MayEnd(0)
+	e.Control.Await(0, SignalEnded)
+	e.Conn(0)
 	e.AwaitEnd(0)
 	e.checkCause(0, killedCause)
 	e.Linger()

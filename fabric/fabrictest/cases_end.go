@@ -1,8 +1,10 @@
 package fabrictest
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -18,6 +20,8 @@ func endCases() []Case {
 			About: "Close without Depart, with traffic in flight both ways, is a failure to peers, and frees everything."},
 		{Name: "closed-connect", N: 2, Body: closedConnect,
 			About: "Connect to a process that lives but has departed and closed: ErrPeerGone, or Departed follows."},
+		{Name: "depart-unmet", N: 2, Repeat: true, Body: departUnmet,
+			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, never Down or silence."},
 		{Name: "exit", N: 2, Body: exit,
 			About: "Exit without Depart is Down, with the exit code if the provider knows it."},
 	}
@@ -57,7 +61,11 @@ func depart(e *Env) {
 	if e.ID == 0 {
 		sendBurst(e, burst)
 		e.Depart()
-		e.Others(func(id proc.ID) { e.peers[id].conn.TrySend(rawClass, 0, nil) }) // must not arrive
+		e.Others(func(id proc.ID) {
+			e.Check(!e.peers[id].conn.TrySend(rawClass, 0, nil), "TrySend after Depart takes a frame")
+			_, err := e.Provider.Connect(fabric.ConnectSpec{Peer: id, Address: e.Addrs[id]})
+			e.Check(errors.Is(err, fabric.ErrClosed), "Connect after Depart: %v", err)
+		})
 		return
 	}
 	e.SleepAlways = e.ID == 1
@@ -155,6 +163,36 @@ func closedConnect(e *Env) {
 		e.AwaitEnd(0)
 	}
 	e.Control.Signal("connected")
+	e.Linger()
+}
+
+// departUnmet has process 1 connect when process 0 has departed, closed, or is
+// about to: the seed says which.
+func departUnmet(e *Env) {
+	order := e.Job.Seed % 3
+	if e.ID == 0 {
+		linger(e)
+		e.Depart()
+		if order == 1 {
+			e.Control.Signal("departed")
+			e.Control.Await(1, "knows")
+			return
+		}
+		e.Close()
+		e.Control.Signal("departed")
+		e.Control.Await(1, "knows")
+		return
+	}
+	e.peers[0].mayEnd = true // for ErrPeerGone
+	if order > 0 {
+		e.Control.Await(0, "departed")
+	}
+	linger(e)
+	if e.Conn(0) != nil {
+		e.AwaitEnd(0)
+	}
+	e.Check(e.peers[0].end != down, "a departure is reported as failure: %v", e.peers[0].cause)
+	e.Control.Signal("knows")
 	e.Linger()
 }
 

@@ -86,8 +86,8 @@ func (c census) excess() string {
 // shmDir is where named shared memory lives.
 const shmDir = "/dev/shm"
 
-func listShm() map[string]bool {
-	names, _ := os.ReadDir(shmDir) // none where there is no such directory
+func listFiles(dir string) map[string]bool {
+	names, _ := os.ReadDir(dir) // none where there is no such directory
 	list := make(map[string]bool, len(names))
 	for _, n := range names {
 		list[n.Name()] = true
@@ -95,16 +95,17 @@ func listShm() map[string]bool {
 	return list
 }
 
-// orphans gives the files in /dev/shm that are not in before and that no
+// orphans gives the files in dir that are not in before and that no
 // process holds open or mapped. Other programs make files there too, but hold
 // them; one that has just been made is given time to be.
-func orphans(before map[string]bool) []string {
+func orphans(dir string, before map[string]bool) []string {
 	const looks, step = 20, 50 * time.Millisecond
-	left := newcomers(before)
+	left := newcomers(dir, before)
 	for range looks {
 		left = slices.DeleteFunc(left, func(name string) bool {
-			_, err := os.Stat(filepath.Join(shmDir, name))
-			return err != nil || held(name)
+			path := filepath.Join(dir, name)
+			_, err := os.Stat(path)
+			return err != nil || held(path)
 		})
 		if len(left) == 0 {
 			return nil
@@ -114,9 +115,9 @@ func orphans(before map[string]bool) []string {
 	return left
 }
 
-func newcomers(before map[string]bool) []string {
+func newcomers(dir string, before map[string]bool) []string {
 	var names []string
-	for name := range listShm() {
+	for name := range listFiles(dir) {
 		if !before[name] {
 			names = append(names, name)
 		}
@@ -126,8 +127,7 @@ func newcomers(before map[string]bool) []string {
 }
 
 // held reports whether some process has the file open or mapped.
-func held(name string) bool {
-	path := filepath.Join(shmDir, name)
+func held(path string) bool {
 	maps, _ := filepath.Glob("/proc/[0-9]*/maps")
 	for _, m := range maps {
 		if b, err := os.ReadFile(m); err == nil && strings.Contains(string(b), path) {

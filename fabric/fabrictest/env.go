@@ -52,7 +52,7 @@ type peer struct {
 	mayEnd  bool  // its failure is no fault of the provider
 	mayQuit bool  // its departure is none
 	cut     bool  // Invalidate was called
-	absent  bool  // Connect said that it is gone; what it sent before may yet come
+	absent  bool  // Connect said that it is gone: nothing may come from it any more
 	end     peerEnd
 	cause   proc.Cause
 }
@@ -161,6 +161,8 @@ func (e *Env) deliver(class fabric.Class, from proc.ID, imm uint64, payload []by
 	switch {
 	case p.end != alive:
 		e.Fail("a frame from %v came after its end", from)
+	case p.absent:
+		e.Fail("a frame from %v came after Connect had said that it is gone", from)
 	case class == rawClass && e.raw != nil:
 		e.raw(from, imm, payload)
 	case p.in.seq == 0 && e.Provider.Lookup(from) == nil:
@@ -190,7 +192,7 @@ func (e *Env) from(id proc.ID, what string) *peer {
 func (e *Env) down(id proc.ID, cause proc.Cause) {
 	e.heard++
 	p := e.from(id, "Down")
-	e.Check(p.end == alive, "Down of %v after its end had been reported", id)
+	e.Check(p.end == alive && !p.absent, "Down of %v after its end had been reported", id)
 	e.Check(p.mayEnd || p.cut, "Down of %v (%v), which has not failed", id, cause)
 	e.Check(cause.Failed(), "Down of %v with cause %v", id, cause)
 	e.Check(cause.Kind != proc.Heartbeat && (cause.Kind != proc.Corrupt || p.cut), "Down of %v with cause %v", id, cause)
@@ -200,7 +202,7 @@ func (e *Env) down(id proc.ID, cause proc.Cause) {
 func (e *Env) quit(id proc.ID) {
 	e.heard++
 	p := e.from(id, "Departed")
-	e.Check(p.end == alive, "Departed of %v after its end had been reported", id)
+	e.Check(p.end == alive && !p.absent, "Departed of %v after its end had been reported", id)
 	e.Check(p.mayQuit || p.cut, "Departed of %v, which has failed", id)
 	p.end = departed
 }

@@ -57,7 +57,7 @@ func (p *memProc) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	p.step()
 	defer p.net.mu.Unlock()
 	switch {
-	case p.closed:
+	case p.closed || p.departed:
 		return nil, fabric.ErrClosed
 	case int(spec.Peer) >= len(p.net.procs) || !slices.Equal(spec.Address, memAddress(spec.Peer)):
 		return nil, fmt.Errorf("mem: %x is not the address of %v", spec.Address, spec.Peer)
@@ -164,6 +164,9 @@ func (p *memProc) Ready() bool {
 func (p *memProc) Depart() {
 	p.step()
 	defer p.net.mu.Unlock()
+	if p.departed || p.closed {
+		return
+	}
 	p.tellPeers(memItem{kind: memDeparted})
 	p.departed = true
 }

@@ -96,6 +96,35 @@ var endMutants = []mutant{
 			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); s.Deliver[fabric.ClassEager](id, 0, nil) }
 		})
 	}},
+	{name: "a newcomer does not learn of a departure", in: "depart-unmet", fault: func(b *bent) {
+		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
+			b.net.mu.Lock()
+			if q := b.net.procs[spec.Peer]; q.departed && b.out[q.id] == nil {
+				b.out[q.id], q.out[b.id] = &memConn{p: b.memProc, to: q}, &memConn{p: q, to: b.memProc}
+			}
+			b.net.mu.Unlock()
+			c, err := b.memProc.Connect(spec)
+			if err != nil {
+				return nil, err
+			}
+			return b.wrap(c), nil
+		}
+	}},
+	{name: "Connect does not look for what has come", in: "die-unmet", fault: func(b *bent) {
+		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
+			b.net.mu.Lock()
+			over := b.net.procs[spec.Peer].over
+			b.net.mu.Unlock()
+			if over {
+				return nil, fabric.ErrPeerGone
+			}
+			c, err := b.memProc.Connect(spec)
+			if err != nil {
+				return nil, err
+			}
+			return b.wrap(c), nil
+		}
+	}},
 	{name: "half a frame at death", in: "kill-transfer", fault: func(b *bent) {
 		bend(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, c proc.Cause) {
@@ -106,6 +135,21 @@ var endMutants = []mutant{
 	}},
 	{name: "Close leaves no evidence", in: "close-in-flight", fault: func(b *bent) {
 		b.shut = func() error { b.net.mu.Lock(); defer b.net.mu.Unlock(); b.closed = true; return nil }
+	}},
+	{name: "a cut covers only who has been heard", in: "invalidate-unmet", fault: func(b *bent) {
+		heard := false
+		bend(b, func(s, to *fabric.Sink) {
+			for i, fn := range s.Deliver {
+				if fn != nil {
+					to.Deliver[i] = func(from proc.ID, imm uint64, p []byte) { heard = true; fn(from, imm, p) }
+				}
+			}
+		})
+		b.cut = func(c bentConn) {
+			if heard {
+				c.memConn.Invalidate()
+			}
+		}
 	}},
 	{name: "frames from the past of a cut", in: "invalidate", fault: func(b *bent) { b.cut = func(bentConn) {} }},
 }
@@ -232,7 +276,37 @@ var callMutants = []mutant{
 	{name: "Close fails", in: "host-sleep", fault: func(b *bent) {
 		b.shut = func() error { _ = b.memProc.Close(); return errors.New("busy") }
 	}},
-	{name: "lives on after Close", in: "connect", fault: func(b *bent) {
+	{name: "takes frames after its departure", in: "depart", fault: func(b *bent) {
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			return c.memConn.TrySend(class, imm, p) || b.departed && !b.closed
+		}
+	}},
+	{name: "takes frames after Close", in: "connect", fault: func(b *bent) {
+		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+			return c.memConn.TrySend(class, imm, p) || b.closed
+		}
+	}},
+	{name: "connects after its departure", in: "depart", fault: func(b *bent) {
+		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
+			if c := b.out[spec.Peer]; c != nil && !b.closed {
+				return b.wrap(c), nil
+			}
+			c, err := b.memProc.Connect(spec)
+			if err != nil {
+				return nil, err
+			}
+			return b.wrap(c), nil
+		}
+	}},
+	{name: "Poll finds something after Close", in: "connect", fault: func(b *bent) {
+		b.poll = func(s *fabric.Sink) int {
+			if b.closed {
+				return 1
+			}
+			return b.memProc.Poll(s)
+		}
+	}},
+	{name: "lives on after Close", in: "close-in-flight", fault: func(b *bent) {
 		b.shut = func() error { return nil }
 	}},
 }

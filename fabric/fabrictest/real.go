@@ -19,13 +19,14 @@ import (
 // binary, whatever happens to it.
 type Real struct {
 	stall time.Duration
+	shm   string // where nothing may be left behind
 }
 
 // NewReal makes a driver. A job of which nothing has been heard for BANYAN_STALL
 // seconds, by default 60, counts as hanging.
 func NewReal() *Real {
 	const otherwise = 60
-	return &Real{stall: time.Duration(cmp.Or(envInt("BANYAN_STALL", 0), otherwise)) * time.Second}
+	return &Real{shm: shmDir, stall: time.Duration(cmp.Or(envInt("BANYAN_STALL", 0), otherwise)) * time.Second}
 }
 
 // Isolated implements [Driver].
@@ -39,7 +40,7 @@ func (r *Real) Run(job Job) ([]Outcome, error) {
 	// The kernel kills the children when the thread that forked them ends.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	shm := listShm()
+	shm := listFiles(r.shm)
 	j := &realJob{
 		Job: job, stall: r.stall, events: make(chan event, 64),
 		rand: rand.New(rand.NewPCG(job.Seed, uint64(job.N))),
@@ -51,8 +52,8 @@ func (r *Real) Run(job Job) ([]Outcome, error) {
 	if err := j.conduct(); err != nil {
 		return j.outcomes(), err
 	}
-	if left := orphans(shm); left != nil {
-		return j.outcomes(), fmt.Errorf("left behind in %s: %s", shmDir, strings.Join(left, ", "))
+	if left := orphans(r.shm, shm); left != nil {
+		return j.outcomes(), fmt.Errorf("left behind in %s: %s", r.shm, strings.Join(left, ", "))
 	}
 	return j.outcomes(), nil
 }

@@ -14,6 +14,8 @@ type Config struct {
 	// MaxProcs bounds the process ids that may connect: 0 … MaxProcs-1. A slot
 	// takes address space for each, and memory once its process connects.
 	MaxProcs int
+	// Lines and BulkBytes may differ between processes: they are the receiver's.
+	//
 	// Lines per slot, a power of two, 64 … 65536; 0 means 512. It bounds the
 	// frames in flight from one peer.
 	Lines int

@@ -3,6 +3,7 @@ package shm
 import (
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,6 +33,14 @@ type Conn struct {
 	// watchKey names the connection to the watcher.
 	watchKey int32
 	get      bool
+	// half: the peer's address while it has knocked and cannot be connected back
+	// to; why not, and since when it is tried. why stays when it is given up.
+	half  *address
+	why   error
+	since time.Time
+	// ending: there is evidence of the end that is not in the ring: end.
+	ending bool
+	end    proc.Cause
 	// gone: the peer's process has ended; set by the watcher before the bell
 	// rings, read by anybody.
 	gone     atomic.Bool
@@ -47,7 +56,7 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 func (c *Conn) Caps() fabric.Caps {
 	return fabric.Caps{
 		Inline:    inlineBytes,
-		MaxFrame:  c.out.maxFrame,
+		MaxFrame:  c.out.maxFrame, // of the peer's slot: receivers choose their own
 		Eager:     c.out.pace.near,
 		Get:       c.get,
 		GetBlocks: true,
@@ -83,7 +92,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 // trySend is TrySend for all but frames of one line with credit at hand.
 func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.live {
-		return true // the peer is gone: nobody will read it
+		return c.drops()
 	}
 	if !c.out.send(class, imm, payload) {
 		c.refused()
@@ -97,6 +106,10 @@ func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	}
 	return true
 }
+
+// drops reports whether frames that cannot be sent are taken: those to a peer
+// that is gone, which nobody will read.
+func (c *Conn) drops() bool { return !c.p.departed && (c.silenced || c.half == nil) }
 
 // die ends the use of the sending half.
 func (c *Conn) die() { c.live, c.out.limit = false, 0 }
@@ -119,6 +132,9 @@ func (c *Conn) refused() {
 	}
 	c.p.starved = true
 }
+
+// Heard is the number of frames that the peer's ring has given so far.
+func (c *Conn) Heard() uint64 { return c.in.head }
 
 // NotYet is what Await answers when no frame waits.
 const NotYet = takeNone
@@ -190,7 +206,7 @@ func (c *Conn) starvedNoMore() bool {
 // reported.
 func (c *Conn) release() error {
 	c.die()
-	c.hasIn, c.bell = false, nil
+	c.hasIn, c.bell, c.half = false, nil, nil
 	err := c.segment.close()
 	if c.reader.pidfd >= 0 {
 		c.p.watch.forget(c)

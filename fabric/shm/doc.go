@@ -4,9 +4,9 @@
 //
 // Each process owns one sealed memfd segment, which only it can resize, and
 // nobody, once sealed. Peers map it through /proc/PID/fd, so nothing survives
-// a crash in /dev/shm. It holds the process's doorbell, a bitmap in which
-// newcomers knock, and one slot per process id for what that process sends
-// here:
+// a crash in /dev/shm. It holds the process's doorbell, a word on what has become
+// of the endpoint, a bitmap in which newcomers knock, and one slot per process
+// id for what that process sends here:
 //
 //	+--------+---------+--------+--------+----
 //	| header | knocks  | slot 0 | slot 1 | …      slot i is written by process i
@@ -44,7 +44,23 @@
 //
 // A pidfd per peer tells of its end: certain, but late by about 20 µs per
 // resident megabyte. It is the backstop under the detectors of package
-// ft/detect. What a peer had published is delivered before its end is.
+// ft/detect. What a peer had published is delivered before its end is, also by a
+// peer that this process had not heard of when it died.
+//
+// # Departure
+//
+// Departing and closing send a last line to every connection, and leave a word in
+// the header for who knocks afterwards: that process learns of it at once, with
+// nobody polling at the other end.
+//
+// # Want
+//
+// Connecting back to a newcomer takes a descriptor and memory, and may fail. The
+// newcomer is no less alive for that: it is heard, nothing can be sent to it
+// yet, and the attempt is repeated for half a minute while Connect answers with
+// the cause and its cure. Then both sides report proc.Unreachable. Each side of
+// an incomplete pair looks after it in Poll, for which a timer rings: after 10
+// ms first, then up to twice a second.
 //
 // # Trust
 //

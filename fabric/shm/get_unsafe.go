@@ -19,11 +19,12 @@ import (
 // that is kept alive over the call, the remote one as a number that the kernel
 // checks.
 
-// maxCopy bounds one call to about 100 µs. The call holds on to its share of the Go
+// maxCopy bounds one call to about 200 µs between near cores. The call holds on to its share of the Go
 // scheduler, because letting go of it for each call costs a tenth of the
 // bandwidth (the runtime's monitor takes it away after 20 µs and starts
-// threads); so a call must be short enough for a collector that waits for it.
-const maxCopy = 1 << 20
+// threads); so a call must be short enough for a collector that waits for it. And
+// long enough: each takes the kernel some 5 µs besides the copy.
+const maxCopy = 2 << 20
 
 // reader copies from one other process.
 type reader struct {

@@ -1,7 +1,9 @@
 package shm
 
 import (
+	"errors"
 	"math/rand/v2"
+	"os"
 	"sync/atomic"
 	"testing"
 	"unsafe"
@@ -116,8 +118,52 @@ func TestCorruptCursorsEndTheConnection(t *testing.T) {
 	_ = ab
 }
 
-// A header that is not the address's is refused: another process's segment, or
-// one that can be truncated.
+// A bit in the bitmap of newcomers without an address in the slot is nobody's
+// knock: nobody's end is reported, no memory is taken, and who owns the slot is heard
+// when it does knock.
+func TestStrayKnock(t *testing.T) {
+	host, guest := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
+	pages := func() int64 {
+		var st unix.Stat_t
+		require.NoError(t, unix.Fstat(host.own.fd, &st))
+		return st.Blocks
+	}
+	before := pages()
+	host.own.knockWord(0).Or(1 << 1)
+	host.own.head().knocks.Add(1)
+	ear := newEar()
+	for range 3 {
+		host.Poll(&ear.Sink)
+	}
+	require.Empty(t, ear.ends)
+	require.Nil(t, host.Lookup(1))
+	require.Equal(t, before, pages())
+
+	c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
+	require.NoError(t, err)
+	require.True(t, c.TrySend(fabric.ClassTest, 5, nil))
+	for len(ear.got) == 0 {
+		host.Poll(&ear.Sink)
+	}
+	require.Equal(t, []uint64{5}, ear.got)
+	require.Empty(t, ear.ends)
+}
+
+// An address in a slot that is none is what no correct process writes.
+func TestCorruptKnock(t *testing.T) {
+	host := open(t, Config{Self: 0, MaxProcs: 2})
+	entryOf(host.own.slot(1)).length = 3
+	host.own.knockWord(0).Or(1 << 1)
+	host.own.head().knocks.Add(1)
+	ear := newEar()
+	for len(ear.ends) == 0 {
+		host.Poll(&ear.Sink)
+	}
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, ear.ends)
+}
+
+// What is not as its address says is refused: a process with a reused pid, a
+// segment of another size, one that can be truncated.
 func TestStrangeSegments(t *testing.T) {
 	_, b, _, _ := pair(t, Config{})
 	good := b.self
@@ -130,10 +176,6 @@ func TestStrangeSegments(t *testing.T) {
 	}
 	require.NoError(t, dial(good))
 
-	other := good
-	other.token[0]++
-	require.ErrorContains(t, dial(other), "do not share memory")
-
 	reused := good
 	reused.started++
 	require.ErrorIs(t, dial(reused), fabric.ErrPeerGone)
@@ -142,13 +184,51 @@ func TestStrangeSegments(t *testing.T) {
 	small.lines *= 2
 	require.ErrorContains(t, dial(small), "its address says")
 
-	fd, err := unix.MemfdCreate("unsealed", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	require.NoError(t, err)
 	defer unix.Close(fd)
 	require.NoError(t, unix.Ftruncate(fd, good.segmentBytes()))
+	_, err = unix.Pwrite(fd, b.own.header[:headerBytes], 0)
+	require.NoError(t, err)
 	unsealed := good
 	unsealed.fd = uint32(fd)
 	require.ErrorContains(t, dial(unsealed), "not sealed")
+}
+
+// The number of a closed endpoint's descriptor comes to mean something else: the
+// endpoint is gone, whatever that is, and it is left alone.
+func TestReusedDescriptor(t *testing.T) {
+	p, err := Open(Config{Self: 1, MaxProcs: 2})
+	require.NoError(t, err)
+	gone := p.self
+	require.NoError(t, p.Close())
+	var pipe, socket [2]int
+	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
+	socket, err = unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	null, err := unix.Open("/dev/null", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	require.NoError(t, err)
+	file, err := os.CreateTemp(t.TempDir(), "banyan-*")
+	require.NoError(t, err)
+	short, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC)
+	require.NoError(t, err)
+	successor, err := Open(Config{Self: 1, MaxProcs: 2, Lines: 64})
+	require.NoError(t, err)
+	for name, fd := range map[string]int{
+		"a pipe": pipe[0], "a socket": socket[0], "a device": null, "a file": int(file.Fd()),
+		"another's memfd": short, "the next endpoint": successor.own.fd,
+	} {
+		t.Run(name, func(t *testing.T) {
+			now := gone
+			now.fd = uint32(fd)
+			_, err := open(t, Config{Self: 0, MaxProcs: 2}).Dial(fabric.ConnectSpec{Peer: 1, Address: now.encode()})
+			require.ErrorIs(t, err, fabric.ErrPeerGone)
+		})
+	}
+	require.NoError(t, errors.Join(successor.Close(), file.Close()))
+	for _, fd := range []int{pipe[0], pipe[1], socket[0], socket[1], null, short} {
+		require.NoError(t, unix.Close(fd))
+	}
 }
 
 func FuzzAddress(f *testing.F) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math/bits"
 	"os"
 	"slices"
 	"strconv"
@@ -35,7 +34,7 @@ func selfAddress(s *segment) (address, error) {
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("shm: start time of process %d: %w", pid, err)
+		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, cure(err))
 	}
 	// The name may hold spaces and parentheses: count from its end.
 	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
@@ -50,29 +49,49 @@ func startTime(pid int) (uint64, error) {
 	return v, nil
 }
 
-// attach makes the sending half of a connection and tells the peer.
+// newConn makes a connection that is not made yet.
+func newConn(p *Provider, peer proc.ID, a *address) *Conn {
+	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}, segment: &segment{fd: -1}}
+	c.out.maxFrame, c.out.pace = a.maxFrame(), p.pace()
+	return c
+}
+
+// attach makes the connection to a peer that has not knocked.
 func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
-	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}}
-	if err := c.openProcess(a); err != nil {
+	c := newConn(p, peer, a)
+	if err := c.connect(a); err != nil {
 		return nil, err
 	}
-	seg, err := openPeer(a, p.cfg.Self, p.cfg.Dir != "")
+	p.conns[peer] = c
+	c.learn()
+	p.lookSoon() // whether it can connect back
+	return c, nil
+}
+
+// connect makes the sending half and tells the peer. After an error nothing has
+// changed, and it may be called again.
+func (c *Conn) connect(a *address) error {
+	if err := c.openProcess(a); err != nil {
+		return err
+	}
+	seg, err := openPeer(a, c.p.cfg.Self, c.p.cfg.Dir != "")
+	if err == nil {
+		if err = c.p.watch.add(c); err != nil {
+			err = errors.Join(err, seg.close())
+		}
+	}
 	if err != nil {
 		if c.ended() {
 			err = fabric.ErrPeerGone
 		}
 		_ = unix.Close(c.reader.pidfd)
-		return nil, err
+		c.reader.pidfd = -1
+		return err
 	}
 	c.segment = seg
-	if err := p.watch.add(c); err != nil {
-		return nil, errors.Join(err, c.release())
-	}
 	c.start(a)
-	p.conns[peer] = c
-	seg.knock(p.cfg.Self, &p.self)
-	p.meet(c)
-	return c, nil
+	seg.knock(c.p.cfg.Self, &c.p.self)
+	return nil
 }
 
 // pace is that of a connection over which nothing has been sent.
@@ -82,19 +101,37 @@ func (p *Provider) pace() pace { return pace{near: p.cfg.EagerNear, far: p.cfg.E
 // mean another one unnoticed.
 func (c *Conn) openProcess(a *address) error {
 	fd, err := unix.PidfdOpen(c.reader.pid, 0)
-	if err != nil {
-		if errors.Is(err, unix.ESRCH) {
-			return fabric.ErrPeerGone
-		}
-		return fmt.Errorf("shm: pidfd_open(%d): %w", c.reader.pid, err)
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
+		return fabric.ErrPeerGone // the latter two: it is a thread's id by now
+	default:
+		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, cure(err))
 	}
 	started, err := startTime(c.reader.pid)
-	if err != nil || started != a.started {
-		_ = unix.Close(fd)
-		return fabric.ErrPeerGone
+	switch {
+	case err == nil && started == a.started:
+		c.reader.pidfd = fd
+		return nil
+	case err == nil || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ESRCH):
+		err = fabric.ErrPeerGone
 	}
-	c.reader.pidfd = fd
-	return nil
+	_ = unix.Close(fd)
+	return err
+}
+
+// cure says what helps against an error of want.
+func cure(err error) string {
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		return ": raise this process's limit of open files (ulimit -n); it takes one for each peer"
+	case errors.Is(err, unix.ENFILE):
+		return ": raise the machine's limit of open files (sysctl fs.file-max)"
+	case errors.Is(err, unix.ENOMEM):
+		return ": raise the limit of address space (ulimit -v), of mappings (sysctl vm.max_map_count) or of memory"
+	default:
+		return ""
+	}
 }
 
 // ended asks the kernel whether the peer's process has ended.
@@ -113,7 +150,8 @@ func (c *Conn) start(a *address) {
 	if !c.fence {
 		c.out.limit = uint64(a.lines) - reservedLines
 	}
-	c.get = !c.p.cfg.NoGet && c.probe(a)
+	// One that was half has said that it cannot get, and capabilities are fixed.
+	c.get = c.half == nil && !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {
 		how = "streaming through the ring"
@@ -132,65 +170,14 @@ func (c *Conn) probe(a *address) bool {
 	return token == a.token
 }
 
-// meet begins to poll the peer's slot here if it has knocked before.
-func (p *Provider) meet(c *Conn) {
-	if p.seen[c.peer/64]>>(c.peer%64)&1 != 0 {
-		p.listen(c)
-	}
-}
-
-func (p *Provider) listen(c *Conn) {
-	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry)}
-	c.hasIn = true
-	p.inbound = append(p.inbound, c)
-}
-
-// admit looks who has knocked since the last look.
-func (p *Provider) admit() {
-	for i := range p.seen {
-		news := p.own.knockWord(i).Load() &^ p.seen[i]
-		p.seen[i] |= news
-		for ; news != 0; news &= news - 1 {
-			id := proc.ID(i*64 + bits.TrailingZeros64(news))
-			if int64(id) < int64(p.cfg.MaxProcs) {
-				p.accept(id)
-			}
-		}
-	}
-}
-
-// accept begins to listen to a newcomer and connects back, so that each side
-// can return credit and announce its departure. If that fails it has gone or
-// is none of ours, and that is reported after what it sent.
-func (p *Provider) accept(id proc.ID) {
-	if c := p.conns[id]; c != nil {
-		p.listen(c)
-		return
-	}
-	a, err := p.own.caller(id)
-	if err == nil {
-		_, err = p.attach(id, &a)
-	}
-	if err == nil {
-		return
-	}
-	p.cfg.Logf("shm: connecting back to %v: %v", id, err)
-	c := &Conn{p: p, peer: id, reader: reader{pidfd: -1}, segment: &segment{fd: -1}}
-	c.out.pace, c.out.maxFrame = p.pace(), p.own.maxFrame() // nothing is sent any more, but Caps are asked for
-	c.gone.Store(true)
-	p.conns[id] = c
-	p.listen(c)
-	p.suspect()
-}
-
 // bury reports the peers that have ended, each after the last of its frames.
 func (p *Provider) bury(s *fabric.Sink) int {
 	p.watch.pending.Store(false)
-	n := 0
+	n := p.tend()
 	// Callbacks may connect: walk a copy. Ascending, so that order is stable.
 	ended := make([]*Conn, 0, len(p.conns))
 	for _, c := range p.conns {
-		if !c.reported && (c.gone.Load() || c.in.departed || c.in.hungUp || c.in.corrupt) {
+		if !c.reported && (c.gone.Load() || c.ending || c.in.departed || c.in.hungUp || c.in.corrupt) {
 			ended = append(ended, c)
 		}
 	}
@@ -204,7 +191,7 @@ func (p *Provider) bury(s *fabric.Sink) int {
 // conclude delivers what is left of a peer and reports its end.
 func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	n := 0
-	if c.gone.Load() && !c.hasIn && !c.silenced {
+	if (c.gone.Load() || c.ending) && !c.hasIn && !c.silenced {
 		p.admit() // it may have knocked last of all
 	}
 	for c.hasIn && !c.in.cut {
@@ -219,7 +206,12 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	}
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
-	if err := errors.Join(c.release(), p.own.free(c.peer)); err != nil {
+	givenUp := c.half != nil && c.ending
+	err := c.release()
+	if !givenUp { // else it still has to read there that it has been given up
+		err = errors.Join(err, p.own.free(c.peer))
+	}
+	if err != nil {
 		p.cfg.Logf("shm: releasing %v: %v", c.peer, err)
 	}
 	switch {
@@ -229,6 +221,10 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 		s.Down(c.peer, proc.Cause{Kind: proc.Corrupt})
 	case c.in.hungUp:
 		s.Down(c.peer, proc.Cause{Kind: proc.Connection})
+	case c.ending && !c.end.Failed():
+		s.Departed(c.peer)
+	case c.ending:
+		s.Down(c.peer, c.end)
 	default:
 		s.Down(c.peer, proc.Cause{Kind: proc.Unknown})
 	}

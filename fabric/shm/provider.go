@@ -22,9 +22,11 @@ type Provider struct {
 	inbound []*Conn
 	// starved: a frame was refused since Ready last found none waiting.
 	starved bool
+	wait    answers
 	knocks  uint32 // as of the last look at the bitmap
 	seen    []uint64
-	closed  bool
+	// departed: Depart or Close has been called; closed: Close.
+	departed, closed bool
 }
 
 // batch bounds what Poll takes from one peer before it looks at the next.
@@ -43,8 +45,8 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
-		conns: make(map[proc.ID]*Conn),
-		seen:  make([]uint64, (cfg.MaxProcs+63)/64),
+		conns: make(map[proc.ID]*Conn), wait: patient,
+		seen: make([]uint64, (cfg.MaxProcs+63)/64),
 	}
 	if p.self, err = selfAddress(own); err == nil {
 		p.watch, err = newWatcher(p.bell.Ring)
@@ -88,11 +90,11 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 
 // Dial is Connect with the concrete type.
 func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
-	if p.closed {
+	if p.departed {
 		return nil, fabric.ErrClosed
 	}
 	if c := p.conns[spec.Peer]; c != nil {
-		return c, nil
+		return p.existing(c)
 	}
 	if int64(spec.Peer) >= int64(p.cfg.MaxProcs) {
 		return nil, fmt.Errorf("shm: %v is out of range, this endpoint takes %d", spec.Peer, p.cfg.MaxProcs)
@@ -101,9 +103,38 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := p.attach(spec.Peer, &a)
+	return p.dial(spec.Peer, &a)
+}
+
+// dial connects to a peer unless it has knocked. One that knocked and ended has
+// a connection too, on which Poll brings what it sent and then its end: after
+// ErrPeerGone nothing may come.
+func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
+	p.admit()
+	if c := p.conns[peer]; c != nil {
+		return p.existing(c)
+	}
+	c, err := p.attach(peer, a)
+	if errors.Is(err, fabric.ErrPeerGone) {
+		p.admit() // it may have knocked last of all
+		if c := p.conns[peer]; c != nil {
+			return c, nil
+		}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("connecting to %v: %w", spec.Peer, err)
+		return nil, fmt.Errorf("connecting to %v: %w", peer, err)
+	}
+	return c, nil
+}
+
+// existing gives a connection that there is, unless it is half and cannot be
+// completed now: then the error says why.
+func (p *Provider) existing(c *Conn) (*Conn, error) {
+	if c.half != nil && !c.ending && !c.silenced {
+		p.retry(c)
+	}
+	if c.why != nil {
+		return nil, fmt.Errorf("connecting to %v: %w", c.peer, c.why)
 	}
 	return c, nil
 }
@@ -165,7 +196,12 @@ func (p *Provider) fed() bool {
 
 // Depart implements fabric.Provider.
 func (p *Provider) Depart() {
-	p.admit() // who has just knocked wants to know as well
+	if p.departed {
+		return
+	}
+	p.own.head().state.Store(stateDeparted)
+	p.admit() // who has knocked before it could read that
+	p.departed = true
 	for _, c := range p.conns {
 		c.hangUp(byeDeparted)
 	}
@@ -176,7 +212,10 @@ func (p *Provider) Close() error {
 	if p.closed {
 		return nil
 	}
-	p.closed = true
+	if !p.departed {
+		p.own.head().state.Store(stateClosed)
+	}
+	p.departed, p.closed = true, true
 	var errs []error
 	for _, c := range p.conns {
 		c.hangUp(byeClosed)
@@ -184,11 +223,18 @@ func (p *Provider) Close() error {
 			errs = append(errs, c.release())
 		}
 	}
+	if p.wait.timer != nil {
+		p.wait.timer.Stop()
+	}
 	p.watch.close()
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
-	return errors.Join(append(errs, p.own.close())...)
+	errs = append(errs, p.own.close())
+	// Poll goes on to look, at what says that nobody knocks: a question less for
+	// each Poll before.
+	p.own.header, p.knocks = make([]byte, headerBytes), 0
+	return errors.Join(errs...)
 }
 
 var (

@@ -43,7 +43,10 @@ type cursors struct {
 	// read by the producer when it runs out of credit.
 	head     uint64
 	bulkHead uint64
-	_        [240]byte // neighbours in pairs of lines are fetched together
+	// refused: an errno once the consumer has given up connecting back. Written
+	// by the consumer, read by the producer until it hears of the consumer.
+	refused atomic.Uint32
+	_       [236]byte // neighbours in pairs of lines are fetched together
 	// starving: 1 while the producer has been refused credit. Written by the
 	// producer, read by the consumer whenever it returns credit.
 	starving atomic.Uint32

@@ -2,9 +2,12 @@ package shm
 
 import (
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -20,19 +23,29 @@ import (
 // geometry fixes and whose seals or descriptor were checked.
 
 // header is the first page of a segment. Its owner writes it before anybody
-// knows the address; afterwards only the bell and the knock counter change.
+// knows the address; afterwards only state, bell and the knock counter change.
 type header struct {
 	magic    uint64
 	version  uint32
 	expedite uint32 // 1: the owner can wake itself by membarrier; else senders fence
 	token    [tokenBytes]byte
-	_        [32]byte
-	bell     futex.Bell
+	// state: what the endpoint has come to. Written by its owner, which looks for
+	// newcomers afterwards; read by newcomers after they have knocked. So one of
+	// them sees the other.
+	state atomic.Uint32
+	_     [28]byte
+	bell  futex.Bell
 	// knocks: raised by every process that has put its address into its slot
 	// and its bit into the bitmap; read by the owner in every Poll.
 	knocks atomic.Uint32
 	_      [60]byte
 }
+
+// What header.state tells, beside 0: open.
+const (
+	stateDeparted = 1
+	stateClosed   = 2 // without departing, which is a failure
+)
 
 // slotEntry starts a slot's first page: who connects. Written by the process
 // that connects before it sets its bit, read once by the owner.
@@ -46,7 +59,7 @@ const cursorsAt = 256
 // segment is a process's own memory, or the part of a peer's that concerns us.
 type segment struct {
 	geometry
-	fd     int
+	fd     int    // -1 of a peer's
 	header []byte // header and knock bitmap
 	slots  []byte // all slots of one's own segment; one slot of a peer's
 }
@@ -107,15 +120,22 @@ func (s *segment) create(cfg *Config) (err error) {
 	return err
 }
 
+// The names by which peers tell a segment from what a descriptor's number may
+// mean later.
+const (
+	memfdName  = "banyan-shm"
+	filePrefix = "banyan-"
+)
+
 func openBacking(dir string) (int, error) {
 	if dir == "" {
-		fd, err := unix.MemfdCreate("banyan-shm", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+		fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
 			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold the segment instead", err)
 		}
 		return fd, nil
 	}
-	f, err := os.CreateTemp(dir, "banyan-*")
+	f, err := os.CreateTemp(dir, filePrefix+"*")
 	if err != nil {
 		return -1, fmt.Errorf("shm: making the segment: %w", err)
 	}
@@ -133,7 +153,7 @@ func openBacking(dir string) (int, error) {
 func mapRange(fd int, offset, length int64) ([]byte, error) {
 	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %d KiB: %w", length>>10, err)
+		return nil, fmt.Errorf("shm: mapping %d KiB: %w%s", length>>10, err, cure(err))
 	}
 	return b, nil
 }
@@ -149,15 +169,11 @@ func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
 }
 
 func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
-	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
-	s.fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if errors.Is(err, unix.ENOENT) {
-		// The process is the right one, and it has closed its endpoint or is
-		// ending: descriptors go before the pidfd tells.
-		return fabric.ErrPeerGone
+	if int64(id) >= int64(a.procs) {
+		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same MaxProcs", a.procs, id)
 	}
-	if err != nil {
-		return fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+	if s.fd, err = findBacking(a); err != nil {
+		return err
 	}
 	if err := s.checkSealed(unsealed); err != nil {
 		return err
@@ -165,14 +181,62 @@ func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	if s.header, err = mapRange(s.fd, 0, s.slotOffset(0)); err != nil {
 		return err
 	}
-	if h := s.head(); h.magic != magic || h.version != wireVersion || h.token != a.token {
-		return fmt.Errorf("shm: %s is not the peer's segment: the processes do not share memory (another host or pid namespace?)", name)
-	}
 	if err := reserve(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
 		return err
 	}
-	s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes())
-	return err
+	if s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
+		return err
+	}
+	// The mappings hold the segment: a peer costs one descriptor, its pidfd.
+	fd := s.fd
+	s.fd = -1
+	return unix.Close(fd)
+}
+
+// findBacking opens the descriptor that an address names in its process, which
+// is known to be the right one. fabric.ErrPeerGone: the endpoint has been closed
+// or the process is ending, for descriptors go before the pidfd tells. The
+// number may mean something else by then, which must not be opened: to open a
+// device or a pipe may do anything.
+func findBacking(a *address) (fd int, err error) {
+	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
+	to, err := os.Readlink(name)
+	if err == nil {
+		if !isBacking(to) {
+			return -1, fabric.ErrPeerGone
+		}
+		// The flags are for what it may have become since.
+		fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO): // none, or a socket by now
+		return -1, fabric.ErrPeerGone
+	case cure(err) != "":
+		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, cure(err))
+	default:
+		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+	}
+	if !holdsToken(fd, a) {
+		_ = unix.Close(fd)
+		return -1, fabric.ErrPeerGone
+	}
+	return fd, nil
+}
+
+// isBacking tells from a descriptor's name in /proc whether it may hold a
+// segment: a memfd that openBacking named, or a file that it has unlinked.
+func isBacking(name string) bool {
+	base, unlinked := strings.CutSuffix(path.Base(name), " (deleted)")
+	return unlinked && (base == "memfd:"+memfdName || strings.HasPrefix(base, filePrefix))
+}
+
+// holdsToken reads the header without mapping it: nothing is known of the file.
+func holdsToken(fd int, a *address) bool {
+	var h header
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))
+	n, err := unix.Pread(fd, b, 0)
+	return err == nil && n == len(b) && h.magic == magic && h.version == wireVersion && h.token == a.token
 }
 
 // checkSealed makes sure that nobody can shrink the segment under our mapping,
@@ -204,15 +268,25 @@ func (s *segment) knock(id proc.ID, a *address) {
 	s.head().bell.Ring()
 }
 
-// caller reads the address that a newcomer left in its slot.
+// errNoCaller: nobody has left an address in a slot.
+var errNoCaller = errors.New("shm: the slot is empty")
+
+// caller reads the address that a newcomer left in its slot. It does not touch
+// the mapping: a slot that nobody has given memory would take some, and fault
+// where there is none.
 func (s *segment) caller(id proc.ID) (address, error) {
-	e := entryOf(s.slot(id))
-	var b [addressBytes]byte
-	if e.length != addressBytes {
+	var b [4 + addressBytes]byte
+	if _, err := unix.Pread(s.fd, b[:], s.slotOffset(id)); err != nil {
+		return address{}, fmt.Errorf("shm: reading the slot: %w", err)
+	}
+	switch binary.NativeEndian.Uint32(b[:]) {
+	case 0:
+		return address{}, errNoCaller
+	case addressBytes:
+		return decodeAddress(b[4:])
+	default:
 		return address{}, errNotShm
 	}
-	copy(b[:], e.address[:])
-	return decodeAddress(b[:])
 }
 
 // free gives the memory of a slot back to the system. The slot is not used

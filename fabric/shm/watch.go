@@ -90,7 +90,13 @@ func (w *watcher) add(c *Conn) error {
 	c.watchKey = w.next
 	w.conns[c.watchKey] = c
 	w.mu.Unlock()
-	return w.register(c.reader.pidfd, c.watchKey)
+	err := w.register(c.reader.pidfd, c.watchKey)
+	if err != nil {
+		w.mu.Lock()
+		delete(w.conns, c.watchKey)
+		w.mu.Unlock()
+	}
+	return err
 }
 
 // forget ends the watch of c; its descriptor may be closed afterwards.

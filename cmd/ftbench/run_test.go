@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// launcher is ftbench run as a process of its own.
+type launcher struct {
+	*exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	errs bytes.Buffer
+}
+
+// startRun starts one rank with a shell script, by way of the words in before.
+func startRun(t *testing.T, script string, before ...string) *launcher {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	args := append(before, self, "run", "--", "sh", "-c", script)
+	l := &launcher{Cmd: exec.Command(args[0], args[1:]...)}
+	l.Stderr = &l.errs
+	l.in, err = l.StdinPipe()
+	require.NoError(t, err)
+	out, err := l.StdoutPipe()
+	require.NoError(t, err)
+	l.out = bufio.NewReader(out)
+	require.NoError(t, l.Start())
+	return l
+}
+
+func (l *launcher) reads(t *testing.T, want string) {
+	t.Helper()
+	line, err := l.out.ReadString('\n')
+	require.NoError(t, err, "%q, %s", line, &l.errs)
+	require.Equal(t, want+"\n", line)
+}
+
+func (l *launcher) ends(t *testing.T, code int) {
+	t.Helper()
+	rest, err := io.ReadAll(l.out)
+	require.NoError(t, err)
+	require.Empty(t, string(rest))
+	_ = l.Wait() // an error is a code, which is looked at
+	require.Equal(t, code, l.ProcessState.ExitCode(), &l.errs)
+}
+
+// Under nohup the hang-up stays ignored, and the warning of a batch system
+// reaches the rank.
+func TestRunUnderNohup(t *testing.T) {
+	l := startRun(t, `trap "echo warned; kill \$!" USR1; sleep 1000 & echo ready; wait; read x; echo $x`,
+		"sh", "-c", `trap "" HUP; exec "$0" "$@"`)
+	l.reads(t, "ready")
+	require.NoError(t, l.Process.Signal(unix.SIGHUP))
+	require.NoError(t, l.Process.Signal(unix.SIGUSR1))
+	l.reads(t, "warned")
+	_, err := io.WriteString(l.in, "on\n")
+	require.NoError(t, err)
+	l.reads(t, "on")
+	l.ends(t, 0)
+}
+
+func TestRunForwardsQuit(t *testing.T) {
+	l := startRun(t, `trap "kill \$!; echo quit; exit 4" QUIT; sleep 1000 & echo ready; wait`)
+	l.reads(t, "ready")
+	require.NoError(t, l.Process.Signal(unix.SIGQUIT))
+	l.reads(t, "quit")
+	l.ends(t, 4)
+	require.NotContains(t, l.errs.String(), "goroutine")
+}
+
+// state is a process's state as ps shows it: S, R, T …
+func state(t *testing.T, pid string) string {
+	b, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	require.NoError(t, err)
+	_, after, _ := strings.Cut(string(b), ") ")
+	return after[:1]
+}
+
+func TestRunStopsAndContinues(t *testing.T) {
+	l := startRun(t, `echo $$; exec sleep 1000`)
+	line, err := l.out.ReadString('\n')
+	require.NoError(t, err)
+	pid := strings.TrimSpace(line)
+	require.NoError(t, l.Process.Signal(unix.SIGTSTP))
+	var ws unix.WaitStatus
+	_, err = unix.Wait4(l.Process.Pid, &ws, unix.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, ws.Stopped())
+	for state(t, pid) != "T" {
+		runtime.Gosched()
+	}
+	require.NoError(t, l.Process.Signal(unix.SIGCONT))
+	for state(t, pid) == "T" {
+		runtime.Gosched()
+	}
+	require.NoError(t, l.Process.Signal(unix.SIGTERM))
+	l.ends(t, 128+int(unix.SIGTERM))
+	_, err = os.Stat("/proc/" + pid)
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// openTerminal opens a pseudo-terminal: what is typed at the first is read from
+// the second.
+func openTerminal(t *testing.T) (master, slave *os.File) {
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	slave, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { slave.Close(); master.Close() })
+	return master, slave
+}
+
+// shows reads from a terminal until it has shown text.
+func shows(t *testing.T, master *os.File, text string) {
+	t.Helper()
+	var all []byte
+	buf := make([]byte, 256)
+	for !bytes.Contains(all, []byte(text)) {
+		n, err := master.Read(buf)
+		require.NoError(t, err, "shown so far: %q", all)
+		all = append(all, buf[:n]...)
+		require.NotContains(t, string(all), "Stopped")
+	}
+}
+
+// A job in the background runs, and leaves the terminal's input to the shell;
+// in the foreground its rank 0 gets it. The shell says what stops.
+func TestRunInBackground(t *testing.T) {
+	master, slave := openTerminal(t)
+	self, err := os.Executable()
+	require.NoError(t, err)
+	shell := exec.Command("sh", "-c", `set -m; "$@" & sleep 0.3; jobs; read go; echo shell got $go; fg`,
+		"sh", self, "run", "--", "sh", "-c", `sleep 0.5; echo started; read x; echo rank got $x`)
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &unix.SysProcAttr{Setsid: true, Setctty: true}
+	require.NoError(t, shell.Start())
+	shows(t, master, "started")
+	_, err = io.WriteString(master, "one\n")
+	require.NoError(t, err)
+	shows(t, master, "shell got one")
+	_, err = io.WriteString(master, "two\n")
+	require.NoError(t, err)
+	shows(t, master, "rank got two")
+	require.NoError(t, shell.Wait())
+}

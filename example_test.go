@@ -1,0 +1,237 @@
+package banyan_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+)
+
+// run is Simulate for the examples: n ranks in this process.
+func run(n int, body func(w *banyan.World) error) {
+	if err := banyan.Simulate(n, banyan.Simulation{}, body); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// A program that nobody has launched is a world of one.
+func Example() {
+	w, err := banyan.Init()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Finalize()
+	c := w.Comm()
+	fmt.Printf("rank %d of %d\n", c.Rank(), c.Size())
+	// Output: rank 0 of 1
+}
+
+// Two ranks, in one process and in virtual time: the same body runs as a real job
+// after Init.
+func ExampleSimulate() {
+	err := banyan.Simulate(2, banyan.Simulation{Seed: 1}, func(w *banyan.World) error {
+		c := w.Comm()
+		buf := make([]byte, 4)
+		if c.Rank() == 0 {
+			if err := c.Send([]byte("ping"), 1, 0); err != nil {
+				return err
+			}
+			st, err := c.Recv(buf, 1, banyan.AnyTag)
+			fmt.Printf("%s, tag %d\n", buf[:st.Count], st.Tag)
+			return err
+		}
+		if _, err := c.Recv(buf, 0, 0); err != nil {
+			return err
+		}
+		fmt.Printf("%s\n", buf)
+		return c.Send([]byte("pong"), 0, 7)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// ping
+	// pong, tag 7
+}
+
+// Each rank gives to its right neighbour and takes from its left one at once: no
+// order of sends and receives can block the ring.
+func ExampleSendrecv() {
+	run(4, func(w *banyan.World) error {
+		c := w.Comm()
+		right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+		sum, token := 0, []int{c.Rank()}
+		for range c.Size() {
+			sum += token[0]
+			next := make([]int, 1)
+			if _, err := banyan.Sendrecv(c, token, right, 0, next, left, 0); err != nil {
+				return err
+			}
+			token = next
+		}
+		if c.Rank() == 0 {
+			fmt.Println("sum of the ranks:", sum)
+		}
+		return nil
+	})
+	// Output: sum of the ranks: 6
+}
+
+// A row of cells is spread over the ranks; each needs its neighbours' outermost
+// cells. ProcNull stands for the neighbour that the ends do not have.
+func ExampleWaitAll() {
+	run(3, func(w *banyan.World) error {
+		c := w.Comm()
+		left, right := c.Rank()-1, c.Rank()+1
+		if left < 0 {
+			left = banyan.ProcNull
+		}
+		if right == c.Size() {
+			right = banyan.ProcNull
+		}
+		cells := []float64{0, float64(10 * c.Rank()), float64(10*c.Rank() + 1), 0} // halo, two cells, halo
+		reqs := []banyan.Request{
+			banyan.Irecv(c, cells[:1], left, 0),
+			banyan.Irecv(c, cells[3:], right, 0),
+			banyan.Isend(c, cells[1:2], left, 0),
+			banyan.Isend(c, cells[2:3], right, 0),
+		}
+		if err := banyan.WaitAll(reqs); err != nil {
+			return err
+		}
+		if c.Rank() == 1 {
+			fmt.Println(cells)
+		}
+		return nil
+	})
+	// Output: [1 10 11 20]
+}
+
+func ExampleComm_Split() {
+	run(5, func(w *banyan.World) error {
+		c := w.Comm()
+		parity, err := c.Split(c.Rank()%2, 0) // even ranks, odd ranks
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 4 {
+			fmt.Printf("rank 4 is rank %d of %d among the even ones\n", parity.Rank(), parity.Size())
+		}
+		return parity.Free()
+	})
+	// Output: rank 4 is rank 2 of 3 among the even ones
+}
+
+func ExampleAllreduce() {
+	run(4, func(w *banyan.World) error {
+		c := w.Comm()
+		x := []float64{1, float64(c.Rank())}
+		if err := banyan.Allreduce(c, x, banyan.Sum); err != nil {
+			return err
+		}
+		if c.Rank() == 2 {
+			fmt.Println("mean rank", x[1]/x[0])
+		}
+		return nil
+	})
+	// Output: mean rank 1.5
+}
+
+func ExampleSendValue() {
+	type task struct {
+		Name  string
+		Sizes map[string]int
+	}
+	run(2, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 0 {
+			return banyan.SendValue(c, task{"sort", map[string]int{"rows": 3}}, 1, 0)
+		}
+		t, st, err := banyan.RecvValue[task](c, 0, 0)
+		fmt.Println(t.Name, t.Sizes["rows"], "from rank", st.Source)
+		return err
+	})
+	// Output: sort 3 from rank 0
+}
+
+// Rank 2 dies. Who waits for it learns so; the others go on, on a communicator of
+// their own.
+func ExampleProcFailedError() {
+	err := banyan.Simulate(3, banyan.Simulation{
+		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+	}, func(w *banyan.World) error {
+		c := w.Comm()
+		_, err := c.Recv(make([]byte, 8), 2, 0) // rank 2 waits here when it is killed
+		var failed *banyan.ProcFailedError
+		if !errors.As(err, &failed) {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println("lost rank", failed.Ranks[0], "which was", failed.Cause)
+		}
+		living, err := c.Group().Exclude(failed.Ranks...)
+		if err != nil {
+			return err
+		}
+		rest, err := c.CreateGroup(living, 0)
+		if err != nil {
+			return err
+		}
+		n := []int{1}
+		if err := banyan.Allreduce(rest, n, banyan.Sum); err != nil {
+			return err
+		}
+		if rest.Rank() == 0 {
+			fmt.Println(n[0], "go on")
+		}
+		return nil
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// lost rank 2 which was killed by SIGKILL
+	// 2 go on
+}
+
+// An attribute keeps a library's state with a communicator: here duplicates share
+// it, and it is told when one ends.
+func ExampleNewKey() {
+	calls := banyan.NewKey(banyan.CopyValue[*int], func(c *banyan.Comm, n *int) error {
+		fmt.Println(c.Name(), "ends after", *n, "calls")
+		return nil
+	})
+	run(1, func(w *banyan.World) error {
+		c := w.Comm()
+		if err := banyan.SetAttr(c, calls, new(int)); err != nil {
+			return err
+		}
+		d, err := c.Dup()
+		if err != nil {
+			return err
+		}
+		if n, ok := banyan.Attr(d, calls); ok {
+			*n++
+		}
+		return d.Free()
+	})
+	// Output:
+	// world.1 ends after 1 calls
+	// world ends after 1 calls
+}
+
+// A handler sees every error of a communicator's operations, wherever it is
+// returned.
+func ExampleComm_SetErrorHandler() {
+	run(1, func(w *banyan.World) error {
+		c := w.Comm()
+		c.SetErrorHandler(func(c *banyan.Comm, err error) { fmt.Println("told:", err) })
+		_ = c.Send(nil, 5, 0) // nobody looks
+		return nil
+	})
+	// Output: told: send on world: wrong argument: rank 5, want 0 … 0
+}

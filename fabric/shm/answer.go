@@ -1,0 +1,204 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Each side of a pair maps the other: the newcomer first, then who has found its
+// knock. The second may fail for want of descriptors or memory, and the newcomer
+// is no less alive for that. Then the connection stays half: what the newcomer
+// sends is delivered, what is to be sent to it is refused as without credit, and
+// the attempt is repeated. When patience ends both sides report proc.Unreachable;
+// the newcomer reads of it in its slot, which is all that the two share.
+
+// answers is how a Poll now and then looks after pairs that are not complete.
+type answers struct {
+	first, most time.Duration // between two looks
+	patience    time.Duration // until a half connection is given up
+	pause       time.Duration // before the next look
+	due         time.Time     // of the next look; zero if no pair needs one
+	timer       *time.Timer
+}
+
+// patient is for what an operator can still mend, by raising a limit.
+var patient = answers{first: 10 * time.Millisecond, most: 500 * time.Millisecond, patience: 30 * time.Second}
+
+// admit looks who has knocked since the last look.
+func (p *Provider) admit() {
+	for i := range p.seen {
+		news := p.own.knockWord(i).Load() &^ p.seen[i]
+		p.seen[i] |= news
+		for ; news != 0; news &= news - 1 {
+			id := proc.ID(i*64 + bits.TrailingZeros64(news))
+			if int64(id) < int64(p.cfg.MaxProcs) {
+				p.accept(id)
+			}
+		}
+	}
+}
+
+// accept begins to listen to a newcomer and connects back, so that each side
+// can return credit and announce its departure.
+func (p *Provider) accept(id proc.ID) {
+	a, err := p.own.caller(id)
+	if errors.Is(err, errNoCaller) {
+		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: who owns it may yet knock
+		return
+	}
+	if c := p.conns[id]; c != nil {
+		p.listen(c)
+		return
+	}
+	if p.departed {
+		return // it reads so in our header
+	}
+	if err != nil { // nobody who writes this has connected
+		p.cfg.Logf("shm: the slot of %v: %v", id, err)
+		a.geometry = p.own.geometry
+	}
+	c := newConn(p, id, &a)
+	p.conns[id] = c
+	p.listen(c)
+	if err != nil {
+		c.in.corrupt, c.in.cut = true, true
+		p.suspect()
+		return
+	}
+	if err := c.connect(&a); err != nil {
+		c.half, c.since = &a, time.Now()
+		p.unanswered(c, err)
+	}
+}
+
+// listen begins to poll the peer's slot; of one that has been cut off it takes
+// nothing.
+func (p *Provider) listen(c *Conn) {
+	if c.reported {
+		return
+	}
+	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry), cut: c.silenced}
+	c.hasIn = true
+	p.inbound = append(p.inbound, c)
+}
+
+// unanswered decides what becomes of a half connection after an attempt.
+func (p *Provider) unanswered(c *Conn, err error) {
+	first := c.why == nil
+	c.why = err
+	switch {
+	case errors.Is(err, fabric.ErrPeerGone):
+		c.why = nil
+		c.gone.Store(true)
+		p.suspect()
+	case time.Since(c.since) >= p.wait.patience && !first:
+		errno := errnoOf(err)
+		c.in.cur.refused.Store(uint32(errno))
+		c.give(proc.Cause{Kind: proc.Unreachable, Code: int32(errno)})
+		p.cfg.Logf("shm: giving %v up, which lives: connecting back: %v", c.peer, err)
+	case first:
+		p.cfg.Logf("shm: connecting back to %v, trying again for %v: %v", c.peer, p.wait.patience, err)
+		p.lookSoon()
+	}
+}
+
+// errnoOf is what the peer is told of an error.
+func errnoOf(err error) unix.Errno {
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno) && errno != 0:
+		return errno
+	case errors.Is(err, ErrNoSpace):
+		return unix.ENOMEM
+	default:
+		return unix.EIO
+	}
+}
+
+// retry tries to complete a half connection, and reports whether it is.
+func (p *Provider) retry(c *Conn) bool {
+	if err := c.connect(c.half); err != nil {
+		p.unanswered(c, err)
+		return false
+	}
+	c.half, c.why = nil, nil
+	p.cfg.Logf("shm: connected back to %v after %v", c.peer, time.Since(c.since))
+	return true
+}
+
+// give ends the connection by evidence that is not in the ring.
+func (c *Conn) give(cause proc.Cause) {
+	c.ending, c.end = true, cause
+	c.p.suspect()
+}
+
+// learn looks whether the peer, which has not connected back, has said that it
+// cannot or will not.
+func (c *Conn) learn() {
+	code := c.out.cur.refused.Load()
+	switch state := c.segment.head().state.Load(); {
+	case state == stateDeparted:
+		c.give(proc.Cause{Kind: proc.Departed})
+	case state == stateClosed:
+		c.give(proc.Cause{Kind: proc.Connection})
+	case code != 0:
+		cause := proc.Cause{Kind: proc.Unreachable, Code: int32(code & 0xfff)}
+		c.why = fmt.Errorf("shm: %v", cause)
+		c.give(cause)
+	}
+}
+
+// lookSoon makes Poll look after incomplete pairs: soon, then ever more seldom.
+func (p *Provider) lookSoon() {
+	p.wait.pause = p.wait.first
+	p.lookLater()
+}
+
+func (p *Provider) lookLater() {
+	w := &p.wait
+	w.due = time.Now().Add(w.pause)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.pause, func() { p.suspect(); p.bell.Ring() })
+		return
+	}
+	w.timer.Reset(w.pause)
+}
+
+// tend looks after the pairs that are not complete if it is time, and says how
+// many have become so: what was refused may be sent then.
+func (p *Provider) tend() int {
+	w := &p.wait
+	if w.due.IsZero() || time.Now().Before(w.due) {
+		return 0
+	}
+	w.due = time.Time{}
+	n, left := 0, false
+	for _, c := range p.conns {
+		switch {
+		case c.reported || c.ending || c.silenced || c.gone.Load():
+			continue
+		case c.half != nil:
+			if p.retry(c) {
+				n++
+				continue
+			}
+		case c.hasIn:
+			continue
+		default:
+			c.learn()
+		}
+		left = true
+	}
+	if left {
+		w.pause = min(2*w.pause, w.most)
+		p.lookLater()
+	}
+	return n
+}

@@ -1,0 +1,85 @@
+package launch
+
+import (
+	"errors"
+	"io"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// backgroundPause is the time between two looks whether the launcher has come
+// to the foreground of its terminal: a shell does not tell a job that runs.
+const backgroundPause = 200 * time.Millisecond
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// feed copies the launcher's input to rank 0 until either ends.
+func (j *job) feed(c *child) {
+	tty, ok := j.plan.Stdin.(*os.File) // other files are rank 0's own
+	if ok {
+		j.work.Go(func() { c.feedFrom(&terminal{tty: int(tty.Fd()), quit: int(c.quit[0].Fd())}) })
+		return
+	}
+	go c.feedFrom(j.plan.Stdin) // not part of work: it may hang in a read
+}
+
+func (c *child) feedFrom(r io.Reader) {
+	_, _ = io.Copy(struct{ io.Writer }{c.stdin}, r) // a rank need not read its input to the end
+	c.stdin.Close()
+	c.quit[0].Close()
+}
+
+// endFeed is called when the rank has ended.
+func (c *child) endFeed() {
+	c.stdin.Close()
+	c.quit[1].Close()
+}
+
+// terminal reads a terminal only while this process is in its foreground. From
+// the background a read stops the process (SIGTTIN), and ranks that need the
+// launcher would wait for it.
+type terminal struct{ tty, quit int }
+
+// Read is io.Reader's.
+func (t *terminal) Read(p []byte) (int, error) {
+	for {
+		fds := []unix.PollFd{{Fd: int32(t.quit), Events: unix.POLLIN}, {Fd: int32(t.tty), Events: unix.POLLIN}}
+		timeout := -1
+		if !t.foreground() {
+			fds, timeout = fds[:1], int(backgroundPause.Milliseconds())
+		}
+		_, err := unix.Poll(fds, timeout)
+		switch {
+		case err != nil && !errors.Is(err, unix.EINTR):
+			return 0, err
+		case err != nil:
+			continue
+		case fds[0].Revents != 0:
+			return 0, io.EOF
+		case len(fds) == 1 || fds[1].Revents == 0 || !t.foreground(): // it may have changed while we waited
+			continue
+		}
+		n, err := unix.Read(t.tty, p)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+}
+
+// foreground is true too for a terminal that does not control this process: it
+// stops nobody.
+func (t *terminal) foreground() bool {
+	group, err := unix.IoctlGetInt(t.tty, unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp()
+}

@@ -1,0 +1,65 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// neighbours makes two engines in this process, connected by shared memory.
+func neighbours(t *testing.T) (e [2]*Engine, c [2]*Comm) {
+	var p [2]*shm.Provider
+	for i := range p {
+		var err error
+		p[i], err = shm.Open(shm.Config{Self: proc.ID(i), MaxProcs: 2})
+		require.NoError(t, err)
+	}
+	for i := range p {
+		pe := progress.New(progress.Config{
+			Self: proc.ID(i), Host: host.New(host.Config{Bell: p[i].Bell(), Shared: true}), Shm: p[i],
+			Resolve: func(_ string, peer proc.ID) ([]byte, error) { return p[peer].Address(), nil },
+		})
+		t.Cleanup(func() { require.NoError(t, pe.Close()) })
+		e[i] = New(pe, true, Limits{})
+		var err error
+		c[i], err = e[i].NewComm("world", WorldGroup(2), i, 1)
+		require.NoError(t, err)
+	}
+	return e, c
+}
+
+// A link knows whether the peer has sent anything since it was asked last; that
+// the peer has pulled a message is no answer.
+func TestAnswered(t *testing.T) {
+	e, c := neighbours(t)
+	send := func(from, bytes int) {
+		h := Isend[Aware](c[from], make([]byte, bytes), 1-from, 1)
+		done := make(chan error)
+		go func() {
+			_, err := Recv[Aware](c[1-from], make([]byte, bytes), from, 1)
+			done <- err
+		}()
+		_, err := e[from].Wait(h)
+		require.NoError(t, err)
+		require.NoError(t, <-done)
+	}
+	answered := func() bool {
+		e[0].Lock()
+		defer e[0].Unlock()
+		return e[0].known(1).answered()
+	}
+	send(0, 8)
+	require.False(t, answered())
+	for range 3 {
+		send(0, 100_000) // announced, and answered by Fin
+		require.False(t, answered())
+		send(1, 8)
+		require.True(t, answered())
+		require.False(t, answered())
+	}
+}

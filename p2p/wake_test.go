@@ -1,0 +1,150 @@
+package p2p
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// aside runs fn as a second activity of the process, when the first one sleeps.
+func (e *Engine) aside(fn func()) {
+	h := e.p.Host()
+	h.Go(func() {
+		h.Pause(1_000_000)
+		fn()
+	})
+}
+
+// What another activity ends wakes the one that waits for it: in the simulator a
+// lost wake-up is a deadlock.
+func TestEndedByAnother(t *testing.T) {
+	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
+		h := Irecv[Aware](c, nil, 0, 1)
+		e.aside(func() { e.Cancel(h) })
+		if st, err := e.Wait(h); err != nil || !st.Cancelled {
+			return fmt.Errorf("cancelled: %+v, %w", st, err)
+		}
+		e.aside(e.Close)
+		if _, err := Recv[Aware](c, nil, AnySource, 1); !errors.Is(err, ft.ErrClosed) {
+			return fmt.Errorf("closed: %w", err)
+		}
+		return nil
+	})
+}
+
+// Of two goroutines that wait for one request the second gets an error, and so
+// does one that tests it.
+func TestTwoWaiters(t *testing.T) {
+	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
+		h := Irecv[Aware](c, make([]byte, 8), 0, 1)
+		var second, tested error
+		e.aside(func() {
+			_, second = e.Wait(h)
+			_, _, tested = e.Test(h)
+			if err := Send[Aware](c, []byte("message"), 0, 1); err != nil {
+				panic(err)
+			}
+		})
+		if st, err := e.Wait(h); err != nil || st.Count != 7 {
+			return fmt.Errorf("the first: %+v, %w", st, err)
+		}
+		if !errors.Is(second, ft.ErrArgument) || !errors.Is(tested, ft.ErrArgument) {
+			return fmt.Errorf("the others: %v, %v", second, tested)
+		}
+		return nil
+	})
+}
+
+// mortal is a provider whose peer 1 dies at the next poll.
+type mortal struct {
+	stray
+	polled bool
+}
+
+func (m *mortal) Poll(s *fabric.Sink) int {
+	if m.polled {
+		return 0
+	}
+	m.polled = true
+	s.Down(1, proc.Cause{Kind: proc.Signaled, Code: 9})
+	return 1
+}
+
+// A wildcard that finds the death itself, in the one poll that it makes before it
+// waits, does not wait.
+func TestWildcardThatPollsTheDeath(t *testing.T) {
+	for name, op := range map[string]func(c *Comm) error{
+		"probe":  func(c *Comm) error { _, err := Probe[Aware](c, AnySource, AnyTag); return err },
+		"mprobe": func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, AnyTag); return err },
+		"recv":   func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, AnyTag); return err },
+	} {
+		p := progress.New(progress.Config{
+			Host: host.New(host.Config{}), Others: []fabric.Provider{new(mortal)},
+			Resolve: func(string, proc.ID) ([]byte, error) { return nil, nil },
+		})
+		c, err := New(p, true, Limits{}).NewComm("world", WorldGroup(3), 0, 1)
+		require.NoError(t, err)
+		require.ErrorIs(t, op(c), ft.ErrProcFailedPending, name)
+	}
+}
+
+// With a member known to be dead, the messages of a collective end also where
+// they go to the living; those of the application do not.
+func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
+	s, e, c := newStray(t)
+	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
+	require.NoError(t, err)
+	s.down = 2
+	e.poll()
+	var failed *ft.ProcFailedError
+	for name, op := range map[string]func(c *Comm) error{
+		"send":  func(c *Comm) error { return Send[Aware](c, nil, 1, 0) },
+		"isend": func(c *Comm) error { _, err := e.Wait(Isend[Aware](c, nil, 1, 0)); return err },
+		"recv":  func(c *Comm) error { _, err := Recv[Aware](c, nil, 1, 0); return err },
+		"irecv": func(c *Comm) error { _, err := e.Wait(Irecv[Aware](c, nil, 1, 0)); return err },
+	} {
+		require.ErrorAs(t, op(c.Coll()), &failed, name)
+		require.Equal(t, []int{2}, failed.Ranks, name)
+	}
+	require.NoError(t, Send[Aware](c, nil, 1, 0))
+}
+
+// After Close nothing is begun and nothing waits, with and without awareness.
+func TestClosed(t *testing.T) {
+	simulated(t, 2, Limits{Eager: 100}, func(e *Engine, c *Comm) error {
+		if c.Rank() == 1 {
+			_, err := Recv[Aware](c, make([]byte, 8), 0, 1)
+			return err
+		}
+		if err := Send[Aware](c, make([]byte, 8), 1, 1); err != nil { // the link is known
+			return err
+		}
+		pending := []Handle{
+			Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, AnySource, AnyTag), Isend[Aware](c, make([]byte, 5000), 1, 7),
+		}
+		e.Close()
+		for i, h := range pending {
+			if _, err := e.Wait(h); !errors.Is(err, ft.ErrClosed) {
+				return fmt.Errorf("pending request %d: %v", i, err)
+			}
+		}
+		_, recv := Recv[Unaware](c, nil, 1, 1)
+		_, probe := Probe[Unaware](c, 1, 1)
+		for i, err := range []error{
+			Send[Unaware](c, make([]byte, 8), 1, 1), Send[Aware](c, make([]byte, 8), 1, 1), recv, probe,
+		} {
+			if !errors.Is(err, ft.ErrClosed) {
+				return fmt.Errorf("operation %d: %v", i, err)
+			}
+		}
+		return nil
+	})
+}

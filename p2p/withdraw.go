@@ -1,0 +1,72 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// A send that has been announced ends when its receiver answers. If it belongs to
+// a collective that has failed, the receiver may have left that, and will not
+// answer; but it may also be pulling the data at this moment, so the buffer cannot
+// be given back without asking. The sender withdraws the announcement: the
+// receiver forgets it and says so, or, if it has been matched, answers as always.
+
+// withdrawAll withdraws what collectives have announced in the communicators that
+// the dead belongs to, and ends what they have not announced yet.
+func (e *Engine) withdrawAll(dead proc.ID) {
+	for _, page := range e.links {
+		for i := 0; page != nil && i < linkPage; i++ {
+			l := page[i]
+			if l == nil || l.peer == dead {
+				continue
+			}
+			e.dropHeld(l, dead)
+			for r := l.active; r != nil; r = r.next {
+				if r.announced && r.err == nil && r.inCollectiveWith(dead) {
+					r.err = r.comm.bereaved(r.kind.String())
+					e.control(l, fabric.ClassFlow, flowWithdraw, appendUint64(e.scratch[:0], r.wire()))
+				}
+			}
+		}
+	}
+}
+
+// inCollectiveWith reports whether a request carries a collective's message in a
+// communicator that the process belongs to.
+func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.coll == nil && r.comm.has(p) }
+
+// dropHeld ends the held sends of collectives with the dead.
+func (e *Engine) dropHeld(l *link, dead proc.ID) {
+	o := l.held
+	l.held, l.lastHeld = nil, nil
+	for o != nil {
+		next := o.next
+		o.next = nil
+		switch {
+		case o.req.inCollectiveWith(dead):
+			l.leave(o.req)
+			o.req.fail(o.req.comm.bereaved(o.req.kind.String()))
+			e.freeOp(o)
+		case l.held == nil:
+			l.held, l.lastHeld = o, o
+		default:
+			l.lastHeld.next = o
+			l.lastHeld = o
+		}
+		o = next
+	}
+	l.open()
+}
+
+// forget drops the announcement of that name, unless a receive has taken it.
+func (e *Engine) forget(l *link, name uint64) {
+	for m := e.early.oldest; m != nil; m = m.younger {
+		if m.rts && m.link == l && m.remote == name {
+			e.early.remove(m)
+			l.waiting--
+			e.early.release(m)
+			e.control(l, fabric.ClassFlow, flowWithdrawn, appendUint64(e.scratch[:0], name))
+			return
+		}
+	}
+}

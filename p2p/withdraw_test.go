@@ -1,0 +1,69 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+)
+
+// When a member dies, a collective's sends to the living end: held ones at once,
+// announced ones when the receiver has said that it forgets them. Others stay.
+func TestWithdraw(t *testing.T) {
+	s, e, _ := newStray(t)
+	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
+	require.NoError(t, err)
+	long := make([]byte, 5000)
+	own := Isend[Aware](c, long, 1, 0)
+	var hs []Handle
+	for range maxAnnounced + 2 {
+		hs = append(hs, Isend[Aware](c.Coll(), long, 1, 0))
+	}
+	s.down = 2
+	e.poll()
+	require.Equal(t, maxAnnounced-1, s.count(fabric.ClassFlow, flowWithdraw))
+	for i, h := range hs {
+		want := Pending
+		if i >= maxAnnounced-1 {
+			want = Complete // it was held
+		}
+		require.Equal(t, want, e.State(h), "send %d", i)
+	}
+	for _, f := range s.sent {
+		if f.class == fabric.ClassFlow && f.imm == flowWithdraw {
+			s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowWithdrawn, f.data})
+		}
+	}
+	e.poll()
+	for i, h := range hs {
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, ft.ErrProcFailed, "send %d", i)
+	}
+	require.Equal(t, Pending, e.State(own))
+	require.Zero(t, e.refused)
+
+	// Nobody may end a send that way that has not been withdrawn.
+	s.inbox = []frame{{fabric.ClassFlow, flowWithdrawn, appendUint64(nil, own.r.wire())}, {fabric.ClassFlow, flowWithdraw, nil}}
+	e.poll()
+	require.Equal(t, Pending, e.State(own))
+	require.EqualValues(t, 2, e.refused)
+}
+
+// A receiver forgets what is withdrawn, once, if no receive has taken it.
+func TestForget(t *testing.T) {
+	s, e, c := newStray(t)
+	withdraw := func(name uint64) frame { return frame{fabric.ClassFlow, flowWithdraw, appendUint64(nil, name)} }
+	taken := Irecv[Aware](c, make([]byte, 9), 1, 0)
+	for i := range uint64(3) {
+		s.inbox = append(s.inbox, frame{fabric.ClassRTS, 1<<32 | i, appendRTS(nil, rts{sender: i, total: 9})})
+	}
+	s.inbox = append(s.inbox, withdraw(0), withdraw(2), withdraw(2))
+	e.poll()
+	require.Equal(t, 1, e.early.n)
+	require.Equal(t, 1, e.known(1).waiting)
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdrawn))
+	require.Equal(t, Pending, e.State(taken))
+	require.Equal(t, 1, s.count(fabric.ClassCTS, 0))
+}

@@ -1,0 +1,80 @@
+package banyan_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// counted joins and leaves, and prints how many values it has asked the
+// launcher for.
+func counted() error {
+	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
+	if err != nil {
+		return err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := os.Setenv("PMI_FD", strconv.Itoa(fds[0])); err != nil {
+		return err
+	}
+	var gets atomic.Int64
+	launcher, self := os.NewFile(uintptr(fd), "launcher"), os.NewFile(uintptr(fds[1]), "self")
+	go func() { _, _ = io.Copy(self, launcher) }()
+	go func() {
+		for r := bufio.NewReader(self); ; {
+			line, err := r.ReadString('\n')
+			if strings.HasPrefix(line, "cmd=get ") {
+				gets.Add(1)
+			}
+			if _, werr := io.WriteString(launcher, line); err != nil || werr != nil {
+				return
+			}
+		}
+	}()
+	w, err := banyan.Init()
+	if err != nil {
+		return err
+	}
+	err = w.Finalize()
+	fmt.Println(gets.Load())
+	return err
+}
+
+// What the ranks of a job ask the launcher for at the start grows with their
+// number, not with its square.
+func TestStartIsLinear(t *testing.T) {
+	const n = 16
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	var out, errs bytes.Buffer
+	res, err := launch.Run(t.Context(), launch.Spec{
+		N: n, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"=counted"),
+		Stdout: &out, Stderr: &errs, OnFailure: launch.Abort,
+	})
+	require.NoError(t, err)
+	require.Zero(t, res.Code, errs.String())
+	sum := 0
+	for text := range strings.FieldsSeq(out.String()) {
+		gets, err := strconv.Atoi(text)
+		require.NoError(t, err)
+		sum += gets
+	}
+	require.Len(t, strings.Fields(out.String()), n)
+	// Each asks for the mapping and for the first rank's word, the first for n cards.
+	require.Equal(t, n+(n-1)+n, sum)
+}
