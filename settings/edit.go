@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
 // Part is what a measurement has found for one machine.
@@ -39,7 +39,11 @@ func Update(path string, p *Part) error {
 	if err != nil {
 		return err
 	}
-	return save(path, text)
+	// Readable by all, whatever the umask of who measures: it may be the machine's.
+	if err := wholefile.Write(path, []byte(text), 0o644); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	return nil
 }
 
 // Merged is the text that Update would write.
@@ -128,27 +132,4 @@ func ending(lines []string) (own []string, rest string) {
 		}
 	}
 	return lines, ""
-}
-
-// save replaces a file, or the one that a link leads to.
-func save(path, text string) error {
-	if to, err := filepath.EvalSymlinks(path); err == nil {
-		path = to
-	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("settings: %w", err)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*.part")
-	if err != nil {
-		return fmt.Errorf("settings: %w", err)
-	}
-	_, err = f.WriteString(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("settings: %w", errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"text/tabwriter"
 )
@@ -43,13 +44,12 @@ func WriteCurve(w io.Writer, c *Curve) error {
 func (c *Curve) writeFailed(w io.Writer) error {
 	var said []string
 	for _, p := range c.Points {
-		for name, why := range p.Failed {
-			line := fmt.Sprintf("  %s could not be measured any more from %s on: %s\n", name, p.Label, why)
+		for _, name := range slices.Sorted(maps.Keys(p.Failed)) {
 			if slices.Contains(said, name) {
 				continue
 			}
 			said = append(said, name)
-			fmt.Fprint(w, line)
+			fmt.Fprintf(w, "  %s could not be measured any more from %s on: %s\n", name, p.Label, p.Failed[name])
 		}
 	}
 	if _, err := fmt.Fprintln(w); err != nil {
@@ -88,14 +88,14 @@ func writeLine(w io.Writer, label string, others []string, rows []Row) {
 	for _, row := range rows {
 		pairs = min(pairs, row.Ratio.N)
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t", rows[0].Bound.ID, label, rows[0].Mood, pairs, micro(rows[0].Subject))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t", rows[0].Bound.ID, label, rows[0].Mood.label(), pairs, micro(rows[0].Subject))
 	for _, o := range others {
 		i := slices.IndexFunc(rows, func(row Row) bool { return row.Bound.Over == o })
 		if i < 0 {
 			fmt.Fprint(w, "-\t-\t-\t")
 			continue
 		}
-		fmt.Fprintf(w, "%s\t%.3f\t%s\t", micro(rows[i].Other), rows[i].Ratio.Median, rows[i].Ratio)
+		fmt.Fprintf(w, "%s\t%s\t%s\t", micro(rows[i].Other), rows[i].Ratio.median(), rows[i].Ratio)
 	}
 	bounded := rows[0]
 	for _, row := range rows {

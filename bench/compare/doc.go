@@ -17,7 +17,8 @@
 //
 //   - met or missed: the interval is narrow enough and lies on one side of the
 //     bound as a whole;
-//   - undecided: it is too wide, or it holds the bound.
+//   - undecided: it is too wide, or it holds the bound, or there are too few pairs.
+//     A bound without any pair has a row too, which says so.
 //
 // A [Sweep] is a measure with many points of which one sample yields several, such
 // as a program that measures a range of message sizes. Its parts are sampled in

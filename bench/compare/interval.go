@@ -17,14 +17,18 @@ type Interval struct {
 }
 
 // MarshalJSON writes {"median", "low", "high", "n"}. JSON has no infinity: where
-// there is no interval, low and high are null.
+// there is no interval, low and high are null, and the median where there are no
+// observations.
 func (v Interval) MarshalJSON() ([]byte, error) {
 	out := struct {
-		Median float64  `json:"median"`
+		Median *float64 `json:"median"`
 		Low    *float64 `json:"low"`
 		High   *float64 `json:"high"`
 		N      int      `json:"n"`
-	}{Median: v.Median, N: v.N}
+	}{N: v.N}
+	if v.N > 0 {
+		out.Median = &v.Median
+	}
 	if !math.IsInf(v.High, 1) {
 		out.Low, out.High = &v.Low, &v.High
 	}

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -19,7 +20,8 @@ const (
 // Row is the result for one bound in one mood.
 type Row struct {
 	Bound Bound `json:"bound"`
-	Mood  Mood  `json:"mood"`
+	// Mood is empty for a bound without a pair in any mood.
+	Mood Mood `json:"mood"`
 	// Subject and Other are median seconds per message of the samples that were
 	// kept in this mood. They are for orientation: only Ratio is comparable.
 	Subject float64  `json:"subject_seconds"`
@@ -48,7 +50,10 @@ type Result struct {
 }
 
 func newResult(p *Plan) *Result {
-	return &Result{Name: p.Name, Title: p.Title, Precision: p.Precision, Failed: map[string]string{}, plan: p}
+	return &Result{
+		Name: p.Name, Title: p.Title, Precision: p.Precision, Failed: map[string]string{},
+		Rows: []Row{}, Rounds: []Round{}, plan: p, // who reads the JSON walks over them
+	}
 }
 
 // pair is one paired observation of a bound's ratio.
@@ -58,7 +63,7 @@ type pair struct {
 
 // judge computes the rows from the rounds.
 func (r *Result) judge(l Limits, m moods) {
-	r.Rows, r.Kept, r.Dropped = nil, 0, 0
+	r.Rows, r.Kept, r.Dropped = []Row{}, 0, 0
 	for i := range r.Rounds {
 		for k := range r.Rounds[i].Samples {
 			if r.Rounds[i].Samples[k].steady(l.MaxDrift) {
@@ -70,12 +75,33 @@ func (r *Result) judge(l Limits, m moods) {
 	}
 	for _, b := range r.plan.Bounds {
 		byMood := r.pairs(b, l, m)
+		found := false
 		for _, mood := range allMoods {
 			if len(byMood[mood]) > 0 && (mood == Fast || !b.OnlyFast) {
 				r.Rows = append(r.Rows, r.row(b, mood, byMood[mood], l))
+				found = true
 			}
 		}
+		if !found && b.Limit != 0 {
+			r.Rows = append(r.Rows, r.unseen(b, l))
+		}
 	}
+}
+
+// unseen is the row of a bound without pairs: a table that leaves it out looks as
+// if there were nothing to decide.
+func (r *Result) unseen(b Bound, l Limits) Row {
+	row := Row{Bound: b, Ratio: Interval{High: math.Inf(1)}, Verdict: Undecided, Why: fmt.Sprintf("0 of %d pairs", l.MinPairs)}
+	isIt := func(s Source) bool { return s.Name == b.Over }
+	switch _, failed := r.Failed[b.Over]; {
+	case failed:
+		row.Why += ", it failed"
+	case b.Over != Control && !slices.ContainsFunc(r.plan.Sources, isIt):
+		row.Why = "not measured"
+	case b.OnlyFast:
+		row.Mood = Fast
+	}
+	return row
 }
 
 // row judges one bound in one mood.
@@ -180,8 +206,8 @@ func medianPair(ps []pair) pair {
 // enough and intervals as narrow as asked for; and there is such a mood. Ratios
 // for information count only where there is nothing else.
 func (r *Result) enough(l Limits) bool {
-	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 })
-	counts := func(row *Row) bool { return row.Bound.Limit != 0 || !bounded }
+	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 && row.Ratio.N > 0 })
+	counts := func(row *Row) bool { return row.Ratio.N > 0 && (row.Bound.Limit != 0 || !bounded) }
 	seen := map[Mood]bool{}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; counts(row) && row.Ratio.N >= l.MinPairs {

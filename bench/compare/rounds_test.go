@@ -2,6 +2,7 @@ package compare
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math/rand/v2"
 	"testing"
@@ -168,8 +169,9 @@ func TestRunErrors(t *testing.T) {
 	res, err := m.runner(20).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, "no such device", res.Failed["mpich"])
-	require.Len(t, res.Rows, 1)
-	require.Equal(t, Met, res.Rows[0].Verdict)
+	require.Len(t, res.Rows, 2)
+	require.Equal(t, Undecided, res.Rows[0].Verdict)
+	require.Equal(t, Met, res.Rows[1].Verdict)
 
 	p.Sources[0], p.Sources[1] = p.Sources[1], p.Sources[0]
 	_, err = m.runner(20).Run(t.Context(), p)
@@ -230,4 +232,48 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, c.want, got, "%v %v", c.b, c.v)
 		require.Equal(t, got == Undecided, why != "")
 	}
+}
+
+// A bound without a pair is in the result, and says why; ratios for information
+// without one are not.
+func TestBoundsWithoutPairs(t *testing.T) {
+	m := newMachine()
+	m.mood = 0.25e-6 // slow
+	broken := Source{Name: "mpich", Sample: func(context.Context) (float64, error) { return 0, errors.New("gone") }}
+	p := &Plan{Name: "bw/65536", Precision: 0.03, Sources: []Source{m.source("banyan", 1), m.source("ucx", 3), broken},
+		Bounds: []Bound{
+			{ID: "seen", Over: "ucx", Ratio: OfTimes, Limit: 1},
+			{ID: "fast", Over: "ucx", Ratio: OfTimes, Limit: 1, OnlyFast: true},
+			{ID: "broken", Over: "mpich", Ratio: OfRates, Limit: 1},
+			{ID: "absent", Over: "openmpi", Ratio: OfRates, Limit: 1},
+			{ID: "info", Over: "openmpi", Ratio: OfRates},
+		}}
+	res, err := m.runner(50).Run(t.Context(), p)
+	require.NoError(t, err)
+	require.Len(t, res.Rounds, 9, "what cannot be decided holds up nothing")
+	require.Len(t, res.Rows, 4)
+	require.Equal(t, Met, res.Rows[0].Verdict)
+	for i, want := range []struct {
+		id, why string
+		mood    Mood
+	}{{"fast", "0 of 9 pairs", Fast}, {"broken", "0 of 9 pairs, it failed", ""}, {"absent", "not measured", ""}} {
+		row := res.Rows[i+1]
+		require.Equal(t, want.id, row.Bound.ID)
+		require.Equal(t, Undecided, row.Verdict)
+		require.Equal(t, want.why, row.Why)
+		require.Equal(t, want.mood, row.Mood)
+	}
+	b, err := json.Marshal(res)
+	require.NoError(t, err)
+	require.Contains(t, string(b), `"ratio":{"median":null,"low":null,"high":null,"n":0}`)
+
+	// Nothing kept at all: a script still finds lists.
+	drift := 0.0
+	r := m.runner(1)
+	r.Measure = func(context.Context) (float64, error) { drift++; return drift, nil }
+	res, err = r.Run(t.Context(), &Plan{Name: "x", Sources: p.Sources[:1]})
+	require.NoError(t, err)
+	b, err = json.Marshal([]any{res, newResult(p)})
+	require.NoError(t, err)
+	require.NotContains(t, string(b), `:null`)
 }

@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"text/tabwriter"
 )
 
@@ -15,14 +17,14 @@ func WriteTable(w io.Writer, results ...*Result) error {
 			r.Title, len(r.Rounds), r.Kept, r.Dropped)
 		fmt.Fprint(t, "id\tover\tmood\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
 		for _, row := range r.Rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%.3f\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over, row.Mood,
-				row.Ratio.N, micro(row.Subject), micro(row.Other), row.Ratio.Median, row.Ratio, row.Bound, row.verdict())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over, row.Mood.label(),
+				row.Ratio.N, micro(row.Subject), micro(row.Other), row.Ratio.median(), row.Ratio, row.Bound, row.verdict())
 		}
 		if err := t.Flush(); err != nil {
 			return fmt.Errorf("compare: print the table: %w", err)
 		}
-		for name, why := range r.Failed {
-			fmt.Fprintf(w, "  %s could not be measured: %s\n", name, why)
+		for _, name := range slices.Sorted(maps.Keys(r.Failed)) {
+			fmt.Fprintf(w, "  %s could not be measured: %s\n", name, r.Failed[name])
 		}
 		if _, err := fmt.Fprintln(w); err != nil {
 			return fmt.Errorf("compare: print the table: %w", err)
@@ -31,11 +33,39 @@ func WriteTable(w io.Writer, results ...*Result) error {
 	return nil
 }
 
-// micro formats seconds as µs with four significant digits.
-func micro(seconds float64) string { return fmt.Sprintf("%.4g", 1e6*seconds) }
+// none stands in a table for what there is not.
+const none = "-"
 
-// String gives "0.851 … 0.880", or "too few" where there is no interval.
+// micro formats seconds as µs with four significant digits.
+func micro(seconds float64) string {
+	if seconds == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.4g", 1e6*seconds)
+}
+
+// median is that of the interval, for tables.
+func (v Interval) median() string {
+	if v.N == 0 {
+		return none
+	}
+	return fmt.Sprintf("%.3f", v.Median)
+}
+
+// label is the mood, for tables.
+func (m Mood) label() string {
+	if m == "" {
+		return none
+	}
+	return string(m)
+}
+
+// String gives "0.851 … 0.880", "too few" where there is no interval, or "-" where
+// there are no observations.
 func (v Interval) String() string {
+	if v.N == 0 {
+		return none
+	}
 	if v.Low == 0 {
 		return "too few"
 	}
@@ -48,7 +78,7 @@ func (b Bound) String() string {
 	case b.Limit == 0 && b.Ratio == OfRates:
 		return "rate"
 	case b.Limit == 0:
-		return "-"
+		return none
 	case b.Ratio == OfRates:
 		return fmt.Sprintf("≥ %g rate", b.Limit)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -13,6 +12,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
 // Width and Height are the size of one chart in pixels; several stand one below
@@ -46,7 +47,7 @@ func formatOf(path string) (string, error) {
 
 // Save draws the charts, one below the other, into the file path; its ending
 // says the format. A reader sees the whole file or none; directories that lack
-// are made.
+// are made. What is no regular file is written to and stays what it is.
 //
 // Errors: an ending that is no format, a chart that cannot be drawn (no points,
 // no title on an axis, a number that is not above zero), a file that cannot be
@@ -60,14 +61,7 @@ func Save(path string, charts ...Chart) error {
 	if err := Write(&b, format, charts...); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return fmt.Errorf("figure: %w", err)
-	}
-	part := path + ".part"
-	if err := os.WriteFile(part, b.Bytes(), 0o666); err != nil {
-		return fmt.Errorf("figure: %w", err)
-	}
-	if err := os.Rename(part, path); err != nil {
+	if err := wholefile.Write(path, b.Bytes(), 0); err != nil {
 		return fmt.Errorf("figure: %w", err)
 	}
 	return nil

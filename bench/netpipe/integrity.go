@@ -3,6 +3,8 @@ package netpipe
 import (
 	"encoding/binary"
 	"fmt"
+
+	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
 // CorruptError says that bytes arrived wrong.
@@ -55,18 +57,18 @@ func (p *pair) integrity(size, n int) error {
 func (p *pair) check(size, i int) (int, error) {
 	s, r := p.buffers(size)
 	out, back := seed(i, p.first), seed(i, !p.first)
-	send := func() error { fill(s, out); return p.send(s, 1) }
+	send := func() error { pattern.Fill(s, out); return p.send(s, 1) }
 	receive := func() (int, error) {
-		spoil(r, back)
+		pattern.Spoil(r, back)
 		err := p.receive(r, 1)
-		return count(r, back), err
+		return pattern.Wrong(r, back), err
 	}
 	switch {
 	case p.mode == Bidirectional:
-		fill(s, out)
-		spoil(r, back)
+		pattern.Fill(s, out)
+		pattern.Spoil(r, back)
 		err := p.exchange(s, r, 1)
-		return count(r, back), err
+		return pattern.Wrong(r, back), err
 	case p.mode == Streaming && p.first:
 		return 0, send()
 	case p.mode == Streaming:
@@ -91,31 +93,3 @@ func seed(i int, fromFirst bool) byte {
 	}
 	return byte(2*i + 1)
 }
-
-// fill writes a pattern in which a shifted or a repeated piece is noticed.
-func fill(b []byte, seed byte) {
-	for i := range b {
-		b[i] = pattern(seed, i)
-	}
-}
-
-// spoil makes each byte wrong, so that one that is never written is noticed.
-func spoil(b []byte, seed byte) {
-	for i := range b {
-		b[i] = ^pattern(seed, i)
-	}
-}
-
-// count returns how many bytes differ from the pattern.
-func count(b []byte, seed byte) int {
-	wrong := 0
-	for i, v := range b {
-		if v != pattern(seed, i) {
-			wrong++
-		}
-	}
-	return wrong
-}
-
-// pattern differs from one line and from one page to the next.
-func pattern(seed byte, i int) byte { return seed*17 + byte(i) + byte(i>>8)*7 + byte(i>>16)*31 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
 func TestSizes(t *testing.T) {
@@ -226,7 +227,7 @@ func liar(w *banyan.World, m Mode, size, n, place int) error {
 	}
 	out := make([]byte, size)
 	for i := range checked(size, n) {
-		fill(out, seed(i, p.first))
+		pattern.Fill(out, seed(i, p.first))
 		if place >= 0 {
 			out[place] ^= 1
 		}
@@ -308,18 +309,6 @@ func TestChecked(t *testing.T) {
 	for _, c := range [][3]int{{1, 5000, 1000}, {1, 10, 10}, {1 << 20, 500, 64}, {1 << 30, 3, 3}, {1 << 30, 100, 3}} {
 		require.Equal(t, c[2], checked(c[0], c[1]), "%d bytes, %d repeats", c[0], c[1])
 	}
-}
-
-func TestPatternNotices(t *testing.T) {
-	b := make([]byte, 300<<10)
-	fill(b, 7)
-	require.Zero(t, count(b, 7))
-	require.Equal(t, len(b), count(b, 8))
-	for _, shift := range []int{1, 64, 4096, 65536} {
-		require.Positive(t, count(b[shift:], 7), "shifted by %d", shift)
-	}
-	spoil(b, 7)
-	require.Equal(t, len(b), count(b, 7), "a byte that is not written is noticed")
 }
 
 // The rows are read back as they were, small times too.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
 // group is this rank's side of a collective operation of all ranks of the job.
@@ -45,7 +46,7 @@ var (
 		apart: true,
 		unit:  1,
 		fill:  fillBcast,
-		wrong: func(g *group, size int, round byte) int { return count(g.buf[:size], round) },
+		wrong: func(g *group, size int, round byte) int { return pattern.Wrong(g.buf[:size], round) },
 	}
 	allreduceOp = operation{
 		call: func(g *group, size int) error {
@@ -203,12 +204,11 @@ func (g *group) validate(size, n int) (int, error) {
 
 // fillBcast gives the root the pattern and spoils every byte of the others.
 func fillBcast(g *group, size int, round byte) {
-	fill(g.buf[:size], round)
-	if g.c.Rank() != 0 {
-		for i := range size {
-			g.buf[i] = ^g.buf[i]
-		}
+	if g.c.Rank() == 0 {
+		pattern.Fill(g.buf[:size], round)
+		return
 	}
+	pattern.Spoil(g.buf[:size], round)
 }
 
 // term is what rank 0 adds at place i; rank r adds r+1 times as much, so that a

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
 // thread is one goroutine of a side of latency_mt, with buffers of its own.
@@ -164,13 +165,13 @@ func (p *Pair) checkThreads(size int, round byte) (int, error) {
 		if !t.asks {
 			mine, theirs = theirs, mine
 		}
-		fill(s, mine)
+		pattern.Fill(s, mine)
 		for i := t.index; i < t.meetings; i += t.step {
-			fill(r, ^theirs)
+			pattern.Spoil(r, theirs)
 			if err := t.roundTrips(s, r, i, i+1); err != nil {
 				return err
 			}
-			wrong[t.index] += count(r, theirs)
+			wrong[t.index] += pattern.Wrong(r, theirs)
 		}
 		return nil
 	})

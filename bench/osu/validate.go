@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/pattern"
 )
 
 // CorruptError says that bytes arrived wrong.
@@ -47,12 +48,12 @@ func (p *Pair) checkPingPong(size int, round byte) (int, error) {
 	if !p.first {
 		mine, theirs = back, out
 	}
-	fill(s, mine)
-	fill(r, ^theirs)
+	pattern.Fill(s, mine)
+	pattern.Spoil(r, theirs)
 	if err := p.pingPong(s, r, 1); err != nil {
 		return 0, err
 	}
-	return count(r, theirs), nil
+	return pattern.Wrong(r, theirs), nil
 }
 
 // checkWindow is one window from the first side to the other.
@@ -83,11 +84,11 @@ func (p *Pair) exchange(size int, send, receive bool, round byte) (int, error) {
 		out = buffers(n, size)
 	}
 	for i, b := range in {
-		fill(b, ^(theirs + byte(i)))
+		pattern.Spoil(b, theirs+byte(i))
 		reqs = append(reqs, p.c.Irecv(b, p.peer, tagData))
 	}
 	for i, b := range out {
-		fill(b, mine+byte(i))
+		pattern.Fill(b, mine+byte(i))
 		reqs = append(reqs, p.c.Isend(b, p.peer, tagData))
 	}
 	if err := banyan.WaitAll(reqs); err != nil {
@@ -95,7 +96,7 @@ func (p *Pair) exchange(size int, send, receive bool, round byte) (int, error) {
 	}
 	wrong := 0
 	for i, b := range in {
-		wrong += count(b, theirs+byte(i))
+		wrong += pattern.Wrong(b, theirs+byte(i))
 	}
 	return wrong, p.sync()
 }
@@ -108,24 +109,3 @@ func buffers(n, size int) [][]byte {
 	}
 	return out
 }
-
-// fill writes a pattern in which a shifted or a repeated piece is noticed.
-func fill(b []byte, seed byte) {
-	for i := range b {
-		b[i] = pattern(seed, i)
-	}
-}
-
-// count returns how many bytes differ from the pattern.
-func count(b []byte, seed byte) int {
-	wrong := 0
-	for i := range b {
-		if b[i] != pattern(seed, i) {
-			wrong++
-		}
-	}
-	return wrong
-}
-
-// pattern differs from one line and from one page to the next.
-func pattern(seed byte, i int) byte { return seed + byte(i) + byte(i>>8)*7 + byte(i>>16)*31 }

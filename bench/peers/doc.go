@@ -23,7 +23,9 @@
 // The MPI benchmark is mpi/peer.c: messages to and fro, windows, and matching as
 // bench/match does it. It is compiled when it is needed, by the compiler wrapper
 // of the MPI that is measured, into the user's cache directory, under a name made
-// from the source and the compiler's words.
+// from the source and the compiler's words. Without a home directory it lies in the
+// one for temporary files; a directory there that others can write to, or have
+// made, is refused.
 //
 // # Runs
 //
@@ -33,6 +35,12 @@
 // CLOCK_MONOTONIC, which all processes share: each rank writes into a file when
 // it has passed its first barrier, so that no launcher's forwarding of output is
 // in the time.
+//
+// # What is left behind
+//
+// FIFOs and other files lie in directories that [Scratch] makes, in memory where
+// there is /dev/shm. Each carries the pid and the start time of its owner: what a
+// process leaves that was killed is removed when the next one makes its first.
 //
 // # What it does not do
 //

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Test is what a sample does.
@@ -107,14 +109,16 @@ func parseReply(line string) (time.Duration, error) {
 // implementation. run does one job and returns how long its iterations took;
 // an error of it ends Serve, because the other rank is then out of step.
 func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error)) error {
-	cmd, err := os.Open(filepath.Join(dir, "cmd."+strconv.Itoa(rank)))
+	// Opened without waiting for the other side: the driver has been there from the
+	// start, and where it is gone nobody comes any more.
+	cmd, err := os.OpenFile(filepath.Join(dir, "cmd."+strconv.Itoa(rank)), os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("peers: %w", err)
 	}
 	defer cmd.Close()
 	reply := io.Discard
 	if rank == 0 {
-		f, err := os.OpenFile(filepath.Join(dir, "reply"), os.O_WRONLY, 0)
+		f, err := os.OpenFile(filepath.Join(dir, "reply"), os.O_WRONLY|unix.O_NONBLOCK, 0)
 		if err != nil {
 			return fmt.Errorf("peers: %w", err)
 		}

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"syscall"
 )
 
 // The benchmarks on MPI: peer.c takes samples on command, startup.c starts, meets
@@ -128,7 +129,8 @@ func (m MPI) compile(ctx context.Context, name string, source []byte) (string, e
 }
 
 // cacheDir makes and returns the directory for compiled benchmarks. Programs
-// without a home have none: then the directory for temporary files serves.
+// without a home have none: then the directory for temporary files serves, where
+// others may have been first.
 func cacheDir() (string, error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -138,5 +140,19 @@ func cacheDir() (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("peers: %w", err)
 	}
-	return dir, nil
+	return dir, checkPrivate(dir)
+}
+
+// checkPrivate refuses a directory in which somebody else could put the program
+// that is about to be run.
+func checkPrivate(dir string) error {
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("peers: %w", err)
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || !info.IsDir() || int(st.Uid) != os.Getuid() || info.Mode().Perm()&0o022 != 0 {
+		return fmt.Errorf("peers: programs would be compiled into %s, and it is not a directory that only you can write to (%v): remove it, or name another place in XDG_CACHE_HOME", dir, info.Mode())
+	}
+	return nil
 }

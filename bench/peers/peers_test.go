@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // The test binary is its own peer.
@@ -229,4 +231,14 @@ func TestSamplerFindsAndAdapts(t *testing.T) {
 	_, err = s.Sample(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Job.Iters)
+}
+
+// A rank that comes when the driver has gone ends.
+func TestServeWithoutDriver(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"cmd.0", "cmd.1", "reply"} {
+		require.NoError(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
+	}
+	require.NoError(t, Serve(dir, 1, "late", nil))
+	require.ErrorIs(t, Serve(dir, 0, "late", nil), unix.ENXIO)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -142,24 +143,27 @@ func parsePasses(text string, n int) (last time.Duration, err error) {
 // before the launcher is started until the last rank has passed its barrier, and
 // until the launcher has ended. command gets the file for [Pass].
 func TimeStartup(ctx context.Context, n int, command func(n int, file string) Command) (passed, ended time.Duration, err error) {
-	f, err := os.CreateTemp(tempDir(), "banyan-startup-")
+	dir, err := Scratch("startup")
 	if err != nil {
+		return 0, 0, err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "passed")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		return 0, 0, fmt.Errorf("peers: %w", err)
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
 	begin, err := Monotonic()
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := RunProgram(ctx, command(n, f.Name()), startupMax); err != nil {
+	if err := RunProgram(ctx, command(n, file), startupMax); err != nil {
 		return 0, 0, err
 	}
 	end, err := Monotonic()
 	if err != nil {
 		return 0, 0, err
 	}
-	text, err := os.ReadFile(f.Name())
+	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0, 0, fmt.Errorf("peers: %w", err)
 	}

@@ -2,7 +2,9 @@ package peers
 
 import (
 	"context"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 	"time"
@@ -93,4 +95,35 @@ func lacks(tools ...string) bool {
 		}
 	}
 	return false
+}
+
+// What lies where others can write is not executed, which is what happens to
+// programs without a home in a directory for temporary files.
+func TestCacheOfOthers(t *testing.T) {
+	t.Setenv("HOME", "")
+	t.Setenv("XDG_CACHE_HOME", "")
+	root := t.TempDir()
+	t.Setenv("TMPDIR", root)
+	dir, err := cacheDir()
+	require.NoError(t, err)
+	require.Equal(t, root, filepath.Dir(dir))
+	again, err := cacheDir()
+	require.NoError(t, err, "our own is taken")
+	require.Equal(t, dir, again)
+
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = cacheDir()
+	require.ErrorContains(t, err, "remove it, or name another place in XDG_CACHE_HOME")
+	require.NoError(t, os.Rename(dir, filepath.Join(root, "theirs")))
+	require.NoError(t, os.Chmod(filepath.Join(root, "theirs"), 0o700))
+	require.NoError(t, os.Symlink("theirs", dir))
+	_, err = cacheDir()
+	require.ErrorContains(t, err, "only you can write to", "a link may lead anywhere")
+	require.NoError(t, os.Remove(dir))
+	if os.Getuid() == 0 {
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.Chown(dir, 12345, 12345))
+		_, err = cacheDir()
+		require.ErrorContains(t, err, "only you can write to")
+	}
 }

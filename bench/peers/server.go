@@ -66,7 +66,7 @@ func Start(ctx context.Context, name string, commands func(dir string) []Command
 
 func (s *Server) start(ctx context.Context, commands func(dir string) []Command) error {
 	var err error
-	if s.dir, err = os.MkdirTemp(tempDir(), "banyan-peer-"); err != nil {
+	if s.dir, err = Scratch("peer"); err != nil {
 		return err
 	}
 	if s.reply, err = s.fifo("reply"); err != nil {
@@ -243,10 +243,15 @@ func (s *Server) Close() error {
 		}
 	}
 	gone := s.gone()
+	grace := stopGrace
+	if s.Words == "" { // never ready: it may wait to open a FIFO that nobody writes to
+		grace = 0
+	}
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		select {
 		case <-gone:
-		case <-time.After(stopGrace):
+		case <-time.After(grace):
+			grace = stopGrace
 			for _, p := range s.procs {
 				_ = unix.Kill(-p.Process.Pid, sig) // ESRCH: it has just ended
 			}
@@ -287,13 +292,4 @@ func (t *tail) String() string {
 		return "none"
 	}
 	return strings.TrimSpace(string(t.buf))
-}
-
-// tempDir prefers memory: the control shares a file in the directory, and a file
-// system on a disk would write it back while it is being measured.
-func tempDir() string {
-	if unix.Access("/dev/shm", unix.W_OK) == nil {
-		return "/dev/shm"
-	}
-	return os.TempDir()
 }

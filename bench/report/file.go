@@ -3,9 +3,11 @@ package report
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
-	"path/filepath"
 	"time"
+
+	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
 // The schema of a file, see the package's documentation.
@@ -35,22 +37,33 @@ func Begin(kind string) *File {
 }
 
 // Write ends the run: it stores the file with its results at path. A reader
-// sees the whole file or none; directories that lack are made.
+// sees the whole file or none; directories that lack are made. What is no regular
+// file, such as a FIFO or /dev/null, is written to and stays what it is.
 func (f *File) Write(path string, results any) error {
-	f.Results, f.Seconds = results, time.Since(f.Started).Seconds()
-	b, err := json.MarshalIndent(f, "", "  ")
+	b, err := f.encode(results)
 	if err != nil {
 		return fmt.Errorf("report: encode %s: %w", path, err)
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	part := path + ".part"
-	if err := os.WriteFile(part, append(b, '\n'), 0o666); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	if err := os.Rename(part, path); err != nil {
+	if err := wholefile.Write(path, b, 0); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
+}
+
+// Print is Write to w.
+func (f *File) Print(w io.Writer, results any) error {
+	b, err := f.encode(results)
+	if err != nil {
+		return fmt.Errorf("report: encode: %w", err)
+	}
+	if _, err := w.Write(b); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func (f *File) encode(results any) ([]byte, error) {
+	f.Results, f.Seconds = results, time.Since(f.Started).Seconds()
+	b, err := json.MarshalIndent(f, "", "  ")
+	return append(b, '\n'), err
 }

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
@@ -26,7 +24,7 @@ type compareCmd struct {
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N,…" help:"match: lengths of the queue. Default: ${default}."`
 	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
 	Plot    string        `placeholder:"FILE" help:"netpipe, match: draw the curves of all; .svg or .png."`
-	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment. Default: ${default}."`
+	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
 
 // Help explains the method.
@@ -47,7 +45,8 @@ Groups:
   startup      from the launcher's start until the last of -n ranks has passed a first
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
 
-Exit code 3: a bound is missed. Peers that lack are named with what installs them.
+Exit code 3: a bound is missed. Peers that lack are named with what installs them,
+and those that do not start with what they say; the others are compared.
 
 Examples:
   ftbench compare
@@ -80,26 +79,34 @@ const maxDrift = 0.15
 // Run compares.
 func (c *compareCmd) Run(to *call) error {
 	if err := c.check(); err != nil {
+		return usage(err)
+	}
+	if err := checkFiles(c.JSON, c.Plot); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("compare")
+	words := to.words(c.JSON)
 	all, err := openContest(ctx, names(c.Only), c.Sample)
 	if err != nil {
+		return orInterrupt(ctx, err)
+	}
+	fmt.Fprintln(words.out, all.describe())
+	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy, Measures: []*compare.Result{}}
+	err = orInterrupt(ctx, c.measure(ctx, all, &results, words))
+	if stored := to.store(file, c.JSON, results); stored == nil {
+		fmt.Fprint(words.out, named("all samples:", c.JSON)) // also of a run that was cut short
+	} else {
+		err = errors.Join(err, stored)
+	}
+	if err = errors.Join(err, all.close()); err != nil {
 		return err
 	}
-	fmt.Fprintln(to.out, all.describe())
-	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy}
-	err = c.measure(ctx, all, &results, to)
-	err = errors.Join(err, all.close(), file.Write(c.JSON, results), c.draw(&results))
-	if err != nil {
+	if err := c.draw(&results); err != nil {
 		return err
 	}
-	fmt.Fprintf(to.out, "all samples: %s\n", c.JSON)
-	if c.Plot != "" {
-		fmt.Fprintf(to.out, "curves: %s\n", c.Plot)
-	}
+	fmt.Fprint(words.out, named("curves:", c.Plot))
 	if results.missed() {
 		return exitCode(exitMissed)
 	}
@@ -226,6 +233,9 @@ func (s statusLine) show(p *compare.Plan, r *compare.Result) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
 	for _, row := range r.Rows {
+		if row.Ratio.N == 0 {
+			continue
+		}
 		fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
 	}
 	s.print(b.String())

@@ -226,3 +226,47 @@ func TestMissed(t *testing.T) {
 	require.True(t, (&compareResults{Curves: curve(compare.Missed)}).missed())
 	require.True(t, (&compareResults{Curves: []*compare.Curve{{Middle: []compare.Row{{Verdict: compare.Missed}}}}}).missed())
 }
+
+// fakeTool puts a shell script of that name before all others in PATH.
+func fakeTool(t *testing.T, name, script string) {
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script), 0o700))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("XDG_CACHE_HOME", dir)
+}
+
+// A peer whose installation is broken is left out, and the others are compared.
+func TestCompareWithABrokenPeer(t *testing.T) {
+	fakeTool(t, "mpicc.mpich", "echo ld: no libmpich; exit 1\n")
+	out, r, ok := comparison(t, "--only latency,startup -n 2")
+	if !ok {
+		return
+	}
+	for _, name := range []string{mpich, starterName(peers.MPICH)} {
+		require.Contains(t, r.Absent[name], "no libmpich")
+	}
+	require.Contains(t, out, "left out: peers: ")
+	require.Equal(t, ours, r.Measures[0].Rounds[0].Samples[0].Source)
+	require.Len(t, r.Curves, 1)
+}
+
+// A peer that fails and does not start again fails for good; that is all.
+func TestCompareWithAPeerThatLeaves(t *testing.T) {
+	fakeTool(t, "mpicc.mpich", `case $1 in -show) echo cc ;; *) : >"$4" ;; esac`)
+	once := filepath.Join(t.TempDir(), "once")
+	fakeTool(t, "mpiexec.mpich", `
+		test -e `+once+` && { echo not twice; exit 1; }
+		: >`+once+`
+		exec 3<"$6/cmd.0" 4<"$6/cmd.1" 5>"$6/reply"
+		echo ready a shell >&5
+		read -r job <&3
+		echo err not now >&5`)
+	_, r, ok := comparison(t, "--only latency,bw")
+	if !ok {
+		return
+	}
+	require.Contains(t, r.Measures[0].Failed[mpich], "not now")
+	require.Contains(t, r.Measures[1].Failed[mpich], "not twice")
+	require.Contains(t, r.Absent[mpich], "not twice")
+	require.Len(t, r.Measures, 7)
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,8 +50,8 @@ type contest struct {
 	busy     float64           // share of the CPUs that others took before it began
 }
 
-// openContest starts the control, Banyan and the peers in names that are
-// installed. The others are in absent; that is no error.
+// openContest starts the control, Banyan and the peers in names. Peers that are
+// not installed or cannot start are in absent; that is no error.
 func openContest(ctx context.Context, names []string, target time.Duration) (*contest, error) {
 	c := &contest{
 		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{},
@@ -78,7 +79,7 @@ func (c *contest) open(ctx context.Context, names []string) (err error) {
 	}
 	c.runners[bare] = c.control
 	for _, name := range names {
-		if err := c.present(name, c.add(ctx, name)); err != nil {
+		if err := c.present(ctx, name, c.add(ctx, name)); err != nil {
 			return err
 		}
 	}
@@ -86,14 +87,20 @@ func (c *contest) open(ctx context.Context, names []string) (err error) {
 	return err
 }
 
-// present enters one that is not installed among the absent; that is no error.
-func (c *contest) present(name string, err error) error {
-	var missing *peers.NotInstalledError
-	if !errors.As(err, &missing) {
+// present enters a peer that cannot be measured among the absent, be it not
+// installed or broken: the others can still be compared with. Without Banyan there
+// is no comparison, so its failure is an error.
+func (c *contest) present(ctx context.Context, name string, err error) error {
+	if err == nil || ctx.Err() != nil || !isPeer(name) {
 		return err
 	}
 	c.absent[name] = err.Error()
 	return nil
+}
+
+// isPeer reports whether a name is that of something not our own.
+func isPeer(name string) bool {
+	return slices.Contains(everybody, name) && !slices.Contains([]string{ours, unaware, roomy}, name)
 }
 
 // add starts one implementation, or starts it again.
@@ -109,7 +116,7 @@ func (c *contest) add(ctx context.Context, name string) error {
 		c.runners[name], c.words[name], c.commands[name] = u, u.Words(ctx), u.Command()
 		return nil
 	case netpipes:
-		return c.addNetpipes()
+		return c.addNetpipes(ctx)
 	case startups:
 		return c.addStartups(ctx)
 	case openmpi:
@@ -162,18 +169,30 @@ func (c *contest) renew(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// revive replaces the processes that have failed.
+// revive replaces the processes that have failed. A peer that does not start
+// again fails in what is still to be measured.
 func (c *contest) revive(ctx context.Context) error {
 	for name, s := range c.servers {
 		if !s.Broken() {
 			continue
 		}
-		if err := c.renew(ctx, name); err != nil {
+		err := c.renew(ctx, name)
+		if err == nil {
+			continue
+		}
+		c.runners[name] = lost{err}
+		if err := c.present(ctx, name, err); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// lost is the runner of what does not start any more.
+type lost struct{ why error }
+
+// Run implements peers.Runner.
+func (l lost) Run(context.Context, peers.Job) (time.Duration, error) { return 0, l.why }
 
 // sources returns samplers of a job for those of the names that take part. They
 // refer to the implementation by name, because its processes may be renewed.
@@ -227,7 +246,7 @@ func (c *contest) describe() string {
 			fmt.Fprintf(&b, "  %-15s %s\n", name, w)
 		}
 		if w := c.absent[name]; w != "" {
-			fmt.Fprintf(&b, "  %-15s left out: %s\n", name, w)
+			fmt.Fprintf(&b, "  %-15s left out: %s\n", name, strings.ReplaceAll(w, "\n", "\n    "))
 		}
 	}
 	return b.String()

@@ -16,8 +16,11 @@
 //
 //	0   done; for compare and match: no bound is missed
 //	1   something failed; the error says what and what to do
-//	2   the command line is wrong
+//	2   the command line is wrong: nothing was measured
 //	3   compare, match: a bound is missed
+//
+// A command that a signal has ended ends with 128 plus the signal's number, 130
+// after Ctrl-C; compare stores what it has until then.
 //
 // ftbench run ends with the code of the first rank that failed, 128 plus the
 // signal's number for one that was killed. Ranks' output that cannot be written

@@ -25,17 +25,50 @@ type commands struct {
 	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 
+// Help has the first steps.
+func (commands) Help() string {
+	return `Started alone, a benchmark starts its ranks itself; under ftbench run, mpiexec (MPICH)
+or srun --mpi=pmi2 it joins the job. docs/benchmarks.md shows what each prints.
+
+Examples:
+  ftbench tour
+  ftbench run -n 4 -- ./app
+  ftbench osu latency -m 8:8
+  ftbench osu allreduce -n 4 -f --json results/allreduce.json
+  ftbench netpipe --plot results/np.svg
+  ftbench compare --only latency --max-time 30s`
+}
+
 // exitCode ends the program with a code and without words.
 type exitCode int
 
 // Error names the code.
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
+// usageError says what is wrong with the command line; the parser finds only some
+// of it.
+type usageError struct{ error }
+
+// Unwrap gives the error itself.
+func (e usageError) Unwrap() error { return e.error }
+
+// usage makes an error one of the command line.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
+
+// usagef is usage of a new error.
+func usagef(format string, args ...any) error { return usage(fmt.Errorf(format, args...)) }
+
 // The exit codes of doc.go.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 	exitMissed = 3
+	exitSignal = 128 // plus the signal's number
 )
 
 // call is one use of the command: its arguments and where it prints.
@@ -78,12 +111,20 @@ func run(to *call) int {
 // finish prints an error, if it has words, and returns the exit code.
 func finish(err error, to io.Writer) int {
 	var code exitCode
+	var signal interrupted
+	var wrong usageError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &code):
 		return int(code)
+	case errors.As(err, &signal):
+		fmt.Fprintf(to, "ftbench: %v\n", signal)
+		return exitSignal + int(signal.by)
 	}
 	fmt.Fprintf(to, "ftbench: %v\n", err)
+	if errors.As(err, &wrong) {
+		return exitUsage
+	}
 	return exitFailed
 }

@@ -39,7 +39,7 @@ func TestHelp(t *testing.T) {
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
 		require.Contains(t, out, "Usage: ftbench", args)
-		if leaf := args != "" && args != "--help" && args != "osu --help"; leaf {
+		if args != "osu --help" { // whose commands have them
 			require.Regexp(t, `Examples?:`, out, args)
 			require.Regexp(t, `\n    (ftbench|mpiexec)`, out, args)
 		}
@@ -78,7 +78,9 @@ func TestUsageErrors(t *testing.T) {
 	}
 }
 
-func TestErrorsNameTheCure(t *testing.T) {
+// What the parser does not find is wrong with the command line all the same, and
+// is found before anything is measured.
+func TestUsageErrorsNameTheCure(t *testing.T) {
 	for args, want := range map[string]string{
 		"osu latency -n 3":                  "exactly 2 are needed",
 		"osu latency -m 8:4":                "smallest ≤ largest",
@@ -90,8 +92,6 @@ func TestErrorsNameTheCure(t *testing.T) {
 		"netpipe --trial-time 0s":           "a time above 0 is needed",
 		"netpipe --plot np.jpg":             "must end in .svg or .png",
 		"netpipe --with np.out":             "there is no --plot FILE",
-		"netpipe --plot a.svg --with x":     "x: no such file",
-		"run -- /no/such/thing":             "/no/such/thing",
 		"osu bibw -n 4":                     "exactly 2 are needed",
 		"osu mbw_mr -n 5":                   "an even number is needed for pairs: start it with -n 6",
 		"osu mbw_mr -n 2 -p 2":              "4 are needed for 2 pairs: start it with -n 4",
@@ -117,7 +117,21 @@ func TestErrorsNameTheCure(t *testing.T) {
 		"compare --sizes x":                 "is no number of bytes",
 		"compare --plot a.jpg":              "must end in .svg or .png",
 		"compare --only aware --plot a.svg": "neither is asked for",
-		"run --init-timeout=-2s true":       "start-up of -2s",
+		"tour --min-time=-1s":               "a time from 0 on is needed",
+		"tune --sample 0s":                  "a time above 0 is needed",
+	} {
+		code, out, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, want, args)
+	}
+}
+
+func TestErrorsNameTheCause(t *testing.T) {
+	for args, want := range map[string]string{
+		"netpipe --plot a.svg --with x": "x: no such file",
+		"run -- /no/such/thing":         "/no/such/thing",
+		"run --init-timeout=-2s true":   "start-up of -2s",
 	} {
 		code, _, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitFailed, code, args)

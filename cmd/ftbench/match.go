@@ -16,7 +16,7 @@ type matchCmd struct {
 	Rounds  int           `default:"5" help:"How often each length is measured; the median counts. Default: ${default}."`
 	MinTime time.Duration `default:"50ms" help:"How long each time at least. Default: ${default}."`
 	Aware   bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline."`
-	JSON    string        `placeholder:"FILE" help:"Store all rounds and the environment."`
+	JSON    string        `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
 }
 
 // Help has the examples.
@@ -68,6 +68,9 @@ const unexpectedRoom = 1 << 30
 // Run measures.
 func (c *matchCmd) Run(to *call) error {
 	o := match.Options{Lengths: c.Entries, Rounds: c.Rounds, MinTime: c.MinTime}
+	if err := o.Check(); err != nil {
+		return usage(err)
+	}
 	if launch.Started() {
 		var missed bool
 		err := inJob(c.Aware, func(w *banyan.World) (err error) {
@@ -79,29 +82,33 @@ func (c *matchCmd) Run(to *call) error {
 		}
 		return err
 	}
-	if err := o.Check(); err != nil {
+	if err := checkFiles(c.JSON); err != nil {
 		return err
 	}
 	bar := progressbar.Start(to.err, "match", len(match.All)*len(o.Lengths))
 	defer bar.Stop()
-	return startSelf(2, watched(to, bar))
+	return startSelf(2, watched(to, bar, c.JSON))
 }
 
 // measure prints the table on rank 0, writes the file, and reports whether a
 // bound is missed.
 func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed bool, err error) {
 	file := report.Begin("match")
-	results := matchResults{Aware: c.Aware, Options: o}
+	results := matchResults{Aware: c.Aware, Options: o, Series: []match.Result{}}
 	first := w.Comm().Rank() == 0
+	out := to.words(c.JSON).out
 	if first {
-		fmt.Fprintf(to.out, "# Banyan match time, the last entry of a queue, median of %d\n", o.Rounds)
-		fmt.Fprintf(to.out, "%-18s%10s%16s%16s\n", "# Queue", "Entries", "Match (ns)", "over shortest")
+		if err := checkFiles(c.JSON); err != nil {
+			return false, err
+		}
+		fmt.Fprintf(out, "# Banyan match time, the last entry of a queue, median of %d\n", o.Rounds)
+		fmt.Fprintf(out, "%-18s%10s%16s%16s\n", "# Queue", "Entries", "Match (ns)", "over shortest")
 	}
 	err = match.Run(w, o, func(r match.Result) error {
 		results.Series = append(results.Series, r)
 		for _, p := range r.Points {
 			ratio, _ := r.Ratio(p.Length, r.Points[0].Length) // both were measured
-			if _, err := fmt.Fprintf(to.out, "%-18s%10d%16.1f%16.2f\n", r.Series, p.Length, 1e9*p.Seconds, ratio); err != nil {
+			if _, err := fmt.Fprintf(out, "%-18s%10d%16.1f%16.2f\n", r.Series, p.Length, 1e9*p.Seconds, ratio); err != nil {
 				return err
 			}
 		}
@@ -116,12 +123,9 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 		if !b.Met {
 			verdict, missed = "missed", true
 		}
-		fmt.Fprintf(to.out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, matchLong, matchShort, b.Ratio, b.Limit, verdict)
+		fmt.Fprintf(out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, matchLong, matchShort, b.Ratio, b.Limit, verdict)
 	}
-	if c.JSON != "" {
-		err = file.Write(c.JSON, results)
-	}
-	return missed, err
+	return missed, to.store(file, c.JSON, results)
 }
 
 // judge compares with the bounds whose lengths were measured.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,10 +27,10 @@ type netpipeCmd struct {
 	Stream        bool           `short:"s" xor:"mode" help:"Rank 0 sends without waiting for answers."`
 	Invalidate    bool           `short:"I" help:"Invalidate caches: send and receive each message in memory that was not used for long."`
 	Integrity     bool           `short:"i" help:"Check every byte, in a pass of its own."`
-	Out           string         `short:"o" default:"np.out" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns. Default: ${default}."`
+	Out           string         `short:"o" default:"np.out" placeholder:"FILE" help:"Store bytes, Mbps and seconds in columns; -: print them, and the lines on standard error. Default: ${default}."`
 	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
 	With          []string       `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
-	JSON          string         `placeholder:"FILE" help:"Store the results and the environment."`
+	JSON          string         `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the lines on standard error."`
 	Fabric        string         `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, both ranks in this process."`
 	Aware         bool           `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 }
@@ -40,8 +41,8 @@ func (netpipeCmd) Help() string {
 each power of two and each point half-way to the next; half of the round trip is the
 time. The lines and the file's columns are NetPIPE's, and so is the unit: Mbps of 2^20
 bits per second. Started alone, the command starts two ranks, each bound to a core;
-under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. All sizes
-take about a minute and a half.
+under ftbench run, mpiexec (MPICH) or srun --mpi=pmi2 it joins the job. --fabric sim is
+for one process alone. All sizes take about a minute and a half.
 
 Examples:
   ftbench netpipe
@@ -67,9 +68,24 @@ func (c *netpipeCmd) Run(to *call) error {
 	if err != nil {
 		return err
 	}
-	m := newMeter(to, "sizes", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)), " times -->")
+	words := to.words(c.Out, c.JSON)
+	if c.Fabric == "sim" {
+		if err := alone("netpipe"); err != nil {
+			return err
+		}
+	}
+	if c.Fabric == "sim" || !launch.Started() {
+		if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
+			return err
+		}
+	}
+	m := newMeter(words, "sizes", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)), " times -->")
 	defer m.line.clear()
-	to = &call{args: to.args, out: m, err: to.err}
+	if words == to {
+		to = &call{to.args, m, to.err}
+	} else {
+		to = &call{to.args, to.out, m}
+	}
 	measure := func(w *banyan.World) error { return c.measure(w, o, others, to) }
 	switch {
 	case c.Fabric == "sim":
@@ -98,16 +114,19 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 		o.Mode = netpipe.Streaming
 	}
 	if err := o.Check(); err != nil {
-		return o, nil, err
+		return o, nil, usage(err)
+	}
+	if c.Out == dash && c.JSON == dash {
+		return o, nil, usagef("netpipe: -o and --json cannot both be the standard output")
 	}
 	if c.Plot == "" {
 		if len(c.With) > 0 {
-			return o, nil, errors.New("netpipe: --with draws, and there is no --plot FILE")
+			return o, nil, usagef("netpipe: --with draws, and there is no --plot FILE")
 		}
 		return o, nil, nil
 	}
 	if err := figure.Check(c.Plot); err != nil {
-		return o, nil, err
+		return o, nil, usage(err)
 	}
 	others, err := readCurves(c.With)
 	return o, others, err
@@ -119,37 +138,49 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 		return netpipe.Run(w, o, nil)
 	}
 	file := report.Begin("netpipe")
-	out, err := create(c.Out)
+	if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
+		return err
+	}
+	words := to.words(c.Out, c.JSON)
+	out, err := c.create(to)
 	if err != nil {
 		return err
 	}
-	results := netpipeResults{Fabric: c.Fabric, Aware: c.Aware, Options: o}
+	results := netpipeResults{Fabric: c.Fabric, Aware: c.Aware, Options: o, Points: []netpipe.Point{}}
 	err = netpipe.Run(w, o, func(p netpipe.Point) error {
 		line := netpipe.Line(len(results.Points), p)
 		if o.Integrity {
 			line += "  integrity check passed"
 		}
 		results.Points = append(results.Points, p)
-		_, err := fmt.Fprintln(to.out, line)
+		_, err := fmt.Fprintln(words.out, line)
 		return errors.Join(err, netpipe.WriteRow(out, p))
 	})
 	if err = errors.Join(err, out.Close()); err != nil {
 		return err
 	}
-	return c.store(file, results, others, to)
+	return c.save(file, results, others, to)
 }
 
-// create makes a file and the directories that lack.
-func create(path string) (*os.File, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+// create makes np.out and the directories that lack.
+func (c *netpipeCmd) create(to *call) (io.WriteCloser, error) {
+	if c.Out == dash {
+		return unclosed{to.out}, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(c.Out), 0o777); err != nil {
 		return nil, err
 	}
-	return os.Create(path)
+	return os.Create(c.Out)
 }
 
-// store writes what is asked for beside np.out and names the files.
-func (c *netpipeCmd) store(file *report.File, results netpipeResults, others []curve, to *call) error {
-	files := c.Out
+// unclosed is for what stays open.
+type unclosed struct{ io.Writer }
+
+// Close implements io.Closer.
+func (unclosed) Close() error { return nil }
+
+// save writes what is asked for beside np.out and names the files.
+func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []curve, to *call) error {
 	if c.Plot != "" {
 		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[c.Fabric])
 		if c.Invalidate {
@@ -158,15 +189,11 @@ func (c *netpipeCmd) store(file *report.File, results netpipeResults, others []c
 		if err := figure.Save(c.Plot, netpipeCharts(title, append([]curve{ownCurve(results.Points)}, others...))...); err != nil {
 			return err
 		}
-		files += " " + c.Plot
 	}
-	if c.JSON != "" {
-		if err := file.Write(c.JSON, results); err != nil {
-			return err
-		}
-		files += " " + c.JSON
+	if err := to.store(file, c.JSON, results); err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(to.out, "files: %s\n", files)
+	_, err := io.WriteString(to.words(c.Out, c.JSON).out, named("files:", c.Out, c.Plot, c.JSON))
 	return err
 }
 

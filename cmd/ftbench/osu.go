@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -55,7 +54,7 @@ type osuCommon struct {
 	Precision  int           `default:"2" help:"Digits after the point; OSU prints 2."`
 	Fabric     string        `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, all ranks in this process."`
 	Aware      bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
-	JSON       string        `placeholder:"FILE" help:"Store the results and the environment."`
+	JSON       string        `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
 }
 
 // osuOptions are those of all that have data.
@@ -140,7 +139,7 @@ func (c *osuMultiBwCmd) Run(to *call) error {
 	o.Pairs = c.Pairs
 	if c.VaryWindow {
 		if c.Validate || c.Tail {
-			return fmt.Errorf("osu %s: -V has a column for each window and none for -c or -z: leave them out", c.Bench.Name)
+			return usagef("osu %s: -V has a column for each window and none for -c or -z: leave them out", c.Bench.Name)
 		}
 		o.Windows = []int{1, 2, 4, 8, 16, 32, 64, 128} // OSU's
 	}
@@ -157,7 +156,7 @@ func (c *osuMultiLatCmd) Run(to *call) error {
 // Run measures.
 func (c *osuThreadCmd) Run(to *call) error {
 	if c.Fabric == "sim" {
-		return fmt.Errorf("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
+		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
 	}
 	o := c.Bench.Defaults
 	if err := parseThreads(c.Threads, &o); err != nil {
@@ -185,7 +184,7 @@ func parseThreads(text string, o *osu.Options) error {
 	}
 	n, failed := strconv.Atoi(receivers)
 	if err != nil || failed != nil {
-		return fmt.Errorf("-t %s: RECEIVERS or SENDERS:RECEIVERS is needed, such as 4:4", text)
+		return usagef("-t %s: RECEIVERS or SENDERS:RECEIVERS is needed, such as 4:4", text)
 	}
 	o.Receivers = n
 	return nil
@@ -211,16 +210,24 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if c.N == 0 {
 		c.N = max(2, 2*o.Pairs)
 	}
-	if launch.Started() { // the job says how many ranks there are
+	simulated := c.Fabric == "sim"
+	if simulated {
+		if err := alone("osu " + c.Bench.Name); err != nil {
+			return err
+		}
+	} else if launch.Started() { // the job says how many ranks there are
 		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
+		return usage(err)
+	}
+	if err := checkFiles(c.JSON); err != nil {
 		return err
 	}
 	bar := progressbar.Start(to.err, "osu "+c.Bench.Name, c.Bench.Rows(o)/max(1, len(o.Windows)))
 	defer bar.Stop()
-	to = watched(to, bar)
-	if c.Fabric == "sim" {
+	to = watched(to, bar, c.JSON)
+	if simulated {
 		return banyan.Simulate(c.N, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}},
 			func(w *banyan.World) error { return c.measure(w, o, table, to) })
 	}
@@ -228,9 +235,12 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 }
 
 // watched is the call with its output beside a bar; each row of a table is a
-// step.
-func watched(to *call, bar *progressbar.Bar) *call {
+// step. The table is not where the file of results is.
+func watched(to *call, bar *progressbar.Bar, file string) *call {
 	isRow := func(line []byte) bool { return line[0] != '#' && line[0] != '\n' }
+	if file == dash {
+		return &call{to.args, bar.Over(to.out), bar.Lines(to.err, isRow)}
+	}
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
@@ -267,7 +277,7 @@ func parseSizes(text string, smallest, largest *int) error {
 		}
 		n, err := strconv.Atoi(part.text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("sizes %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
+			return usagef("sizes %s: %q is no number of bytes: [MIN:]MAX is needed", text, part.text)
 		}
 		*part.to = n
 	}
@@ -332,16 +342,19 @@ func (c *osuOptions) table(o *osu.Options, look osuTable, ranks int, to *call) r
 func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *call) error {
 	first, ranks := w.Comm().Rank() == 0, w.Comm().Size()
 	if err := c.Bench.Check(ranks, o); err != nil {
-		return err // before a header is printed
+		return usage(err) // before a header is printed
 	}
-	t := c.table(&o, look, ranks, to)
+	t := c.table(&o, look, ranks, to.words(c.JSON))
 	if first {
+		if err := checkFiles(c.JSON); err != nil {
+			return err
+		}
 		if err := t.Header(); err != nil {
 			return err
 		}
 	}
 	file := report.Begin("osu")
-	results := osuResults{Benchmark: c.Bench.Name, Fabric: c.Fabric, Aware: c.Aware, Ranks: ranks, Options: o}
+	results := osuResults{Benchmark: c.Bench.Name, Fabric: c.Fabric, Aware: c.Aware, Ranks: ranks, Options: o, Points: []osu.Point{}}
 	err := c.Bench.Run(w, o, func(p osu.Point) error {
 		results.Points = append(results.Points, p)
 		return t.row(p)
@@ -349,8 +362,8 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 	if err != nil || !first {
 		return err
 	}
-	if err := t.end(); err != nil || c.JSON == "" {
+	if err := t.end(); err != nil {
 		return err
 	}
-	return file.Write(c.JSON, results)
+	return to.store(file, c.JSON, results)
 }

@@ -170,3 +170,30 @@ func TestOsuIsComplete(t *testing.T) {
 	}
 	require.Len(t, osuWords, len(osu.All))
 }
+
+// All ranks of a simulation are in one process: ranks of a job would each
+// simulate all of them. A number of ranks alone makes no job.
+func TestSimulationIsAlone(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	for args, made := range map[string]string{
+		"osu latency --fabric sim -m 8:8 -i 2 --json made":    "made",
+		"netpipe --fabric sim -u 1 -p 0 -n 3 -o made":         "made",
+		"osu barrier --fabric sim -n 9 -i 2 -x 1 --json made": "made",
+	} {
+		code, out, errs := ftbench(t, append([]string{"run", "-n", "2", "--", self}, strings.Fields(args)...)...)
+		require.NotZero(t, code, args)
+		require.Empty(t, out, args)
+		require.Contains(t, errs, "start it alone", args)
+		require.NoFileExists(t, made)
+
+		for _, stray := range []string{"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE"} {
+			require.NoError(t, os.Setenv(stray, "4"))
+			code, _, errs = ftbench(t, strings.Fields(args)...)
+			require.NoError(t, os.Unsetenv(stray))
+			require.Zero(t, code, "%s, %s: %s", args, stray, errs)
+			require.NoError(t, os.Remove(made))
+		}
+	}
+}

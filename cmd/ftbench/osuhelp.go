@@ -40,7 +40,7 @@ The table is in the format of the OSU micro-benchmarks, whose options are known 
 their letters and their long names. Started alone, the command
 starts its ranks itself, each bound to a core where there are enough; under ftbench
 run, mpiexec (MPICH) or srun --mpi=pmi2, and where RANK and WORLD_SIZE are set, it
-joins the job.
+joins the job. --fabric sim is for one process alone.
 
 Examples:
   ftbench osu %[2]s

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"errors"
-
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -14,7 +12,7 @@ type osuInitCmd struct {
 	N         int    `short:"n" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
 	Precision int    `default:"0" help:"Digits after the point; OSU prints whole milliseconds."`
 	Aware     bool   `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
-	JSON      string `placeholder:"FILE" help:"Store the results and the environment."`
+	JSON      string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the line on standard error."`
 }
 
 // Help has the examples.
@@ -44,7 +42,10 @@ func (c *osuInitCmd) Run(to *call) error {
 	case launch.Started(): // the job says how many ranks there are
 		return c.measure(to)
 	case c.N < 1:
-		return errors.New("osu init: at least 1 rank is needed: start it with -n 2")
+		return usagef("osu init: at least 1 rank is needed: start it with -n 2")
+	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
 	}
 	return startSelf(c.N, to)
 }
@@ -58,13 +59,11 @@ func (c *osuInitCmd) measure(to *call) error {
 	}
 	if w.Comm().Rank() == 0 {
 		of := func(s osu.Spread) [3]float64 { return [3]float64{s.Min, s.Max, s.Mean} }
-		if err := report.OSUInit(to.out, s.Ranks, c.Precision, of(s.Total), of(s.Init), of(s.Barrier)); err != nil {
+		if err := report.OSUInit(to.words(c.JSON).out, s.Ranks, c.Precision, of(s.Total), of(s.Init), of(s.Barrier)); err != nil {
 			return err
 		}
-		if c.JSON != "" {
-			if err := file.Write(c.JSON, osuInitResults{"init", c.Aware, s}); err != nil {
-				return err
-			}
+		if err := to.store(file, c.JSON, osuInitResults{"init", c.Aware, s}); err != nil {
+			return err
 		}
 	}
 	return w.Finalize()

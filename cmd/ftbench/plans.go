@@ -8,8 +8,9 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The measures and bounds of docs/status.md, B2-1 to B2-12 and B3-2 to B3-7. Their precisions are
-// those of the issue: 3 %, and 0.3 % for what awareness costs.
+// The measures and bounds of docs/status.md, B2-1 to B2-12 and B3-2 to
+// B3-7. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// bounds are a percent away from nothing.
 const (
 	precision      = 0.03
 	precisionAware = 0.003

@@ -33,14 +33,14 @@ var theMPIs = []peers.MPI{peers.OpenMPI, peers.MPICH}
 
 // addNetpipes finds the NetPIPEs. Banyan's ranks are bound to the same CPUs by
 // its launcher.
-func (c *contest) addNetpipes() error {
+func (c *contest) addNetpipes(ctx context.Context) error {
 	c.netpipes = append(c.netpipes, netpipeRun{ours, func(args ...string) peers.Command {
 		argv := []string{c.self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--", c.self, "netpipe", "--trials", strconv.Itoa(netpipeTrials)}
 		return peers.Command{Argv: append(argv, args...), CPU: -1}
 	}})
 	for _, m := range theMPIs {
 		command, err := m.NetPIPE(c.cpus)
-		if err := c.present(m.NetPIPEName, err); err != nil {
+		if err := c.present(ctx, m.NetPIPEName, err); err != nil {
 			return err
 		}
 		if command != nil {
@@ -60,7 +60,7 @@ func (c *contest) addStartups(ctx context.Context) error {
 	}})
 	for _, m := range theMPIs {
 		command, err := m.Startup(ctx)
-		if err := c.present(starterName(m), err); err != nil {
+		if err := c.present(ctx, starterName(m), err); err != nil {
 			return err
 		}
 		if command != nil {
@@ -144,7 +144,7 @@ func (c *contest) netpipeSweep(chunks []chunk) *compare.Sweep {
 
 // sample runs NetPIPE over a chunk and returns seconds for each size.
 func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
-	dir, err := os.MkdirTemp("", "banyan-netpipe-")
+	dir, err := peers.Scratch("netpipe")
 	if err != nil {
 		return nil, err
 	}

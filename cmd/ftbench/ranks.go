@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/affinity"
@@ -18,6 +19,21 @@ func inJob(aware bool, measure func(*banyan.World) error, opts ...banyan.Option)
 		return err // without finalizing: the other rank learns that this one failed
 	}
 	return w.Finalize()
+}
+
+// rankVariables are by which launchers say which rank a process is. The number
+// of ranks alone, which may come from further out, makes nobody a rank.
+var rankVariables = []string{"PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "RANK"}
+
+// alone refuses to simulate as a rank of a job: each rank would simulate all of
+// them and write the same files.
+func alone(command string) error {
+	for _, name := range rankVariables {
+		if rank, ok := os.LookupEnv(name); ok {
+			return usagef("%s: --fabric sim has all ranks in one process, and %s=%s says that this is one of several: start it alone, or unset %s", command, name, rank, name)
+		}
+	}
+	return nil
 }
 
 // startSelf starts this binary as n ranks with the arguments of the call, bound

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -44,12 +45,21 @@ type controls struct {
 
 // Run makes the tour.
 func (c *tourCmd) Run(to *call) error {
+	if c.MinTime < 0 {
+		return usagef("tour: --min-time %v: a time from 0 on is needed", c.MinTime)
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	return orInterrupt(ctx, c.tour(ctx, to))
+}
+
+func (c *tourCmd) tour(ctx context.Context, to *call) error {
 	file := report.Begin("tour")
-	if err := os.MkdirAll(c.Dir, 0o777); err != nil {
+	if err := checkFiles(filepath.Join(c.Dir, "tour.json")); err != nil { // makes the directory
 		return err
 	}
-	var done controls
-	if err := done.pingPong(to.out); err != nil {
+	done := controls{PingPong: []float64{}, Files: []string{}}
+	if err := done.pingPong(ctx, to.out); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -69,7 +79,7 @@ func (c *tourCmd) Run(to *call) error {
 			return err
 		}
 		done.Files = append(done.Files, base+".txt", base+".json", picture)
-		if err := done.pingPong(to.out); err != nil {
+		if err := done.pingPong(ctx, to.out); err != nil {
 			return err
 		}
 	}
@@ -137,20 +147,40 @@ func tee(path string, to *call, args []string) error {
 	if err != nil {
 		return err
 	}
+	both := &forked{file: f, out: to.out}
 	bar := progressbar.Start(to.err, strings.Join(args[:2], " "), tourSizes)
-	err = startSelf(2, watched(&call{args, io.MultiWriter(to.out, f), to.err}, bar))
+	err = startSelf(2, watched(&call{args, both, to.err}, bar, ""))
 	bar.Stop()
-	if err != nil {
-		f.Close()
+	if err = errors.Join(err, both.failed, f.Close()); err != nil {
 		return err
 	}
-	fmt.Fprintln(to.out)
-	return f.Close()
+	_, err = fmt.Fprintln(to.out)
+	return err
+}
+
+// forked writes into a file and passes on. The file gets everything, also when
+// nobody reads what is passed on.
+type forked struct {
+	file   io.Writer
+	out    io.Writer // nil once it has failed
+	failed error     // of either
+}
+
+// Write implements io.Writer. It fails for neither, so that the ranks go on.
+func (w *forked) Write(b []byte) (int, error) {
+	_, err := w.file.Write(b)
+	if w.out != nil {
+		if _, passed := w.out.Write(b); passed != nil {
+			w.out = nil
+			err = errors.Join(err, fmt.Errorf("tour: the table was not printed: %w", passed))
+		}
+	}
+	w.failed = errors.Join(w.failed, err)
+	return len(b), nil
 }
 
 // pingPong measures and prints the control.
-func (r *controls) pingPong(w io.Writer) error {
-	ctx := context.Background()
+func (r *controls) pingPong(ctx context.Context, w io.Writer) error {
 	self, err := selfPath()
 	if err != nil {
 		return err

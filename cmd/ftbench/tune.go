@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -23,7 +21,7 @@ type tuneCmd struct {
 	DryRun bool          `help:"Print the file instead of writing it."`
 	Quick  bool          `help:"Fewer sizes and pairs: a quarter of a minute instead of two, and only large gains are found."`
 	Sample time.Duration `default:"15ms" help:"Duration of one sample. Default: ${default}."`
-	JSON   string        `placeholder:"FILE" help:"Store all rows and the environment."`
+	JSON   string        `placeholder:"FILE" help:"Store all rows and the environment; -: print them, and the table on standard error."`
 }
 
 // Help explains the method and has the examples.
@@ -58,7 +56,7 @@ type tuneResults struct {
 // Run measures and writes the file.
 func (c *tuneCmd) Run(to *call) error {
 	if c.Sample <= 0 {
-		return fmt.Errorf("tune: --sample %v: a time above 0 is needed", c.Sample)
+		return usagef("tune: --sample %v: a time above 0 is needed", c.Sample)
 	}
 	if launch.Started() {
 		return errors.New("tune: it starts its ranks itself: run it alone, not as a rank of a job")
@@ -71,24 +69,30 @@ func (c *tuneCmd) Run(to *call) error {
 	if _, err := settings.Merged(path, &settings.Part{Machine: settings.Machine()}); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	files := []string{path, c.JSON}
+	if c.DryRun {
+		files = files[1:]
+	}
+	if err := checkFiles(files...); err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("tune")
 	bench, err := openTuneBench(ctx, c.Quick, c.Sample)
 	if err != nil {
-		return err
+		return orInterrupt(ctx, err)
 	}
-	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy}
-	err = errors.Join(c.measure(ctx, bench, &results, to), bench.close())
+	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy, Tried: []tune.Tried{}}
+	words := to.words(c.JSON)
+	err = errors.Join(orInterrupt(ctx, c.measure(ctx, bench, &results, words)), bench.close())
 	if err != nil {
 		return err
 	}
-	if c.JSON != "" {
-		if err := file.Write(c.JSON, results); err != nil {
-			return err
-		}
+	if err := to.store(file, c.JSON, results); err != nil {
+		return err
 	}
-	return c.write(path, part(&results, file), to)
+	return c.write(path, part(&results, file), words)
 }
 
 // path is where the file goes.

@@ -91,8 +91,11 @@ func (b *tuneBench) measure(ctx context.Context, t tune.Trial) ([]tune.Row, erro
 // tuneRows are a result's rows by distance. Threads of one core are nearer than
 // near, which makes no difference to the limits.
 func tuneRows(res *compare.Result) []tune.Row {
-	var out []tune.Row
+	out := []tune.Row{}
 	for _, r := range res.Rows {
+		if r.Ratio.N == 0 {
+			continue
+		}
 		d := tune.Near
 		if r.Mood == compare.Slow {
 			d = tune.Far

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/osu"
+)
+
+// The page of benchmarks has all of them, and its command lines are possible.
+func TestPageOfBenchmarks(t *testing.T) {
+	b, err := os.ReadFile("../../docs/benchmarks.md")
+	require.NoError(t, err)
+	page := string(b)
+	for _, bench := range osu.All {
+		require.True(t, strings.Contains(page, "`"+bench.Name+"`") || strings.Contains(page, "`ftbench osu "+bench.Name+"`"), bench.Name)
+	}
+	for _, command := range []string{"tour", "osu init", "netpipe", "match", "compare", "tune"} {
+		require.True(t, strings.Contains(page, "| `ftbench "+command+"` |"), command)
+	}
+	lines := regexp.MustCompile(`(?m)^(?:\$ )?ftbench ([^|\n]*)`).FindAllStringSubmatch(page, -1)
+	require.Greater(t, len(lines), 8)
+	for _, line := range lines {
+		cli := commands{Osu: newOsuCmd()}
+		parser, err := kong.New(&cli)
+		require.NoError(t, err)
+		_, err = parser.Parse(strings.Fields(line[1]))
+		require.NoError(t, err, line[0])
+	}
+}

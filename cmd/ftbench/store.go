@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/wholefile"
+)
+
+// dash names the standard output where a file of results is asked for.
+const dash = "-"
+
+// words is where a command prints its tables: on the standard error when a file
+// of results takes the standard output.
+func (to *call) words(files ...string) *call {
+	for _, f := range files {
+		if f == dash {
+			return &call{to.args, to.err, to.err}
+		}
+	}
+	return to
+}
+
+// store writes a file of results, or prints it; "" is none.
+func (to *call) store(file *report.File, path string, results any) error {
+	switch path {
+	case "":
+		return nil
+	case dash:
+		return file.Print(to.out, results)
+	}
+	return file.Write(path, results)
+}
+
+// checkFiles reports the first of the files that could not be written when all is
+// measured; "" is none.
+func checkFiles(paths ...string) error {
+	for _, path := range paths {
+		if path == "" || path == dash {
+			continue
+		}
+		if err := wholefile.Check(path); err != nil {
+			return fmt.Errorf("nothing was measured, because the results could not be stored: %w", err)
+		}
+	}
+	return nil
+}
+
+// named is a line that names the files that were written; "" is none.
+func named(what string, files ...string) string {
+	line := what
+	for _, f := range files {
+		if f != "" && f != dash {
+			line += " " + f
+		}
+	}
+	if line == what {
+		return ""
+	}
+	return fmt.Sprintln(line)
+}
