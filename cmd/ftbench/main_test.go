@@ -49,27 +49,29 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"dance":                     "unexpected argument dance",
-		"osu latency --fabric tcp":  "shm",
-		"osu latency -W 3":          "unknown flag -W",
-		"osu bibw -p 2":             "unknown flag -p",
-		"osu mbw_mr -t 2":           "unknown flag -t",
-		"osu mbw_mr -V -W 8":        "can't be used together",
-		"osu mbw_mr -R 2":           `must be one of "0","1"`,
-		"osu bcast -W 8":            "unknown flag -W",
-		"osu bcast -t 2":            "unknown flag -t",
-		"osu barrier -c":            "unknown flag -c",
-		"osu latency -f":            "unknown flag -f",
-		"osu init -i 2":             "unknown flag -i",
-		"run -n 2":                  "expected",
-		"run --bnd core -- true":    "unknown flag --bnd",
-		"run -n 2 -q true":          "unknown flag -q",
-		"netpipe -2 -s":             "can't be used together",
-		"netpipe --fabric tcp":      "shm",
-		"run --bind socket -- true": "none",
-		"compare --only everything": "latency",
-		"tune --fabric tcp":         "shm",
-		"compare --entries x":       "entries",
+		"dance":                          "unexpected argument dance",
+		"osu latency --fabric tcp":       "shm",
+		"osu latency -W 3":               "unknown flag -W",
+		"osu bibw -p 2":                  "unknown flag -p",
+		"osu mbw_mr -t 2":                "unknown flag -t",
+		"osu mbw_mr -V -W 8":             "can't be used together",
+		"osu mbw_mr -R 2":                `must be one of "0","1"`,
+		"osu bcast -W 8":                 "unknown flag -W",
+		"osu bcast -t 2":                 "unknown flag -t",
+		"osu barrier -c":                 "unknown flag -c",
+		"osu latency -f":                 "unknown flag -f",
+		"osu init -i 2":                  "unknown flag -i",
+		"run -n 2":                       "expected",
+		"run -n 0 -- true":               "at least 1 rank",
+		"run --init-timeout=-2s -- true": "no time",
+		"run --bnd core -- true":         "unknown flag --bnd",
+		"run -n 2 -q true":               "unknown flag -q",
+		"netpipe -2 -s":                  "can't be used together",
+		"netpipe --fabric tcp":           "shm",
+		"run --bind socket -- true":      "none",
+		"compare --only everything":      "latency",
+		"tune --fabric tcp":              "shm",
+		"compare --entries x":            "entries",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
@@ -131,7 +133,6 @@ func TestErrorsNameTheCause(t *testing.T) {
 	for args, want := range map[string]string{
 		"netpipe --plot a.svg --with x": "x: no such file",
 		"run -- /no/such/thing":         "/no/such/thing",
-		"run --init-timeout=-2s true":   "start-up of -2s",
 	} {
 		code, _, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitFailed, code, args)

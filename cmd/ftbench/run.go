@@ -19,9 +19,15 @@ type runCmd struct {
 	Argv        []string      `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
 }
 
-// Validate finds an option that does not exist: the parser takes it for the
-// program.
+// Validate finds numbers that make no sense, and an option that does not exist:
+// the parser takes it for the program.
 func (c *runCmd) Validate() error {
+	switch {
+	case c.N < 1:
+		return fmt.Errorf("-n %d: at least 1 rank is needed", c.N)
+	case c.InitTimeout < 0:
+		return fmt.Errorf("--init-timeout=%v: a start-up cannot take less than no time", c.InitTimeout)
+	}
 	if len(c.Argv) > 0 && c.Argv[0] != "--" && strings.HasPrefix(c.Argv[0], "-") {
 		return fmt.Errorf("unknown flag %s: a program whose name begins so goes after --", c.Argv[0])
 	}

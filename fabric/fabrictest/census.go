@@ -86,11 +86,15 @@ func (c census) excess() string {
 // shmDir is where named shared memory lives.
 const shmDir = "/dev/shm"
 
+// listFiles leaves out directories: memory is shared in files, and other programs
+// make directories there that nobody holds open.
 func listFiles(dir string) map[string]bool {
 	names, _ := os.ReadDir(dir) // none where there is no such directory
 	list := make(map[string]bool, len(names))
 	for _, n := range names {
-		list[n.Name()] = true
+		if !n.IsDir() {
+			list[n.Name()] = true
+		}
 	}
 	return list
 }
