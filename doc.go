@@ -47,9 +47,10 @@
 //
 // # Concurrency
 //
-// Everything may be called from any goroutine, [World.Finalize] once all other
-// calls have returned. Calls that wait have a variant that ends with a
-// context.Context, as [Comm.RecvContext]; collective operations do not yet.
+// Everything may be called from any goroutine; two goroutines do not wait for one
+// request. [World.Finalize] ends what others still wait for with [ErrClosed]. Calls
+// that wait have a variant that ends with a context.Context, as [Comm.RecvContext];
+// collective operations do not yet.
 //
 // Floor 7.
 package banyan

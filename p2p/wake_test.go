@@ -99,7 +99,7 @@ func TestWildcardThatPollsTheDeath(t *testing.T) {
 // With a member known to be dead, the messages of a collective end also where
 // they go to the living; those of the application do not.
 func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
 	s.down = 2
