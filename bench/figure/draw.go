@@ -107,13 +107,17 @@ func addSeries(p *plot.Plot, i int, s Series) {
 	line := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: colours[i], Width: 1.6, Dashes: dashes[i]}}
 	p.Add(line)
 	if len(points) > maxMarked {
-		p.Legend.Add(s.Name, line)
+		p.Legend.Add(legend(s), line)
 		return
 	}
 	dots := &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: colours[i], Radius: 2.6, Shape: marks[i]}}
 	p.Add(dots)
-	p.Legend.Add(s.Name, line, dots)
+	p.Legend.Add(legend(s), line, dots)
 }
+
+// legend is a series' name with room between it and its line, on whichever side
+// that is. No-break spaces: an SVG viewer would drop others.
+func legend(s Series) string { return "\u00a0" + s.Name + "\u00a0" }
 
 // freeCorner returns the corner with the fewest points; of equals the first of
 // top left, bottom right, top right, bottom left.

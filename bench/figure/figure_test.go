@@ -58,7 +58,7 @@ func texts(t *testing.T, svg []byte) []string {
 			inText = token.Name.Local == "text"
 		case xml.CharData:
 			if inText {
-				out = append(out, string(token))
+				out = append(out, strings.Trim(string(token), "\u00a0"))
 			}
 		case xml.EndElement:
 			inText = false
