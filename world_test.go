@@ -110,6 +110,14 @@ func succeed(t *testing.T, n int, role string, env ...string) {
 	}
 }
 
+// scaled is how often something is done, and how often with -short.
+func scaled(usual, short int) int {
+	if testing.Short() {
+		return short
+	}
+	return usual
+}
+
 func TestRing(t *testing.T) {
 	for name, env := range map[string][]string{
 		"as suggested":     nil,
@@ -120,7 +128,7 @@ func TestRing(t *testing.T) {
 		"no kernel copies": {copyEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{1, 2, 5} {
+			for _, n := range []int{1, 2, 5}[scaled(0, 2):] {
 				succeed(t, n, "ring", env...)
 			}
 		})
@@ -320,7 +328,7 @@ func allocs(w *banyan.World) error {
 // one that waits for it, by rank and cause; what arrived before was whole.
 func TestDeathInMidStream(t *testing.T) {
 	for _, env := range [][]string{nil, {copyEnv + "=1"}, {eagerEnv + "=1"}} {
-		for range 10 {
+		for range scaled(10, 2) {
 			res, out := job(t, launch.Continue, 3, "die", env...)
 			for i, e := range res.Ends {
 				if i == 1 {

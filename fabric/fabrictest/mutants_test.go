@@ -288,7 +288,7 @@ var callMutants = []mutant{
 	}},
 	{name: "connects after its departure", in: "depart", fault: func(b *bent) {
 		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
-			if c := b.out[spec.Peer]; c != nil && !b.closed {
+			if c, _ := b.memProc.Lookup(spec.Peer).(*memConn); c != nil && !b.closed {
 				return b.wrap(c), nil
 			}
 			c, err := b.memProc.Connect(spec)
