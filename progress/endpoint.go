@@ -62,9 +62,9 @@ const (
 	// microseconds, so that the others do not wait noticeably.
 	awaitMax = 512
 	// awaitLook is how many of them pass between two looks at who wants the lock.
-	awaitLook = 32
-	// awaitTurns is after how many calls the others get their turn, though frames
-	// of this peer come without end.
+	awaitLook = 64
+	// awaitTurns is after how many frames the others get their turn, though this
+	// peer's come without end. They are counted already.
 	awaitTurns = 64
 )
 
@@ -72,8 +72,7 @@ const (
 // of that class and immediate, and fits; it answers its length, or a negative
 // number. It is a short way round Poll for who waits for just that frame.
 func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
-	e.awaits++
-	if ep.shm == nil || e.awaits%awaitTurns == 0 {
+	if ep.shm == nil || ep.shm.Heard()%awaitTurns == 0 {
 		return -1
 	}
 	for looks := e.awaitLooks; ; looks-- {

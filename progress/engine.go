@@ -45,7 +45,6 @@ type Engine struct {
 	spins, yields  int
 	awaitLooks     int // how often Await polls one peer awaitSpins times
 	awaitSpins     int
-	awaits         uint   // calls of it
 	rounds, stride uint64 // the clock is looked at every stride rounds
 	progressing    bool   // a goroutine is in drive
 	asleep         bool   // it, or the attendant, has let go of the lock to sleep at the bell
