@@ -45,8 +45,9 @@ type Comm struct {
 	// links by rank: written under the lock at first contact, loaded without.
 	links []atomic.Pointer[linkTable]
 
-	rank int
-	name string
+	rank   int
+	name   string
+	handle Number
 	// group is this process's group; peers is the group whose ranks operations
 	// name: the same, or the remote one of an intercommunicator.
 	group, peers Group
@@ -100,6 +101,7 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 		c.state.Or(stateFinal)
 	}
 	e.comms = append(e.comms, c)
+	c.handle = e.numbers.take(c)
 	delete(e.freed.known, ctx)
 	return c
 }

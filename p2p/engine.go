@@ -28,6 +28,7 @@ type Engine struct {
 	free     *Request
 	freeOps  *op
 	comms    []*Comm
+	numbers  numbers
 	freed    freedContexts
 	closed   bool
 	flushing []*Request

@@ -33,6 +33,7 @@ func (c *Comm) free() {
 	}
 	e := c.e
 	c.state.Or(stateFreed)
+	e.numbers.drop(c.handle)
 	e.comms = slices.DeleteFunc(e.comms, func(o *Comm) bool { return o == c })
 	e.freed.add(uint32(c.ctx >> 32))
 	for m := e.early.oldest; m != nil; {

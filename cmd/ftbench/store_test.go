@@ -26,7 +26,7 @@ func TestResultsOnStandardOutput(t *testing.T) {
 		"match --entries 10 --rounds 1 --min-time 1us":            "# Queue ",
 		"netpipe -u 4 -n 3 --fabric sim":                          "times -->",
 		"netpipe -u 4 -n 3 --plot np.svg -o np.out":               "files: np.out np.svg\n",
-		"compare --only startup -n 2 --max-time 1ms --sample 1ms": "launcher ended",
+		"compare --only startup -n 2 --max-time 1ms --sample 1ms": "start of 2 ranks",
 	} {
 		code, out, errs := ftbench(t, append(strings.Fields(args), "--json", "-")...)
 		if strings.Contains(errs, "two CPUs") {
