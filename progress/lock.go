@@ -8,7 +8,7 @@ import (
 )
 
 // lock is a mutex whose uncontended cost is one compare-and-swap and one
-// release store. It is held for well under a microsecond at a time, so who
+// release store. It is held for a round of polls at most, so who
 // contends yields until it is free; parking would cost more than the wait, and
 // a sync.Mutex would stop a simulation, where another simulated activity holds
 // the lock.
