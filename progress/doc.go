@@ -6,10 +6,11 @@
 //
 // One lock guards the engine and everything that p2p, coll and the failure
 // protocols keep per process. It is held for a round of polls at most; system
-// calls with it are seldom: connecting, arming the bell, waking a sleeper. A goroutine that waits ([Engine.Wait]) either becomes
-// the one that progresses, and then polls for all, or parks; when the
-// progressing goroutine has what it waited for, it wakes a parked one to take
-// over. While it polls it lets others have the lock as soon as one asks.
+// calls with it are seldom: connecting, arming the bell, waking a sleeper. A
+// goroutine that waits ([Engine.Wait]) either becomes the one that progresses,
+// and then polls for all, or parks; when the progressing goroutine has what it
+// waited for, it wakes a parked one to take over. While it polls it lets others
+// have the lock as soon as one asks.
 //
 // # Waiting
 //
