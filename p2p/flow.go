@@ -37,10 +37,8 @@ const (
 const (
 	// perMessage is what keeping a message costs besides its bytes: the record,
 	// and the smallest buffer.
-	perMessage = 256
-	// defaultUnexpected is two chunks, if the user does not say.
-	defaultUnexpected = 1 << 20
-	maxAnnounced      = 4096
+	perMessage   = 256
+	maxAnnounced = 4096
 )
 
 // chunk gives the size of a chunk: half of the limit, but room for two messages
@@ -48,7 +46,7 @@ const (
 func (l Limits) chunk(eager int) int {
 	limit := l.Unexpected
 	if limit == 0 {
-		limit = defaultUnexpected
+		limit = DefaultUnexpected
 	}
 	return max(limit/2, 2*(eager+perMessage))
 }

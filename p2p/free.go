@@ -119,7 +119,8 @@ func (e *Engine) holder(ctx uint32) (c *Comm) {
 	return c
 }
 
-// Close has all operations that are begun from now on fail with ft.ErrClosed.
+// Close ends all operations with ft.ErrClosed: those under way, and those that are
+// begun from now on.
 func (e *Engine) Close() {
 	e.p.Lock()
 	defer e.p.Unlock()

@@ -244,15 +244,11 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	total, ok := decodeLength(payload)
 	ep := e.p.Known(from)
-	if !ok || ep == nil || total == 0 || total > maxEager {
+	if !ok || ep == nil || total == 0 || total > LongestEager {
 		return nil, 0, false
 	}
 	return e.adopt(ep), total, true
 }
-
-// maxEager bounds what a peer may make us buffer for one message: more than
-// any eager limit.
-const maxEager = 64 << 20
 
 // onFrag takes the next fragment: of the eager message that is arriving, or of
 // the streamed one that imm names.
