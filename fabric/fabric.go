@@ -16,6 +16,12 @@ var ErrClosed = errors.New("fabric: closed")
 // ErrPeerGone answers a Get or Put whose peer ended before or during it.
 var ErrPeerGone = errors.New("fabric: peer is gone")
 
+// ErrNoPath answers Connect where the medium does not join these two processes
+// and never will: the provider has seen to it that the peer's Connect to this
+// process gets the same answer, whichever was first. So another provider may be
+// used for the pair.
+var ErrNoPath = errors.New("fabric: no path to the peer on this medium")
+
 // Class says which part of the engine a frame is for. The values are part of
 // the wire format. Zero is no class.
 type Class uint8
