@@ -24,6 +24,7 @@ var house = []place{
 	{"proc", 0},                 // the words that floor 1 shares
 	{"internal/", 5},            // primitives of the operating system; they may use proc's words
 	{"fabric", 10},              // the provider contract
+	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
 	{"ft", 10},                  // the words of failure
 	{"coll/tree", 10},           // pure: alive set in, plan out
 	{"ft/agree", 10},            // pure: event in, actions out
