@@ -29,8 +29,14 @@ type Endpoint struct {
 	// Longest is the length beyond which Eager is never true.
 	Longest int
 
+	// Accepted: the peer connected. Tried says why the providers before this one do
+	// not join the two; only who connects knows.
+	Accepted bool
+	Tried    []error
+
 	shm  *shm.Conn // the connection, if it is by shared memory
 	conn fabric.Conn
+	by   fabric.Provider // whose connection it is, and who is believed about the end
 }
 
 // TrySend hands a frame to the peer; false means no credit. Preconditions as
