@@ -3,6 +3,7 @@ package progress
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
@@ -39,7 +40,11 @@ func (e *NoRouteError) Error() string {
 	if len(e.Tried) == 0 {
 		return fmt.Sprintf("no fabric reaches %v: none is open", e.Peer)
 	}
-	return fmt.Sprintf("no fabric reaches %v: %v", e.Peer, errors.Join(e.Tried...))
+	var why []string
+	for _, err := range e.Tried {
+		why = append(why, err.Error())
+	}
+	return fmt.Sprintf("no fabric reaches %v: %s", e.Peer, strings.Join(why, "; "))
 }
 
 // Unwrap gives the reasons.
