@@ -50,7 +50,8 @@ func TestHelp(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"dance":                          "unexpected argument dance",
-		"osu latency --fabric tcp":       "shm",
+		"osu latency --fabric rdma":      "shm,unix,tcp are",
+		"run --fabric sim -- true":       "shm,unix,tcp are",
 		"osu latency -W 3":               "unknown flag -W",
 		"osu bibw -p 2":                  "unknown flag -p",
 		"osu mbw_mr -t 2":                "unknown flag -t",
@@ -67,7 +68,7 @@ func TestUsageErrors(t *testing.T) {
 		"run --bnd core -- true":         "unknown flag --bnd",
 		"run -n 2 -q true":               "unknown flag -q",
 		"netpipe -2 -s":                  "can't be used together",
-		"netpipe --fabric tcp":           "shm",
+		"netpipe --fabric shm,sim":       "sim alone",
 		"run --bind socket -- true":      "none",
 		"compare --only everything":      "latency",
 		"tune --fabric tcp":              "shm",
