@@ -21,17 +21,17 @@ import (
 )
 
 // state is how something stands.
-type state string
+type standing string
 
 const (
-	ok      state = "ok"
-	warning state = "warning"
-	missing state = "missing"
+	ok      standing = "ok"
+	warning standing = "warning"
+	missing standing = "missing"
 )
 
 // finding is a line of the report. What is not ok has a cure, if there is one.
 type finding struct {
-	state            state
+	standing standing
 	what, text, cure string
 }
 
