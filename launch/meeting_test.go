@@ -23,7 +23,7 @@ import (
 // meetingNames are the variables of a start without launcher.
 var meetingNames = []string{
 	"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", InitTimeoutEnv,
+	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", InitTimeoutEnv, SecretFileEnv,
 }
 
 // freePort finds a port that nobody listens at, below those that the kernel
