@@ -15,19 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nameServer answers for one name. Each question for addresses of IPv4 takes the
+// nameServer knows one name. Each question for addresses of IPv4 takes the
 // next of its answers, and the last one for ever; for IPv6 it gives those of the
 // same turn.
 type nameServer struct {
 	net.PacketConn
+	name    string
 	mu      sync.Mutex
 	answers [][]string // none: there is no such name
 	asked   int        // for IPv4
 }
 
-// serveNames starts a name server on loopback. It ends with the test.
-func serveNames(t *testing.T, conn net.PacketConn, answers ...[]string) *nameServer {
-	s := &nameServer{PacketConn: conn, answers: answers}
+// serveName starts a name server that ends with the test.
+func serveName(t *testing.T, conn net.PacketConn, name string, answers ...[]string) *nameServer {
+	s := &nameServer{PacketConn: conn, name: name, answers: answers}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -53,18 +54,23 @@ func (s *nameServer) turns() int {
 // reply answers one question (RFC 1035 4.1): a header of 12 bytes, the labels of
 // the name up to an empty one, type and class.
 func (s *nameServer) reply(q []byte) []byte {
-	end := 12
+	end, name := 12, ""
 	for q[end] != 0 {
-		end += 1 + int(q[end])
+		next := end + 1 + int(q[end])
+		name += string(q[end+1:next]) + "."
+		end = next
 	}
 	end += 5
 	four := binary.BigEndian.Uint16(q[end-4:]) == 1
-	s.mu.Lock()
-	addrs := s.answers[min(s.asked, len(s.answers)-1)]
-	if four {
-		s.asked++
+	var addrs []string
+	if name == s.name {
+		s.mu.Lock()
+		addrs = s.answers[min(s.asked, len(s.answers)-1)]
+		if four {
+			s.asked++
+		}
+		s.mu.Unlock()
 	}
-	s.mu.Unlock()
 	r := append([]byte{q[0], q[1], 0x85, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, q[12:end]...)
 	if len(addrs) == 0 {
 		r[3] |= 3 // no such name
@@ -89,9 +95,10 @@ func (s *nameServer) reply(q []byte) []byte {
 func byName(t *testing.T, rank, size int, port string, answers ...[]string) (place, *nameServer) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
-	s := serveNames(t, conn, answers...)
+	const name = "rank0.banyan.test."
+	s := serveName(t, conn, name, answers...)
 	p := at(port, rank, size, time.Minute)
-	p.at.addr = "rank0.banyan.test.:" + port
+	p.at.addr = name + ":" + port
 	p.at.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}
