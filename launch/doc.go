@@ -35,6 +35,7 @@
 //	MASTER_ADDR                   an address of that machine; default 127.0.0.1
 //	LOCAL_RANK, LOCAL_WORLD_SIZE  optional: which ranks share a node
 //	TORCHELASTIC_RUN_ID           optional: if set, the same in all ranks
+//	BANYAN_SECRET_FILE            optional: see [SecretFileEnv], "The secret"
 //	BANYAN_INIT_TIMEOUT           optional: see [InitTimeoutEnv]
 //
 //	for r in 0 1 2; do
@@ -47,16 +48,61 @@
 // come name in the first [Job.Fence] those that have not. When rank 0 ends,
 // dead or finalized, the others go on as without launcher: [ErrLauncherGone].
 //
-// What connects to the port has five seconds and 512 bytes to say that it is a
+// MASTER_ADDR is an address of either family or a name. A name is asked for with
+// every attempt, so it may begin to resolve late and may change; whichever of
+// its addresses answers first is taken. Rank 0 listens at all of them that are its
+// machine's, and waits until there is one. Who has waited for five seconds says
+// on standard error for what, once. Rank 0 alone may be given another
+// MASTER_ADDR than the others, such as 0.0.0.0, where they reach it by an address that
+// its machine does not have.
+//
+// What connects to the port has five seconds and lines of 512 bytes to say that it is a
 // rank: the version of the protocol, WORLD_SIZE, a rank that nobody else has,
 // and TORCHELASTIC_RUN_ID. A rank that does not fit is told why, everything else
 // is disconnected. This keeps accidents out, not attackers: who can reach the
-// port and knows these words can pose as a rank. Use a network that is trusted.
+// port and knows these words can pose as a rank. With BANYAN_SECRET_FILE rank 0
+// and the others prove to each other that they know the secret, before anything else is
+// said: HMAC-SHA256 over a fresh nonce of each side, the version, rank, size,
+// run id and the job's name. Who does not know it is told only that one is
+// needed; what was recorded at another meeting is worth nothing. The rest of the conversation is
+// neither encrypted nor signed: who can change packets under way can disturb the
+// start-up.
 //
 // Under torchrun itself MASTER_PORT is usually taken by its agent
 // (TORCHELASTIC_USE_AGENT_STORE=True): give the program another one,
 //
 //	torchrun --nproc-per-node 4 --no-python sh -c 'MASTER_PORT=29511 exec ./app'
+//
+// # The secret
+//
+// [Job.Secret] gives all ranks the same 32 bytes, by which they tell each other
+// from strangers on a network. It comes from one of two places.
+//
+// From the file that BANYAN_SECRET_FILE names, if it is set for all ranks:
+//
+//	(umask 077; head -c 32 /dev/urandom >~/.banyan-secret)
+//	export BANYAN_SECRET_FILE=~/.banyan-secret
+//
+// 16 to 4096 bytes that cannot be guessed, the same in every rank, taken as they are (a newline
+// counts). Everybody's permission to read the file and others' to write it are
+// refused; the group may read. The job's secret is derived from it (HKDF-SHA256)
+// with the job's name and travels nowhere. Who can read the file can pose as a rank.
+//
+// Otherwise rank 0 makes it, and publishes it to the others through the launcher. Then it is as
+// safe as that way:
+//
+//	ftbench run             a socket that each rank inherits: within the machine, as safe as
+//	                        the processes of one user are from each other; to other machines
+//	                        as the remote shell's connection is, which ssh encrypts
+//	mpiexec of Hydra        TCP between mpiexec and its proxies, in clear: who can listen to
+//	                        that network has the secret
+//	srun --mpi=pmi2         Slurm's own connections, which its AuthType (munge) authenticates
+//	                        and, unless its TLS plugin is in use, nothing encrypts
+//	RANK and WORLD_SIZE     the port of rank 0, in clear, for whoever says it is a rank:
+//	                        on a network that is not trusted, use a file
+//
+// The secret stands in no environment, argument, error or log. In memory it is
+// as readable as everything of a process: to a debugger and in a core file.
 //
 // # The side of the launcher
 //

@@ -15,6 +15,7 @@ type place struct {
 	rank, size int
 	fd         int      // of the launcher, if at is nil
 	at         *meeting // how the ranks find each other without launcher
+	seed       *seed    // of the job's secret; read by Join
 }
 
 // environment looks a variable up, as os.LookupEnv does.

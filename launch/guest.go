@@ -6,84 +6,131 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
-// Pauses between a guest's attempts to reach rank 0, which may start later.
+// Pauses between attempts to reach rank 0, or to find out where it is. Names are
+// asked of a server that many ranks may ask at once.
 const (
 	knockPauseMin = 5 * time.Millisecond
 	knockPauseMax = 250 * time.Millisecond
+	askPauseMax   = time.Second
 )
 
 // visit connects to rank 0 and waits until it listens, but no longer than a
-// start-up may take.
-func visit(ctx context.Context, p place) (connection, error) {
+// start-up may take. Where there is a secret, id is the job's name as rank 0 has
+// proved it.
+func visit(ctx context.Context, p place) (conn connection, id string, err error) {
+	err = p.patiently(ctx, "rank 0 at "+p.at.addr+" (MASTER_ADDR and MASTER_PORT)", func(ctx context.Context) error {
+		conn, id, err = knock(ctx, p)
+		return err
+	}, func(err error) bool { return errors.Is(err, ErrRefused) || errors.Is(err, ErrProtocol) })
+	var late *lateError
+	if errors.As(err, &late) {
+		why := fmt.Sprintf("has not answered at %s within %v: %v", p.at.addr, p.at.timeout, late.last)
+		err = &MissingError{Lost: []Lost{{0, why}}, Total: 1}
+	}
+	return conn, id, err
+}
+
+// lateError: the time for the start-up is over.
+type lateError struct{ last error }
+
+func (e *lateError) Error() string { return e.last.Error() }
+func (e *lateError) Unwrap() error { return e.last }
+
+// patiently tries until an attempt succeeds, fails in a way that is final, or
+// the start-up has taken too long (then the error is a lateError). After a while
+// it says on standard error, once, what it waits for.
+func (p place) patiently(ctx context.Context, what string, try func(context.Context) error, final func(error) bool) error {
 	limited, cancel := context.WithTimeout(ctx, p.at.timeout)
 	defer cancel()
-	var last error
-	for pause := knockPauseMin; ; pause = min(2*pause, knockPauseMax) {
-		conn, err := knock(limited, p)
-		if err == nil {
-			return conn, nil
+	var last atomic.Pointer[error]
+	told := p.tell(what, &last)
+	defer told.Stop()
+	pauseMax := knockPauseMax
+	if p.at.named() {
+		pauseMax = askPauseMax
+	}
+	for pause := knockPauseMin; ; pause = min(2*pause, pauseMax) {
+		err := try(limited)
+		if err == nil || final(err) {
+			return err
 		}
-		if errors.Is(err, ErrRefused) || errors.Is(err, ErrProtocol) {
-			return nil, err
-		}
-		if last == nil || limited.Err() == nil {
-			last = err // the error of an attempt that was cut short says less
+		if last.Load() == nil || limited.Err() == nil {
+			last.Store(&err) // the error of an attempt that was cut short says less
 		}
 		select {
 		case <-time.After(pause):
 		case <-limited.Done():
 			if ctx.Err() != nil {
-				return nil, fmt.Errorf("launch: join: %w", context.Cause(ctx))
+				return fmt.Errorf("launch: join: %w", context.Cause(ctx))
 			}
-			why := fmt.Sprintf("has not answered at %s within %v: %v", p.at.addr, p.at.timeout, last)
-			return nil, &MissingError{Lost: []Lost{{0, why}}, Total: 1}
+			return &lateError{*last.Load()}
 		}
 	}
 }
 
 // knock is one attempt. An error of class ErrRefused or ErrProtocol will not
 // change with time.
-func knock(ctx context.Context, p place) (connection, error) {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.at.addr)
+func knock(ctx context.Context, p place) (_ connection, id string, err error) {
+	conn, err := p.at.reach(ctx)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	err = introduce(conn, p)
+	id, err = introduce(conn, p)
 	if !interrupt() && err == nil {
 		err = context.Cause(ctx) // its deadline has passed or will
 	}
 	if err != nil {
 		conn.Close()
-		return nil, err
+		return nil, "", err
 	}
-	return conn, nil
+	return conn, id, nil
 }
 
-// introduce says hello and reads the answer.
-func introduce(conn net.Conn, p place) error {
-	if _, err := conn.Write([]byte(hello{p.rank, p.size, p.at.token}.line())); err != nil {
-		return err
+// introduce says who this rank is, proves that it knows the secret if there is
+// one, and has rank 0 prove the same.
+func introduce(conn net.Conn, p place) (id string, err error) {
+	e := exam{guest: hello{rank: p.rank, size: p.size, token: p.at.token}}
+	if p.at.key != nil {
+		e.key, e.guests = *p.at.key, newNonce()
+		e.guest.nonce = e.guests
+	}
+	if _, err := conn.Write([]byte(e.guest.line())); err != nil {
+		return "", err
 	}
 	r := bufio.NewReaderSize(conn, helloMax)
-	line, err := readLine(r)
-	said := excerpt(line)
+	line, err := hear(r)
+	if nonce, ok := parseChallenge(line); ok && err == nil && p.at.key != nil {
+		e.hosts = nonce
+		if _, err := conn.Write([]byte(response(e.mac("guest", "")))); err != nil {
+			return "", err
+		}
+		line, err = hear(r)
+	}
+	w, ok := parseWelcome(line)
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		said = err.Error()
+		return "", p.nobody("it said " + err.Error())
+	case errors.Is(err, errOutOfTurn), err == nil && !ok:
+		return "", p.nobody("it said " + excerpt(line))
 	case err != nil:
-		return err
+		return "", err
+	case w.why != nil:
+		return "", fmt.Errorf("launch: rank 0 at %s: %w: %w", p.at.addr, ErrRefused, w.why)
+	case p.at.key == nil:
+		return "", nil
+	case e.hosts == "" || w.id == "" || !e.passes("host", w.id, w.mac):
+		return "", p.nobody("it does not know the secret in the file of " + SecretFileEnv)
 	}
-	why, ok := parseWelcome(line)
-	switch {
-	case err != nil || !ok || r.Buffered() > 0:
-		return fmt.Errorf("launch: %w: what answers at %s (MASTER_ADDR and MASTER_PORT) is not rank 0 of a Banyan job: it said %s",
-			ErrProtocol, p.at.addr, said)
-	case why != nil:
-		return fmt.Errorf("launch: rank 0 at %s: %w: %w", p.at.addr, ErrRefused, why)
-	}
-	return nil
+	return w.id, nil
+}
+
+// nobody is the error for what answers and is not rank 0.
+func (p place) nobody(why string) error {
+	return fmt.Errorf("launch: %w: what answers at %s (MASTER_ADDR and MASTER_PORT) is not rank 0 of a Banyan job: %s",
+		ErrProtocol, p.at.addr, why)
 }

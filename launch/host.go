@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -33,8 +32,8 @@ const (
 type host struct {
 	place
 	srv    *server
-	l      net.Listener
-	greets chan struct{} // a token for each connection that has not said hello
+	ports  []net.Listener // one for each address that MASTER_ADDR stands for
+	greets chan struct{}  // a token for each connection that has not said hello
 
 	mu      sync.Mutex
 	claimed []bool // by rank: it has said hello
@@ -42,50 +41,35 @@ type host struct {
 
 // newHost begins to listen and returns rank 0's own connection.
 func newHost(ctx context.Context, p place) (*host, connection, error) {
-	l, err := p.listen(ctx)
+	ports, err := p.listen(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	h := &host{
-		place: p, l: l, srv: newServer(newID(), p.size, p.at.timeout),
+		place: p, ports: ports, srv: newServer(newID(), p.size, p.at.timeout),
 		greets: make(chan struct{}, greetMost), claimed: make([]bool, p.size),
 	}
 	delete(h.srv.kv, "PMI_process_mapping") // unknown here: the guests' environment says it, or nothing does
 	h.claimed[0] = true
+	h.srv.refused = onlyHere(p.at.addr, ports)
 	ours, theirs := net.Pipe()
 	go h.serve(0, theirs)
-	go h.accept()
+	for _, l := range ports {
+		go h.accept(l)
+	}
 	return h, ours, nil
 }
 
-// listen takes the port, or says who has it.
-func (p place) listen(ctx context.Context) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", p.at.addr)
-	switch {
-	case err == nil:
-		return l, nil
-	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("launch: %w: MASTER_ADDR is no address of the machine where RANK=0 runs: %w", ErrEnvironment, err)
-	case !errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("launch: %w: rank 0 cannot listen at MASTER_ADDR and MASTER_PORT: %w", ErrEnvironment, err)
-	case p.at.agent:
-		return nil, fmt.Errorf("launch: %w: MASTER_PORT is taken by the agent of torchrun, as TORCHELASTIC_USE_AGENT_STORE=True says: give the program another one, as in torchrun --no-python sh -c 'MASTER_PORT=29511 exec ./app': %w", ErrEnvironment, err)
+// close ends the listening. Guests that have joined are served on.
+func (h *host) close() {
+	for _, l := range h.ports {
+		l.Close()
 	}
-	// Another rank 0 says so itself.
-	ctx, cancel := context.WithTimeout(ctx, helloGrace)
-	defer cancel()
-	if _, kerr := knock(ctx, p); errors.Is(kerr, ErrRefused) {
-		return nil, fmt.Errorf("launch: %w: MASTER_PORT is taken by another process with RANK=0, of this job or of another one: %w (%w)", ErrEnvironment, err, kerr)
-	}
-	return nil, fmt.Errorf("launch: %w: MASTER_PORT is taken by another program, choose a free port: %w", ErrEnvironment, err)
 }
 
-// close ends the listening. Guests that have joined are served on.
-func (h *host) close() { h.l.Close() }
-
-func (h *host) accept() {
+func (h *host) accept(l net.Listener) {
 	for {
-		conn, err := h.l.Accept()
+		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -111,27 +95,70 @@ func (h *host) accept() {
 func (h *host) greet(conn net.Conn) (rank int, ok bool) {
 	_ = conn.SetDeadline(time.Now().Add(helloGrace)) // fails only when closed
 	r := bufio.NewReaderSize(conn, helloMax)
-	line, err := readLine(r)
-	if err != nil || r.Buffered() > 0 { // a guest waits for the answer
+	line, err := hear(r)
+	if err != nil {
 		return 0, false
 	}
 	guest, err := parseHello(line)
-	if errors.Is(err, errStranger) {
+	w := welcome{why: err}
+	if w.why == nil {
+		w = h.examine(conn, r, guest)
+	}
+	if errors.Is(w.why, errStranger) {
 		return 0, false
 	}
-	if err == nil {
-		err = h.claim(guest)
+	if w.why == nil {
+		w.why = h.claim(guest)
 	}
-	if err != nil {
-		h.srv.turnAway(err)
+	if w.why != nil {
+		h.srv.turnAway(w.why)
 	}
-	if _, werr := conn.Write([]byte(welcome(err))); err != nil {
+	if _, err := conn.Write([]byte(w.line())); w.why != nil {
 		return 0, false
-	} else if werr != nil {
+	} else if err != nil {
 		return guest.rank, true // it has died since: for its session to find out
 	}
 	_ = conn.SetDeadline(time.Time{})
 	return guest.rank, true
+}
+
+var errOutOfTurn = errors.New("more than one line")
+
+// hear reads one line of a meeting, after which the other side waits.
+func hear(r *bufio.Reader) (string, error) {
+	line, err := readLine(r)
+	if err == nil && r.Buffered() > 0 {
+		err = errOutOfTurn
+	}
+	return line, err
+}
+
+// examine finds out whether a guest knows the secret, if there is one, and
+// proves the same to it. Nothing that the guest has said counts before that: a
+// stranger learns only that a secret is needed.
+func (h *host) examine(conn net.Conn, r *bufio.Reader, guest hello) welcome {
+	refuse := func(format string, args ...any) welcome { return welcome{why: fmt.Errorf(format, args...)} }
+	switch {
+	case h.at.key == nil && guest.nonce == "":
+		return welcome{}
+	case h.at.key == nil:
+		return refuse("RANK=%d has %s, rank 0 has not: set it for all ranks or for none", guest.rank, SecretFileEnv)
+	case guest.nonce == "":
+		return refuse("RANK=%d has no %s, rank 0 has: set it for all ranks or for none", guest.rank, SecretFileEnv)
+	}
+	e := exam{key: *h.at.key, guest: guest, guests: guest.nonce, hosts: newNonce()}
+	if _, err := conn.Write([]byte(challenge(e.hosts))); err != nil {
+		return welcome{why: errStranger}
+	}
+	line, err := hear(r)
+	proof, ok := parseResponse(line)
+	switch {
+	case err != nil || !ok:
+		return welcome{why: errStranger}
+	case !e.passes("guest", "", proof):
+		return refuse("RANK=%d has another secret than rank 0: give all ranks the same file (%s)", guest.rank, SecretFileEnv)
+	}
+	return welcome{id: h.srv.id, mac: e.mac("host", h.srv.id)}
 }
 
 // claim gives a rank to the first that asks for it.

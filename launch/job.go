@@ -23,11 +23,13 @@ type Job struct {
 	pmi        *client // nil: alone
 	unled      bool    // no launcher: rank 0 serves in its place
 	host       *host   // what serves, in rank 0 of such a job
+	seed       *seed   // nil: no file has the job's secret
 
-	// turn holds one token. Its holder owns pmi's requests, closed and values.
+	// turn holds one token. Its holder owns pmi's requests, closed, values and secret.
 	turn   chan struct{}
 	closed bool
 	values map[string][]byte // what this rank has published; under a launcher the keys alone
+	secret *[SecretLen]byte  // nil: not asked for yet. Behind a pointer, so that printing a Job does not show it
 }
 
 // joined is set by the first Join that is not alone: the launcher's descriptor
@@ -41,8 +43,8 @@ var joined atomic.Bool
 // context.DeadlineExceeded), but for no other rank. Without launcher but with RANK and WORLD_SIZE, it waits for
 // rank 0 at most as long as a start-up may take; if that does not answer, the
 // error is a [*MissingError]. Other errors are of class [ErrEnvironment] when
-// variables contradict each other or cannot be used (it names the variable and
-// the cure), [ErrRefused] when rank 0 wants no such rank, [ErrProtocol] or
+// variables contradict each other or cannot be used, the file of [SecretFileEnv]
+// included (it names the variable and the cure), [ErrRefused] when rank 0 wants no such rank, [ErrProtocol] or
 // [ErrLauncherGone].
 //
 // A process joins once in its life. Under a launcher, Join also
@@ -62,6 +64,9 @@ func Join(ctx context.Context) (*Job, error) {
 	}
 	if !joined.CompareAndSwap(false, true) {
 		return nil, errors.New("launch: a process joins its launcher once, and this one has done so")
+	}
+	if p.seed, err = readSeed(os.Getenv(SecretFileEnv)); err != nil {
+		return nil, err
 	}
 	if p.at != nil {
 		return meet(ctx, p)
@@ -93,7 +98,10 @@ func join1(ctx context.Context, p place, conn connection) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{id: c.kvs, rank: p.rank, size: p.size, pmi: c, turn: make(chan struct{}, 1), values: make(map[string][]byte)}
+	j := &Job{
+		id: c.kvs, rank: p.rank, size: p.size, pmi: c, seed: p.seed,
+		turn: make(chan struct{}, 1), values: make(map[string][]byte),
+	}
 	if c.mapping != "" {
 		if j.nodes, err = parseMapping(c.mapping); err != nil {
 			conn.Close()
@@ -193,6 +201,11 @@ func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 		return err
 	}
 	defer j.end()
+	return j.publish(ctx, key, value)
+}
+
+// publish is Put with the turn.
+func (j *Job) publish(ctx context.Context, key string, value []byte) error {
 	// Launchers differ in what a second put of a key does, so it is refused here.
 	if _, ok := j.values[key]; ok {
 		return fmt.Errorf("launch: put: %w: %s has been put before", ErrRefused, key)
@@ -223,6 +236,11 @@ func (j *Job) Get(ctx context.Context, peer int, key string) ([]byte, error) {
 		return nil, err
 	}
 	defer j.end()
+	return j.lookup(ctx, peer, key)
+}
+
+// lookup is Get with the turn.
+func (j *Job) lookup(ctx context.Context, peer int, key string) ([]byte, error) {
 	if j.pmi == nil {
 		value, ok := j.values[key]
 		if !ok {

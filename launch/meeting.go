@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/banyan-hpc/banyan/proc"
@@ -18,11 +20,14 @@ import (
 // started one by one, without launcher: rank 0 is the host and serves PMI-1 at
 // addr, the others are its guests.
 type meeting struct {
-	addr    string // host:port
-	token   string // what the environment says about the job, "" for nothing
+	addr    string           // host:port
+	key     *[SecretLen]byte // what both sides prove to know; nil: nothing
+	token   string           // what the environment says about the job, "" for nothing
 	nodes   mapping
 	timeout time.Duration // for a guest to find the host, and for all to join
 	agent   bool          // torchrun's agent has a server of its own at addr
+
+	resolver *net.Resolver // nil: the machine's
 }
 
 // meetingPlace reads what torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR,
@@ -70,11 +75,11 @@ func newMeeting(env environment, p place) (*meeting, error) {
 	if _, err := variable("MASTER_PORT", port, 1, 65535); err != nil {
 		return nil, err
 	}
-	addr, _ := env("MASTER_ADDR")
-	if addr == "" {
-		addr = "127.0.0.1"
+	host, err := masterAddr(env)
+	if err != nil {
+		return nil, err
 	}
-	m := &meeting{addr: net.JoinHostPort(addr, port)}
+	m := &meeting{addr: net.JoinHostPort(host, port)}
 	if id, _ := env("TORCHELASTIC_RUN_ID"); id != "" {
 		sum := sha256.Sum256([]byte(id))
 		m.token = hex.EncodeToString(sum[:8]) // the name may have blanks and any length
@@ -82,12 +87,27 @@ func newMeeting(env environment, p place) (*meeting, error) {
 	agent, _ := env("TORCHELASTIC_USE_AGENT_STORE")
 	m.agent = agent == "True"
 	text, _ := env(InitTimeoutEnv)
-	var err error
 	if m.timeout, err = initTimeout(text); err != nil {
 		return nil, err
 	}
 	m.nodes, err = localNodes(env, p)
 	return m, err
+}
+
+// masterAddr returns a name, or an address of either family without brackets.
+func masterAddr(env environment) (string, error) {
+	addr, _ := env("MASTER_ADDR")
+	if addr == "" {
+		return "127.0.0.1", nil
+	}
+	bare := addr
+	if inner, ok := strings.CutPrefix(addr, "["); ok {
+		bare, _ = strings.CutSuffix(inner, "]")
+	}
+	if _, err := netip.ParseAddr(bare); err != nil && strings.ContainsAny(addr, ":[]/") {
+		return "", fmt.Errorf("launch: %w: MASTER_ADDR=%s is neither a name nor an address; the port goes into MASTER_PORT", ErrEnvironment, addr)
+	}
+	return bare, nil
 }
 
 // localNodes tells which ranks share a node, from LOCAL_RANK and
@@ -115,13 +135,18 @@ func localNodes(env environment, p place) (mapping, error) {
 
 // meet makes the Job of a rank that was started without launcher.
 func meet(ctx context.Context, p place) (*Job, error) {
+	if p.seed != nil {
+		key := p.seed.derive("meeting")
+		p.at.key = &key
+	}
 	var conn connection
 	var h *host
+	var id string // as rank 0 has proved it to a guest
 	var err error
 	if p.rank == 0 {
 		h, conn, err = newHost(ctx, p)
 	} else {
-		conn, err = visit(ctx, p)
+		conn, id, err = visit(ctx, p)
 	}
 	if err != nil {
 		return nil, err
@@ -130,6 +155,10 @@ func meet(ctx context.Context, p place) (*Job, error) {
 		p.at.addr, p.at.timeout, InitTimeoutEnv, context.DeadlineExceeded))
 	defer cancel()
 	j, err := join1(limited, p, conn)
+	if err == nil && id != "" && id != j.id {
+		conn.Close()
+		err = fmt.Errorf("launch: %w: rank 0 at %s has proved to be of another job than the one whose name came after that: somebody changes what is sent", ErrProtocol, p.at.addr)
+	}
 	if err != nil {
 		if h != nil {
 			h.close()
@@ -146,18 +175,19 @@ func meet(ctx context.Context, p place) (*Job, error) {
 type hello struct {
 	rank, size int
 	token      string
+	nonce      string // "" where the guest has no secret
 }
 
 const (
-	// helloMax bounds a hello and the answer to it, in bytes.
+	// helloMax bounds each line of a meeting, in bytes.
 	helloMax = 512
 	// helloVersion changes with what guests and hosts say to each other.
-	helloVersion = "1"
+	helloVersion = "2"
 )
 
 func (h hello) line() string {
 	return encode("hello", "banyan", helloVersion,
-		"rank", strconv.Itoa(h.rank), "size", strconv.Itoa(h.size), "token", h.token)
+		"rank", strconv.Itoa(h.rank), "size", strconv.Itoa(h.size), "token", h.token, "nonce", h.nonce)
 }
 
 // errStranger: what connected is no rank of any Banyan job.
@@ -178,7 +208,10 @@ func parseHello(line string) (hello, error) {
 	if h.size, err = m.number("size"); err != nil {
 		return h, err
 	}
-	h.token = m.get("token")
+	h.token, h.nonce = m.get("token"), m.get("nonce")
+	if h.nonce != "" && !isNonce(h.nonce) {
+		return h, errStranger
+	}
 	return h, nil
 }
 
@@ -186,28 +219,41 @@ func parseHello(line string) (hello, error) {
 // shares a line with the name of a missing rank.
 const answerMax = 200
 
-// welcome is the answer to a hello; why is nil for one that is accepted.
-func welcome(why error) string {
-	if why == nil {
-		return encode("welcome", "rc", "0")
+// welcome is what a host says of a guest in the end: who it has proved to be, or
+// why the guest is not wanted.
+type welcome struct {
+	why     error  // nil: the guest is taken in
+	id, mac string // the job and the host's proof; "" where there is no secret
+}
+
+func (w welcome) line() string {
+	if w.why == nil {
+		return encode("welcome", "rc", "0", "job", w.id, "mac", w.mac)
 	}
-	text := why.Error()
+	text := w.why.Error()
 	return encode("welcome", "rc", "1", "why", base64.RawURLEncoding.EncodeToString([]byte(text[:min(len(text), answerMax)])))
 }
 
-// parseWelcome is the inverse of welcome: why is what the host says, ok whether
-// it is a host at all.
-func parseWelcome(line string) (why error, ok bool) {
+// parseWelcome reports false for what no host says.
+func parseWelcome(line string) (w welcome, ok bool) {
 	m, err := parse(line)
 	if err != nil || m.cmd != "welcome" || m.get("rc") == "" {
-		return nil, false
+		return w, false
 	}
 	if !m.failed() {
-		return nil, true
+		return welcome{id: m.get("job"), mac: m.get("mac")}, true
 	}
 	text, err := base64.RawURLEncoding.DecodeString(m.get("why"))
 	if err != nil || len(text) > answerMax {
-		return nil, false
+		return w, false
 	}
-	return errors.New(string(text)), true
+	return welcome{why: errors.New(strings.Map(printable, string(text)))}, true
+}
+
+// printable keeps whoever answers in rank 0's place from steering the terminal.
+func printable(r rune) rune {
+	if r < ' ' || r >= 0x7f && r < 0xa0 {
+		return '?'
+	}
+	return r
 }

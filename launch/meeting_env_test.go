@@ -34,6 +34,8 @@ func TestWrongMeetings(t *testing.T) {
 		"RANK=0 WORLD_SIZE=2 MASTER_PORT=0":                                  `MASTER_PORT="0"`,
 		"RANK=0 WORLD_SIZE=2 MASTER_PORT=65536":                              `MASTER_PORT="65536"`,
 		"RANK=0 WORLD_SIZE=2 MASTER_PORT=http":                               `MASTER_PORT="http"`,
+		"RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=node7:29500":          "MASTER_ADDR=node7:29500 is neither",
+		"RANK=0 WORLD_SIZE=2 MASTER_PORT=1 MASTER_ADDR=tcp://node7":          "the port goes into MASTER_PORT",
 		"RANK=0 WORLD_SIZE=2 MASTER_PORT=1 LOCAL_RANK=2 LOCAL_WORLD_SIZE=2":  `LOCAL_RANK="2"`,
 		"RANK=0 WORLD_SIZE=2 MASTER_PORT=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=3":  `LOCAL_WORLD_SIZE="3"`,
 		"RANK=0 WORLD_SIZE=2 MASTER_PORT=1 BANYAN_INIT_TIMEOUT=soon":         `BANYAN_INIT_TIMEOUT="soon"`,
@@ -59,6 +61,8 @@ func TestMeetingPlace(t *testing.T) {
 		"":                                   {addr: "127.0.0.1:29500"},
 		"MASTER_ADDR=":                       {addr: "127.0.0.1:29500"},
 		"MASTER_ADDR=::1":                    {addr: "[::1]:29500"},
+		"MASTER_ADDR=[fd00::7]":              {addr: "[fd00::7]:29500"},
+		"MASTER_ADDR=fe80::7%eth0":           {addr: "[fe80::7%eth0]:29500"},
 		"MASTER_ADDR=node7":                  {addr: "node7:29500"},
 		"LOCAL_RANK=1 LOCAL_WORLD_SIZE=2":    {addr: "127.0.0.1:29500", nodes: mapping{{0, 3, 2}}},
 		"LOCAL_RANK=3 LOCAL_WORLD_SIZE=6":    {addr: "127.0.0.1:29500", nodes: mapping{{0, 1, 6}}},
@@ -88,9 +92,9 @@ func bareHost(size int) *host {
 // FuzzStranger lets anything connect to a host: only a line that says exactly
 // what a guest says is taken in, and rank 0 by nobody.
 func FuzzStranger(f *testing.F) {
-	f.Add([]byte(hello{1, 3, ""}.line()))
-	f.Add([]byte(hello{0, 3, ""}.line()))
-	f.Add([]byte("cmd=hello banyan=1 rank=2 size=3 rank=1\n"))
+	f.Add([]byte(hello{1, 3, "", ""}.line()))
+	f.Add([]byte(hello{0, 3, "", ""}.line()))
+	f.Add([]byte("cmd=hello banyan=2 rank=2 size=3 rank=1\n"))
 	f.Add([]byte("cmd=hello banyan=9\n"))
 	f.Add([]byte("GET / HTTP/1.0\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, said []byte) {
@@ -110,33 +114,33 @@ func FuzzStranger(f *testing.F) {
 		theirs.Close()
 		line := <-heard
 		ours.Close()
-		why, answered := parseWelcome(line)
+		w, answered := parseWelcome(line)
 		if !ok {
 			require.Equal(t, []bool{true, false, false}, h.claimed)
-			require.False(t, answered && why == nil, "%q is told that it is welcome", said)
+			require.False(t, answered && w.why == nil, "%q is told that it is welcome", said)
 			return
 		}
 		require.True(t, rank == 1 || rank == 2)
 		first, _, _ := strings.Cut(string(said), "\n")
 		who, err := parseHello(strings.TrimSuffix(first, "\r"))
 		require.NoError(t, err)
-		require.Equal(t, hello{rank, 3, ""}, who)
+		require.Equal(t, hello{rank, 3, "", ""}, who)
 		require.True(t, h.claimed[rank])
 	})
 }
 
 // FuzzWelcome lets anything answer a guest.
 func FuzzWelcome(f *testing.F) {
-	f.Add(strings.TrimSpace(welcome(nil)))
-	f.Add(strings.TrimSpace(welcome(errStranger)))
+	f.Add(strings.TrimSpace(welcome{why: nil}.line()))
+	f.Add(strings.TrimSpace(welcome{why: errStranger}.line()))
 	f.Add("HTTP/1.1 400 Bad Request")
 	f.Fuzz(func(t *testing.T, line string) {
-		why, ok := parseWelcome(line)
-		if why != nil {
+		w, ok := parseWelcome(line)
+		if w.why != nil {
 			require.True(t, ok)
-			require.LessOrEqual(t, len(why.Error()), answerMax)
+			require.LessOrEqual(t, len(w.why.Error()), answerMax)
 		}
-		if ok && why == nil {
+		if ok && w.why == nil {
 			require.Contains(t, line, "cmd=welcome")
 			require.Contains(t, line, "rc=0")
 		}

@@ -48,6 +48,7 @@ var roles = map[string]func() error{
 	"start-up":   roleStartUp,
 	"join":       roleJoin,
 	"survive":    roleSurvive,
+	"secret":     roleSecret,
 }
 
 func TestMain(m *testing.M) {

@@ -71,7 +71,7 @@ func join(piece func(i int) (string, error)) ([]byte, error) {
 	number, coded, ok := strings.Cut(first, ".")
 	n, err := strconv.ParseUint(number, 10, 16) // no sign
 	if !ok || err != nil || len(number) != headerLen-1 || n < 1 || n > piecesMax {
-		return nil, fmt.Errorf("%s does not begin with a number of pieces", excerpt(first))
+		return nil, errors.New("the value does not begin with a number of pieces")
 	}
 	var b strings.Builder
 	b.WriteString(coded)

@@ -62,9 +62,13 @@ func parse(line string) (message, error) {
 	return m, nil
 }
 
-// excerpt quotes the beginning of what a peer sent.
+// excerpt quotes the beginning of what a peer sent, but no published value: it
+// may be the job's secret.
 func excerpt(s string) string {
 	const most = 80
+	if i := strings.Index(s, "value="); i >= 0 {
+		return strconv.Quote(s[:min(i, most)]) + "…"
+	}
 	if len(s) > most {
 		return strconv.Quote(s[:most]) + "…"
 	}
