@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -87,6 +88,13 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
 	})
 	cfg.Host = h
+	sockets, err := l.sockets(ctx, o, h)
+	if err != nil {
+		return nil, err
+	}
+	if sockets != nil {
+		cfg.Others = []fabric.Provider{sockets}
+	}
 	return newWorld(l, cfg, o)
 }
 

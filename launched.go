@@ -10,6 +10,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
@@ -33,6 +34,8 @@ const (
 	firstCard = "card"
 	// topology: rank 0's survey of the cards.
 	topology = "topology"
+	// fullCard: the card again, with the address of the sockets.
+	fullCard = "card2"
 )
 
 // here is the card of this process but for its addresses.
@@ -68,19 +71,21 @@ func (l *launched) exchange(ctx context.Context) error {
 		l.nodes = route.One(1)
 		return nil
 	}
-	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+	err := l.publish(ctx)
+	if err != nil {
 		return err
 	}
-	if err := l.Fence(ctx); err != nil {
-		return err
-	}
-	var err error
 	if l.Rank() == 0 {
 		if l.nodes, err = l.survey(ctx); err != nil {
 			return err
 		}
 		if err := l.Put(ctx, topology, l.nodes.Encode()); err != nil {
 			return err
+		}
+		if l.nodes.Apart {
+			if _, err := l.Secret(ctx); err != nil { // before the fence, for the others
+				return err
+			}
 		}
 	}
 	// That a rank has died meanwhile is for those to find out who need it.
@@ -99,6 +104,51 @@ func (l *launched) exchange(ctx context.Context) error {
 		l.nodes, err = route.DecodeTopology(said, l.Size())
 	}
 	return err
+}
+
+// publish lets the others have this rank's card, and returns when all have theirs.
+func (l *launched) publish(ctx context.Context) error {
+	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+		return err
+	}
+	return l.Fence(ctx)
+}
+
+// sockets opens what reaches the ranks that share no memory with this one, and
+// publishes its address. Where all share memory nobody opens sockets: they cost
+// descriptors, and a port that strangers can reach. All ranks of a job come to one
+// answer, as all have one topology.
+func (l *launched) sockets(ctx context.Context, o *options, h fabric.Host) (fabric.Provider, error) {
+	if !l.nodes.Apart {
+		return nil, nil
+	}
+	var p *tcp.Provider
+	if l.self.Allowed&route.Sockets != 0 {
+		secret, err := l.Secret(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err = tcp.Open(tcp.Config{
+			Self: proc.ID(l.Rank()), MaxProcs: l.Size(), Secret: secret,
+			Inet: l.self.Allowed.Has(route.TCP), Unix: l.self.Allowed.Has(route.Unix),
+			Networks: o.listed(os.Getenv), Ring: h.Ring, Logf: o.logf,
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
+	}
+	l.key = fullCard
+	if err := l.publish(ctx); err != nil {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+		return nil, err
+	}
+	if p == nil { // an interface that holds a nil pointer is not nil
+		return nil, nil
+	}
+	return p, nil
 }
 
 func (l *launched) survey(ctx context.Context) (*route.Topology, error) {

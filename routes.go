@@ -19,6 +19,8 @@ type Route struct {
 	// Why says why this fabric joins the two; WhyNot, why each faster one does not.
 	Why    string
 	WhyNot []string
+
+	open bool // which socket it is has not been decided
 }
 
 // String gives the route and what speaks against faster ones, in a line.
@@ -71,7 +73,9 @@ func (w *World) Route(rank int) (Route, error) {
 func (r *Route) explain(verdicts []route.Verdict) {
 	var against []string
 	for _, v := range verdicts {
-		if v.Fabric.String() == r.Fabric {
+		// Who has not been answered yet takes the first socket that joins the two.
+		if v.Fabric.String() == r.Fabric || r.open && v.OK && v.Fabric != route.Shm {
+			r.Fabric = v.Fabric.String()
 			r.Why = v.Why
 			break
 		}
@@ -91,8 +95,11 @@ func routeOf(ep *progress.Endpoint) Route {
 	r := Route{Fabric: ep.Fabric()}
 	if d, ok := ep.Conn().(describer); ok {
 		r.Detail = d.Describe()
-		if strings.HasPrefix(r.Detail, route.Unix.String()) {
-			r.Fabric = route.Unix.String()
+		switch word, _, _ := strings.Cut(r.Detail, " "); word {
+		case route.Unix.String(), route.TCP.String():
+			r.Fabric = word
+		default:
+			r.open = true
 		}
 	}
 	for _, err := range ep.Tried {

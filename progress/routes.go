@@ -23,9 +23,6 @@ import (
 type other struct {
 	fabric.Provider
 	sink fabric.Sink
-	// joined: it has connections. Counted up only; one that has ended costs what one
-	// that is silent does.
-	joined int
 }
 
 // NoRouteError says that no provider joins this process and a peer.
@@ -142,12 +139,6 @@ func (e *Engine) join(ep *Endpoint, p fabric.Provider, c fabric.Conn) *Endpoint 
 	ep.by = p
 	ep.attach(c)
 	e.endpoints.put(ep)
-	for _, o := range e.others {
-		if o.Provider == p {
-			o.joined++
-			e.lull, e.skip = 0, 0
-		}
-	}
 	if e.routed != nil {
 		e.routed(ep)
 	}
@@ -201,11 +192,9 @@ func (e *Engine) known(p fabric.Provider, peer proc.ID) *Endpoint {
 // Beside shared memory, which costs a load to poll, the others cost a system call.
 // So they are polled in every round while they bring something and where this
 // process yields anyway, and less and less while they do not: their
-// messages may take long enough that a few polls of shared memory make no
-// difference.
+// messages take so long that a few polls of shared memory make no difference.
 const (
-	lullJoined = 16 // rounds between two polls at most, with connections
-	lullAlone  = 64 // with none, for newcomers
+	lullMost = 16 // rounds between two polls at most
 	// lullTest is the same for calls of Progress, between which an application may
 	// compute.
 	lullTest = 4
@@ -217,14 +206,11 @@ func (e *Engine) pollOthers() int {
 		e.skip--
 		return 0
 	}
-	n, most := 0, lullAlone
+	n := 0
 	for _, o := range e.others {
 		n += o.Poll(&o.sink)
-		if o.joined > 0 {
-			most = lullJoined
-		}
 	}
-	e.lull = min(2*e.lull+1, most)
+	e.lull = min(2*e.lull+1, lullMost)
 	if n > 0 {
 		e.lull = 0
 	}

@@ -31,7 +31,7 @@ const (
 
 // finding is a line of the report. What is not ok has a cure, if there is one.
 type finding struct {
-	standing standing
+	state            standing
 	what, text, cure string
 }
 
