@@ -192,25 +192,29 @@ func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
 	return route.Choose(&l.self, c), nil
 }
 
-// Address implements bootstrap.
+// providers name the one that has each fabric.
+var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
+
+// Address implements bootstrap. The reasons why a provider does not join a pair
+// include those of fabrics that nobody will be asked for, since they are not
+// open here.
 func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 	c, err := l.card(peer)
 	if err != nil {
 		return nil, err
 	}
-	ways := []route.Fabric{route.Shm}
-	if provider != "shm" {
-		ways = []route.Fabric{route.Unix, route.TCP} // one provider has both
-	}
-	verdicts := route.Choose(&l.self, c)
 	var why []string
-	for _, f := range ways {
-		if !verdicts[f].OK {
-			why = append(why, verdicts[f].String())
-		} else if addr := c.Address(provider); addr != nil {
+	for _, v := range route.Choose(&l.self, c) {
+		name := providers[v.Fabric]
+		open := l.self.Address(name) != nil
+		switch addr := c.Address(name); {
+		case name != provider && open:
+		case !v.OK:
+			why = append(why, v.String())
+		case !open || addr == nil:
+			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
+		default:
 			return addr, nil
-		} else {
-			why = append(why, fmt.Sprintf("not %v: rank %d has not opened it", f, peer))
 		}
 	}
 	return nil, noPath(strings.Join(why, "; "))

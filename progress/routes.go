@@ -27,7 +27,7 @@ type other struct {
 
 // NoRouteError says that no provider joins this process and a peer.
 type NoRouteError struct {
-	Peer proc.ID
+	Self, Peer proc.ID
 	// Tried says for each provider why not; empty: there is none.
 	Tried []error
 }
@@ -35,13 +35,13 @@ type NoRouteError struct {
 // Error names the peer and the reasons.
 func (e *NoRouteError) Error() string {
 	if len(e.Tried) == 0 {
-		return fmt.Sprintf("no fabric reaches %v: none is open", e.Peer)
+		return fmt.Sprintf("no fabric joins %v and %v: none is open", e.Self, e.Peer)
 	}
 	var why []string
 	for _, err := range e.Tried {
 		why = append(why, err.Error())
 	}
-	return fmt.Sprintf("no fabric reaches %v: %s", e.Peer, strings.Join(why, "; "))
+	return fmt.Sprintf("no fabric joins %v and %v: %s", e.Self, e.Peer, strings.Join(why, "; "))
 }
 
 // Unwrap gives the reasons.
@@ -90,7 +90,7 @@ func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	if e.closed {
 		return nil, ErrClosed
 	}
-	return nil, &NoRouteError{Peer: peer, Tried: tried}
+	return nil, &NoRouteError{Self: e.self, Peer: peer, Tried: tried}
 }
 
 // try connects to a peer by one provider, after those that have said why not. The

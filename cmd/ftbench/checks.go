@@ -15,6 +15,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/settings"
@@ -108,7 +109,28 @@ func barrier() finding {
 
 // network looks at sockets.
 func network() []finding {
-	return []finding{unixSockets()}
+	found := []finding{unixSockets()}
+	var networks []string
+	if text := os.Getenv(networksEnv); text != "" {
+		networks = strings.Split(text, ",")
+	}
+	choices, err := tcp.Choose(networks)
+	if err != nil {
+		return append(found, finding{missing, "tcp", err.Error(), ""})
+	}
+	used := 0
+	for _, c := range choices {
+		word := "left out"
+		if c.Used {
+			word = "used"
+			used++
+		}
+		found = append(found, finding{ok, c.Interface, fmt.Sprintf("%v %s: %s", c.Addr, word, c.Why), ""})
+	}
+	if used == 0 {
+		found = append(found, finding{warning, "tcp", "no address reaches other machines", "name the interfaces with " + networksEnv + " or --networks"})
+	}
+	return found
 }
 
 func unixSockets() finding {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -165,10 +166,6 @@ func trial(out io.Writer) error {
 			return usagef("doctor --trial is for two ranks that doctor starts itself")
 		}
 		peer := 1 - c.Rank()
-		r, err := w.Route(peer)
-		if err != nil {
-			return err
-		}
 		half, err := pingPong(c, peer, 8, 1000)
 		if err != nil {
 			return err
@@ -178,8 +175,12 @@ func trial(out io.Writer) error {
 		if err != nil || c.Rank() != 0 {
 			return err
 		}
-		_, err = fmt.Fprintf(out, "two ranks reach each other, %v: 8 bytes in %.2f µs, %.1f GB/s at 1 MiB; not measured with care\n",
-			r, half.Seconds()*1e6, long/slow.Seconds()/1e9)
+		r, err := w.Route(peer)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(out, "two ranks reach each other, %s: 8 bytes in %.2f µs, %.1f GB/s at 1 MiB; not measured with care\n",
+			cmp.Or(r.Detail, r.Fabric), half.Seconds()*1e6, long/slow.Seconds()/1e9)
 		return err
 	})
 }
@@ -216,27 +217,19 @@ type reached struct {
 // none stands in the table where a rank does not reach another.
 const none = "none"
 
-// showRoutes has all ranks connect to all and prints the table on rank 0.
+// answerTime is how long a rank may take to answer another in showRoutes.
+const answerTime = 30 * time.Second
+
+// showRoutes has all ranks send to all and prints the table on rank 0.
 func showRoutes(w *banyan.World, out io.Writer) error {
 	c := w.Comm()
-	mine := make([]reached, c.Size())
-	for i := range mine {
-		rank := (c.Rank() + i) % c.Size() // not all to one at once
-		r, err := w.Route(rank)
-		switch {
-		case err != nil:
-			mine[rank] = reached{none, err.Error()}
-		default:
-			mine[rank] = reached{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; ")}
-		}
-	}
-	// What no fabric joins cannot tell rank 0: it goes by the launcher's fence of
-	// Finalize, and rank 0 asks only those that it reaches.
+	mine := greet(w)
+	// A rank that rank 0 does not reach is not asked: it cannot answer.
 	if c.Rank() != 0 {
 		if mine[0].Fabric == none {
 			return nil
 		}
-		return banyan.SendValue(c, mine, 0, 1)
+		return banyan.SendValue(c, mine, 0, 2)
 	}
 	all := make([][]reached, c.Size())
 	all[0] = mine
@@ -245,12 +238,46 @@ func showRoutes(w *banyan.World, out io.Writer) error {
 			continue
 		}
 		var err error
-		if all[rank], _, err = banyan.RecvValue[[]reached](c, rank, 1); err != nil {
+		if all[rank], _, err = banyan.RecvValue[[]reached](c, rank, 2); err != nil {
 			return err
 		}
 	}
 	_, err := io.WriteString(out, routesTable(all, w.Node))
 	return err
+}
+
+// greet sends to every rank and receives from it, and says by what.
+func greet(w *banyan.World) []reached {
+	c := w.Comm()
+	mine := make([]reached, c.Size())
+	sent := make([]banyan.Request, c.Size())
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	var hello [1]byte
+	for i := range mine {
+		rank := (c.Rank() + i) % c.Size() // not all to one at once
+		if _, err := w.Route(rank); err != nil {
+			mine[rank] = reached{none, err.Error()}
+			continue
+		}
+		sent[rank] = c.Isend(hello[:], rank, 1)
+	}
+	for rank := range mine {
+		if mine[rank].Fabric == none {
+			continue
+		}
+		_, err := c.RecvContext(ctx, make([]byte, 1), rank, 1)
+		if err == nil {
+			_, err = sent[rank].WaitContext(ctx)
+		}
+		r, lost := w.Route(rank)
+		if err = cmp.Or(err, lost); err != nil {
+			mine[rank] = reached{none, fmt.Sprintf("by %v: %v", r, err)}
+			continue
+		}
+		mine[rank] = reached{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; ")}
+	}
+	return mine
 }
 
 // widest is the number of ranks up to which each pair has its place in the table.

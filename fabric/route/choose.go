@@ -18,7 +18,7 @@ func (v Verdict) String() string {
 }
 
 // Choose gives a verdict for each fabric, in the order in which they are to be
-// tried. Both processes come to the same one.
+// tried. Both processes come to the same one, in the same words.
 func Choose(mine, theirs *Card) []Verdict {
 	verdicts := make([]Verdict, 0, numFabrics)
 	for f := range numFabrics {
@@ -28,13 +28,20 @@ func Choose(mine, theirs *Card) []Verdict {
 	return verdicts
 }
 
+// knobs name what restricts the fabrics.
+const knobs = "BANYAN_FABRIC, --fabric, WithFabric"
+
 func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
-	switch allowed := mine.Allowed & theirs.Allowed; {
-	case allowed.Has(f):
-	case mine.Allowed.Has(f):
-		return fmt.Sprintf("the peer may use %v only (BANYAN_FABRIC, --fabric, WithFabric)", theirs.Allowed), false
+	switch in, too := mine.Allowed.Has(f), theirs.Allowed.Has(f); {
+	case in && too:
+	case in || too:
+		only := mine.Allowed
+		if in {
+			only = theirs.Allowed
+		}
+		return fmt.Sprintf("one of the two may use %v only (%s)", only, knobs), false
 	default:
-		return fmt.Sprintf("this process may use %v only (BANYAN_FABRIC, --fabric, WithFabric)", mine.Allowed), false
+		return fmt.Sprintf("neither may use it (%s)", knobs), false
 	}
 	a, b := &mine.Node, &theirs.Node
 	switch f {
@@ -48,7 +55,7 @@ func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
 		case a.Boot != b.Boot:
 			return "different machines", false
 		case a.Net != b.Net:
-			return fmt.Sprintf("network namespaces differ (%d, %d)", a.Net, b.Net), false
+			return "network namespaces differ " + both(a.Net, b.Net), false
 		}
 		return "one boot and network namespace", true
 	default:

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -96,24 +97,31 @@ func (n *Node) parseCaps(status string) (err error) {
 // namespace.
 func (n *Node) traces() bool { return n.Caps>>unix.CAP_SYS_PTRACE&1 != 0 }
 
+// both is two values, the smaller first: so both sides say the same.
+func both[T cmp.Ordered](a, b T) string {
+	return fmt.Sprintf("(%v, %v)", min(a, b), max(a, b))
+}
+
 // apart says what keeps two processes from sharing memory; "" if nothing does. It
-// gives the same answer for both, but for the order of the two values.
+// gives the same answer for both.
 func (n *Node) apart(o *Node) string {
 	switch {
 	case n.Boot != o.Boot:
 		return "different machines"
 	case n.Name != o.Name:
-		return fmt.Sprintf("%s differs (%q, %q)", NameVariable, n.Name, o.Name)
+		return fmt.Sprintf("%s differs %s", NameVariable, both(strconv.Quote(n.Name), strconv.Quote(o.Name)))
 	case n.PIDs != o.PIDs:
-		return fmt.Sprintf("pid namespaces differ (%d, %d): run the containers with a shared pid namespace to use shared memory", n.PIDs, o.PIDs)
+		return fmt.Sprintf("pid namespaces differ %s: run the containers with a shared pid namespace to use shared memory", both(n.PIDs, o.PIDs))
 	case n.Users != o.Users:
-		return fmt.Sprintf("user namespaces differ (%d, %d): run the processes in one to use shared memory", n.Users, o.Users)
+		return fmt.Sprintf("user namespaces differ %s: run the processes in one to use shared memory", both(n.Users, o.Users))
 	case n.traces() && o.traces():
 		return ""
 	case n.UID != o.UID || n.GID != o.GID:
-		return fmt.Sprintf("users differ (%d:%d, %d:%d): run the processes as one user to use shared memory", n.UID, n.GID, o.UID, o.GID)
+		return fmt.Sprintf("users differ %s: run the processes as one user to use shared memory",
+			both(fmt.Sprintf("%d:%d", n.UID, n.GID), fmt.Sprintf("%d:%d", o.UID, o.GID)))
 	case n.Caps != o.Caps:
-		return fmt.Sprintf("capabilities differ (%#x, %#x): give the processes the same to use shared memory", n.Caps, o.Caps)
+		return fmt.Sprintf("capabilities differ %s: give the processes the same to use shared memory",
+			both(fmt.Sprintf("%#x", n.Caps), fmt.Sprintf("%#x", o.Caps)))
 	case n.Hidden || o.Hidden:
 		return "one of the processes may not be looked into (prctl PR_SET_DUMPABLE, a program with file capabilities, or one that may not be read)"
 	}

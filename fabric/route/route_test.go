@@ -41,13 +41,14 @@ func TestChoose(t *testing.T) {
 		"user namespace":     {func(c *Card) { c.Node.Users++ }, "unix,tcp", "user namespaces differ"},
 		"network namespace":  {func(c *Card) { c.Node.Net++ }, "shm,tcp", "not unix: network namespaces differ"},
 		"pod":                {func(c *Card) { c.Node.Net++; c.Node.PIDs++ }, "tcp", "pid namespaces differ"},
-		"user":               {func(c *Card) { c.Node.UID = 0 }, "unix,tcp", "users differ (1000:100, 0:100)"},
+		"user":               {func(c *Card) { c.Node.UID = 0 }, "unix,tcp", "users differ (0:100, 1000:100)"},
 		"group":              {func(c *Card) { c.Node.GID = 0 }, "unix,tcp", "users differ"},
 		"capabilities":       {func(c *Card) { c.Node.Caps = 1 << 13 }, "unix,tcp", "capabilities differ (0x0, 0x2000)"},
 		"one traces":         {func(c *Card) { c.Node.Caps = ptrace }, "unix,tcp", "capabilities differ"},
 		"hidden":             {func(c *Card) { c.Node.Hidden = true }, "unix,tcp", "may not be looked into"},
-		"no shm":             {func(c *Card) { c.Allowed = Sockets }, "unix,tcp", "may use unix,tcp only"},
-		"tcp":                {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "may use tcp only (BANYAN_FABRIC"},
+		"no shm":             {func(c *Card) { c.Allowed = Sockets }, "unix,tcp", "one of the two may use unix,tcp only"},
+		"tcp":                {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two may use tcp only (BANYAN_FABRIC"},
+		"both restricted":    {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two"},
 		"nothing in between": {func(c *Card) { c.Allowed, c.Node.Net = Of(Unix), 1 }, "", "may use unix only"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -58,7 +59,7 @@ func TestChoose(t *testing.T) {
 			for i, v := range there {
 				require.Equal(t, Fabric(i), v.Fabric)
 				require.NotEmpty(t, v.Why)
-				require.Equal(t, v.OK, back[i].OK, "both sides come to the same verdict")
+				require.Equal(t, v, back[i], "both sides come to the same verdict")
 				if v.OK {
 					ok = append(ok, v.Fabric.String())
 				} else if why == "" {
