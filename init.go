@@ -67,7 +67,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 			err = errors.Join(err, closeAll(&cfg))
 		}
 	}()
-	if l.self, err = here(o); err != nil {
+	if l.self, err = here(o, job); err != nil {
 		return nil, err
 	}
 	var bell *futex.Pull

@@ -15,7 +15,7 @@ type Card struct {
 	// Addresses are where its providers are reached.
 	Addresses []Address
 	// Quota is how many cores its control group lets it use, in thousandths; 0: no
-	// limit.
+	// limit, or it has not looked. One rank of a node looks for all.
 	Quota uint32
 	// Cores are those on which it may run, a bit each, byte by byte.
 	Cores []byte
