@@ -152,6 +152,7 @@ func TestCutIsSilent(t *testing.T) {
 	require.NoError(t, n.Isolate(1))
 	for _, addr := range []netip.Addr{n.Addr(1), n.Addr6(1)} {
 		t.Run(addr.String(), func(t *testing.T) {
+			t.Parallel()
 			l := listen(t, n, 1, addr)
 			_, err := dialFor(n, 0, l.Addr(), 4*time.Second)
 			require.True(t, timedOut(err), "dial: %v", err)

@@ -18,10 +18,9 @@
 // of a network that no other Net of this machine uses. The bridge lies in a
 // namespace of its own. Nothing outside the namespaces made here is touched: the
 // machine's own interfaces, routes and filters stay as they are, and no packet
-// leaves. Only the network is separate. Hosts share files, processes, the host
-// name, abstract Unix sockets no more (those belong to the network namespace),
-// and /sys still shows the machine's own devices unless the command was started
-// by ip netns exec, which mounts another.
+// leaves. Only the network is separate, abstract Unix sockets included. Hosts
+// share files, process ids and the host name, and /sys shows the machine's own
+// devices, unless the command was started by ip netns exec, which mounts another.
 //
 // Neighbours are permanent entries, so there is no ARP and no neighbour
 // discovery: an address is never found out to be unreachable. A cut therefore is
@@ -43,6 +42,10 @@
 // Rates are a token bucket (tbf) at both ends of each link. Delay needs netem;
 // without it [Open] fails and names the option.
 //
+// A cut or a healing takes about ten milliseconds, in which the kernel waits for
+// all cores; it holds when the call returns. What had passed the bridge by then
+// arrives.
+//
 // # Privileges
 //
 // CAP_SYS_ADMIN and CAP_NET_ADMIN; root has them. A user without them gets them
@@ -51,7 +54,9 @@
 //	unshare -Urnm sh -c 'mount -t tmpfs run /run && COMMAND'
 //
 // /run is covered because the names are made in /run/netns, which is root's.
-// [Check] tells beforehand. No program is called.
+// The tests of this package pass there too. [Check] tells beforehand. No program
+// is called. Tests that lack the privileges fail; with BANYAN_NO_NETNS=1 they print
+// what was not tested and pass.
 //
 // # Who cleans up
 //
