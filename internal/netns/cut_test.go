@@ -192,3 +192,22 @@ func TestLinkDownAndUp(t *testing.T) {
 		})
 	}
 }
+
+// Open, LinkUp and Heal return when frames flow: not even the first is lost.
+func TestFirstFrameArrives(t *testing.T) {
+	const hosts, last = 3, 2
+	for range 20 {
+		n := open(t, Config{Hosts: hosts})
+		if n == nil {
+			return
+		}
+		p := newPosts(t, n, n.Addr)
+		require.True(t, p.arrives(last, 0, patience))
+		for _, up := range []func() error{func() error { return n.LinkUp(last) }, n.Heal} {
+			require.NoError(t, n.LinkDown(last))
+			require.NoError(t, up())
+			require.True(t, p.arrives(0, last, patience))
+		}
+		require.NoError(t, n.Close())
+	}
+}
