@@ -206,9 +206,9 @@ func (s *space) awaitCarrier(index int) error {
 			return fmt.Errorf("netns: %s: look at interface %d: %w", s.name, index, err)
 		}
 		if running {
-			// The flag is set under the lock under which the queue and the port of the
-			// bridge are then opened. A request that takes it waits until they are.
-			return s.setUp(index, true)
+			// The flag is set, and the queue and the port of the bridge are opened, under
+			// the lock that this request takes too: who sees one sees all.
+			return nil
 		}
 		if time.Since(begin) > limit {
 			return fmt.Errorf("netns: %s: interface %d has no carrier after %v", s.name, index, limit)
