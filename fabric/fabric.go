@@ -157,6 +157,10 @@ type Lender interface {
 	TryLend(class Class, imm uint64, payload []byte) bool
 	// Lends is the longest payload of TryLend.
 	Lends() int
+	// Forsake has the connection go on without memory that is not its own: what is
+	// lent is copied, and what has a place is read to the end and dropped. Nobody
+	// is told of either.
+	Forsake()
 }
 
 // Provider is one process's endpoint on one medium.

@@ -99,9 +99,8 @@ func New(cfg Config) *Engine {
 // held. The payload is borrowed until it returns. Called before the first
 // frame can arrive.
 func (e *Engine) Handle(class fabric.Class, fn func(from proc.ID, imm uint64, payload []byte)) {
-	e.sink.Deliver[class] = fn
-	for _, o := range e.others {
-		o.sink.Deliver[class] = fn
+	for s := range e.sinks {
+		s.Deliver[class] = fn
 	}
 }
 

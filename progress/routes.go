@@ -47,6 +47,18 @@ func (e *NoRouteError) Error() string {
 // Unwrap gives the reasons.
 func (e *NoRouteError) Unwrap() []error { return e.Tried }
 
+// sinks runs over the sinks of all providers.
+func (e *Engine) sinks(yield func(*fabric.Sink) bool) {
+	if !yield(&e.sink) {
+		return
+	}
+	for _, o := range e.others {
+		if !yield(&o.sink) {
+			return
+		}
+	}
+}
+
 // listen has a sink report ends to the engine.
 func (e *Engine) listen(s *fabric.Sink, from fabric.Provider) {
 	s.Down = func(peer proc.ID, cause proc.Cause) { e.down(from, peer, cause) }

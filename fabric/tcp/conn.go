@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,8 @@ type Conn struct {
 	owes  bool   // the peer waits to be told
 	// outbox is the size of the peer's: it runs dry unless it is told in time.
 	outbox   uint32
-	returned int // loans that are back, and nobody has been told
+	returned int // loans that are back, when nobody polled
+	forsaken int // loans of whose return nobody is to be told
 
 	target  address // of the peer
 	ways    []way   // to it
@@ -130,6 +132,17 @@ func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 
 // Lends is the longest payload of TryLend.
 func (c *Conn) Lends() int { return maxLent }
+
+// Forsake implements fabric.Lender.
+func (c *Conn) Forsake() {
+	for i := range c.out.lent {
+		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
+	}
+	c.forsaken += len(c.out.lent)
+	if in := &c.in; in.placed || in.again {
+		in.dst, in.stray, in.dropped = bytes.Clone(in.dst), true, true
+	}
+}
 
 // admits reports whether a frame with n bytes in the outbox may be added. What
 // has been admitted is in the kernel, but for a part of one frame: then nobody

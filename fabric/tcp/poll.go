@@ -52,6 +52,9 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.postponed) > 0 {
 		n += p.admitPostponed()
 	}
+	if len(p.unpaid) > 0 {
+		n += p.pay()
+	}
 	if len(p.ends) > 0 {
 		n += p.report(s)
 	}
@@ -159,11 +162,27 @@ func (p *Provider) report(s *fabric.Sink) int {
 
 // giveBack tells the sink that loans have been returned.
 func (p *Provider) giveBack(c *Conn, n int) {
-	if n > 0 && p.sink != nil && p.sink.Returned != nil {
+	step := min(n, c.forsaken)
+	c.forsaken -= step
+	c.returned += n - step
+	switch {
+	case c.returned == 0:
+	case p.sink == nil: // nobody polls
+		p.unpaid = append(p.unpaid, c)
+	case p.sink.Returned != nil:
+		n, c.returned = c.returned, 0
 		p.sink.Returned(c.peer, n)
-	} else if n > 0 {
-		c.returned += n
 	}
+}
+
+// pay tells of the loans that came back when nobody polled.
+func (p *Provider) pay() int {
+	unpaid := p.unpaid
+	p.unpaid = nil
+	for _, c := range unpaid {
+		p.giveBack(c, 0)
+	}
+	return len(unpaid)
 }
 
 // Ready implements fabric.Provider.
@@ -179,7 +198,7 @@ func (p *Provider) Ready() bool {
 		p.fed = false
 		return true
 	}
-	if len(p.ends)+len(p.suspects)+len(p.postponed) > 0 {
+	if len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid) > 0 {
 		return true
 	}
 	for _, c := range p.blocked {

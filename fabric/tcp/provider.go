@@ -42,6 +42,7 @@ type Provider struct {
 	mending  []*Conn // are not up, and are to be
 	suspects []*Conn // could not be written to
 	ends     []*Conn // have ended, which is to be reported
+	unpaid   []*Conn // have loans back of which the sink has not been told
 	fed      bool    // somebody who was refused has credit
 	sink     *fabric.Sink
 	in, out  vector // for reading and writing
@@ -265,5 +266,5 @@ func (p *Provider) await(c *Conn, until time.Time) {
 
 var (
 	_ fabric.Provider = (*Provider)(nil)
-	_ fabric.Conn     = (*Conn)(nil)
+	_ fabric.Lender   = (*Conn)(nil)
 )

@@ -26,6 +26,7 @@ type inbox struct {
 	// more from its header on, over another connection.
 	placed, again bool
 	stray         bool // dst is this package's own
+	dropped       bool // and nobody is to be told of what is in it
 	head          header
 	dst           []byte
 	part          int
@@ -212,7 +213,9 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 	h, dst, stray := in.head, in.dst, in.stray
 	in.placed, in.dst = false, nil
 	c.count(&h)
-	if stray {
+	if in.dropped {
+		in.dropped = false
+	} else if stray {
 		c.deliver(s, &h, dst)
 	} else {
 		s.Placed(c.peer, fabric.Class(h.kind), h.imm, len(dst))
