@@ -34,6 +34,7 @@ or srun --mpi=pmi2 it joins the job. docs/benchmarks.md shows what each prints.
 Examples:
   ftbench tour
   ftbench run -n 4 -- ./app
+  ftbench doctor
   ftbench osu latency -m 8:8
   ftbench osu allreduce -n 4 -f --json results/allreduce.json
   ftbench netpipe --plot results/np.svg

@@ -34,7 +34,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help", "tune --help", "info --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -72,6 +72,8 @@ func TestUsageErrors(t *testing.T) {
 		"run --bind socket -- true":      "none",
 		"compare --only everything":      "latency",
 		"tune --fabric tcp":              "shm",
+		"doctor --fabric pigeon":         "shm,unix,tcp are",
+		"osu init --fabric sim":          "no start-up",
 		"compare --entries x":            "entries",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)

@@ -156,7 +156,7 @@ func (c *osuMultiLatCmd) Run(to *call) error {
 // Run measures.
 func (c *osuThreadCmd) Run(to *call) error {
 	if c.simulated() {
-		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use a real fabric", c.Bench.Name)
+		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
 	}
 	o := c.Bench.Defaults
 	if err := parseThreads(c.Threads, &o); err != nil {
