@@ -23,14 +23,18 @@ const (
 	mpich   = "mpich"
 	// bare is the ping-pong of one cache line each way, without anything else.
 	bare = "ping-pong"
-	// netpipes and startups are all that run NetPIPE, or start a job, for a sample.
-	netpipes = "netpipe"
+	// nptcp is NetPIPE on bare sockets; nptcpName is how it is told that it lacks.
+	nptcp     = "nptcp"
+	nptcpName = "NPtcp"
+	// openmpiTCP is Open MPI without its shared memory.
+	openmpiTCP = "openmpi-tcp"
+	// startups are all that start a job for a sample.
 	startups = "startup"
 )
 
 // everybody is the order in which those who take part are described.
 var everybody = []string{ours, unaware, roomy, ucx, openmpi, mpich,
-	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
+	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
 
 // contest holds what takes part in a comparison: the processes that wait for
 // commands. It is for one goroutine.
@@ -42,19 +46,19 @@ type contest struct {
 	runners map[string]peers.Runner  // by name; UCX has no process in between
 	servers map[string]*peers.Server // those of them that are processes
 
-	netpipes []netpipeRun      // Banyan first
-	startups []startupRun      // Banyan first
-	words    map[string]string // how each describes itself
-	commands map[string]string // how each was started
-	absent   map[string]string // why a peer does not take part
-	busy     float64           // share of the CPUs that others took before it began
+	netpipes map[string][]netpipeRun // by group; Banyan first
+	startups []startupRun            // Banyan first
+	words    map[string]string       // how each describes itself
+	commands map[string]string       // how each was started
+	absent   map[string]string       // why a peer does not take part
+	busy     float64                 // share of the CPUs that others took before it began
 }
 
 // openContest starts the control, Banyan and the peers in names. Peers that are
 // not installed or cannot start are in absent; that is no error.
 func openContest(ctx context.Context, names []string, target time.Duration) (*contest, error) {
 	c := &contest{
-		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{},
+		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
 		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
 	}
 	err := c.open(ctx, names)
@@ -115,8 +119,8 @@ func (c *contest) add(ctx context.Context, name string) error {
 		}
 		c.runners[name], c.words[name], c.commands[name] = u, u.Words(ctx), u.Command()
 		return nil
-	case netpipes:
-		return c.addNetpipes(ctx)
+	case groupNetpipe, groupTCP, groupUnix:
+		return c.addNetpipes(ctx, netpipeGroups[name])
 	case startups:
 		return c.addStartups(ctx)
 	case openmpi:

@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The measures and bounds of docs/status.md, B2-1 to B2-12 and B3-2 to
-// B3-7. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to
+// B3-7 and B4-1 to B4-5. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
 // bounds are a percent away from nothing.
 const (
 	precision      = 0.03
@@ -30,6 +30,8 @@ const (
 	groupBandwidth = "bw"
 	groupAware     = "aware"
 	groupNetpipe   = "netpipe"
+	groupTCP       = "tcp"
+	groupUnix      = "unix"
 	groupMatch     = "match"
 	groupStartup   = "startup"
 )
@@ -39,7 +41,9 @@ var participants = map[string][]string{
 	groupLatency:   {ours, ucx, openmpi, mpich},
 	groupBandwidth: {ours, ucx, openmpi, mpich},
 	groupAware:     {ours, unaware},
-	groupNetpipe:   {netpipes},
+	groupNetpipe:   {groupNetpipe},
+	groupTCP:       {groupTCP},
+	groupUnix:      {groupUnix},
 	groupMatch:     {roomy, openmpi, mpich},
 	groupStartup:   {startups},
 }
@@ -60,11 +64,11 @@ func (c *contest) plans(group string, entries []int) []*compare.Plan {
 }
 
 // sweeps returns the sweeps of a group.
-func (c *contest) sweeps(group string, chunks []chunk, ranks int) []*compare.Sweep {
-	switch group {
-	case groupNetpipe:
-		return []*compare.Sweep{c.netpipeSweep(chunks)}
-	case groupStartup:
+func (c *contest) sweeps(group string, sizes sizeRange, ranks int) []*compare.Sweep {
+	if g := netpipeGroups[group]; g != nil {
+		return []*compare.Sweep{c.netpipeSweep(g, sizes)}
+	}
+	if group == groupStartup {
 		return []*compare.Sweep{c.startupSweep(ranks)}
 	}
 	return nil
