@@ -259,7 +259,7 @@ func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
 		return nil, err
 	}
 	if n := int64(2 * netpipeTrials * k.repeats * len(k.sizes())); r.overTCP && after-before < n {
-		return nil, fmt.Errorf("%s does not use TCP: the machine has sent %d segments during its %d messages", r.name, after-before, n)
+		return nil, fmt.Errorf("it does not use TCP: this machine has sent %d segments during its %d messages", after-before, n)
 	}
 	rows, err := readRows(out)
 	if err != nil {

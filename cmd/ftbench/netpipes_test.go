@@ -130,7 +130,7 @@ func TestNetpipeThatDoesNotUseTCP(t *testing.T) {
 	require.Len(t, seconds, 8)
 	run.overTCP = true
 	_, err = run.sample(t.Context(), k)
-	require.ErrorContains(t, err, "liar does not use TCP")
+	require.ErrorContains(t, err, "it does not use TCP")
 }
 
 // The peers over TCP are those that are installed, and their messages are
