@@ -15,7 +15,8 @@
 //	// until ctx ends; report.Connected, report.Rate(), report.Dropped, …
 //
 // It is cheap, because it shares the machine with what it disturbs: one thread,
-// calls that do not block, and one clock that wakes it when something is due.
+// calls that do not block, and one clock that wakes it when something is due, but
+// not more often than 250 times a second: what is due meanwhile happens together.
 //
 // # What it does not do
 //

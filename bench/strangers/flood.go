@@ -24,8 +24,20 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	f := &flood{Config: c, to: sockaddr(c.To), report: newReport(), random: rand.New(rand.NewPCG(c.Seed, 0))}
+	for range 8 * noiseMax {
+		f.noise = append(f.noise, byte(f.random.Uint32()))
+	}
+	before := processorTime()
 	f.run(ctx)
+	f.report.Processor = processorTime() - before
 	return f.report, nil
+}
+
+// processorTime is what this thread has taken.
+func processorTime() time.Duration {
+	var u unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u) // fails only for a bad address
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // flood is the state of a Run.
@@ -33,6 +45,7 @@ type flood struct {
 	Config
 	to     unix.Sockaddr
 	random *rand.Rand
+	noise  []byte // random, never written to
 	report Report
 	made   int
 	coming []*stranger // those that are not connected yet
@@ -53,9 +66,11 @@ const notInTime = "not connected in time"
 
 const (
 	// dozeMax bounds how long the end of ctx is not noticed.
-	dozeMax = 5 * time.Millisecond
-	// comingEvery is when those that are not connected are looked at again.
-	comingEvery = time.Millisecond
+	dozeMax = 20 * time.Millisecond
+	// dozeMin makes strangers come in small groups above 250 a second. On a virtual
+	// machine to sleep and to wake costs as much as a stranger; half of the flood's
+	// own disturbance would be that.
+	dozeMin = 4 * time.Millisecond
 )
 
 func (f *flood) run(ctx context.Context) {
@@ -71,7 +86,9 @@ func (f *flood) run(ctx context.Context) {
 		}
 		f.drip(now)
 		f.leave(now)
-		f.doze(begin)
+		if f.more() || len(f.coming)+len(f.guests) > 0 {
+			f.doze(begin)
+		}
 	}
 	if f.report.Elapsed == 0 {
 		f.report.Elapsed = time.Since(begin)
@@ -90,27 +107,26 @@ func (f *flood) due(begin time.Time) time.Time {
 	return begin.Add(time.Duration(float64(f.made) / f.Rate * float64(time.Second)))
 }
 
-// doze sleeps until something is due.
+// doze sleeps until something is due, and not less than dozeMin.
 func (f *flood) doze(begin time.Time) {
-	next := time.Now().Add(dozeMax)
+	now := time.Now()
+	next := now.Add(dozeMax)
 	if f.more() {
 		next = earlier(next, f.due(begin))
 	}
 	if len(f.coming) > 0 {
-		next = earlier(next, time.Now().Add(comingEvery))
+		next = now // they are looked at again after the shortest time
 	}
 	for i, s := range f.guests {
 		if i == 0 {
 			next = earlier(next, s.leaves)
 		}
-		if len(s.rest) > 0 {
+		if len(s.rest) > 1 {
 			next = earlier(next, s.speaks)
 		}
 	}
-	if d := time.Until(next); d > 0 {
-		t := unix.NsecToTimespec(d.Nanoseconds())
-		_ = unix.Nanosleep(&t, nil) // a signal ends it early: then nothing is due
-	}
+	t := unix.NsecToTimespec(max(dozeMin, next.Sub(now)).Nanoseconds())
+	_ = unix.Nanosleep(&t, nil) // a signal ends it early: then nothing is due
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -120,9 +136,9 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// make lets one connect. It does not wait for the connection: some kernels make
-// those of the loopback at once, others a little later, and none when the port's
-// queue is full.
+// make lets one connect. On the loopback it is connected when the call returns,
+// although the call says that it is not yet so; only where the port's queue is full
+// it takes longer, and is not waited for.
 func (f *flood) make(now time.Time) {
 	kind := Kind(f.made % int(kinds))
 	if kind == Forging && f.Hello == nil {
@@ -135,7 +151,9 @@ func (f *flood) make(now time.Time) {
 		f.report.Failed[err.Error()]++
 		return
 	}
-	f.coming = append(f.coming, &stranger{kind: kind, fd: fd, leaves: now.Add(f.Stay)})
+	if s := (&stranger{kind: kind, fd: fd, leaves: now.Add(f.Stay)}); !f.meet(s, now) {
+		f.coming = append(f.coming, s)
+	}
 }
 
 // connect begins a connection.
@@ -155,24 +173,29 @@ func connect(to unix.Sockaddr) (int, error) {
 	return fd, nil
 }
 
-// greet lets those begin that have been connected.
+// greet looks again at those that were not connected.
 func (f *flood) greet(now time.Time) {
-	f.coming = slices.DeleteFunc(f.coming, func(s *stranger) bool {
-		if _, err := unix.Getpeername(s.fd); err == nil {
-			f.report.Connected++
-			f.begin(s, now)
-			return true
-		}
-		why := failure(s.fd)
-		if why == "" && !now.Before(s.leaves) {
-			why = notInTime
-		}
-		if why != "" {
-			f.report.Failed[why]++
-			unix.Close(s.fd)
-		}
-		return why != ""
-	})
+	f.coming = slices.DeleteFunc(f.coming, func(s *stranger) bool { return f.meet(s, now) })
+}
+
+// meet lets a stranger begin if it is connected, and ends one that cannot be. It
+// reports whether it is one of these.
+func (f *flood) meet(s *stranger, now time.Time) bool {
+	if _, err := unix.Getpeername(s.fd); err == nil {
+		f.report.Connected++
+		f.begin(s, now)
+		return true
+	}
+	why := failure(s.fd)
+	if why == "" && !now.Before(s.leaves) {
+		why = notInTime
+	}
+	if why == "" {
+		return false
+	}
+	f.report.Failed[why]++
+	unix.Close(s.fd)
+	return true
 }
 
 // failure is the error of a socket, or nothing.
@@ -194,11 +217,11 @@ func (f *flood) begin(s *stranger, now time.Time) {
 		unix.Close(s.fd)
 		return
 	case Noisy:
-		f.say(s, f.noise(1+f.random.IntN(noiseMax)))
+		f.say(s, f.nonsense(1+f.random.IntN(noiseMax)))
 	case Forging:
 		f.say(s, f.Hello())
 	case Slow:
-		s.rest, s.speaks = f.noise(noiseMax), now
+		s.rest, s.speaks = f.nonsense(noiseMax), now
 		if f.Hello != nil {
 			s.rest = f.Hello()
 		}
@@ -214,12 +237,10 @@ func sockaddr(to netip.AddrPort) unix.Sockaddr {
 	return &unix.SockaddrInet6{Port: int(to.Port()), Addr: to.Addr().As16()}
 }
 
-func (f *flood) noise(n int) []byte {
-	b := make([]byte, n)
-	for i := range b {
-		b[i] = byte(f.random.Uint32())
-	}
-	return b
+// nonsense is n random bytes, of which others may be talking already.
+func (f *flood) nonsense(n int) []byte {
+	from := f.random.IntN(len(f.noise) - n)
+	return f.noise[from : from+n : from+n]
 }
 
 // say sends what the kernel takes; a port that has closed is found when leaving.

@@ -12,6 +12,8 @@ import (
 type Report struct {
 	// Elapsed is the time in which strangers were made.
 	Elapsed time.Duration `json:"elapsed_ns"`
+	// Processor is the time of a CPU that the flood itself has taken.
+	Processor time.Duration `json:"processor_ns"`
 	// Made counts attempts by kind, Connected those that were let to the port.
 	Made      map[string]int `json:"made"`
 	Connected int            `json:"connected"`
@@ -52,6 +54,7 @@ func (r *Report) Add(o Report) {
 		*r = newReport()
 	}
 	r.Elapsed += o.Elapsed
+	r.Processor += o.Processor
 	r.Connected += o.Connected
 	r.Answered += o.Answered
 	r.AnswerMax = max(r.AnswerMax, o.AnswerMax)

@@ -179,10 +179,10 @@ func TestFloodOfAFullQueue(t *testing.T) {
 func TestReportAdd(t *testing.T) {
 	var sum Report
 	for range 2 {
-		r := Report{Elapsed: time.Second, Made: map[string]int{"slow": 3}, Connected: 2, Failed: map[string]int{"x": 1}, Dropped: map[string]int{"slow": 1}, Answered: 1, AnswerMax: 7}
+		r := Report{Elapsed: time.Second, Processor: time.Millisecond, Made: map[string]int{"slow": 3}, Connected: 2, Failed: map[string]int{"x": 1}, Dropped: map[string]int{"slow": 1}, Answered: 1, AnswerMax: 7}
 		sum.Add(r)
 	}
-	require.Equal(t, Report{Elapsed: 2 * time.Second, Made: map[string]int{"slow": 6}, Connected: 4, Failed: map[string]int{"x": 2}, Dropped: map[string]int{"slow": 2}, Answered: 2, AnswerMax: 7}, sum)
+	require.Equal(t, Report{Elapsed: 2 * time.Second, Processor: 2 * time.Millisecond, Made: map[string]int{"slow": 6}, Connected: 4, Failed: map[string]int{"x": 2}, Dropped: map[string]int{"slow": 2}, Answered: 2, AnswerMax: 7}, sum)
 	require.Equal(t, 2.0, sum.Rate())
 }
 
@@ -232,6 +232,7 @@ func BenchmarkStranger(b *testing.B) {
 	require.NoError(b, unix.Getrusage(unix.RUSAGE_SELF, &after))
 	cpu := after.Utime.Nano() + after.Stime.Nano() - before.Utime.Nano() - before.Stime.Nano()
 	b.ReportMetric(float64(cpu)/1e3/float64(b.N), "cpu-µs/stranger")
+	b.ReportMetric(float64(r.Processor)/1e3/float64(b.N), "flood-cpu-µs/stranger")
 	b.ReportMetric(r.Rate(), "strangers/s")
 	require.NoError(b, unix.Shutdown(fd, unix.SHUT_RDWR))
 	<-done
