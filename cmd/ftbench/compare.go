@@ -16,7 +16,7 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,tcp,unix" default:"latency,bw,aware,netpipe,match,startup" help:"Groups of measures: ${enum}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup" help:"Groups of measures: ${enum}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
@@ -44,6 +44,8 @@ Groups:
   tcp, unix    the same over TCP loopback or Unix sockets (BANYAN_FABRIC), beside NPtcp and
                NPopenmpi over TCP: 1 byte, and 64 KiB to 8 MiB. That the messages of
                tcp are TCP segments is checked. unix has no bounds
+  strangers    8-byte latency over TCP with 1000 strangers a second at a rank's port over
+               that without; none may be let in
   match        time of a match with the last of many posted or unexpected entries
   startup      from the launcher's start until the last of -n ranks has passed a first
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
@@ -76,6 +78,8 @@ type compareResults struct {
 	Measures []*compare.Result `json:"measures"`
 	// Curves are measures of many points: netpipe, tcp, unix and startup.
 	Curves []*compare.Curve `json:"curves,omitempty"`
+	// Strangers is what was done at the rank's port, and what it has made of it.
+	Strangers *besieged `json:"strangers,omitempty"`
 }
 
 // maxDrift is the relative change of the control that spoils a sample.
@@ -187,15 +191,18 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 	if err != nil {
 		return err
 	}
+	run := func(plan *compare.Plan) error {
+		if err := all.revive(ctx); err != nil {
+			return err
+		}
+		res, err := r.Run(ctx, plan)
+		line.clear()
+		results.Measures = append(results.Measures, res)
+		return errors.Join(err, compare.WriteTable(to.out, res))
+	}
 	for _, group := range c.Only {
 		for _, plan := range all.plans(group, c.Entries) {
-			if err := all.revive(ctx); err != nil {
-				return err
-			}
-			res, err := r.Run(ctx, plan)
-			line.clear()
-			results.Measures = append(results.Measures, res)
-			if err := errors.Join(err, compare.WriteTable(to.out, res)); err != nil {
+			if err := run(plan); err != nil {
 				return err
 			}
 		}
@@ -207,8 +214,28 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 				return err
 			}
 		}
+		if group == groupStrangers {
+			if err := siege(ctx, all, results, to, run); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// siege sends strangers to a rank's port while its latency is measured, and says
+// what has come of it.
+func siege(ctx context.Context, all *contest, results *compareResults, to *call, run func(*compare.Plan) error) error {
+	b, err := besiege(ctx, all.servers[overTCP])
+	if err != nil {
+		return err
+	}
+	results.Strangers = b
+	if err := errors.Join(run(all.strangersPlan(b)), b.conclude(ctx)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(to.out, b)
+	return err
 }
 
 // variables returns the settings of the peers' libraries in an environment.
@@ -231,6 +258,9 @@ func (r *compareResults) missed() bool {
 	}
 	for _, c := range r.Curves {
 		rows = append(rows, c.Rows()...)
+	}
+	if r.Strangers != nil && r.Strangers.Joined > 0 {
+		return true
 	}
 	return slices.ContainsFunc(rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
 }

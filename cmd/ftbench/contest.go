@@ -26,6 +26,9 @@ const (
 	// nptcp is NetPIPE on bare sockets; nptcpName is how it is told that it lacks.
 	nptcp     = "nptcp"
 	nptcpName = "NPtcp"
+	// overTCP is Banyan told to use TCP; undisturbed the same without strangers.
+	overTCP     = "banyan-tcp"
+	undisturbed = "undisturbed"
 	// openmpiTCP is Open MPI without its shared memory.
 	openmpiTCP = "openmpi-tcp"
 	// startups are all that start a job for a sample.
@@ -33,7 +36,7 @@ const (
 )
 
 // everybody is the order in which those who take part are described.
-var everybody = []string{ours, unaware, roomy, ucx, openmpi, mpich,
+var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
 
 // contest holds what takes part in a comparison: the processes that wait for
@@ -104,7 +107,7 @@ func (c *contest) present(ctx context.Context, name string, err error) error {
 
 // isPeer reports whether a name is that of something not our own.
 func isPeer(name string) bool {
-	return slices.Contains(everybody, name) && !slices.Contains([]string{ours, unaware, roomy}, name)
+	return slices.Contains(everybody, name) && !slices.Contains([]string{ours, unaware, roomy, overTCP}, name)
 }
 
 // add starts one implementation, or starts it again.
@@ -127,7 +130,7 @@ func (c *contest) add(ctx context.Context, name string) error {
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich:
 		s, err = peers.MPICH.Start(ctx, c.cpus)
-	case ours, unaware, roomy:
+	case ours, unaware, roomy, overTCP:
 		s, err = peers.Start(ctx, name, c.banyan(name))
 	default:
 		return fmt.Errorf("there is no implementation named %q", name)
@@ -146,6 +149,9 @@ func (c *contest) banyan(name string) func(dir string) []peers.Command {
 		command := banyanCommand(c.self, dir, c.cpus, name != unaware)
 		if name == roomy {
 			command.Argv = append(command.Argv, "--roomy")
+		}
+		if name == overTCP {
+			command.Env = []string{fabricVariable + "=tcp"}
 		}
 		return []peers.Command{command}
 	}

@@ -32,6 +32,7 @@ const (
 	groupNetpipe   = "netpipe"
 	groupTCP       = "tcp"
 	groupUnix      = "unix"
+	groupStrangers = "strangers"
 	groupMatch     = "match"
 	groupStartup   = "startup"
 )
@@ -44,11 +45,13 @@ var participants = map[string][]string{
 	groupNetpipe:   {groupNetpipe},
 	groupTCP:       {groupTCP},
 	groupUnix:      {groupUnix},
+	groupStrangers: {overTCP},
 	groupMatch:     {roomy, openmpi, mpich},
 	groupStartup:   {startups},
 }
 
-// plans returns the plans of a group.
+// plans returns the plans of a group; that of strangers is made when the rank has
+// told its port, see siege.
 func (c *contest) plans(group string, entries []int) []*compare.Plan {
 	switch group {
 	case groupLatency:
