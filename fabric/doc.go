@@ -39,7 +39,8 @@
 //     [ErrPeerGone], or gives a connection on which Departed or Down follows. A
 //     connection to a process that dies during the call counts as either.
 //     ErrPeerGone is that process's end: nothing of it comes afterwards, so who
-//     has frames from it gives the connection.
+//     has frames from it gives the connection. Down with cause proc.Unknown, for a
+//     process that was never met, says no more than ErrPeerGone does.
 //   - After Depart this process can send nothing more: TrySend answers false,
 //     Connect [ErrClosed]. Poll still delivers. Peers that connect learn of the
 //     departure, though this process polls no more.

@@ -50,6 +50,16 @@ type Sink struct {
 	Down func(peer proc.ID, cause proc.Cause)
 	// Departed reports an orderly departure; at most once per peer.
 	Departed func(peer proc.ID)
+	// Place, if set, may be asked where the payload of an arriving frame of n bytes
+	// should go, at most once per frame, when its beginning has come; nil: nowhere
+	// in particular. What has a place is written there as it arrives, also by later
+	// calls of Poll, until Placed tells that it is whole, in Deliver's stead. After
+	// Down, Departed or Invalidate nothing is written there any more.
+	Place  func(from proc.ID, class Class, imm uint64, n int) []byte
+	Placed func(from proc.ID, class Class, imm uint64, n int)
+	// Returned tells that the n oldest payloads lent to a peer (Lender) may be
+	// changed again.
+	Returned func(peer proc.ID, n int)
 }
 
 // LinkClass orders media by distance, for the choice of trees and thresholds.
@@ -130,6 +140,21 @@ type Conn interface {
 	// and nothing is sent to it (rule E3), whether it has been heard before or
 	// not. It does not wait.
 	Invalidate()
+}
+
+// Lender is a Conn that can send a payload without keeping a copy of it, for
+// long messages.
+type Lender interface {
+	Conn
+	// TryLend is TrySend for a payload of 1 to Lends bytes that stays where it is,
+	// reachable, unmoved and unchanged, until Sink.Returned has told so.
+	TryLend(class Class, imm uint64, payload []byte) bool
+	// Lends is the longest payload of TryLend.
+	Lends() int
+	// Forsake has the connection go on without memory that is not its own: what is
+	// lent is copied, and what has a place is read to the end and dropped. Nobody
+	// is told of either.
+	Forsake()
 }
 
 // Provider is one process's endpoint on one medium.

@@ -24,6 +24,8 @@ type Endpoint struct {
 	// MaxFrame and Get are Caps of the connection, at hand.
 	MaxFrame int
 	Get      bool
+	// Lends is the longest payload of TryLend, 0 where there is none.
+	Lends int
 	// Sure is the length up to which Eager is true at all times.
 	Sure int
 	// Longest is the length beyond which Eager is never true.
@@ -31,6 +33,8 @@ type Endpoint struct {
 
 	shm  *shm.Conn // the connection, if it is by shared memory
 	conn fabric.Conn
+	// lender is the connection, if it is one.
+	lender fabric.Lender
 }
 
 // TrySend hands a frame to the peer; false means no credit. Preconditions as
@@ -111,6 +115,9 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	ep.conn = c
 	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
 	ep.Sure = ep.Longest
+	if l, ok := c.(fabric.Lender); ok {
+		ep.lender, ep.Lends = l, l.Lends()
+	}
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.Sure = s, s.Sure()
 	}
