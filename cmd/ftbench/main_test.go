@@ -121,7 +121,7 @@ func TestUsageErrorsNameTheCure(t *testing.T) {
 		"compare --sizes 16777216:":         "there are sizes from 1 to 8388608",
 		"compare --sizes x":                 "is no number of bytes",
 		"compare --plot a.jpg":              "must end in .svg or .png",
-		"compare --only aware --plot a.svg": "neither is asked for",
+		"compare --only aware --plot a.svg": "none of them is asked for",
 		"tour --min-time=-1s":               "a time from 0 on is needed",
 		"tune --sample 0s":                  "a time above 0 is needed",
 	} {
