@@ -84,6 +84,7 @@ type Caps struct {
 	Inline   int // payload up to here travels in the header's own cache line or work request
 	MaxFrame int // largest payload of TrySend
 	Eager    int // suggested limit of the eager protocol
+	Reply    int // the same for answers, where that is higher
 	Get      bool
 	// GetBlocks: Get copies in the calling thread, so it is called without the
 	// engine's lock and is complete when it returns.
@@ -155,6 +156,9 @@ type Lender interface {
 	// TryLend is TrySend for a payload of 1 to Lends bytes that stays where it is,
 	// reachable, unmoved and unchanged, until Sink.Returned has told so.
 	TryLend(class Class, imm uint64, payload []byte) bool
+	// Heard counts the frames that have come from the peer, so that an answer can be
+	// told from a message that nobody has asked for.
+	Heard() uint64
 	// Lends is the longest payload of TryLend.
 	Lends() int
 	// Forsake has the connection go on without memory that is not its own: what is

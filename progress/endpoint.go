@@ -41,6 +41,7 @@ type Endpoint struct {
 	by   fabric.Provider // whose connection it is, and who is believed about the end
 	// lender is the connection, if it is one.
 	lender fabric.Lender
+	reply  int // Caps.Reply
 }
 
 // TrySend hands a frame to the peer; false means no credit. Preconditions as
@@ -101,7 +102,7 @@ func (ep *Endpoint) Reply() int {
 	if ep.shm != nil {
 		return ep.shm.Reply()
 	}
-	return 0
+	return ep.reply
 }
 
 // Heard is the number of frames that have come from the peer, where the
@@ -109,6 +110,9 @@ func (ep *Endpoint) Reply() int {
 func (ep *Endpoint) Heard() uint64 {
 	if ep.shm != nil {
 		return ep.shm.Heard()
+	}
+	if ep.lender != nil {
+		return ep.lender.Heard()
 	}
 	return 0
 }
@@ -120,7 +124,7 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
 	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
-	ep.Sure = ep.Longest
+	ep.Sure, ep.reply = ep.Longest, caps.Reply
 	if l, ok := c.(fabric.Lender); ok {
 		ep.lender, ep.Lends = l, l.Lends()
 	}

@@ -26,12 +26,13 @@ type Config struct {
 	// processes of a job should agree on it.
 	Heal time.Duration
 	// Outbox is the size of the ring that keeps frames until the peer has taken
-	// them, bytes, a power of two from 128 KiB to 1 GiB; 0 means 1 MiB. It bounds
-	// what is under way to a peer, and takes memory as far as it has been used.
+	// them, bytes, a power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds
+	// what is under way to a peer, and takes memory as far as it has been used. A
+	// frame is at most a quarter of it.
 	Outbox int
 	// Eager is the length in bytes up to which messages are better sent at once than
-	// announced; 0 means 64 KiB.
-	Eager int
+	// announced, Reply that for answers; 0 means 64 KiB and 768 KiB.
+	Eager, Reply int
 	// Ring rings the bell of this process; any goroutine may call it.
 	Ring func()
 	// Logf receives how each connection was made, and who was refused. Nil discards it.
@@ -40,11 +41,17 @@ type Config struct {
 
 const (
 	defaultHeal   = 30 * time.Second
-	defaultOutbox = 1 << 20
+	defaultOutbox = 4 << 20
+	minOutbox     = 128 << 10
+	maxOutbox     = 1 << 30
 	defaultEager  = 64 << 10
+	defaultReply  = 768 << 10
 	minSecret     = 16
 	maxSecret     = 64
 )
+
+// longest is the longest frame.
+func (c *Config) longest() int { return min(maxFrame, c.Outbox/4) }
 
 func (c *Config) check() error {
 	if c.Heal == 0 {
@@ -55,6 +62,9 @@ func (c *Config) check() error {
 	}
 	if c.Eager == 0 {
 		c.Eager = defaultEager
+	}
+	if c.Reply == 0 {
+		c.Reply = defaultReply
 	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
@@ -71,10 +81,10 @@ func (c *Config) check() error {
 		return fmt.Errorf("tcp: a secret of %d bytes, want %d to %d", len(c.Secret), minSecret, maxSecret)
 	case !c.Inet && !c.Unix:
 		return fmt.Errorf("tcp: neither TCP nor Unix-domain sockets may be used")
-	case c.Heal < 0 || c.Eager < 0:
-		return fmt.Errorf("tcp: Heal is %v and Eager %d: negative", c.Heal, c.Eager)
-	case c.Outbox < 2*maxFrame || c.Outbox > 1<<30 || c.Outbox&(c.Outbox-1) != 0:
-		return fmt.Errorf("tcp: an outbox of %d bytes, want a power of two from %d to %d", c.Outbox, 2*maxFrame, 1<<30)
+	case c.Heal < 0 || c.Eager < 0 || c.Reply < 0:
+		return fmt.Errorf("tcp: Heal is %v, Eager %d and Reply %d: none may be negative", c.Heal, c.Eager, c.Reply)
+	case c.Outbox < minOutbox || c.Outbox > maxOutbox || c.Outbox&(c.Outbox-1) != 0:
+		return fmt.Errorf("tcp: an outbox of %d bytes, want a power of two from %d to %d", c.Outbox, minOutbox, maxOutbox)
 	}
 	return nil
 }
@@ -88,6 +98,7 @@ type Stats struct {
 	Dawdlers  uint64 // did not come to an end in time
 	Crowded   uint64 // had to go because too many others waited
 	Heals     uint64 // connections made again
+	Admitted  uint64 // connections that peers made to this process
 }
 
 // Refused is the number of connections that were not let in.

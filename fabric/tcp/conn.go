@@ -38,7 +38,8 @@ type Conn struct {
 	watched bool
 
 	in    inbox
-	got   uint32 // frames taken in
+	got   uint32 // frames taken in, modulo 2^32
+	heard uint64 // the same
 	told  uint32 // of them, what the peer has been told
 	bytes int    // taken in since it was
 	owes  bool   // the peer waits to be told
@@ -76,7 +77,7 @@ func (c *Conn) Describe() string {
 // Caps implements fabric.Conn.
 func (c *Conn) Caps() fabric.Caps {
 	caps := fabric.Caps{
-		MaxFrame: maxFrame, Eager: c.p.cfg.Eager,
+		MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply,
 		Link: fabric.LinkAcross, LatencyNs: 15_000, MBps: 3_000,
 	}
 	if c.target.net == c.p.self.net {
@@ -129,6 +130,9 @@ func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 	c.flush()
 	return true
 }
+
+// Heard implements fabric.Lender.
+func (c *Conn) Heard() uint64 { return c.heard }
 
 // Lends is the longest payload of TryLend.
 func (c *Conn) Lends() int { return maxLent }

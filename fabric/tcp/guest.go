@@ -80,8 +80,7 @@ func (p *Provider) attend(g *guest) {
 		return
 	}
 	b, err := g.hear(proofBytes)
-	if err != nil {
-		p.stats.Strangers++
+	if err != nil { // a peer does so whose own call was answered meanwhile
 		p.dismiss(g)
 		return
 	}
@@ -178,6 +177,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 		p.dismiss(g)
 		return
 	}
+	p.stats.Admitted++
 	p.leave(g)
 	c.hangUp()
 	c.adopt(g.fd, g.way, s)

@@ -44,6 +44,14 @@ func (in *interest) change(fd int, key int32, events uint32) error {
 	return nil
 }
 
+// pause ends the watch for a while, and resume goes on with it.
+func (in *interest) pause(fd int) { _ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+
+func (in *interest) resume(fd int, key int32) {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: key}
+	_ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_ADD, fd, &ev)
+}
+
 // forget ends the watch.
 func (in *interest) forget(fd int, key int32) {
 	delete(in.of, key)

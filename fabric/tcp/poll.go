@@ -15,7 +15,11 @@ const (
 	// heard last is no longer read on suspicion.
 	loyalty = 256
 	// stride is how often all others are looked at meanwhile.
-	stride = 8
+	stride = 32
+	// favour is after how many turns in which it had something that connection is taken
+	// out of epoll's hands: to tell epoll of each arrival costs the sender a fifth of a
+	// microsecond.
+	favour = 64
 )
 
 // Poll implements fabric.Provider.
@@ -34,11 +38,13 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	p.sink = s
 	n, before := 0, p.frames
 	if c := p.recent; c != nil && p.quiet < loyalty && c.state == up {
-		n = c.receive(s)
+		if n = c.receive(s); n > 0 {
+			p.quiet = 0
+			p.favour(c)
+		}
 	}
-	p.quiet++
-	if n > 0 {
-		p.quiet = 0
+	if p.quiet++; p.quiet == loyalty {
+		p.restore()
 	}
 	if p.turns++; p.quiet >= loyalty || p.turns%stride == 0 {
 		n += p.look(s)
@@ -55,11 +61,29 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.unpaid) > 0 {
 		n += p.pay()
 	}
+	n = max(n, p.frames-before)
 	if len(p.ends) > 0 {
 		n += p.report(s)
 	}
 	p.sink = nil
-	return max(n, p.frames-before)
+	return n
+}
+
+// favour counts in favour of the recent connection.
+func (p *Provider) favour(c *Conn) {
+	if p.streak++; p.streak == favour && c.state == up {
+		p.inner.pause(c.fd)
+		p.favoured = c
+	}
+}
+
+// restore gives the favoured connection back to epoll.
+func (p *Provider) restore() {
+	p.streak = 0
+	if c := p.favoured; c != nil && c.state == up {
+		p.inner.resume(c.fd, c.key)
+	}
+	p.favoured = nil
 }
 
 // look asks epoll for all connections.
@@ -91,7 +115,10 @@ func (p *Provider) serve(c *Conn, events uint32, s *fabric.Sink) (n int) {
 		c.write()
 	}
 	if c.state == up && events&^uint32(unix.EPOLLOUT) != 0 {
-		p.recent = c
+		if p.recent != c {
+			p.restore()
+			p.recent = c
+		}
 		if n = c.receive(s); n > 0 {
 			p.quiet = 0
 		}
@@ -201,6 +228,7 @@ func (p *Provider) Ready() bool {
 	if len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid) > 0 {
 		return true
 	}
+	p.restore()
 	for _, c := range p.blocked {
 		if c.state == up && !c.watched {
 			c.watched = true

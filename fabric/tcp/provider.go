@@ -35,6 +35,8 @@ type Provider struct {
 
 	recent   *Conn // the connection that was heard last
 	quiet    int   // polls since
+	streak   int   // turns in which it had something
+	favoured *Conn // it, when epoll does not watch it
 	turns    uint64
 	frames   int // taken in
 	events   [64]unix.EpollEvent

@@ -11,8 +11,10 @@ const (
 	// window is how much is read where a header is due: short frames come many at a
 	// time, long ones are to be copied once only.
 	window = 8 << 10
-	// inboxBytes takes the longest frame that is not read straight to its place.
-	inboxBytes = headerBytes + maxFrame + window
+	// assembled is the longest frame that is put together in the inbox; others have a
+	// place, or get one.
+	assembled  = 64 << 10
+	inboxBytes = headerBytes + assembled + window
 	// batch bounds what Poll reads from one connection before it looks at others.
 	batch = 4 << 20
 )
@@ -25,7 +27,8 @@ type inbox struct {
 	// placed: what is read next belongs to dst. again: the frame of dst comes once
 	// more from its header on, over another connection.
 	placed, again bool
-	stray         bool // dst is this package's own
+	stray         bool // dst is of spare
+	spare         []byte
 	dropped       bool // and nobody is to be told of what is in it
 	head          header
 	dst           []byte
@@ -192,8 +195,11 @@ func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	if s.Place != nil && s.Deliver[h.kind] != nil {
 		in.dst = s.Place(c.peer, fabric.Class(h.kind), h.imm, n)
 	}
-	if in.dst == nil && h.flags == flagLent { // longer than the inbox takes
-		in.dst, in.stray = make([]byte, n), true
+	if in.dst == nil && (h.flags == flagLent || n > assembled) {
+		if n > len(in.spare) {
+			in.spare = make([]byte, n)
+		}
+		in.dst, in.stray = in.spare[:n], true
 	}
 	return in.dst != nil && c.state == up
 }
@@ -225,6 +231,7 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 
 func (c *Conn) count(h *header) {
 	c.got++
+	c.heard++
 	c.p.frames++
 	c.bytes += headerBytes + int(h.length)
 	c.owes = c.owes || h.flags == flagLent

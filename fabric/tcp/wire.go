@@ -10,8 +10,9 @@ import (
 )
 
 const (
-	// maxFrame is the longest payload of TrySend, maxLent of TryLend.
-	maxFrame = 64 << 10
+	// maxFrame is the longest payload of TrySend with an outbox of four times that or
+	// more, maxLent of TryLend.
+	maxFrame = 768 << 10
 	maxLent  = 1 << 20
 
 	headerBytes = 24
@@ -193,7 +194,7 @@ func (s *statement) open(secret []byte, role string, transcript, b []byte) bool 
 	}
 	le := binary.LittleEndian
 	s.taken, s.outbox, s.outcome = le.Uint32(b), le.Uint32(b[4:]), outcome(le.Uint32(b[8:]))
-	return s.outcome <= departed && s.outbox >= 2*maxFrame && s.outbox <= 1<<30
+	return s.outcome <= departed && s.outbox >= minOutbox && s.outbox <= maxOutbox
 }
 
 // The roles keep what one side has proved from being said back by the other.
