@@ -28,7 +28,9 @@ func (w *World) Finalize() error {
 	err := w.fence()
 	w.p2p.Close()
 	w.progress.Depart()
-	return errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
+	err = errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
+	w.tally()
+	return err
 }
 
 // fence waits for the others and makes progress meanwhile: they may still wait

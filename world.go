@@ -25,6 +25,8 @@ type World struct {
 	ended    atomic.Bool
 	holders  holders   // communicators with attributes
 	notice   *p2p.Comm // see finalize.go
+	counting []counting
+	logf     func(format string, args ...any) // nil: nobody listens
 }
 
 // bootstrap is what a world needs from whoever started the job: the launcher,
@@ -61,7 +63,7 @@ const (
 func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	cfg.Self = proc.ID(job.Rank())
 	cfg.Resolve = job.Address
-	w := &World{job: job, progress: progress.New(cfg)}
+	w := &World{job: job, progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
 	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
 	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)
 	if err != nil {

@@ -3,10 +3,13 @@ package main
 import (
 	"encoding/hex"
 	"net/netip"
+	"slices"
 	"strconv"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/insight"
 )
 
 // gate is a rank's TCP port, as who floods it must know it. It is asked between
@@ -24,11 +27,35 @@ type gate interface {
 	Joined() uint64
 }
 
-// gateOf returns the gate of a world; nil where it has none.
+// worldGate is the gate of this process's world.
+type worldGate struct {
+	world   *banyan.World
+	forgery tcp.Forgery
+	to      netip.AddrPort
+}
+
+// gateOf returns the gate of a world; nil where it listens at no TCP port.
 func gateOf(w *banyan.World) gate {
-	g, _ := any(w).(gate)
+	blob := insight.Address(w, "tcp")
+	if blob == nil {
+		return nil
+	}
+	f, err := tcp.Forge(blob)
+	if err != nil || len(f.To) == 0 {
+		return nil
+	}
+	g := &worldGate{world: w, forgery: f, to: f.To[0]}
+	// The flood comes from this machine, by the way that its ranks take.
+	if i := slices.IndexFunc(f.To, func(a netip.AddrPort) bool { return a.Addr().IsLoopback() }); i >= 0 {
+		g.to = f.To[i]
+	}
 	return g
 }
+
+func (g *worldGate) Listening() netip.AddrPort { return g.to }
+func (g *worldGate) Forgery() []byte           { return g.forgery.Words }
+func (g *worldGate) Refused() uint64           { return g.world.Counters().Refused.Total() }
+func (g *worldGate) Joined() uint64            { return g.world.Counters().Admitted }
 
 // What the driver asks about a gate.
 const (

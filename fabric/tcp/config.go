@@ -88,20 +88,3 @@ func (c *Config) check() error {
 	}
 	return nil
 }
-
-// Stats count what happened to this endpoint's connections.
-type Stats struct {
-	Strangers uint64 // connected, and did not say hello as a peer does
-	Versions  uint64 // peers of another version
-	Forgers   uint64 // said hello, and did not know the secret
-	Misled    uint64 // knew it, and meant another process or another job
-	Dawdlers  uint64 // did not come to an end in time
-	Crowded   uint64 // had to go because too many others waited
-	Heals     uint64 // connections made again
-	Admitted  uint64 // connections that peers made to this process
-}
-
-// Refused is the number of connections that were not let in.
-func (s Stats) Refused() uint64 {
-	return s.Strangers + s.Versions + s.Forgers + s.Misled + s.Dawdlers + s.Crowded
-}

@@ -227,7 +227,7 @@ func (c *Conn) adopt(fd int, w way, s *statement) {
 	c.state, c.due, c.pause, c.refused, c.choice = up, time.Time{}, 0, 0, 0
 	c.told, c.bytes = c.got, 0
 	if c.met {
-		c.p.stats.Heals++
+		c.p.stats.heals.Add(1)
 		c.p.cfg.Logf("tcp: %v: connected again after %v, over %v", c.peer, time.Since(c.since).Round(time.Millisecond), w)
 	} else {
 		c.p.cfg.Logf("tcp: %v: over %v", c.peer, w)

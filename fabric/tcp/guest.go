@@ -65,7 +65,7 @@ func (p *Provider) accept(l *listener) {
 			return
 		}
 		if len(p.guests) == maxGuests {
-			p.stats.Crowded++
+			p.stats.crowded.Add(1)
 			p.dismiss(p.guests[0])
 		}
 		p.guests = append(p.guests, g)
@@ -89,7 +89,7 @@ func (p *Provider) attend(g *guest) {
 	}
 	var s statement
 	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
-		p.stats.Forgers++
+		p.stats.forgers.Add(1)
 		p.once("forger", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.way.there)
 		p.dismiss(g)
 		return
@@ -105,13 +105,13 @@ func (p *Provider) greet(g *guest) bool {
 		return false
 	}
 	if b == nil {
-		p.stats.Strangers++
+		p.stats.strangers.Add(1)
 		p.dismiss(g)
 		return false
 	}
 	h, ok := decodeHello(b)
 	if !ok {
-		p.stats.Strangers++
+		p.stats.strangers.Add(1)
 		p.once("stranger", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.way.there)
 		p.dismiss(g)
 		return false
@@ -124,13 +124,13 @@ func (p *Provider) greet(g *guest) bool {
 	g.note(answer)
 	err = g.say(answer)
 	if h.version != handshakeVersion {
-		p.stats.Versions++
+		p.stats.versions.Add(1)
 		p.once("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one build", g.way.from(), h.version, handshakeVersion)
 		p.dismiss(g)
 		return false
 	}
 	if err != nil {
-		p.stats.Strangers++
+		p.stats.strangers.Add(1)
 		p.dismiss(g)
 		return false
 	}
@@ -143,7 +143,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 	h := g.hello
 	a, err := decodeAddress(h.address)
 	if err != nil || h.to != p.cfg.Self || h.toBorn != p.self.born || int64(h.from) >= int64(p.cfg.MaxProcs) || h.from == p.cfg.Self {
-		p.stats.Misled++
+		p.stats.misled.Add(1)
 		p.dismiss(g)
 		return
 	}
@@ -177,7 +177,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 		p.dismiss(g)
 		return
 	}
-	p.stats.Admitted++
+	p.stats.admitted.Add(1)
 	p.leave(g)
 	c.hangUp()
 	c.adopt(g.fd, g.way, s)
@@ -249,7 +249,7 @@ func (p *Provider) leave(g *guest) {
 // expire disconnects the guests whose time is over.
 func (p *Provider) expire(now time.Time) {
 	for len(p.guests) > 0 && !p.guests[0].due.After(now) {
-		p.stats.Dawdlers++
+		p.stats.dawdlers.Add(1)
 		p.once("dawdler", "tcp: disconnected %s, which had not ended its handshake after %v", p.guests[0].way.from(), guestTime)
 		p.dismiss(p.guests[0])
 	}

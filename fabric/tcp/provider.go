@@ -48,7 +48,7 @@ type Provider struct {
 	fed      bool    // somebody who was refused has credit
 	sink     *fabric.Sink
 	in, out  vector // for reading and writing
-	stats    Stats
+	stats    tallies
 	said     map[string]bool // kinds of remarks that have been made
 
 	// departing: Depart has been called. From then on a goroutine answers
@@ -173,9 +173,6 @@ func (p *Provider) Name() string { return "tcp" }
 
 // Address implements fabric.Provider.
 func (p *Provider) Address() []byte { return p.blob }
-
-// Stats counts what has happened so far. Precondition: as for Poll.
-func (p *Provider) Stats() Stats { return p.stats }
 
 // Lookup implements fabric.Provider.
 func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
