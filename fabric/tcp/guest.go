@@ -21,57 +21,89 @@ const (
 
 // guest is who has connected and not proved yet that it is a peer.
 type guest struct {
-	talk
-	way   way
-	due   time.Time
-	hello *hello     // nil until heard
-	proof *statement // of one that is postponed
+	talk       // fd is -1 once it has gone, or become a peer's connection
+	domain int // of its socket
+	way    way // without this end's address
+	due    time.Time
+	hello  *hello     // nil until heard
+	proof  *statement // of one that is postponed
 }
 
-// lobby looks at the listeners and the guests. Between Depart and Close a goroutine
-// calls it too, so it touches nothing else then.
+// lobbyRound looks at the listeners and the guests. Between Depart and Close a
+// goroutine calls it too, so it touches nothing else then.
 func (p *Provider) lobbyRound() {
 	var events [32]unix.EpollEvent
 	n := epollNow(p.lobby.fd, events[:])
 	for _, ev := range events[:n] {
-		switch who := p.lobby.who(ev).(type) {
-		case *listener:
-			p.accept(who)
-		case *guest:
-			p.attend(who)
-		}
+		p.heed(ev, acceptBatch)
 	}
 }
 
-// accept lets newcomers in.
-func (p *Provider) accept(l *listener) {
-	for range acceptBatch {
-		fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		switch err {
-		case nil:
-		case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-			p.once("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
-			p.deafen(l)
-			return
-		case unix.ECONNABORTED, unix.EINTR:
-			continue
-		default:
-			return
-		}
-		tune(fd, l.domain)
-		g := &guest{talk: talk{fd: fd}, due: time.Now().Add(guestTime), way: wayOf(fd, sa)}
-		if g.key, err = p.lobby.add(fd, g, unix.EPOLLIN); err != nil {
-			_ = unix.Close(fd)
-			return
-		}
-		if len(p.guests) == maxGuests {
-			p.stats.crowded.Add(1)
-			p.dismiss(p.guests[0])
-		}
-		p.guests = append(p.guests, g)
-		p.alarm(g.due)
-		p.attend(g)
+// leisure reports whether this turn of Poll, which has heard n things so far, has time
+// for a guest: the first turn after something was heard, when the answer to what
+// this process has sent since is farthest away, and some of the later ones. So
+// strangers who come in a burst are looked at one by one, with looks at the connection
+// that counts in between.
+func (p *Provider) leisure(n int) bool {
+	return n == 0 && p.quiet == 2 || p.quiet%leisureStride == 0 || p.turns%stride == 0 || p.quiet >= loyalty
+}
+
+const leisureStride = 16
+
+// lobbyStep looks at one of those who have knocked.
+func (p *Provider) lobbyStep() int {
+	var events [1]unix.EpollEvent
+	if epollNow(p.lobby.fd, events[:]) == 0 {
+		p.knocked = false
+		return 0
 	}
+	p.heed(events[0], 1)
+	return 1
+}
+
+// heed lets newcomers in, so many at most, or takes a handshake further.
+func (p *Provider) heed(ev unix.EpollEvent, newcomers int) {
+	switch who := p.lobby.who(ev).(type) {
+	case *listener:
+		for ; newcomers > 0 && p.accept(who); newcomers-- {
+		}
+	case *guest:
+		p.attend(who)
+	}
+}
+
+// accept lets a newcomer in; false: there is none. Most strangers are gone again
+// before the call returns, so what only a peer or a patient one needs is done for
+// those alone: socket options after the proof, epoll if more has to come.
+func (p *Provider) accept(l *listener) bool {
+	fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	switch err {
+	case nil:
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		p.once("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
+		p.deafen(l)
+		return false
+	default:
+		return err == unix.ECONNABORTED || err == unix.EINTR
+	}
+	if len(p.guests) == maxGuests {
+		p.stats.crowded.Add(1)
+		p.dismiss(p.guests[0])
+	}
+	g := &guest{talk: talk{fd: fd}, domain: l.domain, due: time.Now().Add(guestTime), way: wayOf(sa)}
+	p.guests = append(p.guests, g)
+	p.attend(g)
+	if g.fd < 0 {
+		return true
+	}
+	p.alarm(g.due)
+	if g.proof != nil { // Poll goes on with it
+		return true
+	}
+	if g.key, err = p.lobby.add(fd, g, unix.EPOLLIN); err != nil {
+		p.dismiss(g)
+	}
+	return true
 }
 
 // attend takes a handshake as far as it goes now.
@@ -101,10 +133,10 @@ func (p *Provider) attend(g *guest) {
 // greet hears the hello and answers it; false: the proof is not due yet.
 func (p *Provider) greet(g *guest) bool {
 	b, err := g.hear(helloBytes)
-	if b == nil && err == nil {
+	if b == nil && err == nil && helloBegins(g.buf[:g.got]) {
 		return false
 	}
-	if b == nil {
+	if err != nil {
 		p.stats.strangers.Add(1)
 		p.dismiss(g)
 		return false
@@ -178,9 +210,13 @@ func (p *Provider) receive(g *guest, s *statement) {
 		return
 	}
 	p.stats.admitted.Add(1)
-	p.leave(g)
+	fd := p.leave(g)
 	c.hangUp()
-	c.adopt(g.fd, g.way, s)
+	tune(fd, g.domain)
+	if !g.way.unix {
+		g.way.here = localName(fd)
+	}
+	c.adopt(fd, g.way, s)
 }
 
 // left reports whether the guest has closed the connection.
@@ -229,20 +265,27 @@ func (p *Provider) answer(g *guest, s *statement) bool {
 	return g.say(s.seal(p.cfg.Secret, roleAcceptor, g.transcript)) == nil
 }
 
-// dismiss disconnects a guest.
+// dismiss disconnects a guest. That its descriptor is closed takes it out of epoll,
+// too.
 func (p *Provider) dismiss(g *guest) {
-	p.leave(g)
+	delete(p.lobby.of, g.key)
+	p.strike(g)
 	_ = unix.Close(g.fd)
+	g.fd = -1
 }
 
-// leave takes a guest out of the lobby.
-func (p *Provider) leave(g *guest) {
+// leave has a guest that is a peer leave the lobby, and gives its descriptor.
+func (p *Provider) leave(g *guest) (fd int) {
 	p.lobby.forget(g.fd, g.key)
-	for i := range p.guests {
-		if p.guests[i] == g {
-			p.guests = append(p.guests[:i], p.guests[i+1:]...)
-			return
-		}
+	p.strike(g)
+	fd, g.fd = g.fd, -1
+	return fd
+}
+
+// strike takes a guest off the list.
+func (p *Provider) strike(g *guest) {
+	if i := slices.Index(p.guests, g); i >= 0 {
+		p.guests = slices.Delete(p.guests, i, i+1)
 	}
 }
 

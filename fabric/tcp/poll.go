@@ -49,6 +49,9 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if p.turns++; p.quiet >= loyalty || p.turns%stride == 0 {
 		n += p.look(s)
 	}
+	if p.knocked && p.leisure(n) {
+		n += p.lobbyStep()
+	}
 	if len(p.blocked) > 0 {
 		n += p.unblock()
 	}
@@ -95,7 +98,7 @@ func (p *Provider) look(s *fabric.Sink) int {
 		case *Conn:
 			n += p.serve(who, ev.Events, s)
 		case *interest:
-			p.lobbyRound()
+			p.knocked = true
 		case *alarm:
 			p.ticked()
 		}

@@ -30,6 +30,7 @@ type Provider struct {
 	listeners    []*listener
 	guests       []*guest // oldest first
 	postponed    []*guest // of them, to be received by Poll
+	knocked      bool     // the lobby has something to look at
 	timer        alarm
 	watch        *watcher
 

@@ -118,12 +118,12 @@ func localName(fd int) netip.AddrPort {
 	return addrPort(sa)
 }
 
-// wayOf describes a connection that has been taken.
-func wayOf(fd int, sa unix.Sockaddr) way {
+// wayOf describes a connection that comes from sa.
+func wayOf(sa unix.Sockaddr) way {
 	if _, ok := sa.(*unix.SockaddrUnix); ok {
 		return way{unix: true, local: true}
 	}
-	return way{here: localName(fd), there: addrPort(sa)}
+	return way{there: addrPort(sa)}
 }
 
 // isPressure reports whether an error says that this process or machine lacks

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -127,6 +128,14 @@ func decodeHello(b []byte) (h hello, ok bool) {
 	}
 	h.address = b[32+nonceBytes:][:n]
 	return h, true
+}
+
+// helloBegins reports whether b may be the beginning of a hello.
+func helloBegins(b []byte) bool {
+	var magic [8]byte
+	binary.LittleEndian.PutUint64(magic[:], handshakeMagic)
+	n := min(len(b), len(magic))
+	return bytes.Equal(b[:n], magic[:n])
 }
 
 // challenge answers a hello. Of another version it is the last word.
