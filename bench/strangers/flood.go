@@ -125,8 +125,7 @@ func (f *flood) doze(begin time.Time) {
 			next = earlier(next, s.speaks)
 		}
 	}
-	t := unix.NsecToTimespec(max(dozeMin, next.Sub(now)).Nanoseconds())
-	_ = unix.Nanosleep(&t, nil) // a signal ends it early: then nothing is due
+	sleep(max(dozeMin, next.Sub(now)))
 }
 
 func earlier(a, b time.Time) time.Time {
