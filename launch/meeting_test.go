@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ var meetingNames = []string{
 // freePort finds a port that nobody listens at, below those that the kernel
 // gives away by itself.
 func freePort(t testing.TB) string {
+	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
+	defer syscall.ForkLock.RUnlock()
 	for range 100 {
 		port := strconv.Itoa(20000 + rand.IntN(10000))
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
