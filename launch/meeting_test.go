@@ -47,8 +47,7 @@ func freePort(t testing.TB) string {
 type single struct {
 	*exec.Cmd
 	t   *testing.T
-	out buffer // standard output, and standard error
-	err buffer // standard error alone
+	out buffer
 }
 
 // setOut starts a rank in a role. Later variables win.
@@ -58,7 +57,7 @@ func setOut(t *testing.T, role, port string, rank, size int, extra ...string) *s
 	s := &single{Cmd: exec.Command(self), t: t}
 	s.Env = append(cleanEnv(roleEnv+"="+role, fmt.Sprintf("RANK=%d", rank), fmt.Sprintf("WORLD_SIZE=%d", size),
 		"MASTER_PORT="+port), extra...)
-	s.Stdout, s.Stderr = &s.out, io.MultiWriter(&s.out, &s.err)
+	s.Stdout, s.Stderr = &s.out, &s.out
 	require.NoError(t, s.Start())
 	t.Cleanup(func() { _ = s.Process.Kill() })
 	return s
