@@ -106,12 +106,12 @@ peers: ## install what compare measures against: Open MPI, MPICH, UCX, NetPIPE (
 	@command -v apt-get >/dev/null || { \
 		echo "make peers knows only Debian's packages. Elsewhere install: ucx_perftest (UCX),"; \
 		echo "Open MPI with mpicc.openmpi and mpiexec.openmpi, MPICH with mpicc.mpich and mpiexec.mpich,"; \
-		echo "their NetPIPE as NPopenmpi and NPmpich2, taskset (util-linux), each under that name in PATH,"; \
+		echo "their NetPIPE as NPopenmpi and NPmpich2, NetPIPE on sockets as NPtcp, taskset (util-linux), each under that name in PATH,"; \
 		echo "and a C compiler. ftbench compare uses those it finds."; exit 1; }
 	$(SUDO) apt-get update
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
 		gcc libc6-dev openmpi-bin libopenmpi-dev mpich libmpich-dev ucx-utils \
-		netpipe-openmpi netpipe-mpich2
+		netpipe-openmpi netpipe-mpich2 netpipe-tcp
 
 SUDO = $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 

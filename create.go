@@ -90,8 +90,8 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	return c.derived(c.core.Derive(n, p2p.NewGroup(procs), uint64(int64(color))))
 }
 
-// SplitByNode makes a communicator for each machine, of the ranks that run on it
-// and can share memory, ordered by key, then by rank. It is collective.
+// SplitByNode makes a communicator for each node, of the ranks that can share
+// memory (see [World.Node]), ordered by key, then by rank. It is collective.
 func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key) }
 
 // CreateInter makes an intercommunicator between the ranks of this communicator

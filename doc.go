@@ -38,6 +38,14 @@
 // Most programs can be tried in a test: [Simulate] runs them in one process, in
 // virtual time, with deaths where they are wanted.
 //
+// # Fabrics
+//
+// Each pair of ranks communicates through shared memory if the kernel lets the two
+// share it, else through a Unix-domain socket, else through TCP. [World.Route] tells
+// which and why, [World.Node] who shares a node; [WithFabric] and the environment
+// restrict it. Names of hosts play no part: what counts is the kernel's answer, also in
+// containers.
+//
 // # Buffers
 //
 // Buffers are the caller's. Send returns when the buffer may be reused; with

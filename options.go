@@ -1,19 +1,20 @@
 package banyan
 
 import (
-	"fmt"
+	"strings"
 
 	"github.com/banyan-hpc/banyan/settings"
 )
 
 type options struct {
-	unaware bool
-	fabric  string
-	eager   int
-	noGet   bool
-	early   int
-	async   async
-	logf    func(format string, args ...any)
+	unaware  bool
+	fabric   *string // nil: not given
+	networks *string
+	eager    int
+	noGet    bool
+	early    int
+	async    async
+	logf     func(format string, args ...any)
 }
 
 // Option changes what [Init] does by default.
@@ -24,9 +25,22 @@ type Option func(*options)
 // measure what awareness costs.
 func WithAware(aware bool) Option { return func(o *options) { o.unaware = !aware } }
 
-// WithFabric restricts the transport: "shm" (the default on one node). Other
-// names are an error of Init.
-func WithFabric(name string) Option { return func(o *options) { o.fabric = name } }
+// WithFabric restricts the ways on which messages travel: "shm" (shared memory),
+// "unix" (Unix-domain sockets), "tcp", or several with commas between them. Other names
+// are an error of Init. Each pair of ranks uses the first of shm, unix and tcp that
+// joins them and that both may use; that none does is the error of the first
+// operation that needs it. Without this option the environment says (BANYAN_FABRIC),
+// and else all are allowed. [World.Route] tells what was chosen.
+func WithFabric(names string) Option { return func(o *options) { o.fabric = &names } }
+
+// WithNetworks restricts the addresses at which other machines reach this rank by TCP:
+// names of interfaces and networks, as "eth0" or "10.1.0.0/16", with "!" before those
+// that are not to be used. Without it the environment says (BANYAN_NETWORKS, with
+// commas), and else all interfaces are used that are up.
+func WithNetworks(networks ...string) Option {
+	list := strings.Join(networks, ",")
+	return func(o *options) { o.networks = &list }
+}
 
 // WithEagerLimit sets the longest message, in bytes, that is sent without
 // asking the receiver, up to 64 MiB; 0 leaves it to the user's settings
@@ -71,19 +85,21 @@ const (
 // the kernel could copy them from process to process.
 func WithoutKernelCopy() Option { return func(o *options) { o.noGet = true } }
 
-// WithLog receives the library's remarks, a line each: how large messages
-// travel, strangers refused. The default discards them.
+// WithLog receives the library's remarks, a line each: by which fabric a peer is
+// reached and why by no faster one, how large messages travel, strangers refused. The
+// default discards them; with BANYAN_VERBOSE=1 in the environment it prints them on
+// the standard error.
 func WithLog(logf func(format string, args ...any)) Option {
 	return func(o *options) { o.logf = logf }
 }
 
 func gather(opts []Option) (options, error) {
-	o := options{fabric: "shm"}
+	var o options
 	for _, f := range opts {
 		f(&o)
 	}
-	if o.fabric != "shm" {
-		return o, fmt.Errorf("%w: fabric %q, want shm (the simulator is started by Simulate)", ErrArgument, o.fabric)
+	if _, err := o.allowed(nil); err != nil {
+		return o, err
 	}
 	return o, o.override(settings.Defaults())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -52,7 +53,7 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	errs := make([]error, n)
 	for rank := range n {
 		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-			job := bench{rank: rank, proc: p, size: n, aborted: &errs[rank]}
+			job := bench{rank: rank, proc: p, size: n, perNode: cfg.Topology.ProcsPerNode, aborted: &errs[rank]}
 			if err := simulated(job, &o, body); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
 			}
@@ -82,6 +83,7 @@ func simulated(job bench, o *options, body func(*World) error) error {
 // bench is the bootstrap of a simulated rank.
 type bench struct {
 	rank, size int
+	perNode    int // ranks on a node
 	proc       *sim.Proc
 	aborted    *error // what the rank that has aborted the job says
 }
@@ -89,8 +91,11 @@ type bench struct {
 func (b bench) Rank() int { return b.rank }
 func (b bench) Size() int { return b.size }
 
-// Local implements bootstrap: one machine.
-func (b bench) Local() []int { return nil }
+// Node implements bootstrap: the simulated machine's.
+func (b bench) Node(rank int) int { return rank / b.perNode }
+
+// Verdicts implements bootstrap: there is nothing to choose.
+func (b bench) Verdicts(proc.ID) ([]route.Verdict, error) { return nil, nil }
 
 // Address implements bootstrap.
 func (b bench) Address(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil }

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -32,8 +32,11 @@ type World struct {
 type bootstrap interface {
 	Rank() int
 	Size() int
-	// Local lists the ranks on this machine; nil if all are.
-	Local() []int
+	// Node numbers the nodes: equal for ranks that can share memory.
+	Node(rank int) int
+	// Verdicts says of each fabric whether it joins this rank and a peer; nil in
+	// the simulator.
+	Verdicts(peer proc.ID) ([]route.Verdict, error)
 	// Address gives what a peer has published for a provider.
 	Address(provider string, peer proc.ID) ([]byte, error)
 	// Fence returns when every rank that is alive has called it.
@@ -66,9 +69,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	}
 	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self, world: w}
 	core.OnError(w.comm.tell)
-	if local := job.Local(); len(local) > 0 {
-		w.comm.node = slices.Min(local)
-	}
+	w.comm.node = job.Node(job.Rank())
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}

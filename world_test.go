@@ -46,6 +46,8 @@ var roles = map[string]func(*banyan.World) error{
 	"absent":     absent,
 	"transcript": follow,
 	"held back":  heldBack,
+	"routes":     routes,
+	"no route":   noRoute,
 }
 
 func TestMain(m *testing.M) {
@@ -76,6 +78,9 @@ func rank(role string) error {
 	}
 	if os.Getenv(asyncEnv) != "" {
 		opts = append(opts, banyan.WithAsyncProgress(true))
+	}
+	if err := place(); err != nil {
+		return err
 	}
 	w, err := banyan.Init(opts...)
 	if err != nil {

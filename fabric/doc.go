@@ -24,7 +24,12 @@
 //  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never
 //     blocks. After [Host.Arm] the engine asks [Provider.Ready] once more;
 //     whatever arrives later rings the host's bell.
-//  7. What a peer wrote is checked before it is used. A peer that writes
+//  7. A pair of processes is joined by one provider. Where Connect answers
+//     [ErrNoPath] the peer's Connect to this process answers it too, also if both
+//     call at the same time; so both sides may go on to their next provider, and
+//     no pair has frames under way on two. Any other error leaves it open whether
+//     the peer can connect, and nobody may go on.
+//  8. What a peer wrote is checked before it is used. A peer that writes
 //     nonsense is reported down with cause proc.Corrupt; it is never a panic,
 //     a fault or a wild read.
 //
@@ -39,7 +44,8 @@
 //     [ErrPeerGone], or gives a connection on which Departed or Down follows. A
 //     connection to a process that dies during the call counts as either.
 //     ErrPeerGone is that process's end: nothing of it comes afterwards, so who
-//     has frames from it gives the connection.
+//     has frames from it gives the connection. Down with cause proc.Unknown, for a
+//     process that was never met, says no more than ErrPeerGone does.
 //   - After Depart this process can send nothing more: TrySend answers false,
 //     Connect [ErrClosed]. Poll still delivers. Peers that connect learn of the
 //     departure, though this process polls no more.

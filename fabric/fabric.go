@@ -16,6 +16,12 @@ var ErrClosed = errors.New("fabric: closed")
 // ErrPeerGone answers a Get or Put whose peer ended before or during it.
 var ErrPeerGone = errors.New("fabric: peer is gone")
 
+// ErrNoPath answers Connect where the medium does not join these two processes
+// and never will: the provider has seen to it that the peer's Connect to this
+// process gets the same answer, whichever was first. So another provider may be
+// used for the pair.
+var ErrNoPath = errors.New("fabric: no path to the peer on this medium")
+
 // Class says which part of the engine a frame is for. The values are part of
 // the wire format. Zero is no class.
 type Class uint8
@@ -50,6 +56,16 @@ type Sink struct {
 	Down func(peer proc.ID, cause proc.Cause)
 	// Departed reports an orderly departure; at most once per peer.
 	Departed func(peer proc.ID)
+	// Place, if set, may be asked where the payload of an arriving frame of n bytes
+	// should go, at most once per frame, when its beginning has come; nil: nowhere
+	// in particular. What has a place is written there as it arrives, also by later
+	// calls of Poll, until Placed tells that it is whole, in Deliver's stead. After
+	// Down, Departed or Invalidate nothing is written there any more.
+	Place  func(from proc.ID, class Class, imm uint64, n int) []byte
+	Placed func(from proc.ID, class Class, imm uint64, n int)
+	// Returned tells that the n oldest payloads lent to a peer (Lender) may be
+	// changed again.
+	Returned func(peer proc.ID, n int)
 }
 
 // LinkClass orders media by distance, for the choice of trees and thresholds.
@@ -68,6 +84,7 @@ type Caps struct {
 	Inline   int // payload up to here travels in the header's own cache line or work request
 	MaxFrame int // largest payload of TrySend
 	Eager    int // suggested limit of the eager protocol
+	Reply    int // the same for answers, where that is higher
 	Get      bool
 	// GetBlocks: Get copies in the calling thread, so it is called without the
 	// engine's lock and is complete when it returns.
@@ -130,6 +147,24 @@ type Conn interface {
 	// and nothing is sent to it (rule E3), whether it has been heard before or
 	// not. It does not wait.
 	Invalidate()
+}
+
+// Lender is a Conn that can send a payload without keeping a copy of it, for
+// long messages.
+type Lender interface {
+	Conn
+	// TryLend is TrySend for a payload of 1 to Lends bytes that stays where it is,
+	// reachable, unmoved and unchanged, until Sink.Returned has told so.
+	TryLend(class Class, imm uint64, payload []byte) bool
+	// Heard counts the frames that have come from the peer, so that an answer can be
+	// told from a message that nobody has asked for.
+	Heard() uint64
+	// Lends is the longest payload of TryLend.
+	Lends() int
+	// Forsake has the connection go on without memory that is not its own: what is
+	// lent is copied, and what has a place is read to the end and dropped. Nobody
+	// is told of either.
+	Forsake()
 }
 
 // Provider is one process's endpoint on one medium.

@@ -83,8 +83,8 @@ func (r *Request) bereft(l *link, cause proc.Cause) error {
 	return r.comm.deserted(r.kind.String())
 }
 
-// dropQueue forgets the frames and sends that waited; their requests are
-// among the active ones.
+// dropQueue forgets the frames and sends that waited, and what has been lent; their
+// requests are among the active ones.
 func (e *Engine) dropQueue(l *link) {
 	for l.first != nil {
 		o := l.first
@@ -96,6 +96,7 @@ func (e *Engine) dropQueue(l *link) {
 		l.held = o.next
 		e.freeOp(o)
 	}
+	l.loans = loans{}
 	l.open()
 }
 

@@ -54,6 +54,7 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassCTS, e.onCTS)
 	p.Handle(fabric.ClassFin, e.onFin)
 	p.Handle(fabric.ClassFlow, e.onFlow)
+	p.HandlePlaces(e.place, e.placed, e.returned)
 	p.OnStall(e.pumpAll)
 	if aware {
 		p.OnEnd(e.onEnd)
@@ -86,7 +87,8 @@ type link struct {
 	first, last    *op    // frames that wait for credit, in order
 	listed         bool   // in Engine.stalled
 	active         *Request
-	in             *message // the eager message that is arriving in fragments
+	in             *message // the eager message that is arriving in pieces
+	loans          loans    // of our sends, what has been lent and not returned
 }
 
 // known gives the link to a peer that has connected or was connected to.

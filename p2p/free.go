@@ -92,7 +92,9 @@ func (e *Engine) discard(m *message) {
 			e.control(m.link, fabric.ClassFin, m.remote, nil)
 		}
 	case m.got < m.total && m.link != nil && m.link.in == m:
-		e.early.dropData(m)
+		if !m.placed {
+			e.early.dropData(m)
+		}
 		m.claimed = false
 		m.orphan = true
 		return
@@ -136,6 +138,7 @@ func (e *Engine) Close() {
 			if l := page[i]; l != nil {
 				l.closed = true
 				e.dropQueue(l)
+				l.ep.Forsake()
 				l.endActive(final)
 				e.dropArriving(l)
 			}

@@ -111,7 +111,9 @@ func (e *Engine) shift(l *link) {
 	if l.first == nil {
 		l.open()
 	}
-	if r := o.req; r != nil {
+	if r := o.req; r != nil && r.lent > 0 {
+		r.handed = true // returned completes it
+	} else if r != nil {
 		l.leave(r)
 		r.Finish()
 	}
@@ -131,13 +133,21 @@ func (o *op) send(l *link) (frames int, whole bool) {
 		}
 		return 1, true
 	}
-	for len(o.data) > 0 {
+	for ; len(o.data) > 0; frames++ {
+		if frames == pumpFrames {
+			return frames, false
+		}
+		if len(o.data) >= lendFrom && l.ep.Lends > 0 {
+			if !o.lend(l) {
+				return frames, false
+			}
+			continue
+		}
 		n := min(len(o.data), l.ep.MaxFrame)
-		if frames == pumpFrames || !l.ep.TrySend(o.class, o.imm, o.data[:n]) {
+		if !l.ep.TrySend(o.class, o.imm, o.data[:n]) {
 			return frames, false
 		}
 		o.data = o.data[n:]
-		frames++
 	}
 	return frames, true
 }

@@ -186,7 +186,9 @@ func (e *Engine) take(r *Request, m *message) {
 		e.early.release(m)
 		return
 	}
-	e.early.dropData(m)
+	if !m.placed {
+		e.early.dropData(m)
+	}
 	m.req = r
 	m.link.attend(r)
 }
@@ -270,11 +272,17 @@ func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 	case m.got < len(m.req.buf):
 		copy(m.req.buf[m.got:], payload)
 	}
-	m.got += len(payload)
+	e.arrived(l, len(payload))
+}
+
+// arrived counts n bytes more of the message that is arriving, and completes it.
+func (e *Engine) arrived(l *link, n int) {
+	m := l.in
+	m.got += n
 	if m.got < m.total {
 		return
 	}
-	l.in = nil
+	l.in, m.placed = nil, false
 	if r := m.req; r != nil {
 		l.leave(r)
 		r.received(m.total)
@@ -294,7 +302,12 @@ func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
 	if r.got < len(r.buf) {
 		copy(r.buf[r.got:], payload)
 	}
-	r.got += len(payload)
+	e.advance(l, r, len(payload))
+}
+
+// advance counts n bytes more of an announced message.
+func (e *Engine) advance(l *link, r *Request, n int) {
+	r.got += n
 	if r.got == r.total {
 		l.leave(r)
 		r.received(r.total)

@@ -50,6 +50,9 @@ type Request struct {
 	// announced: a send whose receiver has not answered. streaming: a receive
 	// whose sender has been told to stream.
 	announced, streaming bool
+	// lent: send: loans of its buffer that are out; handed: there will be no more.
+	lent   int
+	handed bool
 	// awaited: a goroutine waits for it.
 	awaited bool
 	job     progress.Job
@@ -95,8 +98,8 @@ func (e *Engine) recycle(r *Request) {
 	r.Reset()
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
-	r.count, r.got, r.total = 0, 0, 0
-	r.announced, r.streaming, r.cancelled = false, false, false
+	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
+	r.announced, r.streaming, r.cancelled, r.handed = false, false, false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }

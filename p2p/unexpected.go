@@ -21,6 +21,7 @@ type message struct {
 	rts        bool
 	claimed    bool          // taken out by a matched probe, not received yet
 	orphan     bool          // still arriving, and nobody will receive it
+	placed     bool          // the provider writes into data, or into the receive's buffer, until it is whole
 	region     fabric.Region // rts: where the data lie
 	remote     uint64        // rts: the sender's request
 

@@ -18,6 +18,12 @@
 // place, [fabric.Host].Sleep, after announcing it (Arm) and looking once more
 // at every provider, so that no arrival is missed.
 //
+// # Several providers
+//
+// A pair of processes is joined by the first provider that can, shared memory before
+// the others; both sides come to the same one (routes.go has the rule). Beside shared
+// memory the others are polled less the longer they are silent.
+//
 // # Asynchronous progress
 //
 // A message that is copied by its receiver, an answer to a peer's question: they

@@ -24,13 +24,24 @@ type Endpoint struct {
 	// MaxFrame and Get are Caps of the connection, at hand.
 	MaxFrame int
 	Get      bool
+	// Lends is the longest payload of TryLend, 0 where there is none.
+	Lends int
 	// Sure is the length up to which Eager is true at all times.
 	Sure int
 	// Longest is the length beyond which Eager is never true.
 	Longest int
 
+	// Accepted: the peer connected. Tried says why the providers before this one do
+	// not join the two; only who connects knows.
+	Accepted bool
+	Tried    []error
+
 	shm  *shm.Conn // the connection, if it is by shared memory
 	conn fabric.Conn
+	by   fabric.Provider // whose connection it is, and who is believed about the end
+	// lender is the connection, if it is one.
+	lender fabric.Lender
+	reply  int // Caps.Reply
 }
 
 // TrySend hands a frame to the peer; false means no credit. Preconditions as
@@ -91,7 +102,7 @@ func (ep *Endpoint) Reply() int {
 	if ep.shm != nil {
 		return ep.shm.Reply()
 	}
-	return 0
+	return ep.reply
 }
 
 // Heard is the number of frames that have come from the peer, where the
@@ -99,6 +110,9 @@ func (ep *Endpoint) Reply() int {
 func (ep *Endpoint) Heard() uint64 {
 	if ep.shm != nil {
 		return ep.shm.Heard()
+	}
+	if ep.lender != nil {
+		return ep.lender.Heard()
 	}
 	return 0
 }
@@ -110,7 +124,10 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
 	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
-	ep.Sure = ep.Longest
+	ep.Sure, ep.reply = ep.Longest, caps.Reply
+	if l, ok := c.(fabric.Lender); ok {
+		ep.lender, ep.Lends = l, l.Lends()
+	}
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.Sure = s, s.Sure()
 	}

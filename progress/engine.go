@@ -2,7 +2,6 @@ package progress
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -11,7 +10,10 @@ import (
 )
 
 // Resolver finds the address by which a provider reaches a peer. It may ask
-// the launcher; it is called without the engine's lock.
+// the launcher; it is called without the engine's lock. An error of class
+// fabric.ErrNoPath says why this provider does not join the two, and the next
+// is asked: both processes must come to the same answer. Any other error is the end
+// of the attempt.
 type Resolver func(provider string, peer proc.ID) ([]byte, error)
 
 // Config assembles an engine.
@@ -20,9 +22,13 @@ type Config struct {
 	Host fabric.Host
 	// Shm is the shared-memory provider, or nil.
 	Shm *shm.Provider
-	// Others are further providers, asked in this order where Shm is nil.
+	// Others are further providers. A pair is joined by the first, Shm before them,
+	// that can: see routes.go.
 	Others  []fabric.Provider
 	Resolve Resolver
+	// Routed is told of each connection that an endpoint gets, once, with the lock
+	// held; may be nil.
+	Routed func(*Endpoint)
 }
 
 // Engine drives all communication of one process. Methods may be called from
@@ -32,10 +38,11 @@ type Engine struct {
 	self      proc.ID
 	host      fabric.Host
 	shm       *shm.Provider
-	others    []fabric.Provider
+	others    []*other
 	loop      *loopback
 	resolve   Resolver
-	sink      fabric.Sink
+	routed    func(*Endpoint)
+	sink      fabric.Sink // of shared memory and of the loopback
 	endpoints table
 	view      ft.View
 	timers    timers
@@ -51,6 +58,7 @@ type Engine struct {
 	waiting        int    // goroutines in Wait
 	parked         *Completion
 	woken          int        // of the parked: finished, and have not run since
+	lull, skip     int        // see pollOthers
 	attendant      *attendant // nil without asynchronous progress
 	blocking       []*Job
 	closed         bool
@@ -62,8 +70,8 @@ var ErrClosed = errors.New("progress: the engine is closed")
 // New makes the engine. It owns the providers from now on.
 func New(cfg Config) *Engine {
 	e := &Engine{
-		self: cfg.Self, host: cfg.Host, shm: cfg.Shm, others: cfg.Others,
-		resolve: cfg.Resolve,
+		self: cfg.Self, host: cfg.Host, shm: cfg.Shm,
+		resolve: cfg.Resolve, routed: cfg.Routed,
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields = cfg.Host.Patience()
@@ -73,9 +81,15 @@ func New(cfg Config) *Engine {
 		e.stride = timerStride
 	}
 	e.loop = newLoopback(cfg.Self, e.Kick)
-	e.sink.Down = e.down
-	e.sink.Departed = e.departed
-	self := &Endpoint{Proc: cfg.Self}
+	if e.shm != nil {
+		e.listen(&e.sink, e.shm)
+	}
+	for _, p := range cfg.Others {
+		o := &other{Provider: p}
+		e.listen(&o.sink, p)
+		e.others = append(e.others, o)
+	}
+	self := &Endpoint{Proc: cfg.Self, by: e.loop}
 	self.attach(e.loop)
 	e.endpoints.put(self)
 	return e
@@ -85,7 +99,9 @@ func New(cfg Config) *Engine {
 // held. The payload is borrowed until it returns. Called before the first
 // frame can arrive.
 func (e *Engine) Handle(class fabric.Class, fn func(from proc.ID, imm uint64, payload []byte)) {
-	e.sink.Deliver[class] = fn
+	for s := range e.sinks {
+		s.Deliver[class] = fn
+	}
 }
 
 // OnEnd registers a function that is told, with the lock held, when a peer has
@@ -116,116 +132,6 @@ func (e *Engine) Self() proc.ID { return e.self }
 // View is what this process knows of the dead. Its Epoch may be read at any
 // time, the rest with the lock held.
 func (e *Engine) View() *ft.View { return &e.view }
-
-// Known gives the endpoint of a peer that has been connected to, by either
-// side, or has ended; else nil. Precondition: the lock is held.
-func (e *Engine) Known(peer proc.ID) *Endpoint {
-	if ep := e.endpoints.get(peer); ep != nil {
-		return ep
-	}
-	p := e.provider()
-	if p == nil {
-		return nil
-	}
-	c := p.Lookup(peer)
-	if c == nil {
-		return nil
-	}
-	ep := &Endpoint{Proc: peer}
-	ep.attach(c)
-	e.endpoints.put(ep)
-	return ep
-}
-
-// Endpoint gives the endpoint of a peer and connects to it at the first call.
-// A peer that turns out to be gone gets an endpoint in state Failed; an error
-// means that the two processes cannot reach each other, and names the cure.
-//
-// Precondition: the lock is not held; connecting makes system calls.
-func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
-	e.Lock()
-	defer e.Unlock()
-	if ep := e.Known(peer); ep != nil {
-		return ep, nil
-	}
-	p := e.provider()
-	if e.closed || p == nil {
-		return nil, ErrClosed
-	}
-	e.Unlock()
-	addr, err := e.resolve(p.Name(), peer)
-	e.Lock()
-	if err != nil {
-		return nil, fmt.Errorf("address of %v: %w", peer, err)
-	}
-	return e.connect(p, peer, addr)
-}
-
-// connect is the one place where the lock is held over system calls: mapping a
-// peer's memory, once per peer. A provider is not safe for use beside it.
-func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte) (*Endpoint, error) {
-	if ep := e.endpoints.get(peer); ep != nil {
-		return ep, nil // somebody was faster
-	}
-	ep := &Endpoint{Proc: peer}
-	c, err := p.Connect(fabric.ConnectSpec{Peer: peer, Address: addr})
-	switch {
-	case err == nil:
-		ep.attach(c)
-		e.endpoints.put(ep)
-	case errors.Is(err, fabric.ErrPeerGone):
-		e.endpoints.put(ep)
-		e.down(peer, proc.Cause{Kind: proc.Unknown})
-	default:
-		return nil, err
-	}
-	return ep, nil
-}
-
-func (e *Engine) provider() fabric.Provider {
-	if e.shm != nil {
-		return e.shm
-	}
-	if len(e.others) > 0 {
-		return e.others[0]
-	}
-	return nil
-}
-
-// down turns evidence into knowledge: cut off, enter in the View, tell. The
-// provider has delivered what came before.
-func (e *Engine) down(peer proc.ID, cause proc.Cause) {
-	ep := e.known(peer)
-	if ep.State != Alive {
-		return
-	}
-	ep.State = Failed
-	if ep.conn != nil {
-		ep.conn.Invalidate()
-	}
-	e.view.Enter(peer, cause)
-	e.tell(ep, cause)
-}
-
-func (e *Engine) departed(peer proc.ID) {
-	ep := e.known(peer)
-	if ep.State != Alive {
-		return
-	}
-	ep.State = Departed
-	e.tell(ep, proc.Cause{Kind: proc.Departed})
-}
-
-// known makes an endpoint without a connection for a peer that ended before we
-// ever talked to it.
-func (e *Engine) known(peer proc.ID) *Endpoint {
-	ep := e.Known(peer)
-	if ep == nil {
-		ep = &Endpoint{Proc: peer}
-		e.endpoints.put(ep)
-	}
-	return ep
-}
 
 func (e *Engine) tell(ep *Endpoint, cause proc.Cause) {
 	for _, fn := range e.ended {
@@ -263,12 +169,22 @@ func (e *Engine) Close() error {
 	return errors.Join(errs...)
 }
 
-// providers runs over all providers, the loopback included.
-func (e *Engine) providers(yield func(fabric.Provider) bool) {
+// media runs over the providers that reach other processes, in the order in which
+// they are preferred.
+func (e *Engine) media(yield func(fabric.Provider) bool) {
 	if e.shm != nil && !yield(e.shm) {
 		return
 	}
-	for _, p := range e.others {
+	for _, o := range e.others {
+		if !yield(o.Provider) {
+			return
+		}
+	}
+}
+
+// providers runs over all providers, the loopback included.
+func (e *Engine) providers(yield func(fabric.Provider) bool) {
+	for p := range e.media {
 		if !yield(p) {
 			return
 		}

@@ -358,8 +358,8 @@ func TestEndIsToldOnce(t *testing.T) {
 	require.NoError(t, e[1].Close()) // without departing
 	e[0].Lock()
 	e[0].Wait(&done)
-	e[0].down(1, proc.Cause{})
-	e[0].departed(1)
+	e[0].down(e[0].shm, 1, proc.Cause{})
+	e[0].departed(e[0].shm, 1)
 	e[0].Unlock()
 	require.Equal(t, []proc.Cause{{Kind: proc.Connection}}, told)
 	require.True(t, e[0].View().Failed(1))

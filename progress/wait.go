@@ -119,6 +119,7 @@ func (e *Engine) Progress() bool {
 		return false
 	}
 	e.progressing = true
+	e.skip = min(e.skip, lullTest)
 	n := e.round() + e.expire()
 	e.progressing = false
 	e.handOver()
@@ -176,8 +177,8 @@ func (e *Engine) round() int {
 	if e.shm != nil {
 		n = e.shm.Poll(&e.sink)
 	}
-	for _, p := range e.others {
-		n += p.Poll(&e.sink)
+	if len(e.others) > 0 {
+		n += e.pollOthers()
 	}
 	if e.loop.used > 0 {
 		n += e.loop.Poll(&e.sink)
@@ -201,6 +202,7 @@ func (e *Engine) work() int {
 }
 
 func (e *Engine) yield() {
+	e.skip = 0
 	e.Unlock()
 	e.host.Yield()
 	e.Lock()
@@ -217,7 +219,7 @@ func (e *Engine) sleep() {
 		e.host.Disarm()
 		return
 	}
-	e.asleep = true
+	e.asleep, e.skip = true, 0
 	until := e.timers.next()
 	e.Unlock()
 	e.host.Sleep(until)

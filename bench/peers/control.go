@@ -85,7 +85,7 @@ func ServeControl(dir string, rank int) error {
 		return err
 	}
 	side := controlSide{mine: &lines.of[rank].seq, theirs: &lines.of[1-rank].seq, first: rank == 0}
-	return Serve(dir, rank, "cache-line ping-pong, pinned "+strconv.FormatBool(pinned()), side.run)
+	return Serve(dir, rank, "cache-line ping-pong, pinned "+strconv.FormatBool(pinned()), side.run, nil)
 }
 
 // pinned reports whether this process may run on one CPU only.

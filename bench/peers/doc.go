@@ -1,6 +1,6 @@
 // Package peers runs what Banyan is compared with: UCX's ucx_perftest, Open MPI
-// and MPICH with small benchmarks of our own and with NetPIPE's, and the control,
-// a bare cache-line ping-pong.
+// and MPICH with small benchmarks of our own and with NetPIPE's, NetPIPE on bare
+// sockets, and the control, a bare cache-line ping-pong.
 //
 // # Sampling on command
 //
@@ -30,7 +30,7 @@
 // # Runs
 //
 // What cannot wait for commands is a run for each sample ([RunProgram]): a
-// program of NetPIPE's ([MPI.NetPIPE]), and a start of many ranks
+// program of NetPIPE's ([MPI.NetPIPE], [NPtcp]), and a start of many ranks
 // ([TimeStartup]), with mpi/startup.c on MPI. A start is timed by
 // CLOCK_MONOTONIC, which all processes share: each rank writes into a file when
 // it has passed its first barrier, so that no launcher's forwarding of output is

@@ -104,11 +104,21 @@ func parseReply(line string) (time.Duration, error) {
 	return 0, fmt.Errorf("peers: not an answer: %q", line)
 }
 
+// Answers are what rank 0 can tell between jobs, by name. Each is one line.
+type Answers map[string]func() string
+
+// The words of a question to rank 0 and of its answer.
+const (
+	askWord    = "ask "
+	answerWord = "is "
+)
+
 // Serve is the side of a rank: it takes jobs from the FIFOs in dir until the
 // driver closes them, and answers if it is rank 0. words describe the
 // implementation. run does one job and returns how long its iterations took;
-// an error of it ends Serve, because the other rank is then out of step.
-func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error)) error {
+// an error of it ends Serve, because the other rank is then out of step. answers
+// are to [Server.Ask]; they may be nil.
+func Serve(dir string, rank int, words string, run func(Job) (time.Duration, error), answers Answers) error {
 	// Opened without waiting for the other side: the driver has been there from the
 	// start, and where it is gone nobody comes any more.
 	cmd, err := os.OpenFile(filepath.Join(dir, "cmd."+strconv.Itoa(rank)), os.O_RDONLY|unix.O_NONBLOCK, 0)
@@ -129,7 +139,7 @@ func Serve(dir string, rank int, words string, run func(Job) (time.Duration, err
 		return fmt.Errorf("peers: %w", err)
 	}
 	for lines := bufio.NewScanner(cmd); lines.Scan(); {
-		answer, fatal := serveOne(lines.Text(), run)
+		answer, fatal := serveOne(lines.Text(), run, answers)
 		if _, err := fmt.Fprintln(reply, answer); err != nil || fatal != nil {
 			return fatal // a reply that nobody reads: the driver is gone
 		}
@@ -139,7 +149,13 @@ func Serve(dir string, rank int, words string, run func(Job) (time.Duration, err
 
 // serveOne does one line and returns the answer, and the error after which the
 // ranks cannot go on.
-func serveOne(line string, run func(Job) (time.Duration, error)) (answer string, fatal error) {
+func serveOne(line string, run func(Job) (time.Duration, error), answers Answers) (answer string, fatal error) {
+	if what, asked := strings.CutPrefix(line, askWord); asked {
+		if tell := answers[what]; tell != nil {
+			return answerWord + tell(), nil
+		}
+		return fmt.Sprintf("err nobody here can tell %q", what), nil
+	}
 	j, err := parseJob(line)
 	if err != nil {
 		return "err " + err.Error(), nil // both ranks refuse the same line

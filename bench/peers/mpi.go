@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -53,6 +54,15 @@ var (
 		NetPIPEName: "NPmpich2", NetPIPEPackages: "netpipe-mpich2",
 	}
 )
+
+// OpenMPIOverTCP is Open MPI told to use its TCP transport through the loopback
+// interface, where it would use shared memory. All else is as with [OpenMPI].
+var OpenMPIOverTCP = func() MPI {
+	m := OpenMPI
+	m.Name = "openmpi-tcp"
+	m.Options = append(slices.Clip(m.Options), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
+	return m
+}()
 
 // NotInstalledError says that a peer cannot be measured here, and what would
 // change that.

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 				os.Exit(3)
 			}
 			return time.Duration(j.Iters) * time.Microsecond, nil
-		})
+		}, Answers{"colour": func() string { return "dark green" }})
 	case role == "mute":
 		fmt.Println("I have nothing to say")
 	}
@@ -70,6 +70,9 @@ func TestServer(t *testing.T) {
 	}
 	_, err = s.Run(t.Context(), Job{Test: "dance"})
 	require.ErrorContains(t, err, "not a job")
+	colour, err := s.Ask(t.Context(), "colour")
+	require.NoError(t, err)
+	require.Equal(t, "dark green", colour)
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -89,6 +92,14 @@ func TestServerThatFails(t *testing.T) {
 	require.True(t, s.Broken())
 	_, err = s.Run(t.Context(), Job{Test: Latency, Size: 8, Window: 1, Iters: 1})
 	require.ErrorContains(t, err, "has failed before")
+	_, err = s.Ask(t.Context(), "colour")
+	require.ErrorContains(t, err, "has failed before")
+
+	s2, err := Start(t.Context(), "fake", self("fake"))
+	require.NoError(t, err)
+	defer s2.Close()
+	_, err = s2.Ask(t.Context(), "the way")
+	require.ErrorContains(t, err, "nobody here can tell")
 
 	for _, role := range []string{"mute", "fake"} {
 		s, err := Start(t.Context(), "x", self(role))
@@ -239,6 +250,6 @@ func TestServeWithoutDriver(t *testing.T) {
 	for _, name := range []string{"cmd.0", "cmd.1", "reply"} {
 		require.NoError(t, unix.Mkfifo(filepath.Join(dir, name), 0o600))
 	}
-	require.NoError(t, Serve(dir, 1, "late", nil))
-	require.ErrorIs(t, Serve(dir, 0, "late", nil), unix.ENXIO)
+	require.NoError(t, Serve(dir, 1, "late", nil, nil))
+	require.ErrorIs(t, Serve(dir, 0, "late", nil, nil), unix.ENXIO)
 }

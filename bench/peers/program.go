@@ -55,9 +55,9 @@ func (m MPI) NetPIPE(cpus [2]int) (func(args ...string) Command, error) {
 	if err != nil {
 		return nil, err
 	}
-	pin, err := exec.LookPath("taskset")
+	pin, err := findPin(m.Name)
 	if err != nil {
-		return nil, &NotInstalledError{Peer: m.Name, Tool: "taskset", Packages: "util-linux"}
+		return nil, err
 	}
 	program, err := exec.LookPath(m.NetPIPEName)
 	if err != nil {
@@ -74,6 +74,15 @@ func (m MPI) NetPIPE(cpus [2]int) (func(args ...string) Command, error) {
 		}
 		return Command{Argv: argv, Env: m.Env, CPU: -1}
 	}, nil
+}
+
+// findPin finds what pins a program that does not pin itself.
+func findPin(peer string) (string, error) {
+	pin, err := exec.LookPath("taskset")
+	if err != nil {
+		return "", &NotInstalledError{Peer: peer, Tool: "taskset", Packages: "util-linux"}
+	}
+	return pin, nil
 }
 
 // Startup returns what builds the command that starts n ranks of mpi/startup.c:

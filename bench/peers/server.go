@@ -163,6 +163,32 @@ func (s *Server) run(ctx context.Context, j Job) (time.Duration, error) {
 	return d, nil
 }
 
+// Ask returns rank 0's answer to a question, see [Answers]. An error leaves the
+// server as [Server.Run]'s does.
+func (s *Server) Ask(ctx context.Context, what string) (string, error) {
+	if s.broken != nil {
+		return "", fmt.Errorf("peers: %s has failed before: %w", s.Name, s.broken)
+	}
+	answer, err := s.ask(ctx, what)
+	s.broken = err
+	return answer, err
+}
+
+func (s *Server) ask(ctx context.Context, what string) (string, error) {
+	if _, err := fmt.Fprintln(s.cmds[0], askWord+what); err != nil {
+		return "", fmt.Errorf("peers: %s: %w", s.Name, err)
+	}
+	line, err := s.read(ctx, sampleMax)
+	if err != nil {
+		return "", fmt.Errorf("peers: %s: %s: %w", s.Name, what, err)
+	}
+	answer, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), answerWord)
+	if !ok {
+		return "", fmt.Errorf("peers: %s: asked for %s it said %q", s.Name, what, line)
+	}
+	return answer, nil
+}
+
 // read returns the next line of rank 0, or an error when the processes end, ctx
 // ends or the time is over. The reason is looked up after the read has failed.
 func (s *Server) read(ctx context.Context, limit time.Duration) (string, error) {

@@ -3,10 +3,7 @@ package peers
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -66,10 +63,11 @@ func (u *UCX) Run(ctx context.Context, j Job) (time.Duration, error) {
 
 // rate returns messages per second: one way, per message that follows another.
 func (u *UCX) rate(ctx context.Context, j Job) (float64, error) {
-	port, err := freePort()
+	port, release, err := reservePort()
 	if err != nil {
 		return 0, err
 	}
+	defer release()
 	var out, words bytes.Buffer
 	server := exec.CommandContext(ctx, u.path, u.common(port, 0)...)
 	server.Stderr, server.Stdout = &words, &words
@@ -139,51 +137,4 @@ func parseUCX(out string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("no line with overall_mr in its output: %q", out)
-}
-
-// freePort returns a TCP port that was free a moment ago.
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port, nil
-}
-
-// awaitListener returns when some process listens on the port. To connect would
-// take the one connection that ucx_perftest accepts, so the kernel's table is
-// read instead.
-func awaitListener(ctx context.Context, port int, exited <-chan struct{}) error {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for {
-		if listening(port) {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-exited:
-			return errors.New("it ended before it listened")
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// listening looks for a socket in state LISTEN (0A) at a port in /proc/net/tcp.
-func listening(port int) bool {
-	suffix := fmt.Sprintf(":%04X", port)
-	for _, name := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			if f := strings.Fields(line); len(f) > 3 && f[3] == "0A" && strings.HasSuffix(f[1], suffix) {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -16,14 +16,14 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup" default:"latency,bw,aware,netpipe,match,startup" help:"Groups of measures: ${enum}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup" help:"Groups of measures: ${enum}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
-	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe: only the runs that measure these sizes, in bytes; for a quicker answer."`
+	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N,…" help:"match: lengths of the queue. Default: ${default}."`
 	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
-	Plot    string        `placeholder:"FILE" help:"netpipe, match: draw the curves of all; .svg or .png."`
+	Plot    string        `placeholder:"FILE" help:"netpipe, tcp, unix, match: draw the curves of all; .svg or .png."`
 	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
 
@@ -41,6 +41,11 @@ Groups:
   aware        what fault awareness costs: Banyan's two engines
   netpipe      Banyan's NetPIPE beside NPopenmpi and NPmpich2: 46 sizes up to 8 MiB.
                Runs of few sizes, all with the same -l -u -n and -p 0, best of 3 trials
+  tcp, unix    the same over TCP loopback or Unix sockets (BANYAN_FABRIC), beside NPtcp and
+               NPopenmpi over TCP: 1 byte, and 64 KiB to 8 MiB. That the messages of
+               tcp are TCP segments is checked. unix has no bounds
+  strangers    8-byte latency over TCP with 1000 strangers a second at a rank's port over
+               that without; none may be let in
   match        time of a match with the last of many posted or unexpected entries
   startup      from the launcher's start until the last of -n ranks has passed a first
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
@@ -54,6 +59,8 @@ Examples:
   ftbench compare --only aware --max-time 10m --json results/aware.json
   ftbench compare --only netpipe --max-time 10m --plot results/netpipe-peers.svg
   ftbench compare --only netpipe --sizes 65536:1048576 --sample 20ms
+  ftbench compare --only tcp --max-time 10m
+  ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
   ftbench compare --only match --entries 10,1000,100000
   ftbench compare --only startup -n 128`
 }
@@ -69,8 +76,10 @@ type compareResults struct {
 	// Busy is the share of the CPUs that others took before it began.
 	Busy     float64           `json:"busy"`
 	Measures []*compare.Result `json:"measures"`
-	// Curves are measures of many points: netpipe and startup.
+	// Curves are measures of many points: netpipe, tcp, unix and startup.
 	Curves []*compare.Curve `json:"curves,omitempty"`
+	// Strangers is what was done at the rank's port, and what it has made of it.
+	Strangers *besieged `json:"strangers,omitempty"`
 }
 
 // maxDrift is the relative change of the control that spoils a sample.
@@ -126,29 +135,31 @@ func (c *compareCmd) check() error {
 	if c.Ranks < 1 || c.Ranks > maxStartup {
 		return fmt.Errorf("compare: a start of %d ranks: 1 to %d are possible", c.Ranks, maxStartup)
 	}
-	if _, err := c.chunks(); err != nil {
+	if _, err := c.sizes(); err != nil {
 		return err
 	}
 	if c.Plot == "" {
 		return nil
 	}
-	if !slices.Contains(c.Only, groupNetpipe) && !slices.Contains(c.Only, groupMatch) {
-		return errors.New("compare: --plot draws the curves of netpipe and match, and neither is asked for")
+	if !slices.ContainsFunc(c.Only, func(group string) bool { return group == groupMatch || netpipeGroups[group] != nil }) {
+		return errors.New("compare: --plot draws the curves of netpipe, tcp, unix and match, and none of them is asked for")
 	}
 	return figure.Check(c.Plot)
 }
 
-// chunks are those of netpipe that are asked for.
-func (c *compareCmd) chunks() ([]chunk, error) {
-	low, high := 1, netpipeLargest
-	if err := parseSizes(c.Sizes, &low, &high); err != nil {
-		return nil, err
+// sizes are those of NetPIPE that are asked for.
+func (c *compareCmd) sizes() (sizeRange, error) {
+	if c.Sizes == "" {
+		return sizeRange{}, nil
 	}
-	chunks := slices.DeleteFunc(netpipeChunks(c.Sample), func(k chunk) bool { return k.upper < low || k.lower > high })
-	if len(chunks) == 0 || low > high {
-		return nil, fmt.Errorf("compare: --sizes %s: there are sizes from 1 to %d", c.Sizes, netpipeLargest)
+	r := sizeRange{1, netpipeLargest}
+	if err := parseSizes(c.Sizes, &r.low, &r.high); err != nil {
+		return r, err
 	}
-	return chunks, nil
+	if r.low > r.high || r.high < 1 || r.low > netpipeLargest {
+		return r, fmt.Errorf("compare: --sizes %s: there are sizes from 1 to %d", c.Sizes, netpipeLargest)
+	}
+	return r, nil
 }
 
 // maxStartup bounds the ranks that spin on one machine.
@@ -176,23 +187,26 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 		Progress:      line.show,
 		SweepProgress: line.showSweep,
 	}
-	chunks, err := c.chunks()
+	sizes, err := c.sizes()
 	if err != nil {
 		return err
 	}
+	run := func(plan *compare.Plan) error {
+		if err := all.revive(ctx); err != nil {
+			return err
+		}
+		res, err := r.Run(ctx, plan)
+		line.clear()
+		results.Measures = append(results.Measures, res)
+		return errors.Join(err, compare.WriteTable(to.out, res))
+	}
 	for _, group := range c.Only {
 		for _, plan := range all.plans(group, c.Entries) {
-			if err := all.revive(ctx); err != nil {
-				return err
-			}
-			res, err := r.Run(ctx, plan)
-			line.clear()
-			results.Measures = append(results.Measures, res)
-			if err := errors.Join(err, compare.WriteTable(to.out, res)); err != nil {
+			if err := run(plan); err != nil {
 				return err
 			}
 		}
-		for _, sweep := range all.sweeps(group, chunks, c.Ranks) {
+		for _, sweep := range all.sweeps(group, sizes, c.Ranks) {
 			curve, err := r.Sweep(ctx, sweep)
 			line.clear()
 			results.Curves = append(results.Curves, curve)
@@ -200,8 +214,28 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 				return err
 			}
 		}
+		if group == groupStrangers {
+			if err := siege(ctx, all, results, to, run); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// siege sends strangers to a rank's port while its latency is measured, and says
+// what has come of it.
+func siege(ctx context.Context, all *contest, results *compareResults, to *call, run func(*compare.Plan) error) error {
+	b, err := besiege(ctx, all.servers[overTCP])
+	if err != nil {
+		return err
+	}
+	results.Strangers = b
+	if err := errors.Join(run(all.strangersPlan(b)), b.conclude(ctx)); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(to.out, b)
+	return err
 }
 
 // variables returns the settings of the peers' libraries in an environment.
@@ -224,6 +258,9 @@ func (r *compareResults) missed() bool {
 	}
 	for _, c := range r.Curves {
 		rows = append(rows, c.Rows()...)
+	}
+	if r.Strangers != nil && r.Strangers.Joined > 0 {
+		return true
 	}
 	return slices.ContainsFunc(rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
 }

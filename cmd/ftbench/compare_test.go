@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -67,7 +66,7 @@ func TestCompareNetpipe(t *testing.T) {
 	if !ok {
 		return
 	}
-	require.Contains(t, out, "NetPIPE, ping-pong, time of a message one way")
+	require.Contains(t, out, "NetPIPE, ping-pong, shared memory, time of a message one way")
 	require.Len(t, r.Curves, 1)
 	sizes := netpipe.Sizes(1, 1023, 0) // the runs that hold what was asked for
 	require.Len(t, r.Curves[0].Points, len(sizes))
@@ -115,47 +114,10 @@ func TestCompareStartup(t *testing.T) {
 	expectPeers(t, r, points[0].Rounds[0].Samples, map[string][2]string{openmpi: {"mpicc.openmpi", "openmpi start"}, mpich: {"mpicc.mpich", "mpich start"}})
 }
 
-// The recorded files are of NetPIPE 3.7.2 as Debian 12 has it, with Open MPI 4.1.4
-// and MPICH 4.0.2: -l 64 -u 1023 -p 0 -n 2000.
-func TestSecondsOfRecorded(t *testing.T) {
-	sizes := chunk{lower: 64, upper: 1023}.sizes()
-	require.Equal(t, []int{64, 96, 128, 192, 256, 384, 512, 768}, sizes)
-	for file, want := range map[string]float64{"np.openmpi": 0.413775e-6, "np.mpich2": 0.6290078e-6} {
-		rows, err := readRows(filepath.Join("testdata", file))
-		require.NoError(t, err)
-		got, err := secondsOf(rows, sizes)
-		require.NoError(t, err)
-		require.InDelta(t, want, got[0], 1e-12, file)
-		for i, row := range rows {
-			require.InDelta(t, row.Seconds, got[i], 5.1e-9, "NetPIPE rounds to 10 ns")
-		}
-		_, err = secondsOf(rows[:7], sizes)
-		require.ErrorContains(t, err, "has measured 7 sizes")
-		_, err = secondsOf(rows, sizes[:7])
-		require.ErrorContains(t, err, "has measured 768 bytes")
-		rows[3].Mbps = 0
-		_, err = secondsOf(rows, sizes)
-		require.ErrorContains(t, err, "192 bytes at 0 Mbps")
-	}
-}
-
-// The chunks put together are NetPIPE's schedule, without gap or overlap.
-func TestNetpipeChunks(t *testing.T) {
-	var all []int
-	for _, k := range netpipeChunks(20 * time.Millisecond) {
-		require.GreaterOrEqual(t, k.repeats, 5)
-		all = append(all, k.sizes()...)
-	}
-	require.Equal(t, netpipe.Sizes(1, netpipeLargest, 0), all)
-}
-
 // Every bound of docs/status.md is in a plan, and the peers that a bound names
 // are sampled.
 func TestPlansHaveTheBounds(t *testing.T) {
-	c := &contest{
-		runners:  map[string]peers.Runner{},
-		netpipes: []netpipeRun{{name: ours}, {name: openmpi}, {name: mpich}}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}},
-	}
+	c := &contest{runners: map[string]peers.Runner{}}
 	for _, name := range []string{ours, unaware, roomy, ucx, openmpi, mpich, bare} {
 		c.runners[name] = current{}
 	}
@@ -185,29 +147,13 @@ func TestPlansHaveTheBounds(t *testing.T) {
 	require.Len(t, c.latencyPlans()[0].Sources, 4, "what is not installed is left out")
 }
 
-// NetPIPE's bounds hold at each size over both; the median's is of those sizes.
-func TestSweepsHaveTheBounds(t *testing.T) {
-	c := &contest{target: time.Millisecond, netpipes: []netpipeRun{{name: ours}, {name: openmpi}, {name: mpich}}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}}}
-	count := map[string]int{}
-	s := c.sweeps(groupNetpipe, netpipeChunks(time.Millisecond), 0)[0]
-	for _, part := range s.Parts {
-		require.Equal(t, ours, part.Sources[0].Name)
-		for _, p := range part.Points {
-			for _, b := range p.Bounds {
-				count[b.ID]++
-				require.Equal(t, map[string]float64{"B3-2": 1, "B3-3": 0.95}[b.ID], b.Limit)
-			}
-		}
-	}
-	require.Equal(t, map[string]int{"B3-2": 2 * 12, "B3-3": 2 * len(netpipe.Sizes(64, 8<<20, 0))}, count)
-	require.Equal(t, compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, s.Middle)
-
-	require.Zero(t, c.sweeps(groupNetpipe, netpipeChunks(time.Millisecond)[:3], 0)[0].Middle, "a part of the curve has another median")
-
-	at64 := c.sweeps(groupStartup, nil, startupRanks)[0].Parts[0].Points
+// The bound is of the start of 64 ranks; NetPIPE's are in netpipes_test.go.
+func TestStartupHasItsBound(t *testing.T) {
+	c := &contest{startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}}}
+	at64 := c.sweeps(groupStartup, sizeRange{}, startupRanks)[0].Parts[0].Points
 	require.Equal(t, []compare.Bound{{ID: "B3-7", Over: openmpi, Ratio: compare.OfTimes, Limit: 1}, {ID: "B3-7", Over: mpich, Ratio: compare.OfTimes}}, at64[0].Bounds)
 	require.Zero(t, at64[1].Bounds[0].Limit, "the launcher's end is for information")
-	require.Empty(t, c.sweeps(groupStartup, nil, 5)[0].Parts[0].Points[0].Bounds[0].ID, "the ledger speaks of 64 ranks")
+	require.Empty(t, c.sweeps(groupStartup, sizeRange{}, 5)[0].Parts[0].Points[0].Bounds[0].ID, "the ledger speaks of 64 ranks")
 }
 
 func TestMissed(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // displayNames are those in legends.
-var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH"}
+var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH", nptcp: "NPtcp", openmpiTCP: "Open MPI over TCP"}
 
 // draw makes the picture, where one is asked for.
 func (c *compareCmd) draw(r *compareResults) error {
@@ -20,8 +20,8 @@ func (c *compareCmd) draw(r *compareResults) error {
 	}
 	var charts []figure.Chart
 	for _, curve := range r.Curves {
-		if curve.Name == groupNetpipe {
-			charts = append(charts, throughputChart(curve))
+		if g := netpipeGroups[curve.Name]; g != nil {
+			charts = append(charts, throughputChart(g, curve))
 		}
 	}
 	for _, test := range []peers.Test{peers.Posted, peers.Unexpected} {
@@ -33,12 +33,12 @@ func (c *compareCmd) draw(r *compareResults) error {
 }
 
 // throughputChart has a curve for each, of the median times of all rounds.
-func throughputChart(curve *compare.Curve) figure.Chart {
+func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 	chart := figure.Chart{
-		Title: "NetPIPE, ping-pong, shared memory, two cores",
+		Title: "NetPIPE, ping-pong, " + g.medium + ", two cores",
 		X:     messageSize, Y: figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
 	}
-	for _, name := range []string{ours, openmpi, mpich} {
+	for _, name := range []string{ours, openmpi, mpich, nptcp, openmpiTCP} {
 		s := figure.Series{Name: displayNames[name]}
 		for i, seconds := range curve.Seconds(name, maxDrift) {
 			if size := curve.Points[i].X; seconds > 0 {

@@ -23,14 +23,21 @@ const (
 	mpich   = "mpich"
 	// bare is the ping-pong of one cache line each way, without anything else.
 	bare = "ping-pong"
-	// netpipes and startups are all that run NetPIPE, or start a job, for a sample.
-	netpipes = "netpipe"
+	// nptcp is NetPIPE on bare sockets; nptcpName is how it is told that it lacks.
+	nptcp     = "nptcp"
+	nptcpName = "NPtcp"
+	// overTCP is Banyan told to use TCP; undisturbed the same without strangers.
+	overTCP     = "banyan-tcp"
+	undisturbed = "undisturbed"
+	// openmpiTCP is Open MPI without its shared memory.
+	openmpiTCP = "openmpi-tcp"
+	// startups are all that start a job for a sample.
 	startups = "startup"
 )
 
 // everybody is the order in which those who take part are described.
-var everybody = []string{ours, unaware, roomy, ucx, openmpi, mpich,
-	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
+var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
+	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
 
 // contest holds what takes part in a comparison: the processes that wait for
 // commands. It is for one goroutine.
@@ -42,19 +49,19 @@ type contest struct {
 	runners map[string]peers.Runner  // by name; UCX has no process in between
 	servers map[string]*peers.Server // those of them that are processes
 
-	netpipes []netpipeRun      // Banyan first
-	startups []startupRun      // Banyan first
-	words    map[string]string // how each describes itself
-	commands map[string]string // how each was started
-	absent   map[string]string // why a peer does not take part
-	busy     float64           // share of the CPUs that others took before it began
+	netpipes map[string][]netpipeRun // by group; Banyan first
+	startups []startupRun            // Banyan first
+	words    map[string]string       // how each describes itself
+	commands map[string]string       // how each was started
+	absent   map[string]string       // why a peer does not take part
+	busy     float64                 // share of the CPUs that others took before it began
 }
 
 // openContest starts the control, Banyan and the peers in names. Peers that are
 // not installed or cannot start are in absent; that is no error.
 func openContest(ctx context.Context, names []string, target time.Duration) (*contest, error) {
 	c := &contest{
-		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{},
+		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
 		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
 	}
 	err := c.open(ctx, names)
@@ -100,7 +107,7 @@ func (c *contest) present(ctx context.Context, name string, err error) error {
 
 // isPeer reports whether a name is that of something not our own.
 func isPeer(name string) bool {
-	return slices.Contains(everybody, name) && !slices.Contains([]string{ours, unaware, roomy}, name)
+	return slices.Contains(everybody, name) && !slices.Contains([]string{ours, unaware, roomy, overTCP}, name)
 }
 
 // add starts one implementation, or starts it again.
@@ -115,15 +122,15 @@ func (c *contest) add(ctx context.Context, name string) error {
 		}
 		c.runners[name], c.words[name], c.commands[name] = u, u.Words(ctx), u.Command()
 		return nil
-	case netpipes:
-		return c.addNetpipes(ctx)
+	case groupNetpipe, groupTCP, groupUnix:
+		return c.addNetpipes(ctx, netpipeGroups[name])
 	case startups:
 		return c.addStartups(ctx)
 	case openmpi:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich:
 		s, err = peers.MPICH.Start(ctx, c.cpus)
-	case ours, unaware, roomy:
+	case ours, unaware, roomy, overTCP:
 		s, err = peers.Start(ctx, name, c.banyan(name))
 	default:
 		return fmt.Errorf("there is no implementation named %q", name)
@@ -142,6 +149,9 @@ func (c *contest) banyan(name string) func(dir string) []peers.Command {
 		command := banyanCommand(c.self, dir, c.cpus, name != unaware)
 		if name == roomy {
 			command.Argv = append(command.Argv, "--roomy")
+		}
+		if name == overTCP {
+			command.Env = []string{fabricVariable + "=tcp"}
 		}
 		return []peers.Command{command}
 	}

@@ -7,6 +7,8 @@
 //	ftbench match     time to match against the length of the queues
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
 //	ftbench tune      find the thresholds that suit this machine; write them to a file
+//	ftbench doctor    what this machine has for the fabrics; by which the ranks of a job
+//	                  reach each other, and why
 //	ftbench info      every setting, its value here and where it comes from
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //

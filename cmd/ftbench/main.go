@@ -18,6 +18,7 @@ type commands struct {
 	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
 	Tune    tuneCmd    `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
 	Info    infoCmd    `cmd:"" help:"Show every setting, its value here and where it comes from."`
+	Doctor  doctorCmd  `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
@@ -33,6 +34,7 @@ or srun --mpi=pmi2 it joins the job. docs/benchmarks.md shows what each prints.
 Examples:
   ftbench tour
   ftbench run -n 4 -- ./app
+  ftbench doctor
   ftbench osu latency -m 8:8
   ftbench osu allreduce -n 4 -f --json results/allreduce.json
   ftbench netpipe --plot results/np.svg

@@ -34,7 +34,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help", "tune --help", "info --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)
@@ -50,7 +50,8 @@ func TestHelp(t *testing.T) {
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"dance":                          "unexpected argument dance",
-		"osu latency --fabric tcp":       "shm",
+		"osu latency --fabric rdma":      "shm,unix,tcp are",
+		"run --fabric sim -- true":       "shm,unix,tcp are",
 		"osu latency -W 3":               "unknown flag -W",
 		"osu bibw -p 2":                  "unknown flag -p",
 		"osu mbw_mr -t 2":                "unknown flag -t",
@@ -67,10 +68,12 @@ func TestUsageErrors(t *testing.T) {
 		"run --bnd core -- true":         "unknown flag --bnd",
 		"run -n 2 -q true":               "unknown flag -q",
 		"netpipe -2 -s":                  "can't be used together",
-		"netpipe --fabric tcp":           "shm",
+		"netpipe --fabric shm,sim":       "sim alone",
 		"run --bind socket -- true":      "none",
 		"compare --only everything":      "latency",
 		"tune --fabric tcp":              "shm",
+		"doctor --fabric pigeon":         "shm,unix,tcp are",
+		"osu init --fabric sim":          "no start-up",
 		"compare --entries x":            "entries",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
@@ -118,7 +121,7 @@ func TestUsageErrorsNameTheCure(t *testing.T) {
 		"compare --sizes 16777216:":         "there are sizes from 1 to 8388608",
 		"compare --sizes x":                 "is no number of bytes",
 		"compare --plot a.jpg":              "must end in .svg or .png",
-		"compare --only aware --plot a.svg": "neither is asked for",
+		"compare --only aware --plot a.svg": "none of them is asked for",
 		"tour --min-time=-1s":               "a time from 0 on is needed",
 		"tune --sample 0s":                  "a time above 0 is needed",
 	} {

@@ -31,8 +31,8 @@ type netpipeCmd struct {
 	Plot          string         `placeholder:"FILE" help:"Draw throughput against size, and against time; .svg or .png."`
 	With          []string       `sep:"none" placeholder:"[NAME=]FILE" help:"Draw the np.out of another run beside it; may be given several times."`
 	JSON          string         `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the lines on standard error."`
-	Fabric        string         `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, both ranks in this process."`
-	Aware         bool           `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
+	fabricFlags
+	Aware bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 }
 
 // Help has the examples.
@@ -69,12 +69,12 @@ func (c *netpipeCmd) Run(to *call) error {
 		return err
 	}
 	words := to.words(c.Out, c.JSON)
-	if c.Fabric == "sim" {
+	if c.simulated() {
 		if err := alone("netpipe"); err != nil {
 			return err
 		}
 	}
-	if c.Fabric == "sim" || !launch.Started() {
+	if c.simulated() || !launch.Started() {
 		if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
 			return err
 		}
@@ -88,12 +88,12 @@ func (c *netpipeCmd) Run(to *call) error {
 	}
 	measure := func(w *banyan.World) error { return c.measure(w, o, others, to) }
 	switch {
-	case c.Fabric == "sim":
+	case c.simulated():
 		return banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
 	case !launch.Started():
 		return startSelf(2, to)
 	}
-	return inJob(c.Aware, measure)
+	return inJob(c.Aware, measure, c.options()...)
 }
 
 // prepare finds what is wrong before anything is measured.
@@ -104,7 +104,7 @@ func (c *netpipeCmd) prepare() (netpipe.Options, []curve, error) {
 	switch {
 	case c.TrialTime != nil:
 		o.TrialTime = *c.TrialTime
-	case c.Fabric == "sim": // whose trials are all alike
+	case c.simulated(): // whose trials are all alike
 		o.TrialTime = time.Millisecond
 	}
 	switch {
@@ -146,7 +146,7 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 	if err != nil {
 		return err
 	}
-	results := netpipeResults{Fabric: c.Fabric, Aware: c.Aware, Options: o, Points: []netpipe.Point{}}
+	results := netpipeResults{Aware: c.Aware, Options: o, Points: []netpipe.Point{}}
 	err = netpipe.Run(w, o, func(p netpipe.Point) error {
 		line := netpipe.Line(len(results.Points), p)
 		if o.Integrity {
@@ -157,6 +157,9 @@ func (c *netpipeCmd) measure(w *banyan.World, o netpipe.Options, others []curve,
 		return errors.Join(err, netpipe.WriteRow(out, p))
 	})
 	if err = errors.Join(err, out.Close()); err != nil {
+		return err
+	}
+	if results.Fabric, err = c.used(w); err != nil {
 		return err
 	}
 	return c.save(file, results, others, to)
@@ -182,7 +185,7 @@ func (unclosed) Close() error { return nil }
 // save writes what is asked for beside np.out and names the files.
 func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []curve, to *call) error {
 	if c.Plot != "" {
-		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[c.Fabric])
+		title := fmt.Sprintf("NetPIPE, %v, %s", results.Options.Mode, fabricNames[results.Fabric])
 		if c.Invalidate {
 			title += ", cold caches"
 		}
@@ -198,4 +201,4 @@ func (c *netpipeCmd) save(file *report.File, results netpipeResults, others []cu
 }
 
 // fabricNames are those for the title of a picture.
-var fabricNames = map[string]string{"shm": "shared memory", "sim": "simulated network"}
+var fabricNames = map[string]string{"shm": "shared memory", "unix": "Unix-domain sockets", "tcp": "TCP", simulator: "simulated network"}

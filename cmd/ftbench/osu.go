@@ -52,9 +52,9 @@ type osuCommon struct {
 	MinTime    time.Duration `help:"Raise the iterations until a size takes so long. Default: do not."`
 	Tail       bool          `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
 	Precision  int           `default:"2" help:"Digits after the point; OSU prints 2."`
-	Fabric     string        `enum:"shm,sim" default:"shm" help:"${enum}. sim: simulated network, virtual time, all ranks in this process."`
-	Aware      bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
-	JSON       string        `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
+	fabricFlags
+	Aware bool   `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
+	JSON  string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
 }
 
 // osuOptions are those of all that have data.
@@ -155,7 +155,7 @@ func (c *osuMultiLatCmd) Run(to *call) error {
 
 // Run measures.
 func (c *osuThreadCmd) Run(to *call) error {
-	if c.Fabric == "sim" {
+	if c.simulated() {
 		return usagef("osu %s: a simulated rank is one goroutine, this one needs several: use --fabric shm", c.Bench.Name)
 	}
 	o := c.Bench.Defaults
@@ -210,13 +210,13 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 	if c.N == 0 {
 		c.N = max(2, 2*o.Pairs)
 	}
-	simulated := c.Fabric == "sim"
+	simulated := c.simulated()
 	if simulated {
 		if err := alone("osu " + c.Bench.Name); err != nil {
 			return err
 		}
 	} else if launch.Started() { // the job says how many ranks there are
-		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) })
+		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) }, c.options()...)
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {
 		return usage(err)
@@ -354,7 +354,7 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 		}
 	}
 	file := report.Begin("osu")
-	results := osuResults{Benchmark: c.Bench.Name, Fabric: c.Fabric, Aware: c.Aware, Ranks: ranks, Options: o, Points: []osu.Point{}}
+	results := osuResults{Benchmark: c.Bench.Name, Aware: c.Aware, Ranks: ranks, Options: o, Points: []osu.Point{}}
 	err := c.Bench.Run(w, o, func(p osu.Point) error {
 		results.Points = append(results.Points, p)
 		return t.row(p)
@@ -363,6 +363,9 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 		return err
 	}
 	if err := t.end(); err != nil {
+		return err
+	}
+	if results.Fabric, err = c.used(w); err != nil {
 		return err
 	}
 	return to.store(file, c.JSON, results)

@@ -9,10 +9,11 @@ import (
 
 // osuInitCmd measures a job's start-up.
 type osuInitCmd struct {
-	N         int    `short:"n" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
-	Precision int    `default:"0" help:"Digits after the point; OSU prints whole milliseconds."`
-	Aware     bool   `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
-	JSON      string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the line on standard error."`
+	N         int  `short:"n" default:"2" placeholder:"RANKS" help:"Number of ranks that are started. Default: ${default}."`
+	Precision int  `default:"0" help:"Digits after the point; OSU prints whole milliseconds."`
+	Aware     bool `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
+	fabricFlags
+	JSON string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the line on standard error."`
 }
 
 // Help has the examples.
@@ -39,6 +40,8 @@ type osuInitResults struct {
 // Run measures.
 func (c *osuInitCmd) Run(to *call) error {
 	switch {
+	case c.simulated():
+		return usagef("osu init: a simulated job has no start-up: use a real fabric")
 	case launch.Started(): // the job says how many ranks there are
 		return c.measure(to)
 	case c.N < 1:
@@ -53,7 +56,7 @@ func (c *osuInitCmd) Run(to *call) error {
 // measure prints the times on rank 0 and writes the file.
 func (c *osuInitCmd) measure(to *call) error {
 	file := report.Begin("osu")
-	w, s, err := osu.Start(banyan.WithAware(c.Aware))
+	w, s, err := osu.Start(append(c.options(), banyan.WithAware(c.Aware))...)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// The measures and bounds of docs/status.md, B2-1 to B2-12 and B3-2 to
-// B3-7. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to
+// B3-7 and B4-1 to B4-5. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
 // bounds are a percent away from nothing.
 const (
 	precision      = 0.03
@@ -30,6 +30,9 @@ const (
 	groupBandwidth = "bw"
 	groupAware     = "aware"
 	groupNetpipe   = "netpipe"
+	groupTCP       = "tcp"
+	groupUnix      = "unix"
+	groupStrangers = "strangers"
 	groupMatch     = "match"
 	groupStartup   = "startup"
 )
@@ -39,12 +42,16 @@ var participants = map[string][]string{
 	groupLatency:   {ours, ucx, openmpi, mpich},
 	groupBandwidth: {ours, ucx, openmpi, mpich},
 	groupAware:     {ours, unaware},
-	groupNetpipe:   {netpipes},
+	groupNetpipe:   {groupNetpipe},
+	groupTCP:       {groupTCP},
+	groupUnix:      {groupUnix},
+	groupStrangers: {overTCP},
 	groupMatch:     {roomy, openmpi, mpich},
 	groupStartup:   {startups},
 }
 
-// plans returns the plans of a group.
+// plans returns the plans of a group; that of strangers is made when the rank has
+// told its port, see siege.
 func (c *contest) plans(group string, entries []int) []*compare.Plan {
 	switch group {
 	case groupLatency:
@@ -60,11 +67,11 @@ func (c *contest) plans(group string, entries []int) []*compare.Plan {
 }
 
 // sweeps returns the sweeps of a group.
-func (c *contest) sweeps(group string, chunks []chunk, ranks int) []*compare.Sweep {
-	switch group {
-	case groupNetpipe:
-		return []*compare.Sweep{c.netpipeSweep(chunks)}
-	case groupStartup:
+func (c *contest) sweeps(group string, sizes sizeRange, ranks int) []*compare.Sweep {
+	if g := netpipeGroups[group]; g != nil {
+		return []*compare.Sweep{c.netpipeSweep(g, sizes)}
+	}
+	if group == groupStartup {
 		return []*compare.Sweep{c.startupSweep(ranks)}
 	}
 	return nil

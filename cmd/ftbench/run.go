@@ -11,10 +11,11 @@ import (
 )
 
 type runCmd struct {
-	N           int           `short:"n" default:"1" help:"Number of ranks."`
-	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
-	TagOutput   bool          `help:"Begin each line of output with the rank."`
-	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	N         int    `short:"n" default:"1" help:"Number of ranks."`
+	Bind      string `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
+	TagOutput bool   `help:"Begin each line of output with the rank."`
+	OnFailure string `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	runFabrics
 	InitTimeout time.Duration `help:"How long a rank may take to join after the first one; default 60s, or BANYAN_INIT_TIMEOUT."`
 	Argv        []string      `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
 }
@@ -54,8 +55,14 @@ Output that cannot be written does not disturb the ranks, unless
 reader of a pipe has gone. When nobody reads, it waits until somebody does; after
 a second Ctrl-C no longer than a second.
 
+A pair of ranks uses shared memory where the kernel lets them, else a Unix-domain
+socket, else TCP; --fabric restricts that, and ftbench doctor shows it.
+
 Examples:
   ftbench run -n 8 -- ./app --size 4096
+  ftbench run -n 4 --verbose -- ./app
+  ftbench run -n 2 --fabric tcp --networks lo -- ./app
+  ftbench run -n 4 -- ftbench doctor
   ftbench run -n 2 --bind core -- bin/ftbench osu latency
   ftbench run -n 4 --tag-output --on-failure=abort -- ./app`
 }
@@ -65,6 +72,7 @@ func (c *runCmd) Run(to *call) error {
 	return start(launch.Spec{
 		N: c.N, Argv: program(c.Argv), Bind: bindings[c.Bind], OnFailure: policies[c.OnFailure],
 		InitTimeout: c.InitTimeout, TagOutput: c.TagOutput, Stdout: to.out, Stderr: to.err, Stdin: os.Stdin,
+		Env: c.settle(os.Environ()),
 	})
 }
 

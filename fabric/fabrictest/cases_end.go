@@ -21,7 +21,7 @@ func endCases() []Case {
 		{Name: "closed-connect", N: 2, Body: closedConnect,
 			About: "Connect to a process that lives but has departed and closed: ErrPeerGone, or Departed follows."},
 		{Name: "depart-unmet", N: 2, Repeat: true, Body: departUnmet,
-			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, never Down or silence."},
+			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, or Down for reasons unknown, never silence."},
 		{Name: "exit", N: 2, Body: exit,
 			About: "Exit without Depart is Down, with the exit code if the provider knows it."},
 	}
@@ -191,7 +191,8 @@ func departUnmet(e *Env) {
 	if e.Conn(0) != nil {
 		e.AwaitEnd(0)
 	}
-	e.Check(e.peers[0].end != down, "a departure is reported as failure: %v", e.peers[0].cause)
+	p := &e.peers[0]
+	e.Check(p.end != down || p.cause.Kind == proc.Unknown, "a departure is reported as failure: %v", p.cause)
 	e.Control.Signal("knows")
 	e.Linger()
 }

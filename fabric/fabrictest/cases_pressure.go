@@ -55,6 +55,9 @@ func pressure(e *Env) {
 	marks := -1
 	e.raw = func(_ proc.ID, imm uint64, _ []byte) { marks = int(imm) }
 	e.SleepAlways = true
+	// A medium may need both sides to poll before it carries anything.
+	e.SendRaw(1-e.ID, rawClass, 0, nil)
+	e.pump(forFrames, 1-e.ID, func() bool { return marks >= 0 })
 	const more = 20
 	for i, n := range list {
 		full := fmt.Sprint("full ", i)

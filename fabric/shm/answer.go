@@ -98,7 +98,7 @@ func (p *Provider) unanswered(c *Conn, err error) {
 		c.why = nil
 		c.gone.Store(true)
 		p.suspect()
-	case time.Since(c.since) >= p.wait.patience && !first:
+	case final(err) || time.Since(c.since) >= p.wait.patience && !first:
 		errno := errnoOf(err)
 		c.in.cur.refused.Store(uint32(errno))
 		c.give(proc.Cause{Kind: proc.Unreachable, Code: int32(errno)})

@@ -60,7 +60,7 @@ func newConn(p *Provider, peer proc.ID, a *address) *Conn {
 func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
 	c := newConn(p, peer, a)
 	if err := c.connect(a); err != nil {
-		return nil, err
+		return nil, p.forbid(peer, err)
 	}
 	p.conns[peer] = c
 	c.learn()
@@ -75,6 +75,9 @@ func (c *Conn) connect(a *address) error {
 		return err
 	}
 	seg, err := openPeer(a, c.p.cfg.Self, c.p.cfg.Dir != "")
+	if err == nil && !turn(gateOf(seg.slots), gateTaken) {
+		err = errors.Join(errBarred, seg.close())
+	}
 	if err == nil {
 		if err = c.p.watch.add(c); err != nil {
 			err = errors.Join(err, seg.close())

@@ -18,6 +18,8 @@ type Provider struct {
 	self  address
 	watch *watcher
 	conns map[proc.ID]*Conn
+	// barred: who may never connect, and why; see bar.go.
+	barred map[proc.ID]error
 	// inbound: the connections whose slot Poll looks at.
 	inbound []*Conn
 	// starved: a frame was refused since Ready last found none waiting.
@@ -45,7 +47,7 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
-		conns: make(map[proc.ID]*Conn), wait: patient,
+		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), wait: patient,
 		seen: make([]uint64, (cfg.MaxProcs+63)/64),
 	}
 	if p.self, err = selfAddress(own); err == nil {
@@ -71,7 +73,8 @@ func (p *Provider) Name() string { return "shm" }
 func (p *Provider) Address() []byte { return p.self.encode() }
 
 // Connect implements fabric.Provider. Errors: fabric.ErrPeerGone if the peer's
-// process has ended, ErrNoSpace, or what keeps the two from sharing memory.
+// process has ended, fabric.ErrNoPath with what keeps the two from sharing memory,
+// or what is missing and may yet come, as ErrNoSpace.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	c, err := p.Dial(spec)
 	if err != nil {
@@ -98,6 +101,9 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 	}
 	if int64(spec.Peer) >= int64(p.cfg.MaxProcs) {
 		return nil, fmt.Errorf("shm: %v is out of range, this endpoint takes %d", spec.Peer, p.cfg.MaxProcs)
+	}
+	if err := p.barred[spec.Peer]; err != nil {
+		return nil, err
 	}
 	a, err := decodeAddress(spec.Address)
 	if err != nil {

@@ -46,11 +46,31 @@ type cursors struct {
 	// refused: an errno once the consumer has given up connecting back. Written
 	// by the consumer, read by the producer until it hears of the consumer.
 	refused atomic.Uint32
-	_       [236]byte // neighbours in pairs of lines are fetched together
+	// gate: whether the producer may use the slot. It changes once, from 0 and by
+	// compare-and-swap: to gateTaken by the producer when it connects, to gateBarred
+	// by the consumer when it finds that it can never map the producer's segment.
+	gate atomic.Uint32
+	_    [232]byte // neighbours in pairs of lines are fetched together
 	// starving: 1 while the producer has been refused credit. Written by the
 	// producer, read by the consumer whenever it returns credit.
 	starving atomic.Uint32
 	_        [252]byte
+}
+
+// The values of cursors.gate, beside 0: nobody has decided.
+const (
+	gateTaken  = 1
+	gateBarred = 2
+)
+
+// gateOf is the gate of a slot.
+func gateOf(slot []byte) *atomic.Uint32 {
+	return &(*cursors)(unsafe.Pointer(&slot[cursorsAt])).gate
+}
+
+// turn moves a gate to a state, and reports whether it is in that state now.
+func turn(gate *atomic.Uint32, to uint32) bool {
+	return gate.CompareAndSwap(0, to) || gate.Load() == to
 }
 
 // ring is what both ends know of a slot.

@@ -24,6 +24,7 @@ var house = []place{
 	{"proc", 0},                 // the words that floor 1 shares
 	{"internal/", 5},            // primitives of the operating system; they may use proc's words
 	{"fabric", 10},              // the provider contract
+	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
 	{"ft", 10},                  // the words of failure
 	{"coll/tree", 10},           // pure: alive set in, plan out
 	{"ft/agree", 10},            // pure: event in, actions out
@@ -169,6 +170,12 @@ var bans = []ban{
 		"command lines, histograms, figures and web servers belong to harnesses and commands: an application that links Banyan does not pay for them",
 	},
 	{
+		[]string{module + "/internal/netns"},
+		func(_ string, tenths int) bool { return tenths < harnessFloor },
+		true,
+		"an application that links Banyan does not bring along what makes and cuts networks",
+	},
+	{
 		[]string{"C"},
 		func(dir string, _ int) bool { return dir != "fabric/verbs" },
 		false,
@@ -214,6 +221,7 @@ var ownWaiting = map[string]string{
 	"internal/":         "primitives of the operating system, from which the real Host is made",
 	"fabric/host":       "it is the real Host",
 	"fabric/sim":        "it is the simulated Host: every rank is a goroutine that it alone lets run",
+	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
 	"launch":            "starts and waits for operating-system processes, before there is a Host",

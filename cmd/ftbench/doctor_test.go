@@ -1,0 +1,134 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Alone the command tries every fabric between two real ranks; every line has its
+// verdict, and what is missing its cure.
+func TestDoctorOfTheMachine(t *testing.T) {
+	code, out, errs := ftbench(t, "doctor")
+	require.Zero(t, code, errs)
+	require.Empty(t, errs)
+	for line := range strings.Lines(out) {
+		require.Regexp(t, `^(# [a-z ]+|(ok|warning|missing) +\S.*)\n$`, line)
+	}
+	for _, f := range []string{"shm +two ranks reach each other, shm", "unix +two ranks reach each other, unix", `tcp +two ranks reach each other, tcp \S+ > \S+`} {
+		require.Regexp(t, "(?m)^ok +"+f, out)
+	}
+	for _, part := range []string{"pid namespace", "sealed memfd", "127.0.0.1", "rdma", "pidfd", "bpf", "allowed", "open files", "knobs"} {
+		require.Contains(t, out, part)
+	}
+}
+
+func TestDoctorOfSomeFabrics(t *testing.T) {
+	t.Setenv(fabricEnv, "") // the command sets it
+	t.Setenv(networksEnv, "")
+	code, out, errs := ftbench(t, "doctor", "--fabric", "unix", "--networks", "lo")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^warning +shm +left out`, out)
+	require.Regexp(t, `(?m)^warning +tcp +left out`, out)
+	require.Regexp(t, `(?m)^ok +lo +127.0.0.1 used: named by lo`, out)
+	code, out, _ = ftbench(t, "doctor", "--networks", "nothere0")
+	require.Zero(t, code)
+	require.Regexp(t, `(?m)^missing +tcp .*nothere0`, out)
+	t.Setenv(fabricEnv, "pigeon")
+	code, _, errs = ftbench(t, "doctor")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "pigeon")
+}
+
+// As a job the command prints each pair once.
+func TestDoctorOfAJob(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	code, out, errs := ftbench(t, "run", "-n", "3", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Equal(t, `# 3 ranks on 1 node
+  rank  node     0    1    2
+     0     0     -  shm  shm
+     1     0   shm    -  shm
+     2     0   shm  shm    -
+shm: 6 ways
+`, out)
+	code, out, errs = ftbench(t, "run", "-n", "3", "--fabric", "tcp", "--verbose", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "tcp: 6 ways, as 0 > 1: not shm: neither may use it (BANYAN_FABRIC")
+	require.Regexp(t, `banyan: rank \d: rank \d is reached by tcp`, errs)
+	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "     1     0     ?    -    ?\n")
+	require.Contains(t, out, "none: 1 way, as 2 > 1: route from rank 2 to rank 1: no fabric joins")
+}
+
+func TestRoutesTable(t *testing.T) {
+	far := reached{"tcp", "not shm: different machines; tcp: what is left"}
+	all := make([][]reached, widest+1)
+	for i := range all {
+		for j := range all {
+			r := reached{"shm", "one boot"}
+			if i/30 != j/30 {
+				r = far
+			}
+			all[i] = append(all[i], r)
+		}
+	}
+	got := routesTable(all, func(rank int) int { return rank / 30 })
+	require.Equal(t, "# 33 ranks on 2 nodes\nshm: 876 ways\ntcp: 180 ways, as 0 > 30: "+far.Why+"\n", got)
+	require.Contains(t, routesTable(all[:2], func(int) int { return 0 }), "     1     0   shm    -\n")
+}
+
+// The name of the fabric in a file of results is that which was used.
+func TestResultsNameTheFabric(t *testing.T) {
+	for _, args := range []string{"osu latency -m 8:8 -i 10 -x 1", "netpipe -u 8 --trial-time 1ms --trials 1 -o " + t.TempDir() + "/np.out"} {
+		for fabric, want := range map[string]string{"": "shm", "unix": "unix", "tcp,shm": "shm", "sim": "sim"} {
+			argv := append(strings.Fields(args), "--json", "-")
+			if fabric != "" {
+				argv = append(argv, "--fabric", fabric)
+			}
+			code, out, errs := ftbench(t, argv...)
+			require.Zero(t, code, errs)
+			var file struct{ Results struct{ Fabric string } }
+			require.NoError(t, json.Unmarshal([]byte(out), &file))
+			require.Equal(t, want, file.Results.Fabric, args)
+		}
+	}
+}
+
+func TestChecksOfFiles(t *testing.T) {
+	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+	none := fstest.MapFS{}
+	require.Equal(t, missing, devices(none)[0].state)
+	rdma := devices(fstest.MapFS{"sys/class/infiniband/mlx5_0/x": text("")})[0]
+	require.Equal(t, warning, rdma.state)
+	require.Contains(t, rdma.text, "mlx5_0")
+
+	closed := kernelCopy(fstest.MapFS{"proc/sys/kernel/yama/ptrace_scope": text("3\n")})
+	require.Equal(t, warning, closed.state)
+	require.Contains(t, closed.cure, "ptrace_scope=1")
+	require.Equal(t, ok, kernelCopy(fstest.MapFS{"proc/sys/kernel/yama/ptrace_scope": text("1\n")}).state)
+
+	group := func(limit, used string) fstest.MapFS {
+		return fstest.MapFS{
+			"proc/self/cgroup":                     text("1:name=systemd:/\n0::/a/b\n"),
+			"sys/fs/cgroup/a/b/memory.max":         text("max\n"),
+			"sys/fs/cgroup/a/memory.max":           text(limit),
+			"sys/fs/cgroup/a/memory.current":       text(used),
+			"sys/fs/cgroup/unrelated/x/memory.max": text("1"),
+		}
+	}
+	require.Equal(t, finding{ok, "memory", "control group /a: 1 of 100 MiB in use", ""}, memory(group("104857600\n", "1048576\n")))
+	require.Equal(t, warning, memory(group("104857600", "104000000")).state)
+	require.Contains(t, memory(group("max", "1")).text, "no limit")
+	require.Contains(t, memory(none).text, "no control groups")
+
+	slow := processors(fstest.MapFS{"sys/devices/system/cpu/cpufreq/policy0/scaling_governor": text("powersave\n")})
+	require.Equal(t, "governor", slow[len(slow)-1].what)
+	require.Equal(t, 2, len(limits(none))-1, "open files, address space, memory")
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/route"
+)
+
+// The environment by which a job's ranks are told what the options say.
+const (
+	fabricEnv   = "BANYAN_FABRIC"
+	networksEnv = "BANYAN_NETWORKS"
+	verboseEnv  = "BANYAN_VERBOSE"
+)
+
+// fabricList is a list of fabrics, "" for what the environment says.
+type fabricList string
+
+// Validate implements kong's check of a flag.
+func (l fabricList) Validate() error {
+	if l == "" {
+		return nil
+	}
+	_, err := route.ParseSet(string(l))
+	return err
+}
+
+// simulator is the one name that is no fabric of a real job.
+const simulator = "sim"
+
+// anyFabric is a list of fabrics or the simulator.
+type anyFabric string
+
+// Validate implements kong's check of a flag.
+func (f anyFabric) Validate() error {
+	if f == simulator || f == "" {
+		return nil
+	}
+	if _, err := route.ParseSet(string(f)); err != nil {
+		return fmt.Errorf("%w; or sim alone", err)
+	}
+	return nil
+}
+
+// fabricFlags are those of benchmarks.
+type fabricFlags struct {
+	Fabric  anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. sim: simulated network, virtual time, all ranks in this process. Default: BANYAN_FABRIC, else all."`
+	Verbose bool      `help:"Say by which fabric each peer is reached, and why."`
+}
+
+// simulated reports whether no real job is wanted.
+func (f *fabricFlags) simulated() bool { return f.Fabric == simulator }
+
+// options are the library's for what was given.
+func (f *fabricFlags) options() (opts []banyan.Option) {
+	if f.Verbose { // before Init reads it
+		os.Setenv(verboseEnv, "1")
+	}
+	if f.Fabric != "" && !f.simulated() {
+		opts = append(opts, banyan.WithFabric(string(f.Fabric)))
+	}
+	return opts
+}
+
+// used names the fabrics by which rank 0 has measured, for the files of results: in a
+// job those to all other ranks. It connects to those that it has not met.
+func (f *fabricFlags) used(w *banyan.World) (string, error) {
+	if f.simulated() {
+		return simulator, nil
+	}
+	var names []string
+	for rank := range w.Comm().Size() {
+		if rank == w.Comm().Rank() {
+			continue
+		}
+		r, err := w.Route(rank)
+		if err != nil {
+			return "", err
+		}
+		if !slices.Contains(names, r.Fabric) {
+			names = append(names, r.Fabric)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ","), nil
+}
+
+// settle adds the variables for what was given to an environment; nil if nothing was.
+func (c *runFabrics) settle(environ []string) []string {
+	n := len(environ)
+	if c.Fabric != "" {
+		environ = append(environ, fabricEnv+"="+string(c.Fabric))
+	}
+	if c.Networks != "" {
+		environ = append(environ, networksEnv+"="+c.Networks)
+	}
+	if c.Verbose {
+		environ = append(environ, verboseEnv+"=1")
+	}
+	if len(environ) == n {
+		return nil
+	}
+	return environ
+}
+
+// runFabrics are the flags of run that concern fabrics.
+type runFabrics struct {
+	Fabric   fabricList `placeholder:"LIST" help:"The fabrics that ranks may use: shm, unix, tcp, or several with commas; each pair takes the first that joins it. Default: all (BANYAN_FABRIC)."`
+	Networks string     `placeholder:"LIST" help:"Where other machines reach the ranks by TCP: interfaces and networks with commas, ! before those not to use, as eth0,!10.1.0.0/16. Default: all that are up (BANYAN_NETWORKS)."`
+	Verbose  bool       `help:"Have each rank say by which fabric it reaches each peer, and why (BANYAN_VERBOSE=1)."`
+}

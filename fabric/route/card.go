@@ -1,0 +1,159 @@
+package route
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Card is what a process publishes of itself.
+type Card struct {
+	Node Node
+	// Allowed are the fabrics that it may use.
+	Allowed Set
+	// Addresses are where its providers are reached.
+	Addresses []Address
+	// Quota is how many cores its control group lets it use, in thousandths; 0: no
+	// limit, or it has not looked. One rank of a node looks for all.
+	Quota uint32
+	// Cores are those on which it may run, a bit each, byte by byte.
+	Cores []byte
+}
+
+// Address is where a provider is reached.
+type Address struct {
+	Provider string
+	Blob     []byte
+}
+
+// Address gives the blob of a provider, nil if there is none.
+func (c *Card) Address(provider string) []byte {
+	for _, a := range c.Addresses {
+		if a.Provider == provider {
+			return a.Blob
+		}
+	}
+	return nil
+}
+
+// A card as it is published, numbers little endian:
+//
+//	version 1 | fabrics 1 | hidden 1 | boot 16 | pids 8 | users 8 | net 8 |
+//	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
+//	addresses: count 1, each: length 1, name, length 2, blob |
+//	cores: length 2, bytes
+const (
+	cardVersion  = 1
+	maxAddresses = 8
+	maxProvider  = 16
+	// maxBlob is what the contract of providers promises.
+	maxBlob = 256
+	// maxCores is the bytes for 8192 cores.
+	maxCores = 1024
+)
+
+// Encode gives the card as it is published. Preconditions: the lengths are within
+// the bounds that DecodeCard knows.
+func (c *Card) Encode() []byte {
+	le := binary.LittleEndian
+	n := &c.Node
+	b := make([]byte, 0, 256+len(c.Cores))
+	b = append(b, cardVersion, byte(c.Allowed), flag(n.Hidden))
+	b = append(b, n.Boot[:]...)
+	for _, v := range [...]uint64{n.PIDs, n.Users, n.Net} {
+		b = le.AppendUint64(b, v)
+	}
+	b = le.AppendUint32(le.AppendUint32(b, n.UID), n.GID)
+	b = le.AppendUint32(le.AppendUint64(b, n.Caps), c.Quota)
+	b = append(append(b, byte(len(n.Name))), n.Name...)
+	b = append(b, byte(len(c.Addresses)))
+	for _, a := range c.Addresses {
+		b = append(append(b, byte(len(a.Provider))), a.Provider...)
+		b = append(le.AppendUint16(b, uint16(len(a.Blob))), a.Blob...)
+	}
+	return append(le.AppendUint16(b, uint16(len(c.Cores))), c.Cores...)
+}
+
+func flag(on bool) byte {
+	if on {
+		return 1
+	}
+	return 0
+}
+
+var errCard = errors.New("route: not the card of a process")
+
+// DecodeCard reads what Encode gave. The card refers to b.
+func DecodeCard(b []byte) (Card, error) {
+	if len(b) > 0 && b[0] != cardVersion {
+		return Card{}, fmt.Errorf("%w of this version, %d but %d: start all ranks from one build", errCard, cardVersion, b[0])
+	}
+	r := reader{rest: b}
+	r.uint(1)
+	var c Card
+	n := &c.Node
+	c.Allowed, n.Hidden = Set(r.uint(1)), r.uint(1) != 0
+	copy(n.Boot[:], r.bytes(len(n.Boot)))
+	n.PIDs, n.Users, n.Net = r.uint(8), r.uint(8), r.uint(8)
+	n.UID, n.GID = uint32(r.uint(4)), uint32(r.uint(4))
+	n.Caps, c.Quota = r.uint(8), uint32(r.uint(4))
+	n.Name = string(r.counted(1, maxName))
+	count := r.uint(1)
+	if count > maxAddresses {
+		return Card{}, errCard
+	}
+	for range count {
+		c.Addresses = append(c.Addresses, Address{string(r.counted(1, maxProvider)), r.counted(2, maxBlob)})
+	}
+	c.Cores = r.counted(2, maxCores)
+	if r.short || len(r.rest) != 0 || c.Allowed&^All != 0 {
+		return Card{}, errCard
+	}
+	return c, nil
+}
+
+// reader takes a message apart; short tells that it ended too early or broke a bound.
+type reader struct {
+	rest  []byte
+	short bool
+}
+
+func (r *reader) bytes(n int) []byte {
+	if n > len(r.rest) {
+		r.short, r.rest = true, nil
+		return nil
+	}
+	b := r.rest[:n:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+// uint reads a number of n bytes.
+func (r *reader) uint(n int) (v uint64) {
+	for i, b := range r.bytes(n) {
+		v |= uint64(b) << (8 * i)
+	}
+	return v
+}
+
+// counted reads a length of n bytes, and so many bytes.
+func (r *reader) counted(n, most int) []byte {
+	length := r.uint(n)
+	if length > uint64(most) {
+		r.short, r.rest = true, nil
+		return nil
+	}
+	return r.bytes(int(length))
+}
+
+// uvarint reads a number of any length that fits in an int32.
+func (r *reader) uvarint() int {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 || v > math.MaxInt32 {
+		r.short, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return int(v)
+}

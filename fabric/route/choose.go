@@ -1,0 +1,64 @@
+package route
+
+import "fmt"
+
+// Verdict says whether a fabric joins two processes, and why or why not.
+type Verdict struct {
+	Fabric Fabric
+	OK     bool
+	Why    string
+}
+
+// String gives "shm: same boot, …" or "not shm: …".
+func (v Verdict) String() string {
+	if v.OK {
+		return fmt.Sprintf("%v: %s", v.Fabric, v.Why)
+	}
+	return fmt.Sprintf("not %v: %s", v.Fabric, v.Why)
+}
+
+// Choose gives a verdict for each fabric, in the order in which they are to be
+// tried. Both processes come to the same one, in the same words.
+func Choose(mine, theirs *Card) []Verdict {
+	verdicts := make([]Verdict, 0, numFabrics)
+	for f := range numFabrics {
+		why, ok := judge(f, mine, theirs)
+		verdicts = append(verdicts, Verdict{f, ok, why})
+	}
+	return verdicts
+}
+
+// knobs name what restricts the fabrics.
+const knobs = "BANYAN_FABRIC, --fabric, WithFabric"
+
+func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
+	switch in, too := mine.Allowed.Has(f), theirs.Allowed.Has(f); {
+	case in && too:
+	case in || too:
+		only := mine.Allowed
+		if in {
+			only = theirs.Allowed
+		}
+		return fmt.Sprintf("one of the two may use %v only (%s)", only, knobs), false
+	default:
+		return fmt.Sprintf("neither may use it (%s)", knobs), false
+	}
+	a, b := &mine.Node, &theirs.Node
+	switch f {
+	case Shm:
+		if why := a.apart(b); why != "" {
+			return why, false
+		}
+		return "one boot, pid namespace and user", true
+	case Unix:
+		switch {
+		case a.Boot != b.Boot:
+			return "different machines", false
+		case a.Net != b.Net:
+			return "network namespaces differ " + both(a.Net, b.Net), false
+		}
+		return "one boot and network namespace", true
+	default:
+		return "what is left", true
+	}
+}

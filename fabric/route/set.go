@@ -1,0 +1,81 @@
+package route
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Fabric is a way from one process to another.
+type Fabric uint8
+
+// The fabrics, the fastest first: shared memory, Unix-domain sockets, TCP.
+const (
+	Shm Fabric = iota
+	Unix
+	TCP
+	numFabrics
+)
+
+var names = [numFabrics]string{Shm: "shm", Unix: "unix", TCP: "tcp"}
+
+// String gives the name by which users know it.
+func (f Fabric) String() string {
+	if f < numFabrics {
+		return names[f]
+	}
+	return fmt.Sprintf("fabric %d", uint8(f))
+}
+
+// Set is a set of fabrics.
+type Set uint8
+
+// All is every fabric, Sockets those that need no shared memory.
+const (
+	All     = Set(1<<numFabrics - 1)
+	Sockets = All &^ (1 << Shm)
+)
+
+// Of makes a set.
+func Of(fabrics ...Fabric) Set {
+	var s Set
+	for _, f := range fabrics {
+		s |= 1 << f
+	}
+	return s
+}
+
+// Has reports whether f is in the set.
+func (s Set) Has(f Fabric) bool { return s&(1<<f) != 0 }
+
+// String lists the names as [ParseSet] reads them.
+func (s Set) String() string {
+	var in []string
+	for f := range numFabrics {
+		if s.Has(f) {
+			in = append(in, names[f])
+		}
+	}
+	return strings.Join(in, ",")
+}
+
+// ParseSet reads names with commas between them.
+func ParseSet(list string) (Set, error) {
+	var s Set
+	for word := range strings.SplitSeq(list, ",") {
+		f, ok := find(strings.ToLower(strings.TrimSpace(word)))
+		if !ok {
+			return 0, fmt.Errorf("fabric %q is not known: %s are, with commas between them", word, All)
+		}
+		s |= 1 << f
+	}
+	return s, nil
+}
+
+func find(name string) (Fabric, bool) {
+	for f, n := range names {
+		if n == name {
+			return Fabric(f), true
+		}
+	}
+	return 0, false
+}

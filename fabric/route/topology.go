@@ -1,0 +1,193 @@
+package route
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/bits"
+	"slices"
+)
+
+// Topology says which ranks of a job share a node. Its memory follows the number
+// of blocks of ranks that lie together.
+type Topology struct {
+	// Apart: some two ranks do not share memory, or may not: sockets are needed.
+	Apart   bool
+	size    int
+	nodes   int
+	runs    []run
+	crowded []bool // of each node
+}
+
+// run is ranks from first on that stand on one node.
+type run struct{ first, node int }
+
+// Survey looks at the cards of all ranks, in the order of ranks; card is called
+// once for each. Nodes are numbered from 0 by their lowest ranks.
+func Survey(size int, card func(rank int) (*Card, error)) (*Topology, error) {
+	s := survey{
+		t:      &Topology{size: size},
+		nodes:  make(map[Node]int),
+		places: make(map[place]*crowd),
+	}
+	for rank := range size {
+		c, err := card(rank)
+		if err != nil {
+			return nil, err
+		}
+		s.add(rank, c)
+	}
+	s.t.Apart = s.t.Apart || s.t.nodes > 1
+	s.judge()
+	return s.t, nil
+}
+
+type survey struct {
+	t      *Topology
+	nodes  map[Node]int
+	quotas []crowd // of each node: ranks, and the least quota
+	boots  [][16]byte
+	places map[place]*crowd
+}
+
+// place is a machine: cores are shared by all who run on it, in whatever
+// namespaces.
+type place [16]byte
+
+// crowd is how many ranks have how many cores between them.
+type crowd struct {
+	ranks int
+	quota uint32 // in thousandths; 0: none
+	cores []byte
+}
+
+func (s *survey) add(rank int, c *Card) {
+	t := s.t
+	key := c.Node.group()
+	node, known := s.nodes[key]
+	if !known || key.Hidden { // who may not be looked into shares with nobody
+		node = t.nodes
+		s.nodes[key] = node
+		t.nodes++
+		s.quotas = append(s.quotas, crowd{})
+		s.boots = append(s.boots, c.Node.Boot)
+	}
+	if n := len(t.runs); n == 0 || t.runs[n-1].node != node {
+		t.runs = append(t.runs, run{rank, node})
+	}
+	t.Apart = t.Apart || !c.Allowed.Has(Shm)
+	q := &s.quotas[node]
+	q.ranks++
+	if c.Quota != 0 && (q.quota == 0 || c.Quota < q.quota) {
+		q.quota = c.Quota
+	}
+	m := s.places[c.Node.Boot]
+	if m == nil {
+		m = new(crowd)
+		s.places[c.Node.Boot] = m
+	}
+	m.ranks++
+	m.take(c.Cores)
+}
+
+func (m *crowd) take(cores []byte) {
+	if n := len(cores) - len(m.cores); n > 0 {
+		m.cores = append(m.cores, make([]byte, n)...)
+	}
+	for i, b := range cores {
+		m.cores[i] |= b
+	}
+}
+
+// judge finds the nodes whose ranks must share cores: more ranks than cores that
+// they may run on between them, or than their control group lets them use. Bound ranks
+// count right this way, whoever bound them.
+func (s *survey) judge() {
+	for node, q := range s.quotas {
+		m, cores := s.places[s.boots[node]], 0
+		for _, b := range m.cores {
+			cores += bits.OnesCount8(b)
+		}
+		s.t.crowded = append(s.t.crowded, m.ranks > cores || q.quota != 0 && 1000*q.ranks > int(q.quota))
+	}
+}
+
+// Size is the number of ranks, Nodes that of nodes.
+func (t *Topology) Size() int { return t.size }
+
+// Nodes is the number of nodes.
+func (t *Topology) Nodes() int { return t.nodes }
+
+// Node is the number of the node on which a rank stands. Precondition: 0 ≤ rank <
+// Size.
+func (t *Topology) Node(rank int) int {
+	i, found := slices.BinarySearchFunc(t.runs, rank, func(r run, rank int) int { return r.first - rank })
+	if !found {
+		i--
+	}
+	return t.runs[i].node
+}
+
+// Crowded reports whether the ranks of a node must share cores.
+func (t *Topology) Crowded(node int) bool { return t.crowded[node] }
+
+// One is the topology of ranks that all stand on one node.
+func One(size int) *Topology {
+	return &Topology{size: size, nodes: 1, runs: []run{{}}, crowded: []bool{false}}
+}
+
+const (
+	topologyVersion = 1
+	// maxRuns bounds what is decoded: as many ranks as a job can have.
+	maxRuns = 1 << 20
+)
+
+// Encode gives the topology as it is published: version, Apart, the number of nodes, a
+// bit for each that is crowded, and the runs, each as its length and its node.
+// Runs that go from node to node in turn, one rank long, are the worst case: two
+// to four bytes for a rank.
+func (t *Topology) Encode() []byte {
+	b := []byte{topologyVersion, flag(t.Apart)}
+	b = binary.AppendUvarint(b, uint64(t.nodes))
+	crowded := make([]byte, (t.nodes+7)/8)
+	for i, c := range t.crowded {
+		crowded[i/8] |= flag(c) << (i % 8)
+	}
+	b = append(b, crowded...)
+	for i, r := range t.runs {
+		end := t.size
+		if i+1 < len(t.runs) {
+			end = t.runs[i+1].first
+		}
+		b = binary.AppendUvarint(b, uint64(end-r.first))
+		b = binary.AppendUvarint(b, uint64(r.node))
+	}
+	return b
+}
+
+var errTopology = errors.New("route: not the topology of this job: start all ranks from one build")
+
+// DecodeTopology reads what Encode gave for a job of that size.
+func DecodeTopology(b []byte, size int) (*Topology, error) {
+	r := reader{rest: b}
+	version, apart, nodes := r.uint(1), r.uint(1), r.uvarint()
+	if version != topologyVersion || nodes < 1 || nodes > min(size, maxRuns) {
+		return nil, errTopology
+	}
+	t := &Topology{Apart: apart != 0, size: size, nodes: nodes}
+	for i, bytes := 0, r.bytes((nodes+7)/8); i < nodes && !r.short; i++ {
+		t.crowded = append(t.crowded, bytes[i/8]>>(i%8)&1 != 0)
+	}
+	rank := 0
+	for rank < size && !r.short {
+		length, node := r.uvarint(), r.uvarint()
+		if length < 1 || length > size-rank || node >= nodes {
+			return nil, errTopology
+		}
+		t.runs = append(t.runs, run{rank, node})
+		rank += length
+	}
+	if r.short || len(r.rest) != 0 {
+		return nil, errTopology
+	}
+	return t, nil
+}

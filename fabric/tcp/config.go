@@ -1,0 +1,107 @@
+package tcp
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Config says how to open the endpoint of one process.
+type Config struct {
+	// Self is the id of this process, MaxProcs bounds those of its peers.
+	Self     proc.ID
+	MaxProcs int
+	// Secret is the job's: 16 to 64 bytes that nobody else knows.
+	Secret []byte
+	// Inet and Unix say which sockets may be used: TCP, and Unix-domain sockets
+	// between processes that share a network namespace. One of them must be.
+	Inet, Unix bool
+	// Networks restrict the addresses on which this process listens: names of
+	// interfaces and CIDRs, with a "!" before those that are not to be used. Empty
+	// means all interfaces that are up.
+	Networks []string
+	// Heal is how long a connection that broke is tried to be made again, and a new
+	// one to be made at all, before the peer is reported down; 0 means 30 s. All
+	// processes of a job should agree on it.
+	Heal time.Duration
+	// Outbox is the size of the ring that keeps frames until the peer has taken
+	// them, bytes, a power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds
+	// what is under way to a peer, and takes memory as far as it has been used. A
+	// frame is at most a quarter of it.
+	Outbox int
+	// Eager is the length in bytes up to which messages are better sent at once than
+	// announced, Reply that for answers; 0 means 64 KiB and 768 KiB.
+	Eager, Reply int
+	// Ring rings the bell of this process; any goroutine may call it.
+	Ring func()
+	// Logf receives how each connection was made, and who was refused. Nil discards it.
+	Logf func(format string, args ...any)
+}
+
+const (
+	defaultHeal   = 30 * time.Second
+	defaultOutbox = 4 << 20
+	minOutbox     = 128 << 10
+	maxOutbox     = 1 << 30
+	defaultEager  = 64 << 10
+	defaultReply  = 768 << 10
+	minSecret     = 16
+	maxSecret     = 64
+)
+
+// longest is the longest frame.
+func (c *Config) longest() int { return min(maxFrame, c.Outbox/4) }
+
+func (c *Config) check() error {
+	if c.Heal == 0 {
+		c.Heal = defaultHeal
+	}
+	if c.Outbox == 0 {
+		c.Outbox = defaultOutbox
+	}
+	if c.Eager == 0 {
+		c.Eager = defaultEager
+	}
+	if c.Reply == 0 {
+		c.Reply = defaultReply
+	}
+	if c.Logf == nil {
+		c.Logf = func(string, ...any) {}
+	}
+	if c.Ring == nil {
+		c.Ring = func() {}
+	}
+	switch {
+	case c.MaxProcs < 1 || c.MaxProcs > proc.MaxIDs:
+		return fmt.Errorf("tcp: MaxProcs is %d, want 1 … %d", c.MaxProcs, proc.MaxIDs)
+	case int64(c.Self) >= int64(c.MaxProcs):
+		return fmt.Errorf("tcp: Self is %d, want less than MaxProcs, %d", c.Self, c.MaxProcs)
+	case len(c.Secret) < minSecret || len(c.Secret) > maxSecret:
+		return fmt.Errorf("tcp: a secret of %d bytes, want %d to %d", len(c.Secret), minSecret, maxSecret)
+	case !c.Inet && !c.Unix:
+		return fmt.Errorf("tcp: neither TCP nor Unix-domain sockets may be used")
+	case c.Heal < 0 || c.Eager < 0 || c.Reply < 0:
+		return fmt.Errorf("tcp: Heal is %v, Eager %d and Reply %d: none may be negative", c.Heal, c.Eager, c.Reply)
+	case c.Outbox < minOutbox || c.Outbox > maxOutbox || c.Outbox&(c.Outbox-1) != 0:
+		return fmt.Errorf("tcp: an outbox of %d bytes, want a power of two from %d to %d", c.Outbox, minOutbox, maxOutbox)
+	}
+	return nil
+}
+
+// Stats count what happened to this endpoint's connections.
+type Stats struct {
+	Strangers uint64 // connected, and did not say hello as a peer does
+	Versions  uint64 // peers of another version
+	Forgers   uint64 // said hello, and did not know the secret
+	Misled    uint64 // knew it, and meant another process or another job
+	Dawdlers  uint64 // did not come to an end in time
+	Crowded   uint64 // had to go because too many others waited
+	Heals     uint64 // connections made again
+	Admitted  uint64 // connections that peers made to this process
+}
+
+// Refused is the number of connections that were not let in.
+func (s Stats) Refused() uint64 {
+	return s.Strangers + s.Versions + s.Forgers + s.Misled + s.Dawdlers + s.Crowded
+}

@@ -1,0 +1,65 @@
+package tcp_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/fabrictest"
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// variantVar tells the processes of a job which configuration to open.
+const variantVar = "BANYAN_TCP_VARIANT"
+
+var variants = map[string]tcp.Config{
+	"loopback": {Inet: true},
+	"unix":     {Unix: true},
+	"tiny":     {Inet: true, Outbox: 128 << 10}, // laps, and waits for credit, all the time
+	"ipv6":     {Inet: true, Networks: []string{"::1"}},
+}
+
+func TestMain(m *testing.M) { fabrictest.Main(m, open) }
+
+func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
+	cfg := variants[os.Getenv(variantVar)]
+	cores, err := affinity.Usable()
+	if err != nil {
+		return nil, nil, err
+	}
+	h := host.New(host.Config{Shared: n > cores})
+	cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = id, n, []byte("sixteen bytes or more"), h.Ring
+	p, err := tcp.Open(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, h, nil
+}
+
+func TestConformance(t *testing.T) {
+	for name := range variants {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(variantVar, name)
+			fabrictest.Run(t, fabrictest.NewReal(), budget(name))
+		})
+	}
+}
+
+// budget gives loopback most of the time.
+func budget(variant string) fabrictest.Budget {
+	switch long := os.Getenv("BANYAN_LONG") != ""; {
+	case long && variant != "loopback":
+		return fabrictest.Budget{Kills: 200, Wakeups: 100_000, Rounds: 50}
+	case long:
+		return fabrictest.Budget{Kills: 1000, Wakeups: 1_000_000, Rounds: 200}
+	case testing.Short():
+		return fabrictest.Budget{Kills: 5, Wakeups: 500, Rounds: 5}
+	case variant == "loopback":
+		return fabrictest.Budget{Kills: 50, Wakeups: 10_000, Rounds: 15}
+	default:
+		return fabrictest.Budget{Kills: 10, Wakeups: 1_000, Rounds: 5}
+	}
+}

@@ -1,0 +1,254 @@
+package tcp
+
+import (
+	"bytes"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// state is where a connection stands.
+type state uint8
+
+const (
+	resting  state = iota // without socket; the next attempt is due at Conn.due
+	dialling              // Conn.dial is on its way
+	up                    // frames go both ways
+	over                  // the peer has ended, or is cut off
+)
+
+// Conn is the connection to one peer. It belongs to the engine, which calls with
+// its lock held.
+type Conn struct {
+	p     *Provider
+	peer  proc.ID
+	state state
+	fd    int // in state up, else -1
+	key   int32
+	way   way // by which it is, or was last, up
+
+	out outbox
+	// starving: a frame was refused since credit was last there. blocked: it is
+	// in Provider.blocked, because the socket takes no more for the time being.
+	starving, blocked bool
+	// watched: epoll tells when the socket takes more.
+	watched bool
+
+	in    inbox
+	got   uint32 // frames taken in, modulo 2^32
+	heard uint64 // the same
+	told  uint32 // of them, what the peer has been told
+	bytes int    // taken in since it was
+	owes  bool   // the peer waits to be told
+	// outbox is the size of the peer's: it runs dry unless it is told in time.
+	outbox   uint32
+	returned int // loans that are back, when nobody polled
+	forsaken int // loans of whose return nobody is to be told
+
+	target  address // of the peer
+	ways    []way   // to it
+	dial    *dial
+	choice  int       // of the ways, the one that is tried
+	refused int       // ways that refused in this round
+	since   time.Time // without connection since
+	due     time.Time // next attempt, or end of this one; zero: none
+	pause   time.Duration
+	why     error // what the last attempt failed of
+	met     bool  // has been up
+
+	silenced bool // Invalidate
+	end      proc.Cause
+}
+
+// Peer implements fabric.Conn.
+func (c *Conn) Peer() proc.ID { return c.peer }
+
+// Describe says what the connection runs over.
+func (c *Conn) Describe() string {
+	if !c.met {
+		return "tcp, not connected yet"
+	}
+	return c.way.String()
+}
+
+// Caps implements fabric.Conn.
+func (c *Conn) Caps() fabric.Caps {
+	caps := fabric.Caps{
+		MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply,
+		Link: fabric.LinkAcross, LatencyNs: 15_000, MBps: 3_000,
+	}
+	if c.target.net == c.p.self.net {
+		caps.Link, caps.LatencyNs, caps.MBps = fabric.LinkNode, 2_000, 8_000
+	}
+	return caps
+}
+
+// TrySend implements fabric.Conn.
+func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if !c.admits(len(payload)) {
+		return c.state == over && !c.p.departing
+	}
+	o := &c.out
+	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.tell(), imm: imm}
+	o.add(&h)
+	if len(payload) < straight {
+		o.append(payload)
+		c.flush()
+		return true
+	}
+	// Written from where it is first, so that the copy that is kept is made while
+	// the peer reads.
+	v := &c.p.out
+	n := o.gather(v.pieces[:maxPieces-1])
+	v.pieces[n] = payload
+	sent, errno := v.send(c.fd, n+1)
+	o.append(payload)
+	o.wrote(sent)
+	c.wrote(errno)
+	return true
+}
+
+// straight is the length from which payloads are written from where they are.
+const straight = 8 << 10
+
+// TryLend hands over a frame whose payload stays where it is, unchanged, until
+// fabric.Sink.Returned has been told: once for each, in the order in which they were
+// lent. False means no credit. A connection that ends returns nothing, and does
+// not look at the payloads any more.
+//
+// Preconditions: as TrySend, but for the length, which is 1 to Lends.
+func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
+	if !c.admits(0) {
+		return c.state == over && !c.p.departing
+	}
+	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.tell(), imm: imm}
+	c.out.add(&h)
+	c.out.lend(payload)
+	c.flush()
+	return true
+}
+
+// Heard implements fabric.Lender.
+func (c *Conn) Heard() uint64 { return c.heard }
+
+// Lends is the longest payload of TryLend.
+func (c *Conn) Lends() int { return maxLent }
+
+// Forsake implements fabric.Lender.
+func (c *Conn) Forsake() {
+	for i := range c.out.lent {
+		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
+	}
+	c.forsaken += len(c.out.lent)
+	if in := &c.in; in.placed || in.again {
+		in.dst, in.stray, in.dropped = bytes.Clone(in.dst), true, true
+	}
+}
+
+// admits reports whether a frame with n bytes in the outbox may be added. What
+// has been admitted is in the kernel, but for a part of one frame: then nobody
+// waits for it who closes.
+func (c *Conn) admits(n int) bool {
+	if c.state == up && !c.out.unsent() && c.out.room(n) && !c.p.departing {
+		return true
+	}
+	c.starving = true
+	return false
+}
+
+// tell is what a frame says of those taken in.
+func (c *Conn) tell() uint32 {
+	c.told, c.bytes, c.owes = c.got, 0, false
+	return c.got
+}
+
+// flush writes what waits, as far as the socket takes it.
+func (c *Conn) flush() {
+	v := &c.p.out
+	for c.out.unsent() {
+		n := c.out.gather(v.pieces[:])
+		var sent int
+		var errno unix.Errno
+		if n == 1 {
+			sent, errno = sendBytes(c.fd, v.pieces[0])
+			v.pieces[0] = nil
+		} else {
+			sent, errno = v.send(c.fd, n)
+		}
+		c.out.wrote(sent)
+		if c.wrote(errno); errno != 0 {
+			return
+		}
+	}
+}
+
+// wrote looks at how a write ended. One that failed is not the end yet: what the
+// peer sent before may still be there to be read, and then its end.
+func (c *Conn) wrote(errno unix.Errno) {
+	if c.out.unsent() && !c.blocked {
+		c.blocked = true
+		c.p.blocked = append(c.p.blocked, c)
+	}
+	if errno != 0 && errno != unix.EAGAIN && errno != unix.EINTR {
+		c.p.suspects = append(c.p.suspects, c)
+	}
+}
+
+// confirm tells the peer what has been taken in, in a frame of its own, unless
+// the socket takes no more: then what waits to be written has to go first.
+func (c *Conn) confirm() {
+	if c.state != up || c.out.unsent() {
+		return
+	}
+	h := header{kind: kindTaken, taken: c.tell()}
+	b := c.out.scratch[:]
+	h.put(b)
+	n, errno := sendBytes(c.fd, b)
+	c.out.urgent = append(c.out.urgent, b[n:]...)
+	c.wrote(errno)
+}
+
+// Expose implements fabric.Conn: the memory of a peer cannot be read over a stream.
+func (c *Conn) Expose([]byte) (fabric.Region, error) { return fabric.Region{}, fabric.ErrUnsupported }
+
+// Get implements fabric.Conn.
+func (c *Conn) Get([]byte, fabric.Region, uint64) error { return fabric.ErrUnsupported }
+
+// Invalidate implements fabric.Conn.
+func (c *Conn) Invalidate() {
+	c.silenced = true
+	c.finish()
+}
+
+// finish ends the use of the connection for good.
+func (c *Conn) finish() {
+	c.hangUp()
+	c.state, c.due = over, time.Time{}
+	c.out.clear()
+	c.in = inbox{}
+}
+
+// hangUp closes the socket, and the dial.
+func (c *Conn) hangUp() {
+	if c.dial != nil {
+		c.p.discard(c.dial.fd, c.dial.key)
+		c.dial = nil
+	}
+	if c.fd >= 0 {
+		c.p.discard(c.fd, c.key)
+		c.fd = -1
+	}
+	c.watched, c.blocked = false, false
+}
+
+// conclude ends the connection and has the peer's end reported by the next Poll.
+func (c *Conn) conclude(cause proc.Cause) {
+	if c.state != over {
+		c.end = cause
+		c.p.ends = append(c.p.ends, c)
+		c.finish()
+	}
+}

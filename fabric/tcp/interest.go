@@ -1,0 +1,62 @@
+package tcp
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// interest is an epoll set, and what its descriptors belong to. The kernel hands
+// back a key of ours: a descriptor's number may come back while an event of its
+// predecessor is on the way.
+type interest struct {
+	fd   int
+	last int32
+	of   map[int32]any
+}
+
+func newInterest() (*interest, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: epoll_create1: %w", err)
+	}
+	return &interest{fd: fd, of: make(map[int32]any)}, nil
+}
+
+// add begins to watch a descriptor and gives its key.
+func (in *interest) add(fd int, owner any, events uint32) (int32, error) {
+	in.last++
+	key := in.last
+	ev := unix.EpollEvent{Events: events, Fd: key}
+	if err := unix.EpollCtl(in.fd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
+		return 0, fmt.Errorf("tcp: epoll_ctl: %w", err)
+	}
+	in.of[key] = owner
+	return key, nil
+}
+
+// change watches for other events.
+func (in *interest) change(fd int, key int32, events uint32) error {
+	ev := unix.EpollEvent{Events: events, Fd: key}
+	if err := unix.EpollCtl(in.fd, unix.EPOLL_CTL_MOD, fd, &ev); err != nil {
+		return fmt.Errorf("tcp: epoll_ctl: %w", err)
+	}
+	return nil
+}
+
+// pause ends the watch for a while, and resume goes on with it.
+func (in *interest) pause(fd int) { _ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+
+func (in *interest) resume(fd int, key int32) {
+	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: key}
+	_ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_ADD, fd, &ev)
+}
+
+// forget ends the watch.
+func (in *interest) forget(fd int, key int32) {
+	delete(in.of, key)
+	_ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil)
+}
+
+// who gives the owner of an event's descriptor; nil if it has been forgotten.
+func (in *interest) who(ev unix.EpollEvent) any { return in.of[ev.Fd] }

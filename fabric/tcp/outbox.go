@@ -1,0 +1,189 @@
+package tcp
+
+// outbox keeps the frames that the peer has not taken, in the order of their
+// numbers: headers and short payloads in a ring of bytes, long payloads where
+// they are. Positions count bytes of the ring since the connection began.
+type outbox struct {
+	buf              []byte // a power of two; nil until the first frame
+	size             int    // of buf
+	head, sent, tail uint64 // oldest kept byte, next to be written, end
+	first            uint32 // number of the frame at head
+	next             uint32 // number of the next frame
+	lent             []loan
+	// cursor is the first loan that has not been written whole, offset how much of
+	// it has been.
+	cursor, offset int
+	// urgent is the rest of a confirmation that the socket did not take whole.
+	urgent  []byte
+	scratch [headerBytes]byte
+}
+
+// loan is a payload that lies with its sender.
+type loan struct {
+	at   uint64 // its header ends here
+	data []byte
+}
+
+// byeRoom is kept back for the last frame.
+const byeRoom = headerBytes
+
+// room reports whether a frame with n bytes in the ring may be added.
+func (o *outbox) room(n int) bool {
+	return int(o.tail-o.head)+headerBytes+n <= o.size-byeRoom
+}
+
+// add appends a frame's header. Its payload follows by append or lend.
+func (o *outbox) add(h *header) {
+	if o.buf == nil {
+		o.buf = make([]byte, o.size)
+	}
+	if o.head == o.tail && len(o.lent) == 0 { // start over, in memory that the cache has
+		o.head, o.sent, o.tail = 0, 0, 0
+	}
+	h.number = o.next
+	o.next++
+	h.put(o.scratch[:])
+	o.append(o.scratch[:])
+}
+
+func (o *outbox) append(b []byte) {
+	n := copy(o.buf[o.tail&o.mask():], b)
+	copy(o.buf, b[n:])
+	o.tail += uint64(len(b))
+}
+
+func (o *outbox) mask() uint64 { return uint64(len(o.buf) - 1) }
+
+// lend appends a payload that stays where it is.
+func (o *outbox) lend(data []byte) { o.lent = append(o.lent, loan{o.tail, data}) }
+
+// unsent reports whether something waits to be written.
+func (o *outbox) unsent() bool {
+	return o.sent != o.tail || o.cursor < len(o.lent) || len(o.urgent) > 0
+}
+
+// progress changes whenever something is written.
+func (o *outbox) progress() uint64 {
+	return o.sent + uint64(o.cursor) + uint64(o.offset) - uint64(len(o.urgent))
+}
+
+// kept reports whether something has not been taken.
+func (o *outbox) kept() bool { return o.first != o.next }
+
+// gather lists what is to be written next, in at most len(pieces) pieces.
+func (o *outbox) gather(pieces [][]byte) int {
+	n, at, offset := 0, o.sent, o.offset
+	if len(o.urgent) > 0 {
+		pieces[0], n = o.urgent, 1
+	}
+	for i := o.cursor; n+3 <= len(pieces); i++ {
+		end := o.tail
+		if i < len(o.lent) {
+			end = o.lent[i].at
+		}
+		if at < end {
+			from, to := at&o.mask(), (end-1)&o.mask()+1
+			if from < to {
+				pieces[n] = o.buf[from:to]
+				n++
+			} else {
+				pieces[n], pieces[n+1] = o.buf[from:], o.buf[:to]
+				n += 2
+			}
+			at = end
+		}
+		if i >= len(o.lent) {
+			break
+		}
+		pieces[n] = o.lent[i].data[offset:]
+		n, offset = n+1, 0
+	}
+	return n
+}
+
+// wrote advances past n bytes of what gather listed.
+func (o *outbox) wrote(n int) {
+	if len(o.urgent) > 0 {
+		step := min(n, len(o.urgent))
+		o.urgent = o.urgent[step:]
+		n -= step
+	}
+	for n > 0 {
+		end := o.tail
+		if o.cursor < len(o.lent) {
+			end = o.lent[o.cursor].at
+		}
+		if step := min(n, int(end-o.sent)); step > 0 {
+			o.sent += uint64(step)
+			n -= step
+			continue
+		}
+		step := min(n, len(o.lent[o.cursor].data)-o.offset)
+		o.offset += step
+		n -= step
+		if o.offset == len(o.lent[o.cursor].data) {
+			o.cursor, o.offset = o.cursor+1, 0
+		}
+	}
+}
+
+// taken lets go of the frames before number. It answers how many loans were
+// among them, or -1 if the peer cannot have taken these.
+func (o *outbox) taken(number uint32) int {
+	if number-o.first > o.next-o.first {
+		return -1
+	}
+	returned := 0
+	for o.first != number {
+		h, _ := parseHeader(o.peek(o.head))
+		o.head += headerBytes
+		o.first++
+		if h.flags == flagLent {
+			returned++
+		} else {
+			o.head += uint64(h.length)
+		}
+	}
+	if o.head > o.sent || returned > o.cursor { // more than has been written
+		return -1
+	}
+	o.drop(returned)
+	return returned
+}
+
+func (o *outbox) drop(n int) {
+	if n == 0 {
+		return
+	}
+	rest := copy(o.lent, o.lent[n:])
+	clear(o.lent[rest:])
+	o.lent = o.lent[:rest]
+	o.cursor -= n
+}
+
+func (o *outbox) peek(at uint64) []byte {
+	from := at & o.mask()
+	if from+headerBytes <= uint64(len(o.buf)) {
+		return o.buf[from : from+headerBytes]
+	}
+	n := copy(o.scratch[:], o.buf[from:])
+	copy(o.scratch[n:], o.buf)
+	return o.scratch[:]
+}
+
+// resume lets go of what the peer has taken, over whatever connection, and has the
+// rest written again. It answers as taken does.
+func (o *outbox) resume(number uint32) int {
+	o.sent, o.cursor, o.offset, o.urgent = o.tail, len(o.lent), 0, nil
+	returned := o.taken(number)
+	o.sent, o.cursor = o.head, 0
+	return returned
+}
+
+// clear lets go of everything.
+func (o *outbox) clear() {
+	o.head, o.sent = o.tail, o.tail
+	o.first = o.next
+	clear(o.lent)
+	o.lent, o.cursor, o.offset, o.urgent = o.lent[:0], 0, 0, nil
+}

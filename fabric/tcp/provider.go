@@ -1,0 +1,272 @@
+package tcp
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Provider is one process's endpoint on stream sockets. One goroutine at a time
+// may call it.
+type Provider struct {
+	cfg   Config
+	self  address
+	blob  []byte
+	conns map[proc.ID]*Conn
+
+	// inner has the connections, the dials, the alarm and the lobby, which has the
+	// listeners and the guests.
+	inner, lobby *interest
+	listeners    []*listener
+	guests       []*guest // oldest first
+	postponed    []*guest // of them, to be received by Poll
+	timer        alarm
+	watch        *watcher
+
+	recent   *Conn // the connection that was heard last
+	quiet    int   // polls since
+	streak   int   // turns in which it had something
+	favoured *Conn // it, when epoll does not watch it
+	turns    uint64
+	frames   int // taken in
+	events   [64]unix.EpollEvent
+	blocked  []*Conn // have something to write, and a socket that was full
+	mending  []*Conn // are not up, and are to be
+	suspects []*Conn // could not be written to
+	ends     []*Conn // have ended, which is to be reported
+	unpaid   []*Conn // have loans back of which the sink has not been told
+	fed      bool    // somebody who was refused has credit
+	sink     *fabric.Sink
+	in, out  vector // for reading and writing
+	stats    Stats
+	said     map[string]bool // kinds of remarks that have been made
+
+	// departing: Depart has been called. From then on a goroutine answers
+	// newcomers, and mu guards the lobby and everything that Poll does.
+	departing, closed bool
+	mu                sync.Mutex
+	doorman           *doorman
+}
+
+// Open makes the endpoint of this process.
+func Open(cfg Config) (*Provider, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), said: make(map[string]bool), timer: alarm{fd: -1}}
+	if err := p.open(); err != nil {
+		return nil, errors.Join(err, p.release())
+	}
+	return p, nil
+}
+
+func (p *Provider) open() (err error) {
+	if p.inner, err = newInterest(); err != nil {
+		return err
+	}
+	if p.lobby, err = newInterest(); err != nil {
+		return err
+	}
+	if _, err = p.inner.add(p.lobby.fd, p.lobby, unix.EPOLLIN); err != nil {
+		return err
+	}
+	if p.timer.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
+		return fmt.Errorf("tcp: timerfd_create: %w", err)
+	}
+	if _, err = p.inner.add(p.timer.fd, &p.timer, unix.EPOLLIN); err != nil {
+		return err
+	}
+	if err = p.listen(); err != nil {
+		return err
+	}
+	p.watch, err = newWatcher(p.inner.fd, p.cfg.Ring)
+	return err
+}
+
+// listen opens the listeners and puts the address together.
+func (p *Provider) listen() (err error) {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
+	p.self.born = binary.LittleEndian.Uint64(b[:])
+	if p.self.net, err = netToken(); err != nil {
+		return err
+	}
+	if p.cfg.Unix {
+		_, _ = rand.Read(p.self.unix[:])
+		if err := p.take(listenUnix(p.self.unix)); err != nil {
+			return err
+		}
+	}
+	if p.cfg.Inet {
+		if err := p.listenInet(); err != nil {
+			return err
+		}
+	}
+	p.blob = p.self.encode()
+	return nil
+}
+
+func (p *Provider) listenInet() error {
+	choices, err := Choose(p.cfg.Networks)
+	if err != nil {
+		return err
+	}
+	var everywhere *listener
+	if len(p.cfg.Networks) == 0 {
+		if everywhere, err = listenTCP(netip.Addr{}); err != nil {
+			return err
+		}
+		_ = p.take(everywhere, nil)
+	}
+	for _, c := range choices {
+		if len(p.self.addrs) == maxAddrs-1 {
+			break
+		}
+		switch {
+		case everywhere != nil && (c.Used || c.Addr == loopback) && (c.Addr.Is4() || everywhere.domain == unix.AF_INET6):
+			p.self.addrs = append(p.self.addrs, netip.AddrPortFrom(c.Addr, everywhere.addr.Port()))
+		case everywhere == nil && c.Used:
+			l, err := listenTCP(c.Addr)
+			if err := p.take(l, err); err != nil {
+				return err
+			}
+			p.self.addrs = append(p.self.addrs, l.addr)
+		}
+	}
+	if len(p.self.addrs) == 0 && !p.cfg.Unix {
+		return errors.New("tcp: no interface is up, not even the loopback: bring one up (ip link set lo up)")
+	}
+	return nil
+}
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// take begins to watch a listener.
+func (p *Provider) take(l *listener, err error) error {
+	if err != nil {
+		return err
+	}
+	p.listeners = append(p.listeners, l)
+	l.key, err = p.lobby.add(l.fd, l, unix.EPOLLIN)
+	return err
+}
+
+// deafen stops to take connections for a while.
+func (p *Provider) deafen(l *listener) {
+	l.deaf = true
+	p.lobby.forget(l.fd, l.key)
+	p.alarm(time.Now().Add(longestPause))
+}
+
+// Name implements fabric.Provider.
+func (p *Provider) Name() string { return "tcp" }
+
+// Address implements fabric.Provider.
+func (p *Provider) Address() []byte { return p.blob }
+
+// Stats counts what has happened so far. Precondition: as for Poll.
+func (p *Provider) Stats() Stats { return p.stats }
+
+// Lookup implements fabric.Provider.
+func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
+	if c := p.conns[peer]; c != nil {
+		return c
+	}
+	return nil
+}
+
+// Connect implements fabric.Provider. It waits some milliseconds at most for the
+// other machine's kernel, so that a process that has ended is recognized.
+func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
+	if p.departing {
+		return nil, fabric.ErrClosed
+	}
+	if c := p.conns[spec.Peer]; c != nil {
+		return c, nil
+	}
+	if int64(spec.Peer) >= int64(p.cfg.MaxProcs) || spec.Peer == p.cfg.Self {
+		return nil, fmt.Errorf("tcp: %v is no peer of %v, this endpoint takes %d", spec.Peer, p.cfg.Self, p.cfg.MaxProcs)
+	}
+	a, err := decodeAddress(spec.Address)
+	if err != nil {
+		return nil, err
+	}
+	c := p.newConn(spec.Peer, &a)
+	if len(c.ways) == 0 {
+		delete(p.conns, spec.Peer)
+		return nil, fmt.Errorf("tcp: %v has no address that this process may use: it is on another machine and TCP is not allowed, or its networks are others", spec.Peer)
+	}
+	now := time.Now()
+	c.since = now
+	c.mend(now)
+	p.await(c, now.Add(courtesy))
+	if c.state == over && c.end.Kind == proc.Unknown { // its port is closed
+		delete(p.conns, spec.Peer)
+		p.ends = slices.DeleteFunc(p.ends, func(o *Conn) bool { return o == c })
+		return nil, fabric.ErrPeerGone
+	}
+	return c, nil
+}
+
+// courtesy is how long Connect waits for an answer. Without one it goes on in
+// Poll.
+const courtesy = 5 * time.Millisecond
+
+func (p *Provider) newConn(peer proc.ID, a *address) *Conn {
+	c := &Conn{p: p, peer: peer, fd: -1, target: *a, ways: p.ways(a)}
+	c.out.size = p.cfg.Outbox
+	p.conns[peer] = c
+	return c
+}
+
+// await takes the first dial to c as far as it goes until a deadline, and answers
+// newcomers meanwhile: two may be waiting for each other. A connection that is
+// taken and closed again may be that of a process that ends at this moment, so it
+// is tried again.
+func (p *Provider) await(c *Conn, until time.Time) {
+	for c.state == dialling || c.state == resting {
+		now := time.Now()
+		left := until.Sub(now).Milliseconds()
+		if left <= 0 {
+			return
+		}
+		fds := []unix.PollFd{{Fd: int32(p.lobby.fd), Events: unix.POLLIN}}
+		switch {
+		case c.state == resting:
+			left = 1
+		case c.dial.stage == connecting:
+			left = 1
+			fds = append(fds, unix.PollFd{Fd: int32(c.dial.fd), Events: unix.POLLOUT})
+		default:
+			fds = append(fds, unix.PollFd{Fd: int32(c.dial.fd), Events: unix.POLLIN})
+		}
+		if _, err := unix.Poll(fds, int(left)); err != nil && err != unix.EINTR {
+			return
+		}
+		now = time.Now()
+		switch d := c.dial; {
+		case c.state == resting:
+			c.start(now)
+		case d.stage == connecting && d.way.local && now.Sub(d.begun) > courtesy/4:
+			c.miss(now, unix.ETIMEDOUT) // its port is being closed: this machine answers at once
+		default:
+			c.advance(now)
+		}
+		p.lobbyRound()
+	}
+}
+
+var (
+	_ fabric.Provider = (*Provider)(nil)
+	_ fabric.Lender   = (*Conn)(nil)
+)

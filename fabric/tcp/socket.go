@@ -1,0 +1,133 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// listener is a socket on which peers come in.
+type listener struct {
+	fd, domain int
+	key        int32
+	addr       netip.AddrPort // for TCP
+	deaf       bool           // not watched for a while, for want of descriptors
+}
+
+const backlog = 4096
+
+// listenUnix takes connections under an abstract name.
+func listenUnix(name [unixBytes]byte) (*listener, error) {
+	l := &listener{domain: unix.AF_UNIX}
+	return l, l.open(unixName(name))
+}
+
+// listenTCP takes connections at an address; at every one of the machine if ip is
+// the zero Addr.
+func listenTCP(ip netip.Addr) (*listener, error) {
+	if !ip.IsValid() {
+		l, err := listenTCP(netip.IPv6Unspecified())
+		if err != nil { // a machine without IPv6
+			l, err = listenTCP(netip.IPv4Unspecified())
+		}
+		return l, err
+	}
+	domain, sa := sockaddr(netip.AddrPortFrom(ip, 0))
+	l := &listener{domain: domain}
+	if err := l.open(sa); err != nil {
+		return nil, err
+	}
+	sa, err := unix.Getsockname(l.fd)
+	if err != nil {
+		_ = unix.Close(l.fd)
+		return nil, fmt.Errorf("tcp: getsockname: %w", err)
+	}
+	l.addr = addrPort(sa)
+	return l, nil
+}
+
+func (l *listener) open(sa unix.Sockaddr) (err error) {
+	if l.fd, err = unix.Socket(l.domain, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
+		return fmt.Errorf("tcp: socket: %w", err)
+	}
+	if l.domain == unix.AF_INET6 {
+		_ = unix.SetsockoptInt(l.fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
+	}
+	if err = unix.Bind(l.fd, sa); err == nil {
+		err = unix.Listen(l.fd, backlog)
+	}
+	if err != nil {
+		_ = unix.Close(l.fd)
+		return fmt.Errorf("tcp: listening: %w", err)
+	}
+	return nil
+}
+
+// Patience of the kernel with a peer that does not answer, before the connection
+// counts as broken: data unacknowledged, and probes while there is none.
+const (
+	userTimeoutMs = 10_000
+	keepIdle      = 5 // seconds
+	keepInterval  = 1
+	keepCount     = 5
+)
+
+// tune sets a socket up. What the kernel does not know is left as it is.
+func tune(fd, domain int) {
+	if domain == unix.AF_UNIX {
+		return
+	}
+	for _, o := range [...]struct{ level, name, value int }{
+		{unix.IPPROTO_TCP, unix.TCP_NODELAY, 1},
+		{unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, userTimeoutMs},
+		{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, keepIdle},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, keepInterval},
+		{unix.IPPROTO_TCP, unix.TCP_KEEPCNT, keepCount},
+	} {
+		_ = unix.SetsockoptInt(fd, o.level, o.name, o.value)
+	}
+}
+
+func sockaddr(ap netip.AddrPort) (domain int, sa unix.Sockaddr) {
+	if ip := ap.Addr().Unmap(); ip.Is4() {
+		return unix.AF_INET, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: ip.As4()}
+	}
+	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(ap.Port()), Addr: ap.Addr().As16()}
+}
+
+// addrPort is the inverse of sockaddr; of Unix sockets the zero AddrPort.
+func addrPort(sa unix.Sockaddr) netip.AddrPort {
+	switch sa := sa.(type) {
+	case *unix.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port))
+	case *unix.SockaddrInet6:
+		return netip.AddrPortFrom(netip.AddrFrom16(sa.Addr).Unmap(), uint16(sa.Port))
+	}
+	return netip.AddrPort{}
+}
+
+// localName is this end's address of a socket.
+func localName(fd int) netip.AddrPort {
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		return netip.AddrPort{}
+	}
+	return addrPort(sa)
+}
+
+// wayOf describes a connection that has been taken.
+func wayOf(fd int, sa unix.Sockaddr) way {
+	if _, ok := sa.(*unix.SockaddrUnix); ok {
+		return way{unix: true, local: true}
+	}
+	return way{here: localName(fd), there: addrPort(sa)}
+}
+
+// isPressure reports whether an error says that this process or machine lacks
+// something for now.
+func isPressure(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
+}

@@ -1,0 +1,83 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// talk is one side of a handshake: messages of known lengths, and all that was
+// said, which the proofs cover.
+type talk struct {
+	fd         int
+	key        int32
+	buf        [helloBytes]byte // the longest message
+	got        int
+	transcript []byte
+}
+
+// hear reads a message of n bytes: nil until it is whole.
+func (t *talk) hear(n int) ([]byte, error) {
+	for t.got < n {
+		got, errno := recvBytes(t.fd, t.buf[t.got:n])
+		switch {
+		case errno == unix.EAGAIN:
+			return nil, nil
+		case errno == unix.EINTR:
+			continue
+		case errno != 0:
+			return nil, errno
+		case got == 0:
+			return nil, io.EOF
+		}
+		t.got += got
+	}
+	t.got = 0
+	return t.buf[:n], nil
+}
+
+var errCramped = errors.New("the socket did not take a whole message of the handshake")
+
+// say writes a message. A fresh socket takes it whole.
+func (t *talk) say(b []byte) error {
+	n, errno := sendBytes(t.fd, b)
+	switch {
+	case errno != 0:
+		return errno
+	case n < len(b):
+		return errCramped
+	}
+	return nil
+}
+
+// note adds what was said or heard to the transcript.
+func (t *talk) note(b []byte) { t.transcript = append(t.transcript, b...) }
+
+// way is how two processes are connected.
+type way struct {
+	unix        bool
+	local       bool           // within one network namespace
+	here, there netip.AddrPort // TCP; a listener's at there, if this side dialled
+}
+
+// String gives it as "tcp 10.0.0.1:4711 > 10.0.0.2:4712".
+func (w way) String() string {
+	if w.unix {
+		return "unix"
+	}
+	return fmt.Sprintf("tcp %v > %v", w.here, w.there)
+}
+
+// from names the other end for people.
+func (w way) from() string {
+	if w.unix {
+		return "a process of this machine"
+	}
+	return w.there.String()
+}
+
+// same reports whether two ways lead to one interface.
+func (w way) same(o way) bool { return w.unix == o.unix && w.there.Addr() == o.there.Addr() }

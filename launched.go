@@ -1,0 +1,255 @@
+package banyan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// launched is the bootstrap by a launcher.
+type launched struct {
+	*launch.Job
+	self  route.Card
+	nodes *route.Topology
+
+	mu    sync.Mutex
+	key   string      // under which cards are found
+	last  *route.Card // the card that was asked for last
+	owner proc.ID     // whose it is
+}
+
+// The keys under which ranks publish.
+const (
+	// firstCard: a rank's card, before it has opened sockets.
+	firstCard = "card"
+	// topology: rank 0's survey of the cards.
+	topology = "topology"
+	// fullCard: the card again, with the address of the sockets.
+	fullCard = "card2"
+)
+
+// here is the card of this process but for its addresses.
+func here(o *options, job *launch.Job) (c route.Card, err error) {
+	if c.Allowed, err = o.allowed(os.Getenv); err != nil {
+		return c, err
+	}
+	if c.Node, err = route.Here(); err != nil {
+		return c, err
+	}
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return c, err
+	}
+	for _, cpu := range cpus {
+		for len(c.Cores) <= cpu/8 {
+			c.Cores = append(c.Cores, 0)
+		}
+		c.Cores[cpu/8] |= 1 << (cpu % 8)
+	}
+	if !first(job) { // if 64 ranks of one machine all look, the last is ready 50 ms later
+		return c, nil
+	}
+	if quota, limited := affinity.Quota(); limited {
+		c.Quota = uint32(max(1, min(1000*quota, 1<<31)))
+	}
+	return c, nil
+}
+
+// first reports whether this is the first rank of those that the launcher has put
+// on one machine.
+func first(job *launch.Job) bool {
+	for rank := range job.Rank() {
+		node, said := job.Node(rank)
+		if here, _ := job.Node(job.Rank()); !said || node == here {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange publishes this rank's card, waits for the others, and learns who shares
+// a node and what is needed to reach all. Rank 0 finds that out and tells the others:
+// if each read the cards of all, a job's start would take quadratic time in the
+// launcher.
+func (l *launched) exchange(ctx context.Context) error {
+	if l.Size() == 1 {
+		l.nodes = route.One(1)
+		return nil
+	}
+	err := l.publish(ctx)
+	if err != nil {
+		return err
+	}
+	if l.Rank() == 0 {
+		if l.nodes, err = l.survey(ctx); err != nil {
+			return err
+		}
+		if err := l.Put(ctx, topology, l.nodes.Encode()); err != nil {
+			return err
+		}
+		if l.nodes.Apart {
+			if _, err := l.Secret(ctx); err != nil { // before the fence, for the others
+				return err
+			}
+		}
+	}
+	// That a rank has died meanwhile is for those to find out who need it.
+	var missing *launch.MissingError
+	if err := l.Fence(ctx); err != nil && !errors.As(err, &missing) {
+		return err
+	}
+	if l.Rank() == 0 {
+		return nil
+	}
+	said, err := l.Get(ctx, 0, topology)
+	switch {
+	case errors.Is(err, launch.ErrNotFound): // it died before it could say
+		l.nodes, err = l.survey(ctx)
+	case err == nil:
+		l.nodes, err = route.DecodeTopology(said, l.Size())
+	}
+	return err
+}
+
+// publish lets the others have this rank's card, and returns when all have theirs.
+func (l *launched) publish(ctx context.Context) error {
+	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+		return err
+	}
+	return l.Fence(ctx)
+}
+
+// sockets opens what reaches the ranks that share no memory with this one, and
+// publishes its address. Where all share memory nobody opens sockets: they cost
+// descriptors, and a port that strangers can reach. All ranks of a job come to one
+// answer, as all have one topology.
+func (l *launched) sockets(ctx context.Context, o *options, h fabric.Host) (fabric.Provider, error) {
+	if !l.nodes.Apart {
+		return nil, nil
+	}
+	var p *tcp.Provider
+	if l.self.Allowed&route.Sockets != 0 {
+		secret, err := l.Secret(ctx)
+		if err != nil {
+			return nil, err
+		}
+		p, err = tcp.Open(tcp.Config{
+			Self: proc.ID(l.Rank()), MaxProcs: l.Size(), Secret: secret,
+			Inet: l.self.Allowed.Has(route.TCP), Unix: l.self.Allowed.Has(route.Unix),
+			Networks: o.listed(os.Getenv), Ring: h.Ring, Logf: o.logf,
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
+	}
+	l.key = fullCard
+	if err := l.publish(ctx); err != nil {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+		return nil, err
+	}
+	if p == nil { // an interface that holds a nil pointer is not nil
+		return nil, nil
+	}
+	return p, nil
+}
+
+func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
+	return route.Survey(l.Size(), func(rank int) (*route.Card, error) { return l.fetch(ctx, rank) })
+}
+
+// fetch reads a rank's card.
+func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
+	b, err := l.Get(ctx, rank, l.key)
+	if err != nil {
+		return nil, err
+	}
+	c, err := route.DecodeCard(b)
+	if err != nil {
+		return nil, fmt.Errorf("what rank %d published: %w", rank, err)
+	}
+	return &c, nil
+}
+
+// card is fetch for one who asks the same several times.
+func (l *launched) card(peer proc.ID) (*route.Card, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last != nil && l.owner == peer {
+		return l.last, nil
+	}
+	c, err := l.fetch(context.Background(), int(peer))
+	if err != nil {
+		return nil, err
+	}
+	l.last, l.owner = c, peer
+	return c, nil
+}
+
+// Verdicts implements bootstrap.
+func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
+	c, err := l.card(peer)
+	if err != nil {
+		return nil, err
+	}
+	return route.Choose(&l.self, c), nil
+}
+
+// providers name the one that has each fabric.
+var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
+
+// Address implements bootstrap. The reasons why a provider does not join a pair
+// include those of fabrics that nobody will be asked for, since they are not
+// open here.
+func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
+	c, err := l.card(peer)
+	if err != nil {
+		return nil, err
+	}
+	var why []string
+	for _, v := range route.Choose(&l.self, c) {
+		name := providers[v.Fabric]
+		open := l.self.Address(name) != nil
+		switch addr := c.Address(name); {
+		case name != provider && open:
+		case !v.OK:
+			why = append(why, v.String())
+		case !open || addr == nil:
+			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
+		default:
+			return addr, nil
+		}
+	}
+	return nil, noPath(strings.Join(why, "; "))
+}
+
+// noPath says why a fabric does not join a pair.
+type noPath string
+
+// Error gives the reason.
+func (n noPath) Error() string { return string(n) }
+
+// Is makes it a fabric.ErrNoPath.
+func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
+
+// Node implements bootstrap.
+func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
+
+// Abort implements bootstrap.
+func (l *launched) Abort(code int, why string) {
+	fmt.Fprintln(os.Stderr, "banyan:", why)
+	_ = l.Job.Abort(code, why) // who started this rank sees how it exits
+	os.Exit(code)
+}

@@ -1,0 +1,139 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Long payloads on media that are read by system calls are received where they
+// belong: the provider asks when it has the frame's header, and tells when it has
+// it all. In between the message is on its way in, as one in fragments is.
+
+// place says where the payload of an arriving frame goes; nil: it is to be
+// delivered.
+func (e *Engine) place(from proc.ID, class fabric.Class, imm uint64, n int) []byte {
+	ep := e.p.Known(from)
+	if ep == nil {
+		return nil
+	}
+	l := e.adopt(ep)
+	switch {
+	case class == fabric.ClassEager && l.in == nil:
+		return e.placeEager(l, imm, n)
+	case class == fabric.ClassFrag && imm == 0 && l.in != nil && l.in.req != nil && n <= l.in.total-l.in.got:
+		return rest(l.in.req.buf, l.in.got, n)
+	case class == fabric.ClassFrag && imm != 0:
+		if r := e.request(imm-1, l); r != nil && r.streaming && n <= r.total-r.got {
+			return rest(r.buf, r.got, n)
+		}
+	}
+	return nil
+}
+
+// rest gives the n bytes from at on, nil if the buffer is shorter.
+func rest(buf []byte, at, n int) []byte {
+	if at+n > len(buf) {
+		return nil
+	}
+	return buf[at:][:n:n]
+}
+
+// placeEager matches a message whose header has come: into its receive's buffer, or
+// into one of its own if nobody has asked for it, or for less.
+func (e *Engine) placeEager(l *link, imm uint64, n int) []byte {
+	r := e.posted.match(l.peer, imm)
+	if r == nil {
+		m := e.unexpected(l.peer, imm, n)
+		m.data, m.placed = m.data[:n], true
+		l.in = m
+		e.keep(m)
+		return m.data
+	}
+	m := e.early.newMessage()
+	m.from, m.imm, m.total, m.link, m.req, m.placed = l.peer, imm, n, l, r, true
+	l.in = m
+	r.matched(l.peer, imm)
+	l.attend(r)
+	if n > len(r.buf) {
+		m.data = e.early.buffer(n)[:n]
+		return m.data
+	}
+	return r.buf[:n:n]
+}
+
+// placed continues with a payload that is whole.
+func (e *Engine) placed(from proc.ID, class fabric.Class, imm uint64, n int) {
+	l := e.known(from)
+	switch {
+	case l == nil:
+	case class == fabric.ClassFrag && imm != 0:
+		if r := e.request(imm-1, l); r != nil && r.streaming {
+			e.advance(l, r, n)
+		}
+	case l.in == nil:
+	case class == fabric.ClassEager:
+		m := l.in
+		if r := m.req; r != nil && m.data != nil {
+			copy(r.buf, m.data)
+		}
+		e.arrived(l, n)
+	default:
+		e.arrived(l, n)
+	}
+}
+
+// returned completes the sends whose last loan has come back.
+func (e *Engine) returned(peer proc.ID, n int) {
+	l := e.known(peer)
+	for ; l != nil && n > 0 && l.loans.n > 0; n-- {
+		r := l.loans.pop()
+		r.lent--
+		if r.lent == 0 && r.handed {
+			l.leave(r)
+			r.Finish()
+		}
+	}
+}
+
+// loans are the requests whose payloads have been lent, in order, one entry for
+// each loan.
+type loans struct {
+	ring     []*Request
+	first, n int
+}
+
+func (q *loans) push(r *Request) {
+	if q.n == len(q.ring) {
+		grown := make([]*Request, max(2*q.n, 8))
+		for i := range q.n {
+			grown[i] = q.ring[(q.first+i)%len(q.ring)]
+		}
+		q.ring, q.first = grown, 0
+	}
+	q.ring[(q.first+q.n)%len(q.ring)] = r
+	q.n++
+}
+
+func (q *loans) pop() *Request {
+	r := q.ring[q.first]
+	q.ring[q.first] = nil
+	q.first = (q.first + 1) % len(q.ring)
+	q.n--
+	return r
+}
+
+// lendFrom is the length from which fragments are lent instead of copied: shorter
+// ones are copied faster than their return is told.
+const lendFrom = 32 << 10
+
+// lend hands over the next fragment where it is; false: no credit.
+func (o *op) lend(l *link) bool {
+	n := min(len(o.data), l.ep.Lends)
+	if !l.ep.TryLend(o.class, o.imm, o.data[:n]) {
+		return false
+	}
+	o.data = o.data[n:]
+	o.req.lent++
+	l.loans.push(o.req)
+	return true
+}

@@ -1,0 +1,231 @@
+package progress
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// A pair of processes is joined by one provider, in both directions. Both sides
+// ask the providers in the same order, and a provider that does not join them says
+// so to both ([fabric.ErrNoPath]); where the peer was first, its connection is
+// found by Lookup and used. So the two never end up on different providers:
+// one would have been told ErrNoPath by a provider that connected the other.
+//
+// Hence nobody goes on to the next provider after any other error: for want of
+// descriptors, say, while the peer may be connected already. And only
+// the provider that joins a pair is believed about the peer's end.
+
+// other is a provider that is known by the contract alone.
+type other struct {
+	fabric.Provider
+	sink fabric.Sink
+}
+
+// NoRouteError says that no provider joins this process and a peer.
+type NoRouteError struct {
+	Self, Peer proc.ID
+	// Tried says for each provider why not; empty: there is none.
+	Tried []error
+}
+
+// Error names the peer and the reasons.
+func (e *NoRouteError) Error() string {
+	if len(e.Tried) == 0 {
+		return fmt.Sprintf("no fabric joins %v and %v: none is open", e.Self, e.Peer)
+	}
+	var why []string
+	for _, err := range e.Tried {
+		why = append(why, err.Error())
+	}
+	return fmt.Sprintf("no fabric joins %v and %v: %s", e.Self, e.Peer, strings.Join(why, "; "))
+}
+
+// Unwrap gives the reasons.
+func (e *NoRouteError) Unwrap() []error { return e.Tried }
+
+// sinks runs over the sinks of all providers.
+func (e *Engine) sinks(yield func(*fabric.Sink) bool) {
+	if !yield(&e.sink) {
+		return
+	}
+	for _, o := range e.others {
+		if !yield(&o.sink) {
+			return
+		}
+	}
+}
+
+// listen has a sink report ends to the engine.
+func (e *Engine) listen(s *fabric.Sink, from fabric.Provider) {
+	s.Down = func(peer proc.ID, cause proc.Cause) { e.down(from, peer, cause) }
+	s.Departed = func(peer proc.ID) { e.departed(from, peer) }
+}
+
+// Known gives the endpoint of a peer that has been connected to, by either
+// side, or has ended; else nil. Precondition: the lock is held.
+func (e *Engine) Known(peer proc.ID) *Endpoint {
+	if ep := e.endpoints.get(peer); ep != nil {
+		return ep
+	}
+	for p := range e.media {
+		if c := p.Lookup(peer); c != nil {
+			return e.join(&Endpoint{Proc: peer, Accepted: true}, p, c)
+		}
+	}
+	return nil
+}
+
+// Endpoint gives the endpoint of a peer and connects to it at the first call.
+// A peer that turns out to be gone gets an endpoint in state Failed. An error
+// means that the two processes cannot reach each other, and names the cure; a
+// *NoRouteError, that no provider joins them.
+//
+// Precondition: the lock is not held; connecting makes system calls.
+func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
+	e.Lock()
+	defer e.Unlock()
+	if ep := e.Known(peer); ep != nil {
+		return ep, nil
+	}
+	var tried []error
+	for p := range e.media {
+		ep, err := e.try(p, peer, tried)
+		if !errors.Is(err, fabric.ErrNoPath) {
+			return ep, err
+		}
+		tried = append(tried, err)
+	}
+	if e.closed {
+		return nil, ErrClosed
+	}
+	return nil, &NoRouteError{Self: e.self, Peer: peer, Tried: tried}
+}
+
+// try connects to a peer by one provider, after those that have said why not. The
+// lock is let go of while the address is looked up.
+func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint, error) {
+	if e.closed {
+		return nil, ErrClosed
+	}
+	e.Unlock()
+	addr, err := e.resolve(p.Name(), peer)
+	e.Lock()
+	switch {
+	case errors.Is(err, fabric.ErrNoPath):
+		return nil, err
+	case err != nil:
+		return nil, fmt.Errorf("address of %v: %w", peer, err)
+	case e.closed:
+		return nil, ErrClosed
+	}
+	if ep := e.Known(peer); ep != nil {
+		return ep, nil // somebody was faster
+	}
+	return e.connect(p, peer, addr, tried)
+}
+
+// connect is the one place where the lock is held over system calls: mapping a
+// peer's memory, once per peer. A provider is not safe for use beside it.
+func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []error) (*Endpoint, error) {
+	ep := &Endpoint{Proc: peer, Tried: tried}
+	c, err := p.Connect(fabric.ConnectSpec{Peer: peer, Address: addr})
+	switch {
+	case err == nil:
+		e.join(ep, p, c)
+	case errors.Is(err, fabric.ErrPeerGone):
+		ep.by = p
+		e.endpoints.put(ep)
+		e.down(p, peer, proc.Cause{Kind: proc.Unknown})
+	default:
+		return nil, err
+	}
+	return ep, nil
+}
+
+// join gives an endpoint its connection.
+func (e *Engine) join(ep *Endpoint, p fabric.Provider, c fabric.Conn) *Endpoint {
+	ep.by = p
+	ep.attach(c)
+	e.endpoints.put(ep)
+	if e.routed != nil {
+		e.routed(ep)
+	}
+	return ep
+}
+
+// Fabric is the name of the provider that joins the pair; "" for a peer that ended
+// before.
+func (ep *Endpoint) Fabric() string {
+	if ep.by == nil {
+		return ""
+	}
+	return ep.by.Name()
+}
+
+// down turns evidence into knowledge: cut off, enter in the View, tell. The
+// provider has delivered what came before.
+func (e *Engine) down(p fabric.Provider, peer proc.ID, cause proc.Cause) {
+	ep := e.known(p, peer)
+	if ep.State != Alive || ep.by != p {
+		return
+	}
+	ep.State = Failed
+	if ep.conn != nil {
+		ep.conn.Invalidate()
+	}
+	e.view.Enter(peer, cause)
+	e.tell(ep, cause)
+}
+
+func (e *Engine) departed(p fabric.Provider, peer proc.ID) {
+	ep := e.known(p, peer)
+	if ep.State != Alive || ep.by != p {
+		return
+	}
+	ep.State = Departed
+	e.tell(ep, proc.Cause{Kind: proc.Departed})
+}
+
+// known makes an endpoint without a connection for a peer that ended before we
+// ever talked to it.
+func (e *Engine) known(p fabric.Provider, peer proc.ID) *Endpoint {
+	ep := e.Known(peer)
+	if ep == nil {
+		ep = &Endpoint{Proc: peer, by: p}
+		e.endpoints.put(ep)
+	}
+	return ep
+}
+
+// Beside shared memory, which costs a load to poll, the others cost a system call.
+// So they are polled in every round while they bring something and where this
+// process yields anyway, and less and less while they do not: their
+// messages take so long that a few polls of shared memory make no difference.
+const (
+	lullMost = 16 // rounds between two polls at most
+	// lullTest is the same for calls of Progress, between which an application may
+	// compute.
+	lullTest = 4
+)
+
+// pollOthers polls the providers that are known by the contract alone.
+func (e *Engine) pollOthers() int {
+	if e.shm != nil && e.skip > 0 {
+		e.skip--
+		return 0
+	}
+	n := 0
+	for _, o := range e.others {
+		n += o.Poll(&o.sink)
+	}
+	e.lull = min(2*e.lull+1, lullMost)
+	if n > 0 {
+		e.lull = 0
+	}
+	e.skip = e.lull
+	return n
+}
