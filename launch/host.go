@@ -50,7 +50,7 @@ func newHost(ctx context.Context, p place) (*host, connection, error) {
 		place: p, l: l, srv: newServer(newID(), p.size, p.at.timeout),
 		greets: make(chan struct{}, greetMost), claimed: make([]bool, p.size),
 	}
-	delete(h.srv.kv, "PMI_process_mapping") // unknown here: the guests' environment says it, or nothing does
+	delete(h.srv.kv, mappingKey) // unknown here: the guests' environment says it, or nothing does
 	h.claimed[0] = true
 	ours, theirs := net.Pipe()
 	go h.serve(0, theirs)
