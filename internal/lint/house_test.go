@@ -169,6 +169,12 @@ var bans = []ban{
 		"command lines, histograms, figures and web servers belong to harnesses and commands: an application that links Banyan does not pay for them",
 	},
 	{
+		[]string{module + "/internal/netns"},
+		func(_ string, tenths int) bool { return tenths < harnessFloor },
+		true,
+		"an application that links Banyan does not bring along what makes and cuts networks",
+	},
+	{
 		[]string{"C"},
 		func(dir string, _ int) bool { return dir != "fabric/verbs" },
 		false,

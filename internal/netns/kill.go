@@ -1,0 +1,113 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"golang.org/x/sys/unix"
+)
+
+// KillConnections breaks every TCP connection that has an end on a host, also
+// those that open or close and those through lo, and returns how many sockets
+// of the host it took. Their owners get ECONNABORTED; the other ends get a reset,
+// thus ECONNRESET, unless a cut keeps it from them. Listeners stay.
+//
+// It needs CONFIG_INET_DIAG_DESTROY; without it the error holds [ErrKernel] and
+// nothing is broken. There is no way round: kill the process then, or take
+// [Net.Cut].
+func (n *Net) KillConnections(host int) (int, error) {
+	return n.kill(host, func(netip.Addr) bool { return true })
+}
+
+// KillConnectionsTo is [Net.KillConnections] for the connections of a host with
+// one other host.
+func (n *Net) KillConnectionsTo(host, peer int) (int, error) {
+	if _, err := n.host(peer); err != nil {
+		return 0, err
+	}
+	theirs := n.addresses(peer)
+	return n.kill(host, func(remote netip.Addr) bool {
+		for _, p := range theirs {
+			if p.Addr() == remote.Unmap() {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+func (n *Net) kill(host int, chosen func(remote netip.Addr) bool) (killed int, err error) {
+	s, err := n.host(host)
+	if err != nil {
+		return 0, err
+	}
+	var diag *talker
+	err = s.within(func() (err error) {
+		diag, err = dial(unix.NETLINK_SOCK_DIAG)
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, diag.close()) }()
+	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+		k, err := diag.killFamily(family, chosen)
+		killed += k
+		if err != nil {
+			return killed, fmt.Errorf("netns: %s: break connections: %w", s.name, needs(err, "CONFIG_INET_DIAG_DESTROY", "inet_diag"))
+		}
+	}
+	return killed, nil
+}
+
+// The states of a connection that has two ends, from the kernel's tcp_states.h:
+// all but TIME_WAIT, CLOSE and LISTEN.
+const connected = 1<<1 /* ESTABLISHED */ | 1<<2 /* SYN_SENT */ | 1<<3 /* SYN_RECV */ | 1<<4 /* FIN_WAIT1 */ |
+	1<<5 /* FIN_WAIT2 */ | 1<<8 /* CLOSE_WAIT */ | 1<<9 /* LAST_ACK */ | 1<<11 /* CLOSING */
+
+// Places in struct inet_diag_msg and inet_diag_sockid.
+const (
+	sockIDAt   = 4
+	sockIDSize = 48
+	remoteAt   = sockIDAt + 4 + 16
+)
+
+// diagRequest is struct inet_diag_req_v2.
+func diagRequest(kind, flags uint16, family byte, states uint32, sockID []byte) *message {
+	fixed := native.AppendUint32([]byte{family, unix.IPPROTO_TCP, 0, 0}, states)
+	return request(kind, flags, append(fixed, sockID...))
+}
+
+func (t *talker) killFamily(family byte, chosen func(remote netip.Addr) bool) (killed int, err error) {
+	var ids [][]byte
+	list := diagRequest(unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, family, connected, make([]byte, sockIDSize))
+	err = t.dump(list, func(body []byte) {
+		if len(body) < sockIDAt+sockIDSize {
+			return
+		}
+		size := 4
+		if family == unix.AF_INET6 {
+			size = 16
+		}
+		if remote, ok := netip.AddrFromSlice(body[remoteAt : remoteAt+size]); ok && chosen(remote) {
+			ids = append(ids, append([]byte(nil), body[sockIDAt:sockIDAt+sockIDSize]...))
+		}
+	})
+	if errors.Is(err, unix.ENOENT) && family == unix.AF_INET6 {
+		return 0, nil // a kernel without IPv6 has no such sockets
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		switch err := t.ask(diagRequest(unix.SOCK_DESTROY, 0, family, connected, id)); {
+		case err == nil:
+			killed++
+		case errors.Is(err, unix.ENOENT): // it has gone by itself
+		default:
+			return killed, err
+		}
+	}
+	return killed, nil
+}

@@ -1,0 +1,310 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// DefaultPrefix begins the names of namespaces where [Config] gives no prefix.
+const DefaultPrefix = "banyan"
+
+// Limits of a [Config].
+const (
+	// MaxHosts is how many hosts one network may have.
+	MaxHosts = 250
+	// MaxRateMbit is the fastest link that can be asked for, 400 Gbit/s.
+	MaxRateMbit = 400_000
+	// MaxDelayUs is the longest delay, a minute.
+	MaxDelayUs = 60_000_000
+	// MinMTU is what IPv6 needs.
+	MinMTU = 1280
+	// MaxMTU is what a veth takes.
+	MaxMTU = 65535
+)
+
+// Config says what network [Open] makes. Zero values are the defaults.
+type Config struct {
+	Hosts    int    // how many, 1 to MaxHosts
+	Prefix   string // of the namespaces' names, [a-z][a-z0-9]*, at most 32 bytes; default DefaultPrefix
+	RateMbit int    // of each link in each direction, 10^6 bit/s with the Ethernet header; default: as fast as the machine
+	DelayUs  int    // of each frame between two hosts, one way, in microseconds; default none
+	MTU      int    // in bytes, MinMTU to MaxMTU; default 1500
+	IPv6     bool   // the hosts have IPv6 addresses besides
+}
+
+// Net is a network. Its methods may be called concurrently.
+type Net struct {
+	cfg    Config
+	number int
+	bridge *space
+	hosts  []*space
+
+	mu     sync.Mutex
+	cuts   map[pair]bool
+	down   map[int]bool
+	closed bool
+}
+
+// space is a network namespace with a name.
+type space struct {
+	name  string
+	route *talker // speaks rtnetlink there; used with the Net's lock held
+
+	mu   sync.Mutex // so that nobody enters by a descriptor that is closed meanwhile
+	file *os.File   // the inode; nil before it is there and after it is removed
+}
+
+// Open makes a network, after it has removed those of dead processes (see
+// [Sweep]). When it returns, the links are up and every host reaches every
+// other. An error holds [ErrPrivilege] or [ErrKernel] where these are the
+// reason; nothing is left behind then.
+func Open(cfg Config) (*Net, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	if err := Check(); err != nil {
+		return nil, err
+	}
+	if err := prepareRunDir(); err != nil {
+		return nil, err
+	}
+	if _, err := Sweep(cfg.Prefix); err != nil {
+		return nil, err
+	}
+	n := &Net{cfg: cfg, cuts: make(map[pair]bool), down: make(map[int]bool)}
+	if err := n.build(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// complete checks a configuration and sets the defaults.
+func (c *Config) complete() error {
+	if c.Prefix == "" {
+		c.Prefix = DefaultPrefix
+	}
+	if c.MTU == 0 {
+		c.MTU = 1500
+	}
+	if !prefixWord.MatchString(c.Prefix) {
+		return fmt.Errorf("netns: prefix %q is not of the form %s", c.Prefix, prefixWord)
+	}
+	for _, v := range []struct {
+		name            string
+		value, min, max int
+	}{
+		{"Hosts", c.Hosts, 1, MaxHosts},
+		{"RateMbit", c.RateMbit, 0, MaxRateMbit},
+		{"DelayUs", c.DelayUs, 0, MaxDelayUs},
+		{"MTU", c.MTU, MinMTU, MaxMTU},
+	} {
+		if v.value < v.min || v.value > v.max {
+			return fmt.Errorf("netns: %s is %d, not within %d…%d", v.name, v.value, v.min, v.max)
+		}
+	}
+	return nil
+}
+
+// prepareRunDir makes /run/netns as iproute2 does: a shared mount, so that a
+// name removed here is removed too where `ip netns exec` has copied all mounts.
+func prepareRunDir() error {
+	if err := os.MkdirAll(runDir, 0o755); err != nil {
+		return fmt.Errorf("netns: %w", privileged(err))
+	}
+	share := func() error { return unix.Mount("", runDir, "none", unix.MS_SHARED|unix.MS_REC, "") }
+	err := share()
+	if errors.Is(err, unix.EINVAL) { // it is no mount point yet
+		err = unix.Mount(runDir, runDir, "none", unix.MS_BIND|unix.MS_REC, "")
+		if err == nil {
+			err = share()
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("netns: make %s a shared mount: %w", runDir, privileged(err))
+	}
+	return nil
+}
+
+func (n *Net) build() error {
+	if err := n.claim(); err != nil {
+		return err
+	}
+	if err := n.makeBridge(); err != nil {
+		return err
+	}
+	for h := range n.cfg.Hosts {
+		s, err := newSpace(n.label(strconv.Itoa(h)))
+		if s != nil {
+			n.hosts = append(n.hosts, s)
+		}
+		if err == nil {
+			err = n.connect(h)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return n.settle()
+}
+
+func (n *Net) label(part string) label {
+	return label{prefix: n.cfg.Prefix, pid: os.Getpid(), number: n.number, part: part}
+}
+
+// claim takes the smallest number that no network on this machine has, whatever
+// its prefix, by making the bridge's namespace under the lock that iproute2 too
+// takes on the directory.
+func (n *Net) claim() error {
+	dir, err := os.Open(runDir)
+	if err != nil {
+		return fmt.Errorf("netns: %w", err)
+	}
+	defer dir.Close() // and with it the lock
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(dir.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return fmt.Errorf("netns: lock %s: %w", runDir, err)
+	}
+	found, err := labels()
+	if err != nil {
+		return err
+	}
+	taken := make(map[int]bool, len(found))
+	for _, l := range found {
+		taken[l.number] = true
+	}
+	for taken[n.number] {
+		n.number++
+	}
+	if n.number >= maxNetworks {
+		return fmt.Errorf("netns: %d networks exist, remove some: ls %s", maxNetworks, runDir)
+	}
+	n.bridge, err = newSpace(n.label(bridgePart))
+	return err
+}
+
+// newSpace makes a namespace. What it returns is to be removed, also with an error.
+func newSpace(l label) (*space, error) {
+	start, _, err := birth(l.pid)
+	if err != nil {
+		return nil, fmt.Errorf("netns: read this process's start time: %w", err)
+	}
+	l.start = start
+	s := &space{name: l.String()}
+	path := filepath.Join(runDir, s.name)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o444)
+	if err != nil {
+		return nil, fmt.Errorf("netns: %w", privileged(err))
+	}
+	if err := f.Close(); err != nil {
+		return s, fmt.Errorf("netns: %w", err)
+	}
+	err = away(func() error {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			if errors.Is(err, unix.ENOSPC) {
+				err = fmt.Errorf("%w: raise /proc/sys/user/max_net_namespaces", err)
+			}
+			return fmt.Errorf("netns: make a network namespace: %w", needs(err, "CONFIG_NET_NS", "none: build it in"))
+		}
+		return nil
+	}, func() (err error) {
+		if err := unix.Mount(threadNet, path, "none", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("netns: mount %s: %w", path, privileged(err))
+		}
+		s.route, err = dial(unix.NETLINK_ROUTE)
+		return err
+	})
+	if err != nil {
+		return s, err
+	}
+	if s.file, err = os.Open(path); err != nil {
+		return s, fmt.Errorf("netns: %w", err)
+	}
+	return s, nil
+}
+
+// remove lets go of the namespace. With its last socket, process and name it ends.
+func (s *space) remove() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	if s.route != nil {
+		errs = append(errs, s.route.close())
+	}
+	if s.file != nil {
+		errs = append(errs, s.file.Close())
+		s.file = nil
+	}
+	return errors.Join(append(errs, removeName(s.name))...)
+}
+
+// Close removes the network. It ends no process: one that still runs on a host
+// goes on without a link. A second Close does nothing.
+func (n *Net) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return nil
+	}
+	n.closed = true
+	var errs []error
+	// The bridge first: its end takes the links away.
+	for _, s := range append([]*space{n.bridge}, n.hosts...) {
+		if s != nil {
+			errs = append(errs, s.remove())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Hosts is how many hosts there are, counted from 0.
+func (n *Net) Hosts() int { return n.cfg.Hosts }
+
+// Name is the name of a host's namespace, for `ip netns exec`. It panics if
+// there is no such host.
+func (n *Net) Name(host int) string { return n.hosts[host].name }
+
+// Addr is the IPv4 address of a host, the same as long as the network exists.
+// It panics if there is no such host.
+func (n *Net) Addr(host int) netip.Addr {
+	_ = n.hosts[host]
+	return n.addresses(host)[0].Addr()
+}
+
+// Addr6 is the IPv6 address of a host, the zero Addr if [Config] asked for none.
+// It panics if there is no such host.
+func (n *Net) Addr6(host int) netip.Addr {
+	_ = n.hosts[host]
+	if !n.cfg.IPv6 {
+		return netip.Addr{}
+	}
+	return n.addresses(host)[1].Addr()
+}
+
+// host finds a host for calls that return errors.
+func (n *Net) host(host int) (*space, error) {
+	if host < 0 || host >= n.cfg.Hosts {
+		return nil, fmt.Errorf("netns: host %d is not within 0…%d", host, n.cfg.Hosts-1)
+	}
+	return n.hosts[host], nil
+}
+
+// lock takes the lock of a network that is open.
+func (n *Net) lock() error {
+	n.mu.Lock()
+	if n.closed {
+		n.mu.Unlock()
+		return errClosed
+	}
+	return nil
+}
+
+var errClosed = fmt.Errorf("netns: the network is closed: %w", os.ErrClosed)

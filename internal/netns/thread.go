@@ -1,0 +1,79 @@
+package netns
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"golang.org/x/sys/unix"
+)
+
+// threadNet is the network namespace of the thread that opens it. Threads have
+// namespaces; /proc/self shows the first thread's.
+const threadNet = "/proc/thread-self/ns/net"
+
+// away runs fn on the calling goroutine's thread after leave has taken it to
+// another network namespace, and brings it back.
+//
+// It is the caller's own thread, not a new one, because of Pdeathsig: a command
+// is killed when the thread that forked it ends, and a caller who cares has
+// locked its thread. Threads that the runtime starts meanwhile are made by a
+// thread in the old namespace: that is what locking does.
+//
+// A thread that cannot be brought back stays locked, so that the runtime gives
+// it to no other goroutine and ends it with this one.
+func away(leave func() error, fn func() error) (err error) {
+	runtime.LockOSThread()
+	home, err := os.Open(threadNet)
+	if err != nil {
+		runtime.UnlockOSThread()
+		return fmt.Errorf("netns: open the thread's namespace (is /proc mounted?): %w", err)
+	}
+	defer func() {
+		back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)
+		err = errors.Join(err, home.Close())
+		if back != nil {
+			err = errors.Join(err, fmt.Errorf("netns: this goroutine's thread stays in the other namespace: setns: %w", back))
+			return
+		}
+		runtime.UnlockOSThread()
+	}()
+	if err := leave(); err != nil {
+		return err
+	}
+	return fn()
+}
+
+// within runs fn in the namespace.
+func (s *space) within(fn func() error) error {
+	return away(func() error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.file == nil {
+			return errClosed
+		}
+		if err := unix.Setns(int(s.file.Fd()), unix.CLONE_NEWNET); err != nil {
+			return fmt.Errorf("netns: enter %s: %w", s.name, privileged(err))
+		}
+		return nil
+	}, fn)
+}
+
+// Start is cmd.Start on a host. The command and its children live there; its
+// Pdeathsig follows the calling goroutine's thread as with cmd.Start, so lock
+// the thread where that matters. It may be called concurrently.
+func (n *Net) Start(host int, cmd *exec.Cmd) error { return n.Do(host, cmd.Start) }
+
+// Do calls fn on the calling goroutine, whose thread is on the host meanwhile.
+// Sockets that fn makes stay on the host, whoever uses them later. Goroutines
+// that fn starts are not there: give net.Dial an address, not a name to be
+// resolved. It may be called concurrently.
+func (n *Net) Do(host int, fn func() error) error {
+	s, err := n.host(host)
+	if err != nil {
+		return err
+	}
+	return s.within(fn)
+}
