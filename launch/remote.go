@@ -57,6 +57,7 @@ type remote struct {
 	reaped    bool        // proc's id may belong to another process
 	given     string      // why the launcher has killed the remote shell; "" while it has not
 	dismissed bool        // its end is no news
+	late      *time.Timer // kills a remote shell whose proxy does not answer
 	running   bool        // all hosts have started their ranks
 	stopping  bool        // the launcher is ending the job
 	failure   error       // why it is lost
@@ -84,12 +85,9 @@ func (h *remote) run(turn chan struct{}, answer func(error)) {
 		h.link.close()
 		return
 	}
-	limit := h.job.plan.InitTimeout
-	late := time.AfterFunc(limit, func() {
-		h.kill(fmt.Sprintf("nothing has answered within %v (--init-timeout, %s)", limit, InitTimeoutEnv))
-	})
+	h.limit("nothing has answered")
 	err = h.greet()
-	late.Stop()
+	h.inTime()
 	<-turn
 	if err == nil {
 		label := "banyan: " + h.Name + ": "
@@ -172,6 +170,7 @@ func (h *remote) attend(answer func(error)) error {
 			if err := h.onStarted(f); err != nil {
 				return err
 			}
+			h.inTime()
 			answer(nil)
 		case frameRefused:
 			return refusal(f)
@@ -194,6 +193,9 @@ func (h *remote) onStarted(f frame) error {
 		return fmt.Errorf("%w: %d process ids of %d ranks (%v)", errFrame, len(text.PIDs), h.count, err)
 	}
 	for i, r := range h.ranks {
+		if r.pid != 0 || text.PIDs[i] <= 0 {
+			return fmt.Errorf("%w: process id %d of a rank that has %d", errFrame, text.PIDs[i], r.pid)
+		}
 		r.pid = text.PIDs[i]
 	}
 	return nil
@@ -230,8 +232,10 @@ func (h *remote) over(err error, answer func(error)) {
 	<-h.exited
 	h.mu.Lock()
 	h.settled = true
-	if h.lastly != nil {
-		h.lastly.Stop()
+	for _, t := range []*time.Timer{h.lastly, h.late} {
+		if t != nil {
+			t.Stop()
+		}
 	}
 	h.mu.Unlock()
 	h.link.close()

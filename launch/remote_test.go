@@ -205,6 +205,34 @@ func TestHostsSignals(t *testing.T) {
 	}
 }
 
+// A proxy that answers nothing does not keep a user from ending the job.
+func TestHostsThatHangAreGivenUp(t *testing.T) {
+	t.Parallel() // it waits for killGrace
+	sigs := make(chan os.Signal)
+	var said buffer
+	s := spread(t, script(2, `echo $PPID; exec sleep 1000`))
+	s.OnFailure, s.Signals, s.Stderr = Abort, sigs, &said
+	printed, done := start(s)
+	proxy, err := strconv.Atoi(<-printed)
+	require.NoError(t, err)
+	<-printed
+	require.NoError(t, unix.Kill(proxy, unix.SIGSTOP))
+	sigs <- unix.SIGINT
+	sigs <- unix.SIGINT
+	res := <-done
+	require.Equal(t, 130, res.Code)
+	lost := 0
+	for _, end := range res.Ends {
+		if end.Lost {
+			lost++
+		} else {
+			require.NotZero(t, end.Signal)
+		}
+	}
+	require.Equal(t, 1, lost)
+	require.Regexp(t, "host [ab] is lost: it has not said within 5s that its ranks are dead .*ends with it", said.String())
+}
+
 // Nobody reads what a rank on one host prints; ends and signals pass.
 func TestHostsStuckOutput(t *testing.T) {
 	out, sigs := newStuck(t), make(chan os.Signal)

@@ -168,6 +168,24 @@ func (h *remote) explain(err error) error {
 	return errors.New(text.String())
 }
 
+// limit begins the time in which the proxy has to answer.
+func (h *remote) limit(fault string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.settled {
+		return
+	}
+	d := h.job.plan.InitTimeout
+	h.late = time.AfterFunc(d, func() { h.kill(fmt.Sprintf("%s within %v (--init-timeout, %s)", fault, d, InitTimeoutEnv)) })
+}
+
+// inTime ends it.
+func (h *remote) inTime() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.late.Stop()
+}
+
 // killAfter kills the remote shell if it lives so long.
 func (h *remote) killAfter(d time.Duration, why string) {
 	h.mu.Lock()

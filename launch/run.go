@@ -43,7 +43,7 @@ type job struct {
 	cancelled  bool  // because Run's context ended
 	interrupts int   // SIGINT, SIGTERM and SIGQUIT so far
 	forwarded  signalSet
-	pending    []unix.Signal // have come before the ranks ran
+	pending    []unix.Signal // have come before all ranks ran
 	kill       <-chan time.Time
 	hurry      int // what to end with if output has to be given up; 0: it is waited for
 }
@@ -65,8 +65,8 @@ type abortion struct {
 // every rank that failed by itself.
 //
 // The error is not nil when the job could not be started, in which case no rank
-// runs and there is no Result (an [*InterruptedError] when a signal came before the
-// hosts were ready), or when ctx has ended: then the ranks get SIGTERM
+// runs and there is no Result (an [*InterruptedError] when a signal has kept ranks on
+// hosts from being started), or when ctx has ended: then the ranks get SIGTERM
 // and, five seconds later, SIGKILL. That ranks failed, or that what they printed
 // could not be written, is in the Result, not in the error.
 //

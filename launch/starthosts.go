@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,12 +24,13 @@ const (
 	flushGrace = time.Second
 )
 
-// InterruptedError: a signal has ended the launcher before any rank ran.
+// InterruptedError: a signal has ended the job before all hosts were ready, or
+// two of them before all ranks were started.
 type InterruptedError struct{ Signal unix.Signal }
 
 // Error names the signal.
 func (e *InterruptedError) Error() string {
-	return fmt.Sprintf("launch: %v before the hosts were ready", unix.SignalName(e.Signal))
+	return fmt.Sprintf("launch: %v before the ranks were started", unix.SignalName(e.Signal))
 }
 
 // answered is a host's reply: that it is ready, that its ranks have started, or
@@ -52,7 +54,7 @@ func (j *job) startHosts(ctx context.Context) error {
 			h.run(turn, func(err error) { answers <- answered{h, err} })
 		})
 	}
-	if err := j.gather(ctx, answers, "ready"); err != nil {
+	if err := j.gather(ctx, answers, "ready", j.early); err != nil {
 		for _, h := range j.hosts {
 			h.kill("the job was given up")
 		}
@@ -61,7 +63,7 @@ func (j *job) startHosts(ctx context.Context) error {
 	for _, h := range j.hosts {
 		j.serveHost(h)
 	}
-	if err := j.gather(ctx, answers, "started"); err != nil {
+	if err := j.gather(ctx, answers, "started", j.late); err != nil {
 		j.dismissHosts()
 		return err
 	}
@@ -99,7 +101,7 @@ func (j *job) newRemote(s share) *remote {
 
 // gather waits until all hosts have answered, or one has failed, or the
 // launcher is to end.
-func (j *job) gather(ctx context.Context, answers <-chan answered, what string) error {
+func (j *job) gather(ctx context.Context, answers <-chan answered, what string, heed func(unix.Signal) error) error {
 	watched := time.NewTicker(startPatience)
 	defer watched.Stop()
 	waiting := make(map[*remote]bool, len(j.hosts))
@@ -117,8 +119,10 @@ func (j *job) gather(ctx context.Context, answers <-chan answered, what string) 
 			if !open {
 				j.plan.Signals = nil
 			}
-			if err := j.early(sig); err != nil {
-				return err
+			if s, ok := sig.(unix.Signal); ok {
+				if err := heed(s); err != nil {
+					return err
+				}
 			}
 		case <-ctx.Done():
 			return fmt.Errorf("launch: the job was ended before the hosts were %s: %w", what, context.Cause(ctx))
@@ -131,10 +135,8 @@ func (j *job) gather(ctx context.Context, answers <-chan answered, what string) 
 
 // early heeds a signal that comes before the ranks run. Those that do not end
 // the launcher are forwarded later.
-func (j *job) early(sig os.Signal) error {
-	s, ok := sig.(unix.Signal)
+func (j *job) early(s unix.Signal) error {
 	switch {
-	case !ok:
 	case ending.has(s):
 		return &InterruptedError{s}
 	case s == unix.SIGTSTP:
@@ -142,6 +144,16 @@ func (j *job) early(sig os.Signal) error {
 	case s != unix.SIGCONT:
 		j.pending = append(j.pending, s)
 	}
+	return nil
+}
+
+// late heeds a signal that comes while the ranks are being started: in a moment
+// they can be told, unless a host hangs.
+func (j *job) late(s unix.Signal) error {
+	if ending.has(s) && slices.ContainsFunc(j.pending, ending.has) {
+		return &InterruptedError{s}
+	}
+	j.pending = append(j.pending, s)
 	return nil
 }
 
@@ -182,6 +194,7 @@ func (j *job) serveHost(h *remote) {
 			j.feedRemote(r)
 		}
 	}
+	h.limit("its ranks were not started")
 	h.link.send(frame{kind: frameStart})
 }
 

@@ -49,6 +49,42 @@ func TestRunOnHosts(t *testing.T) {
 	require.Contains(t, errs, "is /no/such/ftbench on that host")
 }
 
+// Ctrl-Z stops the ranks on all hosts, fg continues them.
+func TestRunOnHostsStopsAndContinues(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	l := &launcher{Cmd: exec.Command(self, "run", "--hosts", "a,b", "--rsh", here, "--", "sh", "-c", "echo $$; exec sleep 1000")}
+	l.Stderr = &l.errs
+	out, err := l.StdoutPipe()
+	require.NoError(t, err)
+	l.out = bufio.NewReader(out)
+	require.NoError(t, l.Start())
+	var pids []string
+	for range 2 {
+		line, err := l.out.ReadString('\n')
+		require.NoError(t, err)
+		pids = append(pids, strings.TrimSpace(line))
+	}
+	require.NoError(t, l.Process.Signal(unix.SIGTSTP))
+	var ws unix.WaitStatus
+	_, err = unix.Wait4(l.Process.Pid, &ws, unix.WUNTRACED, nil)
+	require.NoError(t, err)
+	require.True(t, ws.Stopped())
+	for _, pid := range pids {
+		for state(t, pid) != "T" {
+			runtime.Gosched()
+		}
+	}
+	require.NoError(t, l.Process.Signal(unix.SIGCONT))
+	for _, pid := range pids {
+		for state(t, pid) == "T" {
+			runtime.Gosched()
+		}
+	}
+	require.NoError(t, l.Process.Signal(unix.SIGTERM))
+	l.ends(t, 128+int(unix.SIGTERM))
+}
+
 func TestHelpNamesTheDefaultShell(t *testing.T) {
 	_, out, _ := ftbench(t, "run", "--help")
 	require.Contains(t, strings.Join(strings.Fields(out), " "), launch.DefaultShell)
