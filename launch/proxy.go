@@ -26,6 +26,7 @@ type proxy struct {
 	plan     plan
 	children []*child
 	work     sync.WaitGroup
+	told     chan struct{} // closed when the launcher has been told that all ranks run
 	finished chan struct{} // closed when all ranks have ended
 }
 
@@ -44,7 +45,7 @@ func Proxy(in io.Reader, out io.Writer) error {
 	if _, err := io.WriteString(out, greeting+strconv.Itoa(protocolVersion)+greetingEnd); err != nil {
 		return fmt.Errorf("launch: proxy: %w", err)
 	}
-	x := &proxy{link: newLink(bufio.NewReaderSize(in, chunkMax), out), finished: make(chan struct{})}
+	x := &proxy{link: newLink(bufio.NewReaderSize(in, chunkMax), out), told: make(chan struct{}), finished: make(chan struct{})}
 	written := make(chan struct{})
 	go func() { defer close(written); x.link.write() }()
 	err := x.run()
@@ -170,6 +171,7 @@ func (x *proxy) startAll() error {
 		return err
 	}
 	x.link.send(frame{kind: frameStarted, payload: list})
+	close(x.told)
 	go func() { ended.Wait(); close(x.finished) }()
 	return nil
 }
@@ -183,6 +185,7 @@ func (x *proxy) serve(c *child) {
 	}{{streamOut, &c.out}, {streamErr, &c.err}} {
 		to := x.link.stream(s.kind, c.rank)
 		x.work.Go(func() {
+			<-x.told // what ranks print is no sign that others run
 			copyLines(func(p []byte) bool {
 				_, _ = to.Write(p) // a launcher that is gone does not hold up a rank that prints
 				return true

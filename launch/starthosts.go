@@ -101,26 +101,36 @@ func (j *job) newRemote(s share) *remote {
 
 // gather waits until all hosts have answered, or one has failed, or the
 // launcher is to end.
-func (j *job) gather(ctx context.Context, answers <-chan answered, what string, heed func(unix.Signal) error) error {
+func (j *job) gather(ctx context.Context, answers <-chan answered, what string, heed func(s unix.Signal, waiting int) error) error {
 	watched := time.NewTicker(startPatience)
 	defer watched.Stop()
 	waiting := make(map[*remote]bool, len(j.hosts))
 	for _, h := range j.hosts {
 		waiting[h] = true
 	}
+	take := func(a answered) error {
+		if a.err == nil {
+			delete(waiting, a.host)
+		}
+		return a.err
+	}
 	for len(waiting) > 0 {
 		select {
 		case a := <-answers:
-			if a.err != nil {
-				return a.err
+			if err := take(a); err != nil {
+				return err
 			}
-			delete(waiting, a.host)
 		case sig, open := <-j.plan.Signals:
 			if !open {
 				j.plan.Signals = nil
 			}
+			for len(answers) > 0 { // what had come before the signal
+				if err := take(<-answers); err != nil {
+					return err
+				}
+			}
 			if s, ok := sig.(unix.Signal); ok {
-				if err := heed(s); err != nil {
+				if err := heed(s, len(waiting)); err != nil {
 					return err
 				}
 			}
@@ -135,7 +145,7 @@ func (j *job) gather(ctx context.Context, answers <-chan answered, what string, 
 
 // early heeds a signal that comes before the ranks run. Those that do not end
 // the launcher are forwarded later.
-func (j *job) early(s unix.Signal) error {
+func (j *job) early(s unix.Signal, _ int) error {
 	switch {
 	case ending.has(s):
 		return &InterruptedError{s}
@@ -149,8 +159,8 @@ func (j *job) early(s unix.Signal) error {
 
 // late heeds a signal that comes while the ranks are being started: in a moment
 // they can be told, unless a host hangs.
-func (j *job) late(s unix.Signal) error {
-	if ending.has(s) && slices.ContainsFunc(j.pending, ending.has) {
+func (j *job) late(s unix.Signal, waiting int) error {
+	if waiting > 0 && ending.has(s) && slices.ContainsFunc(j.pending, ending.has) {
 		return &InterruptedError{s}
 	}
 	j.pending = append(j.pending, s)
