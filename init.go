@@ -88,7 +88,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
 	})
 	cfg.Host = h
-	sockets, err := l.sockets(ctx, o, h)
+	sockets, err := l.sockets(ctx, o, set, h)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/settings"
 )
 
 // launched is the bootstrap by a launcher.
@@ -133,7 +134,7 @@ func (l *launched) publish(ctx context.Context) error {
 // publishes its address. Where all share memory nobody opens sockets: they cost
 // descriptors, and a port that strangers can reach. All ranks of a job come to one
 // answer, as all have one topology.
-func (l *launched) sockets(ctx context.Context, o *options, h fabric.Host) (fabric.Provider, error) {
+func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
 		return nil, nil
 	}
@@ -143,12 +144,11 @@ func (l *launched) sockets(ctx context.Context, o *options, h fabric.Host) (fabr
 		if err != nil {
 			return nil, err
 		}
-		p, err = tcp.Open(tcp.Config{
-			Self: proc.ID(l.Rank()), MaxProcs: l.Size(), Secret: secret,
-			Inet: l.self.Allowed.Has(route.TCP), Unix: l.self.Allowed.Has(route.Unix),
-			Networks: o.listed(os.Getenv), Ring: h.Ring, Logf: o.logf,
-		})
-		if err != nil {
+		cfg := o.tcpConfig(set)
+		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
+		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
+		cfg.Networks = o.listed(os.Getenv)
+		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
 		}
 		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})

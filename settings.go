@@ -2,8 +2,10 @@ package banyan
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
@@ -74,6 +76,14 @@ func (o *options) shmConfig(s *settings.Set) shm.Config {
 		Lines: s.Int(settings.RingLines), BulkBytes: s.Int(settings.RingBytes),
 		EagerNear: s.Int(settings.EagerNear), EagerFar: s.Int(settings.EagerFar), EagerReply: s.Int(settings.EagerReply),
 		NoGet: !s.On(settings.KernelCopy), Logf: o.logf,
+	}
+}
+
+// tcpConfig is the configuration of sockets by s.
+func (o *options) tcpConfig(s *settings.Set) tcp.Config {
+	return tcp.Config{
+		Eager: s.Int(settings.TCPEager), Reply: s.Int(settings.TCPReply), Outbox: s.Int(settings.TCPOutbox),
+		Heal: time.Duration(s.Int(settings.TCPHeal)) * time.Millisecond, Logf: o.logf,
 	}
 }
 

@@ -91,6 +91,9 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 		"longer than a frame":     {"true true", []string{"BANYAN_SHM_RING_BYTES=16k"}},
 		"unexpected has no room":  {"true true", []string{"BANYAN_UNEXPECTED=1"}}, // room for four of the eager limit
 		"no kernel copy, no hint": {"true true", []string{"BANYAN_SHM_KERNEL_COPY=off"}},
+		"sockets":                 {"true true", []string{"BANYAN_FABRIC=unix", "BANYAN_SHM_EAGER_NEAR=8k"}},
+		"sockets by variable":     {"false true", []string{"BANYAN_FABRIC=tcp", "BANYAN_TCP_EAGER=8k"}}, // the second answers
+		"sockets by file":         {"false false", []string{"BANYAN_FABRIC=tcp", settle(t, "tcp.eager = 8k\ntcp.reply = 8k\ntcp.outbox = 128k\ntcp.heal = 2s\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			succeed(t, 2, "held back", append(tc.env, lengthEnv+"=12000 "+tc.early)...)
@@ -118,6 +121,8 @@ func TestWrongSettings(t *testing.T) {
 	for env, want := range map[string]string{
 		settle(t, "\nshm.eager.near = 2m\n"): "tune.conf:2: shm.eager.near = 2m: 64 … 1m is possible",
 		"BANYAN_SHM_EAGER=8q":                "BANYAN_SHM_EAGER=8q",
+		"BANYAN_TCP_OUTBOX=3m":               "tcp.outbox = 3m: 128k … 1g, a power of two is possible",
+		"BANYAN_TCP_HEAL=soon":               "tcp.heal = soon: 100ms … 60m is possible",
 		"BANYAN_SHM_EGER=8k":                 "is BANYAN_SHM_EAGER meant?",
 		"BANYAN_TUNING=/no/such/file":        "there is no such file",
 	} {

@@ -6,8 +6,10 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -23,6 +25,10 @@ const (
 	RingLines
 	RingBytes
 	KernelCopy
+	TCPEager
+	TCPReply
+	TCPOutbox
+	TCPHeal
 	Unexpected
 	Spins
 	Yields
@@ -33,11 +39,13 @@ const (
 // Unit is what a knob's numbers count.
 type Unit string
 
-// The units. A switch is 0 or 1, written off and on.
+// The units. A switch is 0 or 1, written off and on; milliseconds are written with
+// their unit, as 500ms, 30s or 2m.
 const (
 	Bytes  Unit = "bytes"
 	Lines  Unit = "cache lines"
 	Polls  Unit = "polls"
+	Millis Unit = "milliseconds"
 	Switch Unit = "on or off"
 )
 
@@ -69,7 +77,13 @@ const (
 	maxMiddle = 1 << 20
 )
 
-var providers = shm.Defaults()
+var (
+	providers = shm.Defaults()
+	sockets   = tcp.Defaults()
+)
+
+// longestHeal is an hour, as milliseconds.
+const longestHeal = 3_600_000
 
 // table has every knob.
 var table = [numKnobs]Knob{
@@ -120,6 +134,34 @@ var table = [numKnobs]Knob{
 		Meaning: []string{
 			"Whether the kernel copies long messages from process to process where it is",
 			"allowed to. off: they are streamed through the ring, as in strict containers.",
+		},
+	},
+	TCPEager: {
+		Name: "tcp.eager", Unit: Bytes, Min: 64, Max: p2p.LongestEager, Default: sockets.Eager,
+		Meaning: []string{
+			"Longest message that goes over sockets without asking the receiver. More on",
+			"networks with long round trips, less where receivers fall behind.",
+		},
+	},
+	TCPReply: {
+		Name: "tcp.reply", Unit: Bytes, Min: 64, Max: p2p.LongestEager, Default: sockets.Reply,
+		Meaning: []string{
+			"The same for who takes turns with its peer: what is asked for has a receiver.",
+			"Less where memory is short: a message that comes too early is kept.",
+		},
+	},
+	TCPOutbox: {
+		Name: "tcp.outbox", Unit: Bytes, Min: 128 << 10, Max: 1 << 30, PowerOfTwo: true, Default: sockets.Outbox,
+		Meaning: []string{
+			"Bytes under way to one peer over sockets, kept until it has taken them. More for",
+			"fast networks with long round trips, less with thousands of peers.",
+		},
+	},
+	TCPHeal: {
+		Name: "tcp.heal", Unit: Millis, Min: 100, Max: longestHeal, Default: int(sockets.Heal.Milliseconds()),
+		Meaning: []string{
+			"How long a broken connection is tried to be made again before the peer counts as",
+			"dead. The less patient of two decides. More than the longest outage of the network.",
 		},
 	},
 	Unexpected: {
@@ -211,9 +253,27 @@ func (k *Knob) Format(v int) string {
 		return map[int]string{0: "off", 1: "on"}[v]
 	case k.Unit == Bytes:
 		return formatBytes(v)
+	case k.Unit == Millis:
+		return formatMillis(v)
 	}
 	return strconv.Itoa(v)
 }
+
+// formatMillis writes a time in the largest unit in which it is whole.
+func formatMillis(v int) string {
+	for _, u := range times {
+		if v%u.millis == 0 && v != 0 {
+			return strconv.Itoa(v/u.millis) + u.name
+		}
+	}
+	return strconv.Itoa(v) + "ms"
+}
+
+// times are the units of time that are written, the largest first.
+var times = []struct {
+	name   string
+	millis int
+}{{"m", 60_000}, {"s", 1000}}
 
 // suffixes of numbers of bytes, the largest first.
 var suffixes = []struct {
@@ -231,16 +291,20 @@ func formatBytes(v int) string {
 }
 
 // Parse reads a value: a number, for bytes also with k, m or g (of 1024, also
-// written KiB or kb), the word auto, or on and off.
+// written KiB or kb), a time (500ms, 1.5s, 2m; a bare number counts seconds), the
+// word auto, or on and off.
 func (k *Knob) Parse(text string) (int, error) {
 	word := strings.ToLower(text)
 	if word == "auto" && k.Auto {
 		return Auto, nil
 	}
 	v, ok := 0, false
-	if k.Unit == Switch {
+	switch k.Unit {
+	case Switch:
 		v, ok = parseSwitch(word)
-	} else {
+	case Millis:
+		v, ok = parseMillis(word)
+	default:
 		v, ok = parseNumber(word, k.Unit == Bytes)
 	}
 	if !ok {
@@ -257,6 +321,14 @@ func parseSwitch(word string) (int, bool) {
 		return 0, true
 	}
 	return 0, false
+}
+
+func parseMillis(word string) (int, bool) {
+	if _, err := strconv.Atoi(word); err == nil {
+		word += "s"
+	}
+	d, err := time.ParseDuration(word)
+	return int(d.Milliseconds()), err == nil && d%time.Millisecond == 0
 }
 
 func parseNumber(word string, bytes bool) (int, bool) {

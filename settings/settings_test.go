@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
 )
 
 // write makes a file and returns its path.
@@ -66,6 +68,49 @@ func TestRangesAreTheProviders(t *testing.T) {
 				require.NoError(t, p.Close())
 			}
 		}
+	}
+}
+
+// The same of sockets: both ends of each range, and the defaults, are accepted.
+func TestRangesAreTheSockets(t *testing.T) {
+	for id, set := range map[ID]func(*tcp.Config, int){
+		TCPEager:  func(c *tcp.Config, v int) { c.Eager = v },
+		TCPReply:  func(c *tcp.Config, v int) { c.Reply = v },
+		TCPOutbox: func(c *tcp.Config, v int) { c.Outbox = v },
+		TCPHeal:   func(c *tcp.Config, v int) { c.Heal = time.Duration(v) * time.Millisecond },
+	} {
+		k := Of(id)
+		for v, ok := range map[int]bool{k.Min: true, k.Max: true, k.Default: true, -k.Min: false, k.Default + 1: !k.PowerOfTwo} {
+			cfg := tcp.Config{MaxProcs: 1, Secret: make([]byte, 16), Unix: true}
+			set(&cfg, v)
+			p, err := tcp.Open(cfg)
+			require.Equal(t, ok, err == nil, "%s %d: %v", k.Name, v, err)
+			require.Equal(t, ok, k.Check(v) == nil, "%s %d", k.Name, v)
+			if ok {
+				require.NoError(t, p.Close())
+			}
+		}
+	}
+	for v, ok := range map[int]bool{Of(TCPOutbox).Min / 2: false, Of(TCPOutbox).Max * 2: false} {
+		_, err := tcp.Open(tcp.Config{MaxProcs: 1, Secret: make([]byte, 16), Unix: true, Outbox: v})
+		require.Equal(t, ok, err == nil, "%d: %v", v, err)
+	}
+}
+
+func TestParseTimes(t *testing.T) {
+	k := Of(TCPHeal)
+	for text, want := range map[string]int{"30": 30_000, "30s": 30_000, "500ms": 500, "1.5s": 1500, "2M": 120_000, "1h": 3_600_000} {
+		got, err := k.Parse(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want, got, text)
+	}
+	for _, text := range []string{"", "s", "-1s", "99ms", "1h1ms", "100.5ms", "30 s", "30k", "auto", "9999999999999s"} {
+		_, err := k.Parse(text)
+		require.ErrorContains(t, err, "tcp.heal", text)
+		require.ErrorContains(t, err, "100ms … 60m is possible", text)
+	}
+	for v, want := range map[int]string{100: "100ms", 1000: "1s", 1500: "1500ms", 90_000: "90s", 120_000: "2m"} {
+		require.Equal(t, want, k.Format(v))
 	}
 }
 

@@ -22,8 +22,8 @@ type Config struct {
 	// means all interfaces that are up.
 	Networks []string
 	// Heal is how long a connection that broke is tried to be made again, and a new
-	// one to be made at all, before the peer is reported down; 0 means 30 s. All
-	// processes of a job should agree on it.
+	// one to be made at all, before the peer is reported down; 0 means 30 s. Of two
+	// processes that differ the less patient decides.
 	Heal time.Duration
 	// Outbox is the size of the ring that keeps frames until the peer has taken
 	// them, bytes, a power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds
@@ -49,6 +49,11 @@ const (
 	minSecret     = 16
 	maxSecret     = 64
 )
+
+// Defaults is what a Config whose numbers are zero stands for.
+func Defaults() Config {
+	return Config{Heal: defaultHeal, Outbox: defaultOutbox, Eager: defaultEager, Reply: defaultReply}
+}
 
 // longest is the longest frame.
 func (c *Config) longest() int { return min(maxFrame, c.Outbox/4) }
