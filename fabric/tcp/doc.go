@@ -33,7 +33,8 @@
 // any more: the process has ended; or no connection could be made for
 // [Config].Heal. Then the peer is reported down. While the machine of the peer takes
 // connections a silent peer is not: that it computes, or is stopped, is for others
-// to judge.
+// to judge. What the kernel knows of a connection, as evidence for them, says
+// [Conn.Health].
 //
 // # Polling and sleeping
 //

@@ -1,0 +1,129 @@
+package tcp
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// hosts makes a network; nil where the user has said that it cannot be made.
+func hosts(t *testing.T, n int) *netns.Net {
+	t.Helper()
+	if err := netns.Check(); err != nil {
+		require.Equal(t, "1", os.Getenv("BANYAN_NO_NETNS"), "%v (BANYAN_NO_NETNS=1 leaves this test out)", err)
+		fmt.Fprintf(os.Stderr, "NOT TESTED: %s: BANYAN_NO_NETNS=1 and %v\n", t.Name(), err)
+		return nil
+	}
+	net, err := netns.Open(netns.Config{Hosts: n, Prefix: "banyantest"})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, net.Close()) })
+	return net
+}
+
+// A cut shows as retransmissions within a second, though the connection is up, and is
+// gone when the link is there again; nothing is lost.
+func TestHealthOfACutLink(t *testing.T) {
+	net := hosts(t, 2)
+	if net == nil {
+		return
+	}
+	var p [2]*Provider
+	for i := range p {
+		require.NoError(t, net.Do(i, func() (err error) {
+			p[i], err = Open(Config{Self: proc.ID(i), MaxProcs: 2, Secret: []byte("the secret of these two"), Inet: true})
+			return err
+		}))
+		t.Cleanup(func() { require.NoError(t, p[i].Close()) })
+	}
+	var c *Conn
+	require.NoError(t, net.Do(0, func() error { // the socket is made there
+		conn, err := p[0].Connect(fabric.ConnectSpec{Peer: 1, Address: p[1].Address()})
+		c, _ = conn.(*Conn)
+		return err
+	}))
+	s := [2]*collector{newCollector(), newCollector()}
+	until(t, p, s, func() bool { return c.state == up })
+	sent := 0
+	send := func() {
+		until(t, p, s, func() bool { return c.TrySend(fabric.ClassTest, 0, []byte("something to acknowledge")) })
+		sent++
+		until(t, p, s, func() bool { return len(s[1].got) == sent })
+	}
+	send()
+	until(t, p, s, func() bool { return c.Health().Unacked == 0 })
+	h := c.Health()
+	require.Equal(t, Up, h.Condition)
+	require.True(t, h.Kernel)
+	require.Equal(t, uint8(unix.BPF_TCP_ESTABLISHED), h.State)
+	require.Zero(t, h.Retransmits)
+	require.Zero(t, h.Overdue)
+	require.Zero(t, h.Down)
+	require.NoError(t, h.Why)
+	require.Positive(t, h.RTT)
+	rto := h.RTO
+
+	for _, cut := range [][2]int{{0, 1}, {1, 0}} { // what is sent, and what acknowledges it
+		require.NoError(t, net.CutOneWay(cut[0], cut[1]))
+		require.True(t, c.TrySend(fabric.ClassTest, 0, []byte("lost at first")))
+		sent++
+		require.Zero(t, c.Health().Retransmits, "before the first timeout")
+		for begun := time.Now(); c.Health().Retransmits < 2; {
+			p[0].Poll(&s[0].Sink)
+			require.Less(t, time.Since(begun), time.Minute, "%+v", c.Health())
+		}
+		h = c.Health()
+		require.Equal(t, Up, h.Condition)
+		require.Positive(t, h.Unacked)
+		require.GreaterOrEqual(t, h.Overdue, rto)
+		require.GreaterOrEqual(t, h.Silence, rto)
+		require.Greater(t, h.RTO, rto)
+
+		require.NoError(t, net.Heal())
+		for begun := time.Now(); c.Health().Unacked > 0; {
+			p[0].Poll(&s[0].Sink)
+			p[1].Poll(&s[1].Sink)
+			require.Less(t, time.Since(begun), time.Minute, "%+v", c.Health())
+		}
+		h = c.Health()
+		require.Zero(t, h.Retransmits)
+		require.Zero(t, h.Overdue)
+		send()
+	}
+	require.Zero(t, p[0].Stats().Heals, "the connection has stayed the same")
+}
+
+// A connection says since when it is down and why, and that it has ended; a Unix
+// socket has nothing to say of packets.
+func TestHealthOfBrokenConnections(t *testing.T) {
+	p, c := pair(t, Config{Unix: true})
+	require.Equal(t, Health{Condition: Up}, c[0].Health())
+	require.NoError(t, unix.Shutdown(c[0].fd, unix.SHUT_RDWR))
+	s := [2]*collector{newCollector(), newCollector()}
+	for c[0].state == up {
+		p[0].Poll(&s[0].Sink)
+	}
+	h := c[0].Health()
+	require.Equal(t, Broken, h.Condition)
+	require.Positive(t, h.Down)
+	require.Error(t, h.Why)
+	until(t, p, s, func() bool { return c[0].state == up })
+	require.Equal(t, Health{Condition: Up}, c[0].Health())
+
+	c[0].Invalidate()
+	require.Equal(t, Ended, c[0].Health().Condition)
+	require.Zero(t, c[0].Health().Down)
+}
+
+func TestConditionsHaveNames(t *testing.T) {
+	for c, name := range map[Condition]string{Connecting: "connecting", Up: "up", Broken: "broken", Ended: "ended"} {
+		require.Equal(t, name, c.String())
+	}
+}
