@@ -46,6 +46,19 @@ func (r Refused) Total() uint64 {
 	return r.Strangers + r.Versions + r.Forgers + r.Misled + r.Dawdlers + r.Crowded
 }
 
+// Plus is the sum of two ranks' counters.
+func (c Counters) Plus(o Counters) Counters {
+	c.Admitted += o.Admitted
+	c.Healed += o.Healed
+	c.Refused.Strangers += o.Refused.Strangers
+	c.Refused.Versions += o.Refused.Versions
+	c.Refused.Forgers += o.Refused.Forgers
+	c.Refused.Misled += o.Refused.Misled
+	c.Refused.Dawdlers += o.Refused.Dawdlers
+	c.Refused.Crowded += o.Refused.Crowded
+	return c
+}
+
 // String gives the counters in a line, as "admitted 3, healed 0, refused 12 (10
 // strangers, 2 forgers)".
 func (c Counters) String() string {
@@ -74,14 +87,7 @@ func (w *World) Counters() Counters {
 	var c Counters
 	for _, p := range w.counting {
 		s := p.Stats()
-		c.Admitted += s.Admitted
-		c.Healed += s.Heals
-		c.Refused.Strangers += s.Strangers
-		c.Refused.Versions += s.Versions
-		c.Refused.Forgers += s.Forgers
-		c.Refused.Misled += s.Misled
-		c.Refused.Dawdlers += s.Dawdlers
-		c.Refused.Crowded += s.Crowded
+		c = c.Plus(Counters{s.Admitted, s.Heals, Refused{s.Strangers, s.Versions, s.Forgers, s.Misled, s.Dawdlers, s.Crowded}})
 	}
 	return c
 }

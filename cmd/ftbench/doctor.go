@@ -31,8 +31,9 @@ reach each other by it, which addresses are used, limits, processors, settings. 
 line begins with ok, warning or missing; what is not ok has its cure.
 
 As a job it prints by which fabric each rank reaches each other one, and for each that
-is not shared memory why: start it as you start your program. All pairs connect for
-it.
+is not shared memory why, with the addresses and the interface of each pair of sockets
+and how many connections were admitted, healed and refused: start it as you start your
+program. All pairs connect for it.
 
 ftbench info shows the settings themselves.
 
@@ -212,6 +213,7 @@ func pingPong(c *banyan.Comm, peer, bytes, rounds int) (time.Duration, error) {
 type reached struct {
 	Fabric string
 	Why    string // of fabrics that are not shared memory, or of what failed
+	Detail string // of sockets: addresses and interface
 }
 
 // none stands in the table where a rank does not reach another.
@@ -223,26 +225,28 @@ const answerTime = 30 * time.Second
 // showRoutes has all ranks send to all and prints the table on rank 0.
 func showRoutes(w *banyan.World, out io.Writer) error {
 	c := w.Comm()
-	mine := greet(w)
+	mine := told{Reached: greet(w)}
+	mine.Counters = w.Counters()
 	// A rank that rank 0 does not reach is not asked: it cannot answer.
 	if c.Rank() != 0 {
-		if mine[0].Fabric == none {
+		if mine.Reached[0].Fabric == none {
 			return nil
 		}
 		return banyan.SendValue(c, mine, 0, 2)
 	}
-	all := make([][]reached, c.Size())
-	all[0] = mine
+	all := make([]*told, c.Size())
+	all[0] = &mine
 	for rank := 1; rank < c.Size(); rank++ {
-		if mine[rank].Fabric == none {
+		if mine.Reached[rank].Fabric == none {
 			continue
 		}
-		var err error
-		if all[rank], _, err = banyan.RecvValue[[]reached](c, rank, 2); err != nil {
+		t, _, err := banyan.RecvValue[told](c, rank, 2)
+		if err != nil {
 			return err
 		}
+		all[rank] = &t
 	}
-	_, err := io.WriteString(out, routesTable(all, w.Node))
+	_, err := io.WriteString(out, routesTable(rowsOf(all), w.Node)+sockets(all))
 	return err
 }
 
@@ -253,11 +257,12 @@ func greet(w *banyan.World) []reached {
 	sent := make([]banyan.Request, c.Size())
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
+	names := interfaces()
 	var hello [1]byte
 	for i := range mine {
 		rank := (c.Rank() + i) % c.Size() // not all to one at once
 		if _, err := w.Route(rank); err != nil {
-			mine[rank] = reached{none, err.Error()}
+			mine[rank] = reached{Fabric: none, Why: err.Error()}
 			continue
 		}
 		sent[rank] = c.Isend(hello[:], rank, 1)
@@ -272,10 +277,10 @@ func greet(w *banyan.World) []reached {
 		}
 		r, lost := w.Route(rank)
 		if err = cmp.Or(err, lost); err != nil {
-			mine[rank] = reached{none, fmt.Sprintf("by %v: %v", r, err)}
+			mine[rank] = reached{Fabric: none, Why: fmt.Sprintf("by %v: %v", r, err)}
 			continue
 		}
-		mine[rank] = reached{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; ")}
+		mine[rank] = reached{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; "), details(r, names)}
 	}
 	return mine
 }
@@ -331,6 +336,7 @@ func reasons(all [][]reached) string {
 	}
 	var groups []*group
 	find := func(r reached) *group {
+		r.Detail = "" // each pair's is another
 		if r.Fabric == route.Shm.String() {
 			r.Why = ""
 		}

@@ -2,12 +2,16 @@ package main
 
 import (
 	"encoding/json"
+	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
 )
 
 // Alone the command tries every fabric between two real ranks; every line has its
@@ -60,6 +64,12 @@ shm: 6 ways
 	code, out, errs = ftbench(t, "run", "-n", "3", "--fabric", "tcp", "--verbose", "--", self, "doctor")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "tcp: 6 ways, as 0 > 1: not shm: neither may use it (BANYAN_FABRIC")
+	require.Regexp(t, `(?m)^# sockets
+     0 > 1: tcp \S+:\d+ > \S+:\d+, \w+
+     0 > 2: tcp \S+:\d+ > \S+:\d+, \w+
+     1 > 2: tcp \S+:\d+ > \S+:\d+, \w+
+connections: admitted 3, healed 0, refused 0$`, out)
+	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
 	require.Regexp(t, `banyan: rank \d: rank \d is reached by tcp`, errs)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
 	require.Zero(t, code, errs)
@@ -67,12 +77,40 @@ shm: 6 ways
 	require.Contains(t, out, "none: 1 way, as 2 > 1: route from rank 2 to rank 1: no fabric joins")
 }
 
+// Sockets are listed once a pair; who has refused or healed connections is named.
+func TestSocketsTable(t *testing.T) {
+	all := make([]*told, 3)
+	require.Empty(t, sockets(all))
+	all[0] = &told{Reached: []reached{{Fabric: "self"}, {Fabric: "unix", Detail: "unix"}, {Fabric: "tcp", Detail: "tcp a > b, eth0"}}}
+	all[1] = &told{Reached: []reached{{Fabric: "unix", Detail: "unix"}, {Fabric: "self"}, {Fabric: "shm"}}}
+	all[1].Counters = banyan.Counters{Admitted: 1, Healed: 2, Refused: banyan.Refused{Forgers: 3, Crowded: 1}}
+	require.Equal(t, `# sockets
+     0 > 1: unix
+     0 > 2: tcp a > b, eth0
+connections: admitted 1, healed 2, refused 4 (3 forgers, 1 crowded out)
+rank 1: admitted 1, healed 2, refused 4 (3 forgers, 1 crowded out)
+`, sockets(all))
+	all[0].Reached = slices.Repeat([]reached{{Detail: "unix"}}, socketLines+2)
+	require.Contains(t, sockets(all), "and 2 pairs more\n")
+}
+
+func TestDetailsNameTheInterface(t *testing.T) {
+	mine := interfaces()
+	require.Equal(t, "lo", mine[netip.MustParseAddr("127.0.0.1")])
+	detail := "tcp 127.0.0.1:1 > 127.0.0.1:2"
+	require.Equal(t, detail+", lo", details(banyan.Route{Fabric: "tcp", Detail: detail}, mine))
+	require.Equal(t, detail+", an interface that has gone", details(banyan.Route{Fabric: "tcp", Detail: detail}, nil))
+	require.Equal(t, "unix", details(banyan.Route{Fabric: "unix", Detail: "unix"}, mine))
+	require.Equal(t, "tcp, not connected yet", details(banyan.Route{Fabric: "tcp", Detail: "tcp, not connected yet"}, mine))
+	require.Empty(t, details(banyan.Route{Fabric: "shm"}, mine))
+}
+
 func TestRoutesTable(t *testing.T) {
-	far := reached{"tcp", "not shm: different machines; tcp: what is left"}
+	far := reached{Fabric: "tcp", Why: "not shm: different machines; tcp: what is left"}
 	all := make([][]reached, widest+1)
 	for i := range all {
 		for j := range all {
-			r := reached{"shm", "one boot"}
+			r := reached{Fabric: "shm", Why: "one boot"}
 			if i/30 != j/30 {
 				r = far
 			}
