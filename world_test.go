@@ -48,6 +48,7 @@ var roles = map[string]func(*banyan.World) error{
 	"held back":  heldBack,
 	"routes":     routes,
 	"no route":   noRoute,
+	"counters":   counters,
 }
 
 func TestMain(m *testing.M) {

@@ -16,7 +16,7 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup" help:"Groups of measures: ${enum}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup,tcp,strangers" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
