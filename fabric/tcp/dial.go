@@ -219,7 +219,7 @@ func (c *Conn) adopt(fd int, w way, s *statement) {
 		return
 	}
 	c.fd, c.key, c.way, c.outbox = fd, key, w, s.outbox
-	returned := c.out.resume(s.taken)
+	returned := c.out.resume(s.taken, c.got)
 	if returned < 0 {
 		c.conclude(proc.Cause{Kind: proc.Corrupt})
 		return
