@@ -27,6 +27,7 @@ type inbox struct {
 	// placed: what is read next belongs to dst. again: the frame of dst comes once
 	// more from its header on, over another connection.
 	placed, again bool
+	asked         bool // where the frame at r is to go: nowhere in particular
 	stray         bool // dst is of spare
 	spare         []byte
 	dropped       bool // and nobody is to be told of what is in it
@@ -192,7 +193,8 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
 	in.dst, in.stray = nil, false
-	if s.Place != nil && s.Deliver[h.kind] != nil {
+	if s.Place != nil && s.Deliver[h.kind] != nil && !in.asked {
+		in.asked = true
 		in.dst = s.Place(c.peer, fabric.Class(h.kind), h.imm, n)
 	}
 	if in.dst == nil && (h.flags == flagLent || n > assembled) {
@@ -230,6 +232,7 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 }
 
 func (c *Conn) count(h *header) {
+	c.in.asked = false
 	c.got++
 	c.heard++
 	c.p.frames++
