@@ -203,6 +203,10 @@ func (c *Conn) conclusion(now time.Time) error {
 		c.hangUp()
 		c.rest(now, longestPause)
 	case banned:
+		if c.p.departing { // it has got our farewell, if not our knowledge of that
+			c.finish()
+			return nil
+		}
 		c.conclude(proc.Cause{Kind: proc.Unknown})
 	case departed:
 		c.conclude(proc.Cause{Kind: proc.Departed})
