@@ -146,6 +146,7 @@ func (c *Conn) write() int {
 	before := c.out.progress()
 	c.flush()
 	c.credit()
+	c.settle() // nothing could be said while the socket was full
 	if c.out.progress() == before {
 		return 0
 	}

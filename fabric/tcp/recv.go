@@ -49,9 +49,10 @@ func (c *Conn) receive(s *fabric.Sink) int {
 	n := 0
 	for total := 0; total < batch && c.state == up; {
 		got, whole, errno := c.read()
+		if errno == unix.EAGAIN {
+			break
+		}
 		switch {
-		case errno == unix.EAGAIN:
-			return n
 		case errno == unix.EINTR:
 			continue
 		case errno != 0:
@@ -67,10 +68,15 @@ func (c *Conn) receive(s *fabric.Sink) int {
 			break
 		}
 	}
+	c.settle()
+	return n
+}
+
+// settle tells the peer what has been taken in, if it waits for that.
+func (c *Conn) settle() {
 	if c.owes || c.bytes >= int(c.outbox)/4 {
 		c.confirm()
 	}
-	return n
 }
 
 // read reads once. whole: the buffers were filled, so there may be more.
