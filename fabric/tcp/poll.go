@@ -73,7 +73,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 func (p *Provider) favour(c *Conn) {
 	if p.streak++; p.streak == favour && c.state == up {
 		p.inner.pause(c.fd)
-		p.favoured = c
+		p.favoured, c.watched = c, false
 	}
 }
 
