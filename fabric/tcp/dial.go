@@ -67,6 +67,7 @@ func (c *Conn) start(now time.Time) {
 		c.miss(now, err)
 	default:
 		c.state, c.due = dialling, now.Add(connectTime)
+		c.p.alarm(c.due)
 		c.dial = &dial{talk: talk{fd: fd}, way: w, begun: now}
 		if c.dial.key, err = c.p.inner.add(fd, c, unix.EPOLLOUT); err != nil {
 			c.miss(now, err)
@@ -147,6 +148,7 @@ func (c *Conn) connected(now time.Time) error {
 	c.due = time.Time{}
 	if len(c.ways) > 1 {
 		c.due = now.Add(silence)
+		c.p.alarm(c.due)
 	}
 	return c.p.inner.change(d.fd, d.key, unix.EPOLLIN)
 }
