@@ -164,7 +164,8 @@ func (p *Provider) receive(g *guest, s *statement) {
 		p.postponed = append(p.postponed, g)
 		return
 	}
-	if c == nil {
+	first := c == nil
+	if first {
 		c = p.newConn(h.from, &a)
 	}
 	out := p.judge(c, &a)
@@ -174,6 +175,9 @@ func (p *Provider) receive(g *guest, s *statement) {
 	}
 	ok := p.answer(g, &statement{taken: c.got, outcome: out})
 	if out != admitted || !ok {
+		if first { // it was never met
+			delete(p.conns, h.from)
+		}
 		p.dismiss(g)
 		return
 	}
