@@ -58,6 +58,10 @@ func (p *Provider) ways(a *address) []way {
 
 // start begins an attempt by the next way.
 func (c *Conn) start(now time.Time) {
+	if len(c.ways) == 0 { // it has dialled, and only it can
+		c.next(now)
+		return
+	}
 	w := c.ways[c.choice]
 	fd, err := c.p.connect(w, &c.target)
 	switch {
