@@ -231,7 +231,7 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 		in.dropped = false
 	} else if stray {
 		c.deliver(s, &h, dst)
-	} else {
+	} else if s.Placed != nil { // nil: the process is closing
 		s.Placed(c.peer, fabric.Class(h.kind), h.imm, len(dst))
 	}
 	return true
