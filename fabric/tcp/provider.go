@@ -262,8 +262,17 @@ func (p *Provider) await(c *Conn, until time.Time) {
 		default:
 			c.advance(now)
 		}
-		p.lobbyRound()
+		p.answerAside()
 	}
+}
+
+// answerAside answers newcomers in the midst of Connect, which a function of the sink may
+// have called: nothing is delivered then.
+func (p *Provider) answerAside() {
+	s := p.sink
+	p.sink = nil
+	p.lobbyRound()
+	p.sink = s
 }
 
 var (
