@@ -173,9 +173,9 @@ func (p *Provider) question(s *fabric.Sink) int {
 
 // report tells of peers that have ended.
 func (p *Provider) report(s *fabric.Sink) int {
-	n := len(p.ends)
-	for i := 0; i < len(p.ends); i++ { // telling may end others
-		c := p.ends[i]
+	n := 0
+	for ; n < len(p.ends); n++ { // telling may end others
+		c := p.ends[n]
 		switch {
 		case c.silenced && c.end.Kind == proc.Departed:
 		case c.end.Kind == proc.Departed && s.Departed != nil:
