@@ -62,9 +62,15 @@ func (o *outbox) unsent() bool {
 	return o.sent != o.tail || o.cursor < len(o.lent) || len(o.urgent) > 0
 }
 
+// progress is how far writing has come.
+type progress struct {
+	sent                   uint64
+	cursor, offset, urgent int
+}
+
 // progress changes whenever something is written.
-func (o *outbox) progress() uint64 {
-	return o.sent + uint64(o.cursor) + uint64(o.offset) - uint64(len(o.urgent))
+func (o *outbox) progress() progress {
+	return progress{o.sent, o.cursor, o.offset, len(o.urgent)}
 }
 
 // kept reports whether something has not been taken.
