@@ -167,6 +167,18 @@ type Lender interface {
 	Forsake()
 }
 
+// Awaiter is a Conn with a short way round Poll, for who waits for one frame.
+type Awaiter interface {
+	Lender
+	// Await looks a number of times for the next frame of the peer and receives it
+	// into buf, if it is of that class and immediate, fits, and comes alone. It answers
+	// its length, NotYet if nothing came, or less: what came is Poll's.
+	Await(class Class, imm uint64, buf []byte, looks int) int
+}
+
+// NotYet is what Await answers when nothing has come.
+const NotYet = -1
+
 // Provider is one process's endpoint on one medium.
 type Provider interface {
 	// Name is "shm", "tcp", "verbs" or "sim".

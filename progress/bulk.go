@@ -18,6 +18,29 @@ func (e *Engine) HandlePlaces(
 	}
 }
 
+const (
+	// streamLook is how many looks at a stream pass between two at who wants the lock,
+	// streamLooks how often that is done: ten microseconds in all.
+	streamLook  = 4
+	streamLooks = 8
+)
+
+// awaitStream is Await for a connection that is read by system calls.
+func (e *Engine) awaitStream(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
+	if ep.awaiter == nil || e.spins == 0 || ep.awaiter.Heard()%awaitTurns == 0 {
+		return -1
+	}
+	for range streamLooks {
+		if e.want.Load() != 0 {
+			return -1
+		}
+		if n := ep.awaiter.Await(class, imm, buf, streamLook); n != fabric.NotYet {
+			return n
+		}
+	}
+	return -1
+}
+
 // TryLend hands over a frame whose payload stays where it is until it is returned.
 // Precondition: Lends > 0; else as fabric.Lender.
 func (ep *Endpoint) TryLend(class fabric.Class, imm uint64, payload []byte) bool {

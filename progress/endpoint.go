@@ -40,8 +40,9 @@ type Endpoint struct {
 	conn fabric.Conn
 	by   fabric.Provider // whose connection it is, and who is believed about the end
 	// lender is the connection, if it is one.
-	lender fabric.Lender
-	reply  int // Caps.Reply
+	lender  fabric.Lender
+	awaiter fabric.Awaiter
+	reply   int // Caps.Reply
 }
 
 // TrySend hands a frame to the peer; false means no credit. Preconditions as
@@ -83,7 +84,10 @@ const (
 // of that class and immediate, and fits; it answers its length, or a negative
 // number. It is a short way round Poll for who waits for just that frame.
 func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
-	if ep.shm == nil || ep.shm.Heard()%awaitTurns == 0 {
+	if ep.shm == nil {
+		return e.awaitStream(ep, class, imm, buf)
+	}
+	if ep.shm.Heard()%awaitTurns == 0 {
 		return -1
 	}
 	for looks := e.awaitLooks; ; looks-- {
@@ -128,6 +132,7 @@ func (ep *Endpoint) attach(c fabric.Conn) {
 	if l, ok := c.(fabric.Lender); ok {
 		ep.lender, ep.Lends = l, l.Lends()
 	}
+	ep.awaiter, _ = c.(fabric.Awaiter)
 	if s, ok := c.(*shm.Conn); ok {
 		ep.shm, ep.Sure = s, s.Sure()
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/exec"
 
@@ -13,6 +14,8 @@ import (
 type netnsFlags struct {
 	Netns     int `placeholder:"HOSTS" xor:"hosts" help:"Run on so many network namespaces of this machine as if they were hosts."`
 	NetnsRate int `placeholder:"MBIT" help:"Bandwidth of each namespace in each direction, in 10^6 bit/s; default as fast as it goes."`
+	// NetnsFault is repeated for several.
+	NetnsFault []fault `sep:"none" placeholder:"WHAT@AT[+FOR]" help:"Disturb the network so long after the start, for so long or for good. WHAT is A-B: nothing passes between hosts A and B; A>B: nothing from A to B; A: the cable of host A is pulled; A/B: their TCP connections are reset. Hosts count from 0. As 0-1@2s+500ms; may be repeated."`
 }
 
 func (f *netnsFlags) validateNetns(n *int) error {
@@ -23,8 +26,15 @@ func (f *netnsFlags) validateNetns(n *int) error {
 		return fmt.Errorf("--netns-rate=%d: 1 to %d Mbit/s are possible", f.NetnsRate, netns.MaxRateMbit)
 	case f.NetnsRate > 0 && f.Netns == 0:
 		return fmt.Errorf("--netns-rate is for --netns")
+	case len(f.NetnsFault) > 0 && f.Netns == 0:
+		return fmt.Errorf("--netns-fault is for --netns")
 	case f.Netns > 0 && n != nil && *n < f.Netns:
 		return fmt.Errorf("-n %d: --netns=%d needs a rank for each namespace", *n, f.Netns)
+	}
+	for _, x := range f.NetnsFault {
+		if x.a >= f.Netns || x.b >= f.Netns {
+			return fmt.Errorf("--netns-fault=%v: --netns=%d has the hosts 0 to %d", x, f.Netns, f.Netns-1)
+		}
 	}
 	return nil
 }
@@ -59,7 +69,8 @@ func (f *netnsFlags) startNetns(spec launch.Spec, n *int) (err error) {
 		first += slots
 	}
 	spec.Shell = func(host string, cmd *exec.Cmd) error { return net.Start(number[host], cmd) }
-	err = finished(launch.Run(context.Background(), spec))
+	heal := disturb(net, f.NetnsFault, spec.Stderr)
+	err = errors.Join(finished(launch.Run(context.Background(), spec)), heal())
 	if cerr := net.Close(); cerr != nil && err == nil {
 		err = fmt.Errorf("--netns: %w", cerr)
 	}

@@ -85,7 +85,8 @@ Examples:
   ftbench run --hosts node1:4,node2:4 -- ./app
   ftbench run --hostfile nodes -n 6 --rsh 'ssh -p 2222 {host}' -x LD_LIBRARY_PATH -- ./app
   ftbench run --hosts n1,n2 --rsh 'ip netns exec {host}' -- ./app
-  ftbench run --netns 4 -n 16 --netns-rate 1000 -- ./app`
+  ftbench run --netns 4 -n 16 --netns-rate 1000 -- ./app
+  ftbench run --netns 2 --netns-fault 0-1@2s+500ms --netns-fault 0/1@4s -- ./app`
 }
 
 // Run starts the job and waits for its end.

@@ -58,6 +58,10 @@ func (p *Provider) ways(a *address) []way {
 
 // start begins an attempt by the next way.
 func (c *Conn) start(now time.Time) {
+	if len(c.ways) == 0 { // it has dialled, and only it can
+		c.next(now)
+		return
+	}
 	w := c.ways[c.choice]
 	fd, err := c.p.connect(w, &c.target)
 	switch {
@@ -67,6 +71,7 @@ func (c *Conn) start(now time.Time) {
 		c.miss(now, err)
 	default:
 		c.state, c.due = dialling, now.Add(connectTime)
+		c.p.alarm(c.due)
 		c.dial = &dial{talk: talk{fd: fd}, way: w, begun: now}
 		if c.dial.key, err = c.p.inner.add(fd, c, unix.EPOLLOUT); err != nil {
 			c.miss(now, err)
@@ -147,6 +152,7 @@ func (c *Conn) connected(now time.Time) error {
 	c.due = time.Time{}
 	if len(c.ways) > 1 {
 		c.due = now.Add(silence)
+		c.p.alarm(c.due)
 	}
 	return c.p.inner.change(d.fd, d.key, unix.EPOLLIN)
 }
@@ -203,6 +209,10 @@ func (c *Conn) conclusion(now time.Time) error {
 		c.hangUp()
 		c.rest(now, longestPause)
 	case banned:
+		if c.p.departing { // it has got our farewell, if not our knowledge of that
+			c.finish()
+			return nil
+		}
 		c.conclude(proc.Cause{Kind: proc.Unknown})
 	case departed:
 		c.conclude(proc.Cause{Kind: proc.Departed})
@@ -222,7 +232,7 @@ func (c *Conn) adopt(fd int, w way, s *statement) {
 	if !w.unix && w.here.Addr() == w.there.Addr() {
 		tuneLocal(fd)
 	}
-	returned := c.out.resume(s.taken)
+	returned := c.out.resume(s.taken, c.got)
 	if returned < 0 {
 		c.conclude(proc.Cause{Kind: proc.Corrupt})
 		return

@@ -122,7 +122,7 @@ func (p *Provider) attend(g *guest) {
 	var s statement
 	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
 		p.stats.forgers.Add(1)
-		p.once("forger", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.way.there)
+		p.once("forger", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.way.from())
 		p.dismiss(g)
 		return
 	}
@@ -144,7 +144,7 @@ func (p *Provider) greet(g *guest) bool {
 	h, ok := decodeHello(b)
 	if !ok {
 		p.stats.strangers.Add(1)
-		p.once("stranger", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.way.there)
+		p.once("stranger", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.way.from())
 		p.dismiss(g)
 		return false
 	}
@@ -176,6 +176,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 	a, err := decodeAddress(h.address)
 	if err != nil || h.to != p.cfg.Self || h.toBorn != p.self.born || int64(h.from) >= int64(p.cfg.MaxProcs) || h.from == p.cfg.Self {
 		p.stats.misled.Add(1)
+		p.once("misled", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; more of these are counted, not logged", g.way.from(), h.from, h.to, p.cfg.Self)
 		p.dismiss(g)
 		return
 	}
@@ -196,7 +197,8 @@ func (p *Provider) receive(g *guest, s *statement) {
 		p.postponed = append(p.postponed, g)
 		return
 	}
-	if c == nil {
+	first := c == nil
+	if first {
 		c = p.newConn(h.from, &a)
 	}
 	out := p.judge(c, &a)
@@ -206,6 +208,9 @@ func (p *Provider) receive(g *guest, s *statement) {
 	}
 	ok := p.answer(g, &statement{taken: c.got, outcome: out})
 	if out != admitted || !ok {
+		if first { // it was never met
+			delete(p.conns, h.from)
+		}
 		p.dismiss(g)
 		return
 	}

@@ -62,9 +62,15 @@ func (o *outbox) unsent() bool {
 	return o.sent != o.tail || o.cursor < len(o.lent) || len(o.urgent) > 0
 }
 
+// progress is how far writing has come.
+type progress struct {
+	sent                   uint64
+	cursor, offset, urgent int
+}
+
 // progress changes whenever something is written.
-func (o *outbox) progress() uint64 {
-	return o.sent + uint64(o.cursor) + uint64(o.offset) - uint64(len(o.urgent))
+func (o *outbox) progress() progress {
+	return progress{o.sent, o.cursor, o.offset, len(o.urgent)}
 }
 
 // kept reports whether something has not been taken.
@@ -172,12 +178,32 @@ func (o *outbox) peek(at uint64) []byte {
 }
 
 // resume lets go of what the peer has taken, over whatever connection, and has the
-// rest written again. It answers as taken does.
-func (o *outbox) resume(number uint32) int {
+// rest written again. It answers as taken does. got is what this side has taken.
+func (o *outbox) resume(number, got uint32) int {
 	o.sent, o.cursor, o.offset, o.urgent = o.tail, len(o.lent), 0, nil
 	returned := o.taken(number)
 	o.sent, o.cursor = o.head, 0
+	if returned >= 0 {
+		o.restamp(got)
+	}
 	return returned
+}
+
+// restamp has the frames that are kept say what has been taken by now. What they
+// said when they were made the peer knows to be outdated.
+func (o *outbox) restamp(got uint32) {
+	at := o.head
+	for n := o.first; n != o.next; n++ {
+		h, _ := parseHeader(o.peek(at))
+		h.taken = got
+		h.put(o.scratch[:])
+		split := copy(o.buf[at&o.mask():], o.scratch[:])
+		copy(o.buf, o.scratch[split:])
+		at += headerBytes
+		if h.flags != flagLent {
+			at += uint64(h.length)
+		}
+	}
 }
 
 // clear lets go of everything.

@@ -38,6 +38,11 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 func (p *Provider) poll(s *fabric.Sink) int {
 	p.sink = s
 	n, before := 0, p.frames
+	if c := p.leftover; c != nil {
+		p.leftover = nil
+		n = c.parse(s)
+		c.settle()
+	}
 	if c := p.recent; c != nil && p.quiet < loyalty && c.state == up {
 		if n = c.receive(s); n > 0 {
 			p.quiet = 0
@@ -88,7 +93,7 @@ func breathe() {
 func (p *Provider) favour(c *Conn) {
 	if p.streak++; p.streak == favour && c.state == up {
 		p.inner.pause(c.fd)
-		p.favoured = c
+		p.favoured, c.watched = c, false
 	}
 }
 
@@ -161,6 +166,7 @@ func (c *Conn) write() int {
 	before := c.out.progress()
 	c.flush()
 	c.credit()
+	c.settle() // nothing could be said while the socket was full
 	if c.out.progress() == before {
 		return 0
 	}
@@ -187,9 +193,9 @@ func (p *Provider) question(s *fabric.Sink) int {
 
 // report tells of peers that have ended.
 func (p *Provider) report(s *fabric.Sink) int {
-	n := len(p.ends)
-	for i := 0; i < len(p.ends); i++ { // telling may end others
-		c := p.ends[i]
+	n := 0
+	for ; n < len(p.ends); n++ { // telling may end others
+		c := p.ends[n]
 		switch {
 		case c.silenced && c.end.Kind == proc.Departed:
 		case c.end.Kind == proc.Departed && s.Departed != nil:
@@ -240,7 +246,7 @@ func (p *Provider) Ready() bool {
 		p.fed = false
 		return true
 	}
-	if len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid) > 0 {
+	if p.leftover != nil || len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid) > 0 {
 		return true
 	}
 	p.restore()

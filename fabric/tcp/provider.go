@@ -37,6 +37,7 @@ type Provider struct {
 	recent   *Conn // the connection that was heard last
 	quiet    int   // polls since
 	streak   int   // turns in which it had something
+	leftover *Conn // it, when Await has read what it did not deliver
 	favoured *Conn // it, when epoll does not watch it
 	turns    uint64
 	frames   int // taken in
@@ -260,11 +261,20 @@ func (p *Provider) await(c *Conn, until time.Time) {
 		default:
 			c.advance(now)
 		}
-		p.lobbyRound()
+		p.answerAside()
 	}
+}
+
+// answerAside answers newcomers in the midst of Connect, which a function of the sink may
+// have called: nothing is delivered then.
+func (p *Provider) answerAside() {
+	s := p.sink
+	p.sink = nil
+	p.lobbyRound()
+	p.sink = s
 }
 
 var (
 	_ fabric.Provider = (*Provider)(nil)
-	_ fabric.Lender   = (*Conn)(nil)
+	_ fabric.Awaiter  = (*Conn)(nil)
 )

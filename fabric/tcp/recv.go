@@ -27,6 +27,7 @@ type inbox struct {
 	// placed: what is read next belongs to dst. again: the frame of dst comes once
 	// more from its header on, over another connection.
 	placed, again bool
+	asked         bool // where the frame at r is to go: nowhere in particular
 	stray         bool // dst is of spare
 	spare         []byte
 	dropped       bool // and nobody is to be told of what is in it
@@ -48,9 +49,10 @@ func (c *Conn) receive(s *fabric.Sink) int {
 	n := 0
 	for total := 0; total < batch && c.state == up; {
 		got, whole, errno := c.read()
+		if errno == unix.EAGAIN {
+			break
+		}
 		switch {
-		case errno == unix.EAGAIN:
-			return n
 		case errno == unix.EINTR:
 			continue
 		case errno != 0:
@@ -66,10 +68,15 @@ func (c *Conn) receive(s *fabric.Sink) int {
 			break
 		}
 	}
+	c.settle()
+	return n
+}
+
+// settle tells the peer what has been taken in, if it waits for that.
+func (c *Conn) settle() {
 	if c.owes || c.bytes >= int(c.outbox)/4 {
 		c.confirm()
 	}
-	return n
 }
 
 // read reads once. whole: the buffers were filled, so there may be more.
@@ -192,7 +199,8 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
 	in.dst, in.stray = nil, false
-	if s.Place != nil && s.Deliver[h.kind] != nil {
+	if s.Place != nil && s.Deliver[h.kind] != nil && !in.asked {
+		in.asked = true
 		in.dst = s.Place(c.peer, fabric.Class(h.kind), h.imm, n)
 	}
 	if in.dst == nil && (h.flags == flagLent || n > assembled) {
@@ -223,13 +231,14 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 		in.dropped = false
 	} else if stray {
 		c.deliver(s, &h, dst)
-	} else {
+	} else if s.Placed != nil { // nil: the process is closing
 		s.Placed(c.peer, fabric.Class(h.kind), h.imm, len(dst))
 	}
 	return true
 }
 
 func (c *Conn) count(h *header) {
+	c.in.asked = false
 	c.got++
 	c.heard++
 	c.p.frames++

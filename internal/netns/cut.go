@@ -37,6 +37,29 @@ func (n *Net) Isolate(host int) error {
 	return n.cut(all...)
 }
 
+// Mend undoes Cut of two hosts, and what else was cut between them.
+func (n *Net) Mend(a, b int) error { return n.mend(pair{a, b}, pair{b, a}) }
+
+// MendOneWay undoes CutOneWay, and lets the opposite direction be.
+func (n *Net) MendOneWay(from, to int) error { return n.mend(pair{from, to}) }
+
+func (n *Net) mend(pairs ...pair) error {
+	for _, p := range pairs {
+		if _, err := n.host(p.from); err != nil {
+			return err
+		}
+	}
+	if err := n.lock(); err != nil {
+		return err
+	}
+	defer n.mu.Unlock()
+	cuts := maps.Clone(n.cuts)
+	for _, p := range pairs {
+		delete(cuts, p)
+	}
+	return n.drop(cuts)
+}
+
 // Heal undoes all cuts and brings up all links. It returns when frames flow.
 func (n *Net) Heal() error {
 	if err := n.lock(); err != nil {

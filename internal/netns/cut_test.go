@@ -90,6 +90,10 @@ func TestCuts(t *testing.T) {
 		require.NoError(t, n.Isolate(1))
 		require.NoError(t, n.Isolate(1)) // twice is once
 		p.require(hosts, map[pair]bool{{0, 1}: true, {1, 0}: true, {1, 2}: true, {2, 1}: true})
+		require.NoError(t, n.MendOneWay(2, 1))
+		p.require(hosts, map[pair]bool{{0, 1}: true, {1, 0}: true, {1, 2}: true})
+		require.NoError(t, n.Mend(1, 0))
+		p.require(hosts, map[pair]bool{{1, 2}: true})
 		require.NoError(t, n.Heal())
 		require.NoError(t, n.Heal())
 		p.require(hosts, nil)
@@ -97,6 +101,7 @@ func TestCuts(t *testing.T) {
 	require.ErrorContains(t, n.Cut(0, 0), "cannot be cut off itself")
 	require.ErrorContains(t, n.CutOneWay(0, hosts), "host 3 is not within 0…2")
 	require.ErrorContains(t, n.Isolate(-1), "host -1")
+	require.ErrorContains(t, n.Mend(hosts, 0), "host 3 is not within 0…2")
 }
 
 // The largest set of cuts is taken, and taken away.

@@ -1,0 +1,249 @@
+package tcp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// A lender learns that its loan has been taken also if the frame ends where the
+// window of one read does.
+func TestConfirmWhenTheWindowIsFull(t *testing.T) {
+	tp := newTap(t, Config{})
+	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, noise(1, window-headerBytes)))
+	require.Len(t, tp.sink.got, 1)
+	tp.taken(1)
+}
+
+// taken checks that the last thing said is how many frames have been taken.
+func (tp *tap) taken(n uint32) {
+	said := tp.read()
+	require.GreaterOrEqual(tp, len(said), headerBytes, "nothing is said")
+	h, ok := parseHeader(said[len(said)-headerBytes:])
+	require.True(tp, ok)
+	require.Equal(tp, kindTaken, h.kind)
+	require.Equal(tp, n, h.taken)
+}
+
+// crowd sends until the socket takes no more.
+func (tp *tap) crowd() {
+	for tp.conn.TrySend(fabric.ClassTest, 0, noise(2, 30_000)) {
+	}
+	require.True(tp, tp.conn.out.unsent())
+}
+
+// What could not be said while the socket was full is said when it is not.
+func TestConfirmAfterCrowding(t *testing.T) {
+	tp := newTap(t, Config{})
+	tp.crowd()
+	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, []byte("a loan")))
+	require.Len(t, tp.sink.got, 1)
+	for tp.conn.out.unsent() {
+		tp.read()
+		tp.Poll(&tp.sink.Sink)
+	}
+	tp.taken(1)
+}
+
+// A process that sleeps with something to write wakes when the socket takes it, also
+// if the connection was in favour meanwhile.
+func TestRoomWakes(t *testing.T) {
+	for _, favoured := range []bool{false, true} {
+		rung := make(chan struct{}, 100)
+		tp := newTap(t, Config{Ring: func() { rung <- struct{}{} }})
+		tp.crowd()
+		for tp.Poll(&tp.sink.Sink) > 0 {
+		}
+		require.False(t, tp.Ready())
+		if favoured {
+			tp.streak = favour - 1
+			tp.favour(tp.conn)
+			require.Equal(t, tp.conn, tp.favoured)
+			require.False(t, tp.Ready())
+		}
+		tp.read()
+		select {
+		case <-rung:
+		case <-time.After(stall):
+			require.Fail(t, "nothing rings", "favoured: %v", favoured)
+		}
+	}
+}
+
+// Where a frame goes is asked once, however many pieces it comes in.
+func TestPlaceIsAskedOnce(t *testing.T) {
+	tp := newTap(t, Config{})
+	asked := 0
+	tp.sink.Place = func(proc.ID, fabric.Class, uint64, int) []byte { asked++; return nil }
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(3, 3*placed))
+	for ; len(frame) > 1000; frame = frame[1000:] {
+		tp.write(frame[:1000])
+	}
+	tp.write(frame)
+	require.Equal(t, 1, asked)
+	require.Len(t, tp.sink.got, 1)
+	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, noise(4, 2*placed))[:placed])
+	require.Equal(t, 2, asked, "the next is another frame")
+}
+
+// What is lent and what has a place is nobody's memory after Forsake.
+func TestForsake(t *testing.T) {
+	tp := newTap(t, Config{})
+	loan, want := noise(5, maxLent), noise(5, maxLent)
+	require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, loan))
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(6, 2*assembled))
+	tp.write(frame[:assembled])
+	place := tp.sink.placing
+	require.NotNil(t, place)
+	tp.conn.Forsake()
+	clear(loan)
+	clear(place)
+	tp.write(frame[assembled:])
+	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, []byte("next")))
+	require.Equal(t, [][]byte{[]byte("next")}, tp.sink.got)
+	require.Equal(t, make([]byte, len(place)), place, "written after Forsake")
+	got := tp.read()
+	for tp.conn.out.unsent() {
+		tp.Poll(&tp.sink.Sink)
+		got = append(got, tp.read()...)
+	}
+	require.Equal(t, want, got[headerBytes:][:maxLent])
+	tp.write(wire(header{kind: kindTaken, taken: 1}, nil))
+	require.Zero(t, tp.sink.returned)
+}
+
+// Close goes on with a frame that has a place.
+func TestCloseWithHalfAFrame(t *testing.T) {
+	tp := newTap(t, Config{})
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*assembled))
+	tp.write(frame[:assembled])
+	require.NotNil(t, tp.sink.placing)
+	tp.Depart()
+	for rest := frame[assembled:]; len(rest) > 0; {
+		n, errno := sendBytes(tp.fd, rest)
+		require.Zero(t, errno)
+		rest = rest[n:]
+	}
+	said := tp.read() // now nothing is left in the socket
+	require.NotEmpty(t, said)
+	var deaf fabric.Sink
+	tp.Poll(&deaf)
+	require.NoError(t, tp.Close())
+}
+
+// Ends that a function of the sink brings about are told in the same Poll, and count.
+func TestEndsOfEnds(t *testing.T) {
+	tp := newTap(t, Config{})
+	p := tp.Provider
+	other := &Conn{p: p, peer: 0, fd: -1}
+	told := 0
+	tp.sink.Down = func(proc.ID, proc.Cause) {
+		if told++; told == 1 {
+			other.conclude(proc.Cause{Kind: proc.Connection})
+		}
+	}
+	tp.conn.conclude(proc.Cause{Kind: proc.Connection})
+	require.Equal(t, 2, p.report(&tp.sink.Sink))
+	require.Equal(t, 2, told)
+}
+
+// blackHole is an address of this machine that takes no connection and refuses none:
+// the queue of its listener is full.
+func blackHole(t *testing.T) netip.AddrPort {
+	t.Helper()
+	socket := func() int {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = unix.Close(fd) })
+		return fd
+	}
+	l := socket()
+	require.NoError(t, unix.Bind(l, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	require.NoError(t, unix.Listen(l, 0))
+	name, err := unix.Getsockname(l)
+	require.NoError(t, err)
+	for { // until one is not connected within some time
+		fd := socket()
+		require.ErrorIs(t, unix.Connect(fd, name), unix.EINPROGRESS)
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		n, err := unix.Poll(fds, 50)
+		require.NoError(t, err)
+		if n == 0 {
+			return addrPort(name)
+		}
+	}
+}
+
+// One address that swallows everything does not keep a peer from being reached by
+// another.
+func TestNextAddressAfterABlackHole(t *testing.T) {
+	leavesNothing(t)
+	p := lonely(t, 0)
+	other := lonely(t, 1)
+	a := other.self
+	a.net++ // on another machine
+	a.addrs = []netip.AddrPort{blackHole(t), a.addrs[0]}
+	p.self.net, other.self.net = 1, 1 // so that loopback addresses count
+	a.net = 1
+	conn, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
+	require.NoError(t, err)
+	c := conn.(*Conn)
+	c.ways[0].local, c.ways[1].local = false, false
+	require.Equal(t, dialling, c.state)
+	require.False(t, p.timer.due.IsZero(), "nothing will end the attempt")
+	require.False(t, p.timer.due.After(c.due))
+	var sink fabric.Sink
+	for begun := time.Now(); c.state != up; {
+		rest(p)
+		p.Poll(&sink)
+		other.Poll(&sink)
+		require.Less(t, time.Since(begun), stall)
+	}
+	require.Equal(t, a.addrs[1], c.way.there)
+}
+
+// lonely is an endpoint that listens on the loopback.
+func lonely(t *testing.T, id proc.ID) *Provider {
+	t.Helper()
+	p, err := Open(Config{Self: id, MaxProcs: 4, Secret: []byte("a secret of the tests"), Inet: true, Networks: []string{"127.0.0.0/8"}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+// rest waits until something happens, a hundredth of a second at most.
+func rest(p *Provider) {
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.inner.fd), Events: unix.POLLIN}}, 10)
+}
+
+// A peer that listens nowhere this process could reach may dial; when its connection
+// breaks it is waited for.
+func TestPeerThatOnlyDials(t *testing.T) {
+	p, other := lonely(t, 0), lonely(t, 1)
+	p.self.net = 1 // the other's loopback addresses are not of this machine
+	sinks := [2]*collector{newCollector(), newCollector()}
+	blob := p.blob
+	conn, err := other.Connect(fabric.ConnectSpec{Peer: 0, Address: blob})
+	require.NoError(t, err)
+	both := [2]*Provider{p, other}
+	until(t, both, sinks, func() bool { return conn.(*Conn).state == up && p.Lookup(1) != nil })
+	c := p.Lookup(1).(*Conn)
+	require.Empty(t, c.ways)
+	disconnect(c.fd)
+	for begun := time.Now(); p.Stats().Admitted < 2; {
+		p.Poll(&sinks[0].Sink)
+		other.Poll(&sinks[1].Sink)
+		require.Less(t, time.Since(begun), stall)
+	}
+	sent := false
+	until(t, both, sinks, func() bool {
+		sent = sent || c.TrySend(fabric.ClassTest, 0, []byte("again"))
+		return len(sinks[1].got) == 1
+	})
+}

@@ -1,0 +1,14 @@
+package tcp
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// disconnect resets a TCP connection, as a device between its ends might: what has
+// come and not been read is lost.
+func disconnect(fd int) {
+	nowhere := unix.RawSockaddr{Family: unix.AF_UNSPEC}
+	_, _, _ = unix.Syscall(unix.SYS_CONNECT, uintptr(fd), uintptr(unsafe.Pointer(&nowhere)), unsafe.Sizeof(nowhere))
+}
