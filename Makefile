@@ -43,7 +43,7 @@ bench: build ## a tour of about a minute: latency and bandwidth; results under r
 check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, staticcheck
 	CGO_ENABLED=0 $(GO) build ./...
 	$(GO) vet ./...
-	$(GO) vet -tags launchers .
+	$(GO) vet -tags launchers . ./launch
 	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
 	$(GO) tool staticcheck ./...
@@ -68,8 +68,8 @@ test-long: check ## the same with more seeds and kills (BANYAN_LONG=1), then eac
 
 # The tests fail where a launcher lacks; a plain go test does not know them.
 .PHONY: test-launchers
-test-launchers: ## start the same program under Hydra, Slurm, ftbench run and by RANK; needs make launchers
-	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v .
+test-launchers: ## start the same program under Hydra, Slurm, ftbench run, by RANK and as pods; needs make launchers, root
+	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v . ./launch
 
 # go test -fuzz takes one target of one package at a time.
 .PHONY: fuzz
@@ -99,7 +99,7 @@ launchers: ## install what test-launchers starts programs with: MPICH, Slurm (De
 		echo "and support for several slurmd on one machine."; exit 1; }
 	$(SUDO) apt-get update
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
-		gcc libc6-dev mpich libmpich-dev slurm-wlm munge
+		gcc libc6-dev mpich libmpich-dev slurm-wlm munge iproute2
 
 .PHONY: peers
 peers: ## install what compare measures against: Open MPI, MPICH, UCX, NetPIPE (Debian, Ubuntu)

@@ -70,7 +70,7 @@ func (c *client) open(ctx context.Context) error {
 		return c.nonsense(fmt.Errorf("keylen_max=%d, vallen_max=%d and a name of %d bytes leave no room for values",
 			c.keyMax, c.valMax, len(c.kvs)))
 	}
-	c.mapping, err = c.get(ctx, "PMI_process_mapping")
+	c.mapping, err = c.get(ctx, mappingKey)
 	if errors.Is(err, ErrNotFound) {
 		return nil
 	}

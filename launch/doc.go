@@ -1,5 +1,5 @@
 // Package launch says who this process is in its job and who its peers are
-// ([Join]), and starts jobs on this machine ([Run]).
+// ([Join]), and starts jobs on this machine and on others ([Run]).
 //
 // # The side of a rank
 //
@@ -128,9 +128,39 @@
 // all ranks and lives until the job has ended). It reaches the process that was
 // started; a program that runs as the child of a wrapping shell lives on.
 //
+// # Other machines
+//
+// With [Spec.Hosts] the launcher starts one process on each host, the proxy
+// ([Proxy]), through a remote shell such as ssh. The proxy starts the ranks of
+// its host. All that launcher and ranks have to say to each other goes over the
+// standard streams of the remote shell, as frames: PMI-1, output, input, signals,
+// ends. So there is no further port to open or to guard, and what ssh carries
+// nobody else reads. Each stream of each rank has a window of its own, so output
+// that nobody reads holds up the rank that prints and nothing else.
+//
+// No rank starts before all hosts are ready: their proxies have answered, found
+// the program and the working directory. What a host's remote shell prints before
+// its proxy answers is shown, or is part of the error if it never does.
+//
+// When the launcher dies, proxies notice that their input ends. Under [Abort] they
+// kill their ranks. Under [Continue] they stay, read what the ranks print, and
+// close their PMI-1 connections: to the ranks the launcher is gone.
+//
+// When the remote shell or the proxy dies, the launcher reports the host as lost
+// and its ranks as lost with it ([End].Lost); fences complete without them. Under
+// [Abort] the ranks there die (the kernel kills them with the proxy; a proxy
+// whose connection has ended does it itself) and so does the rest of the job.
+// Under [Continue] they go on, alone, and the launcher waits for the others. The
+// launcher cannot know which of the two has died, a connection or a machine, so
+// it does not start what may still be running a second time.
+//
+// A connection that is silently dead is noticed by the remote shell or not at
+// all: [DefaultShell] has ssh ask every 15 seconds. On the side of the host it is
+// for sshd to notice (ClientAliveInterval).
+//
 // # What this package does not do
 //
-// It starts nothing on other machines, starts no replacements for dead ranks,
+// It starts no replacements for dead ranks,
 // does not speak PMI-2 or PMIx, and is no failure detector: that a rank died
 // is found out by the ranks themselves, with or without a launcher.
 //

@@ -28,6 +28,7 @@ func (j *job) feed(c *child) {
 	go c.feedFrom(j.plan.Stdin) // not part of work: it may hang in a read
 }
 
+// feedFrom copies until either ends.
 func (c *child) feedFrom(r io.Reader) {
 	_, _ = io.Copy(struct{ io.Writer }{c.stdin}, r) // a rank need not read its input to the end
 	c.stdin.Close()

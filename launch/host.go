@@ -49,7 +49,7 @@ func newHost(ctx context.Context, p place) (*host, connection, error) {
 		place: p, ports: ports, srv: newServer(newID(), p.size, p.at.timeout),
 		greets: make(chan struct{}, greetMost), claimed: make([]bool, p.size),
 	}
-	delete(h.srv.kv, "PMI_process_mapping") // unknown here: the guests' environment says it, or nothing does
+	delete(h.srv.kv, mappingKey) // unknown here: the guests' environment says it, or nothing does
 	h.claimed[0] = true
 	h.srv.refused = onlyHere(p.at.addr, ports)
 	ours, theirs := net.Pipe()

@@ -121,7 +121,7 @@ func TestLaunchersKubernetes(t *testing.T) {
 		command := job.Spec.Template.Spec.Containers[0].Command
 		argv := append([]string{"netns", "exec", p.name[i], filepath.Join(bin, command[0])}, command[1:]...)
 		s := &single{Cmd: exec.Command("ip", argv...), t: t}
-		s.Env = cleanEnv(job.podEnv(t, i, secrets)...)
+		s.Env = append(cleanEnv(job.podEnv(t, i, secrets)...), "BANYAN_FABRIC=tcp") // pods see nothing of each other but the network
 		s.Stdout, s.Stderr = &s.out, &s.out
 		require.NoError(t, s.Start())
 		t.Cleanup(func() { _ = s.Process.Kill() })

@@ -18,6 +18,9 @@ type block struct{ node, count, perNode int }
 
 const blocksMax = 4096
 
+// mappingKey is the name under which launchers publish it.
+const mappingKey = "PMI_process_mapping"
+
 // oneNode is the mapping of a job on one machine.
 func oneNode(size int) mapping { return mapping{{0, 1, size}} }
 

@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,6 +30,8 @@ var meetingNames = []string{
 // freePort finds a port that nobody listens at, below those that the kernel
 // gives away by itself.
 func freePort(t testing.TB) string {
+	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
+	defer syscall.ForkLock.RUnlock()
 	for range 100 {
 		port := strconv.Itoa(20000 + rand.IntN(10000))
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
@@ -44,8 +47,7 @@ func freePort(t testing.TB) string {
 type single struct {
 	*exec.Cmd
 	t   *testing.T
-	out buffer // standard output, and standard error
-	err buffer // standard error alone
+	out buffer
 }
 
 // setOut starts a rank in a role. Later variables win.
@@ -55,7 +57,7 @@ func setOut(t *testing.T, role, port string, rank, size int, extra ...string) *s
 	s := &single{Cmd: exec.Command(self), t: t}
 	s.Env = append(cleanEnv(roleEnv+"="+role, fmt.Sprintf("RANK=%d", rank), fmt.Sprintf("WORLD_SIZE=%d", size),
 		"MASTER_PORT="+port), extra...)
-	s.Stdout, s.Stderr = &s.out, io.MultiWriter(&s.out, &s.err)
+	s.Stdout, s.Stderr = &s.out, &s.out
 	require.NoError(t, s.Start())
 	t.Cleanup(func() { _ = s.Process.Kill() })
 	return s

@@ -117,14 +117,14 @@ func TestCancelKillsTheStubborn(t *testing.T) {
 
 // killLauncher starts a launcher with two ranks, kills it, and returns the
 // ranks' connections to the test.
-func killLauncher(t *testing.T, policy string) []net.Conn {
+func killLauncher(t *testing.T, policy string, env ...string) []net.Conn {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
 	require.NoError(t, err)
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)
-	cmd.Env = cleanEnv(roleEnv+"=launcher", socketEnv+"="+path, policyEnv+"="+policy)
+	cmd.Env = append(cleanEnv(roleEnv+"=launcher", socketEnv+"="+path, policyEnv+"="+policy), env...)
 	var said buffer
 	cmd.Stderr = &said
 	require.NoError(t, cmd.Start())

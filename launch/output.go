@@ -22,19 +22,18 @@ const (
 	promptPause = 50 * time.Millisecond
 )
 
-// copyLines writes what comes from r to the sink, whole lines at a time, each
-// with the label before it. A line longer than lineMax is cut into several. A
-// last line without an end gets one if there is a label, so that the next
-// label begins a line; without label, what a rank has begun and not continued
-// for promptPause is written as well: it may be a question. It stops reading
-// when the output is given up.
-func copyLines(to *sink, r *tail, label string) {
+// copyLines writes what comes from r, whole lines at a time. A line longer than
+// lineMax is cut into several. Where lines need not be whole, because they get
+// no labels, what a rank has begun and not continued for promptPause is written
+// as well: it may be a question. It stops reading when write reports false: the
+// output is given up.
+func copyLines(write func([]byte) bool, r *tail, wholeLines bool) {
 	buf := make([]byte, 0, 4<<10)
 	for {
 		if len(buf) == cap(buf) {
 			buf = append(make([]byte, 0, min(2*cap(buf), lineMax)), buf...)
 		}
-		if label == "" && len(buf) > 0 {
+		if !wholeLines && len(buf) > 0 {
 			r.within(promptPause)
 		}
 		n, err := r.Read(buf[len(buf):cap(buf)])
@@ -43,13 +42,15 @@ func copyLines(to *sink, r *tail, label string) {
 		if whole == 0 && len(buf) == lineMax || err != nil {
 			whole = len(buf)
 		}
-		if !to.write(labelled(buf[:whole], label)) || err != nil && !errors.Is(err, errPause) {
+		if !write(buf[:whole]) || err != nil && !errors.Is(err, errPause) {
 			return
 		}
 		buf = buf[:copy(buf, buf[whole:])]
 	}
 }
 
+// labelled puts the label before each line. A last line without an end gets one
+// if there is a label, so that the next label begins a line.
 func labelled(lines []byte, label string) []byte {
 	if label == "" || len(lines) == 0 {
 		return lines

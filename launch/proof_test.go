@@ -50,7 +50,7 @@ func (w *wire) Write(b []byte) (int, error) {
 }
 
 // encounter lets a guest meet a host, and returns what each said, in order.
-func encounter(h *host, guest place) (id string, err error, admitted bool, guests, hosts []string) {
+func encounter(h *host, guest place) (id string, admitted bool, guests, hosts []string, err error) {
 	a, b := net.Pipe()
 	ours, theirs := &wire{Conn: a}, &wire{Conn: b}
 	done := make(chan bool)
@@ -61,7 +61,7 @@ func encounter(h *host, guest place) (id string, err error, admitted bool, guest
 	}()
 	id, err = introduce(ours, guest)
 	ours.Close()
-	return id, err, <-done, ours.wrote, theirs.wrote
+	return id, <-done, ours.wrote, theirs.wrote, err
 }
 
 func TestProofs(t *testing.T) {
@@ -76,7 +76,7 @@ func TestProofs(t *testing.T) {
 		{0, 1, "RANK=1 has BANYAN_SECRET_FILE, rank 0 has not"},
 	} {
 		h := lockedHost(3, c.host)
-		id, err, admitted, _, _ := encounter(h, keyed(at("1", 1, 3, time.Minute), c.guest))
+		id, admitted, _, _, err := encounter(h, keyed(at("1", 1, 3, time.Minute), c.guest))
 		require.Equal(t, c.want == "", admitted)
 		require.Equal(t, admitted, h.claimed[1], "a rank that is not let in leaves room for the real one")
 		if c.want != "" {
@@ -101,7 +101,7 @@ func TestRefusalLeaksNothing(t *testing.T) {
 		at("1", 1, 3, time.Minute), at("1", 1, 4, time.Minute), at("1", 0, 3, time.Minute), at("1", 7, 3, time.Minute),
 	} {
 		for _, content := range []byte{0, 2} {
-			_, err, admitted, _, hosts := encounter(h, keyed(guest, content))
+			_, admitted, _, hosts, err := encounter(h, keyed(guest, content))
 			require.False(t, admitted)
 			require.Regexp(t, `^launch: rank 0 at 127\.0\.0\.1:1: the launcher refused: RANK=\d has (no BANYAN_SECRET_FILE, rank 0 has: set it for all ranks or for none|another secret than rank 0: give all ranks the same file \(BANYAN_SECRET_FILE\))$`, err.Error())
 			for _, line := range hosts {
@@ -111,7 +111,7 @@ func TestRefusalLeaksNothing(t *testing.T) {
 		}
 	}
 	// With the secret the usual reasons are told.
-	_, err, _, _, _ := encounter(h, keyed(at("1", 1, 4, time.Minute), 1))
+	_, _, _, _, err := encounter(h, keyed(at("1", 1, 4, time.Minute), 1))
 	require.ErrorContains(t, err, "RANK=1 has WORLD_SIZE=4, rank 0 has 3")
 }
 
@@ -140,7 +140,7 @@ func play(conn net.Conn, first bool, lines []string) (heard []string) {
 
 func TestReplayedGuest(t *testing.T) {
 	guest := keyed(at("1", 1, 3, time.Minute), 1)
-	_, err, admitted, said, _ := encounter(lockedHost(3, 1), guest)
+	_, admitted, said, _, err := encounter(lockedHost(3, 1), guest)
 	require.NoError(t, err)
 	require.True(t, admitted)
 	require.Len(t, said, 2)
@@ -167,7 +167,7 @@ func TestReplayedGuest(t *testing.T) {
 
 func TestReplayedHost(t *testing.T) {
 	guest := keyed(at("1", 1, 3, time.Minute), 1)
-	_, err, _, said, answers := encounter(lockedHost(3, 1), guest)
+	_, _, said, answers, err := encounter(lockedHost(3, 1), guest)
 	require.NoError(t, err)
 	require.Len(t, answers, 2)
 	mac, _ := parseResponse(strings.TrimSuffix(said[1], "\n"))

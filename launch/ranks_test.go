@@ -49,6 +49,7 @@ var roles = map[string]func() error{
 	"join":       roleJoin,
 	"survive":    roleSurvive,
 	"secret":     roleSecret,
+	"proxy":      roleProxy,
 }
 
 func TestMain(m *testing.M) {
@@ -352,7 +353,7 @@ func roleOutlive() error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(test, "%d\n", j.Rank())
+	fmt.Fprintf(test, "%d %d\n", j.Rank(), os.Getppid())
 	if _, err := bufio.NewReader(test).ReadString('\n'); err != nil { // the launcher is dead now
 		return err
 	}
@@ -376,19 +377,16 @@ func roleLauncher() error {
 	if os.Getenv(policyEnv) == "abort" {
 		policy = Abort
 	}
-	_, err := Run(context.Background(), Spec{
+	spec := Spec{
 		N: 2, Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), roleEnv+"=outlive"),
 		OnFailure: policy, Stdout: os.Stdout, Stderr: os.Stderr,
-	})
-	return err
-}
-
-// roleStarved is a launcher without descriptors for all of its ranks.
-func roleStarved() error {
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 40, Max: 40}); err != nil {
-		return err
 	}
-	res, err := Run(context.Background(), Spec{N: 50, Argv: []string{"sleep", "1000"}})
-	fmt.Printf("%v %v\n", res, err)
-	return nil
+	if os.Getenv(hostsEnv) != "" {
+		var err error
+		if spec, err = onHosts(spec, 1); err != nil {
+			return err
+		}
+	}
+	_, err := Run(context.Background(), spec)
+	return err
 }

@@ -21,7 +21,7 @@ import (
 const (
 	// reachGrace bounds the connecting of one attempt, so that an address that
 	// swallows everything does not outlast the name's next answer.
-	reachGrace = 5 * time.Second
+	reachGrace = 4 * time.Second
 	// reachStagger is the time after which the next address is tried beside those
 	// that have not answered.
 	reachStagger = 200 * time.Millisecond

@@ -150,7 +150,7 @@ func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 
 	for answer, want := range map[string]string{"": "MASTER_ADDR does not resolve where RANK=0 runs", "192.0.2.1": "MASTER_ADDR is no address of the machine where RANK=0 runs"} {
 		p, _ := byName(t, 0, 2, port, strings.Fields(answer))
-		p.at.timeout = 50 * time.Millisecond
+		p.at.timeout = 50 * time.Millisecond // it tells what it waits for
 		_, _, err := newHost(t.Context(), p)
 		require.ErrorIs(t, err, ErrEnvironment)
 		require.ErrorContains(t, err, want)
@@ -234,9 +234,9 @@ func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
 	guest.end(9)
 	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\): .*connection refused
 join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 4s: .*connection refused
-$`, guest.err.String())
+$`, guest.out.String())
 	host.end(9)
 	require.Regexp(t, `^banyan: rank 0 waits for MASTER_ADDR to be an address of the machine where it runs, at most 4s \(BANYAN_INIT_TIMEOUT\).*
 join: launch: unusable launcher environment: MASTER_ADDR does not resolve where RANK=0 runs: lookup nowhere\.invalid.*
-$`, host.err.String())
+$`, host.out.String())
 }

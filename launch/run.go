@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -23,12 +24,14 @@ type job struct {
 	srv      *server
 	out, err *sink
 	gone     chan struct{} // closed when the output is given up
-	children []*child
+	targets  []target
+	hosts    []*remote
 	work     sync.WaitGroup // everything that must be over before the sinks are closed
 	finished chan struct{}  // closed when all ranks have ended
 	ended    chan End
 	aborts   chan abortion
 	broken   chan outputEnd
+	lost     chan *remote
 
 	ends       []End
 	left       int
@@ -40,8 +43,15 @@ type job struct {
 	cancelled  bool  // because Run's context ended
 	interrupts int   // SIGINT, SIGTERM and SIGQUIT so far
 	forwarded  signalSet
+	pending    []unix.Signal // have come before all ranks ran
 	kill       <-chan time.Time
 	hurry      int // what to end with if output has to be given up; 0: it is waited for
+}
+
+// target is who gets the signals of a job: a rank of this machine, or a host.
+// With stop, the launcher ends the job.
+type target interface {
+	signal(sig unix.Signal, stop bool)
 }
 
 // abortion is a rank's request to end the job.
@@ -55,7 +65,8 @@ type abortion struct {
 // every rank that failed by itself.
 //
 // The error is not nil when the job could not be started, in which case no rank
-// runs and there is no Result, or when ctx has ended: then the ranks get SIGTERM
+// runs and there is no Result (an [*InterruptedError] when a signal has kept ranks on
+// hosts from being started), or when ctx has ended: then the ranks get SIGTERM
 // and, five seconds later, SIGKILL. That ranks failed, or that what they printed
 // could not be written, is in the Result, not in the error.
 //
@@ -83,16 +94,14 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 		plan: p, srv: newServer(newID(), p.N, p.InitTimeout),
 		gone: make(chan struct{}), finished: make(chan struct{}),
 		ended: make(chan End, p.N), aborts: make(chan abortion, 1), broken: make(chan outputEnd, 2),
+		lost: make(chan *remote, len(p.shares)),
 		ends: make([]End, p.N),
 	}
 	j.out, j.err = newSinks(p.Stdout, p.Stderr, j.gone, j.lament)
-	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: j.finished}
-	started := make(chan error)
-	j.work.Go(func() { sp.run(started) })
-
-	err = <-started
-	if err != nil {
-		j.end(unix.SIGKILL)
+	if p.shares != nil {
+		err = j.startHosts(ctx)
+	} else {
+		err = j.startHere()
 	}
 	j.loop(ctx)
 	if err != nil {
@@ -105,38 +114,69 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 	return result, err
 }
 
+// startHere starts the ranks on this machine. When it fails it kills those that
+// it has started.
+func (j *job) startHere() error {
+	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: j.finished}
+	started := make(chan error)
+	j.work.Go(func() { sp.run(started) })
+	err := <-started
+	if err != nil {
+		j.end(unix.SIGKILL)
+	}
+	return err
+}
+
+// label is what begins each line of a rank's output.
+func (j *job) label(rank int) string {
+	if j.plan.TagOutput {
+		return fmt.Sprintf("[%d] ", rank)
+	}
+	return ""
+}
+
 // serve begins to look after a rank that has just started.
 func (j *job) serve(c *child) {
-	j.children = append(j.children, c)
+	j.targets = append(j.targets, c)
 	j.left++
-	label := ""
-	if j.plan.TagOutput {
-		label = fmt.Sprintf("[%d] ", c.rank)
-	}
+	label := j.label(c.rank)
 	for _, stream := range []struct {
 		from *tail
 		to   *sink
 	}{{&c.out, j.out}, {&c.err, j.err}} {
 		j.work.Go(func() {
-			copyLines(stream.to, stream.from, label)
+			copyLines(func(p []byte) bool { return stream.to.write(labelled(p, label)) }, stream.from, label != "")
 			stream.from.f.Close()
 		})
 	}
 	if c.stdin != nil {
 		j.feed(c)
 	}
-	s := &session{
-		rank: c.rank, srv: j.srv, conn: c.conn, exited: c.exited,
+	s := j.session(c.rank, c.conn, c.exited)
+	j.work.Go(func() { s.run(c.drained) })
+	j.work.Go(func() { j.ended <- j.await(c) })
+}
+
+// session makes the launcher's side of the conversation with a rank.
+func (j *job) session(rank int, conn io.ReadWriteCloser, exited <-chan struct{}) *session {
+	return &session{
+		rank: rank, srv: j.srv, conn: conn, exited: exited,
 		abort: func(code int, msg string) {
 			select {
-			case j.aborts <- abortion{c.rank, code, msg}:
+			case j.aborts <- abortion{rank, code, msg}:
 			default: // another rank was first
 			}
 		},
-		cut: func(why string) { j.note("rank %d was cut off from the launcher: %s", c.rank, why) },
+		cut: func(why string) { j.note("%s was cut off from the launcher: %s", j.who(rank), why) },
 	}
-	j.work.Go(func() { s.run(c.drained) })
-	j.work.Go(func() { j.ended <- j.await(c) })
+}
+
+// who names a rank, with its host if it has one.
+func (j *job) who(rank int) string {
+	if h := hostOf(j.plan.shares, rank); h != "" {
+		return fmt.Sprintf("rank %d on %s", rank, h)
+	}
+	return fmt.Sprintf("rank %d", rank)
 }
 
 // await returns when a rank has ended and what it had said to the launcher
@@ -161,6 +201,9 @@ func (j *job) loop(ctx context.Context) {
 	done, overdue := ctx.Done(), (<-chan struct{})(j.srv.overdue)
 	var over <-chan struct{}    // set when all ranks have ended
 	var giveUp <-chan time.Time // set when output is waited for no longer than that
+	for _, sig := range j.pending {
+		j.onSignal(sig)
+	}
 	for {
 		if j.left == 0 && over == nil {
 			over = j.finish()
@@ -172,6 +215,8 @@ func (j *job) loop(ctx context.Context) {
 			j.onAbort(a)
 		case o := <-j.broken:
 			j.onBroken(o)
+		case <-j.lost:
+			j.settle(1)
 		case sig, open := <-j.plan.Signals:
 			if !open {
 				j.plan.Signals = nil
@@ -188,9 +233,14 @@ func (j *job) loop(ctx context.Context) {
 		case <-giveUp:
 			close(j.gone)
 			j.settle(j.hurry)
+			j.dismissHosts() // their proxies wait for somebody to take the output
 		case <-over:
 			for len(j.broken) > 0 {
 				j.onBroken(<-j.broken)
+			}
+			for len(j.lost) > 0 {
+				<-j.lost
+				j.settle(1)
 			}
 			return
 		}
@@ -223,8 +273,8 @@ func (j *job) onEnd(end End) {
 	if j.isVerdict(end) {
 		j.settle(end.Code)
 	} else if end.Failed() && !end.Stopped {
-		if end.Signal == 0 || !j.forwarded.has(end.Signal) { // whoever sent that one knows
-			j.note("rank %d %v after %v", end.Rank, end, end.After.Round(time.Millisecond))
+		if !end.Lost && (end.Signal == 0 || !j.forwarded.has(end.Signal)) { // whoever sent that one knows
+			j.note("%s %v after %v", j.who(end.Rank), end, end.After.Round(time.Millisecond))
 		}
 		j.settle(end.Status())
 		if j.plan.OnFailure == Abort && !j.ending && j.left > 0 {
@@ -249,8 +299,8 @@ func (j *job) endStranded() {
 	if missing == nil || !j.srv.isOverdue() || j.ending || j.left == 0 {
 		return
 	}
-	for _, c := range j.children {
-		if running := j.ends[c.rank].PID == 0; running && j.srv.hasJoined(c.rank) {
+	for rank, end := range j.ends {
+		if running := end.PID == 0; running && j.srv.hasJoined(rank) {
 			return
 		}
 	}
@@ -268,7 +318,7 @@ func (j *job) onAbort(a abortion) {
 	if a.msg != "" {
 		text = ": " + a.msg
 	}
-	j.note("rank %d ends the job with code %d%s", a.rank, a.code, text)
+	j.note("%s ends the job with code %d%s", j.who(a.rank), a.code, text)
 	if a.code != 0 {
 		j.settle(a.code)
 	}
@@ -292,8 +342,8 @@ func (j *job) end(sig unix.Signal) {
 		j.kill = time.After(killGrace)
 	}
 	j.ending = true
-	for _, c := range j.children {
-		c.signal(sig, true)
+	for _, t := range j.targets {
+		t.signal(sig, true)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -281,6 +282,16 @@ func TestLastOfEqualVariablesCounts(t *testing.T) {
 	s.Env = append(s.Env, "A=1", "A=2", "PMI_SIZE=77", "PMI_SIZE=78")
 	_, out, _ := run(t, s)
 	require.Equal(t, "2 1\n1\n", out)
+}
+
+// roleStarved is a launcher without descriptors for all of its ranks.
+func roleStarved() error {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 40, Max: 40}); err != nil {
+		return err
+	}
+	res, err := Run(context.Background(), Spec{N: 50, Argv: []string{"sleep", "1000"}})
+	fmt.Printf("%v %v\n", res, err)
+	return nil
 }
 
 func TestStartThatFailsHalfWayLeavesNothing(t *testing.T) {

@@ -118,6 +118,7 @@ func oneSecret(t *testing.T, out string, n int) string {
 }
 
 func TestSecret(t *testing.T) {
+	t.Parallel()
 	file := secretFile(t, sixteen)
 	seen := map[string]bool{}
 	for name, own := range map[string][]string{"random": nil, "file": {SecretFileEnv + "=" + file}} {
@@ -151,6 +152,7 @@ func TestSecret(t *testing.T) {
 }
 
 func TestSecretsThatDiffer(t *testing.T) {
+	t.Parallel()
 	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"\n")
 	for _, c := range []struct{ zero, two, want string }{
 		{one, other, "has other content than the file of rank 0"},

@@ -23,7 +23,7 @@ const closeGrace = 2 * time.Second
 type session struct {
 	rank   int
 	srv    *server
-	conn   connection
+	conn   io.ReadWriteCloser
 	exited <-chan struct{}            // the rank's process has ended; nil: nobody can tell
 	last   bool                       // this rank hears the end of a barrier after all others
 	abort  func(code int, msg string) // the rank asks for the end of the job

@@ -40,6 +40,7 @@ type barrier struct {
 type server struct {
 	id      string
 	timeout time.Duration // for the first barrier, from the first init
+	shares  []share       // the hosts, for people; nil: ranks are named alone
 
 	mu       sync.Mutex
 	peers    []peer
@@ -59,9 +60,18 @@ func newServer(id string, size int, timeout time.Duration) *server {
 	return &server{
 		id: id, timeout: timeout,
 		peers: make([]peer, size), waiting: size,
-		kv:      map[string]string{"PMI_process_mapping": oneNode(size).String()},
+		kv:      map[string]string{mappingKey: oneNode(size).String()},
 		round:   &barrier{done: make(chan struct{})},
 		overdue: make(chan struct{}),
+	}
+}
+
+// setNodes says which ranks share a host, before any of them has joined.
+func (s *server) setNodes(shares []share) {
+	s.shares = shares
+	delete(s.kv, mappingKey)
+	if m := mappingOf(shares); m != nil {
+		s.kv[mappingKey] = m.String()
 	}
 }
 
@@ -120,6 +130,7 @@ func (s *server) lose(rank int, how string) (finalized, hadJoined bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.peers[rank]
+	how = s.on(rank) + how
 	finalized, hadJoined = p.phase == departed, p.joined
 	switch {
 	case !hadJoined:
@@ -129,6 +140,14 @@ func (s *server) lose(rank int, how string) (finalized, hadJoined bool) {
 	}
 	s.leave(p, lostPhase, how)
 	return finalized, hadJoined
+}
+
+// on gives the words between "rank 2 " and what has become of it: where it ran.
+func (s *server) on(rank int) string {
+	if h := hostOf(s.shares, rank); h != "" {
+		return "on " + h + " "
+	}
+	return ""
 }
 
 // expire is called when the time for the first barrier has passed.
@@ -202,9 +221,9 @@ func appendLost(lost []Lost, rank int, p *peer, s *server) []Lost {
 	case p.phase == lostPhase:
 		return append(lost, Lost{rank, p.why})
 	case p.phase == departed && !s.started:
-		return append(lost, Lost{rank, "finalized before the first barrier"})
+		return append(lost, Lost{rank, s.on(rank) + "finalized before the first barrier"})
 	case p.phase == starting && s.isOverdue():
-		why := fmt.Sprintf("has not joined within %v", s.timeout)
+		why := fmt.Sprintf("%shas not joined within %v", s.on(rank), s.timeout)
 		if len(lost) == 0 && s.refused != "" {
 			why += " (" + s.refused + ")"
 		}

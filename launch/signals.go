@@ -51,10 +51,11 @@ func (j *job) onSignal(sig os.Signal) {
 		return
 	}
 	j.forwarded |= 1 << s
-	for _, c := range j.children {
-		c.signal(s, false)
+	for _, t := range j.targets {
+		t.signal(s, false)
 	}
 	if s == unix.SIGTSTP {
+		j.flushHosts()
 		_ = unix.Kill(os.Getpid(), unix.SIGSTOP) // cannot fail; SIGCONT comes by the same way
 	}
 }

@@ -73,7 +73,7 @@ func (c *child) wait() End {
 	return end
 }
 
-// spawner starts all ranks of a job from one thread, which lives as long as
+// spawner starts the ranks of a job on this machine from one thread, which lives as long as
 // the job: the kernel's PDEATHSIG acts when the forking thread ends. A rank
 // inherits this thread's affinity with its first instruction, so it holds for
 // every thread that the rank will ever have.
@@ -93,9 +93,10 @@ func (s *spawner) run(started chan<- error) {
 }
 
 func (s *spawner) startAll() error {
-	for rank := range s.plan.N {
+	for i := range s.plan.count {
+		rank := s.plan.first + i
 		if s.plan.Bind == BindCore {
-			if err := affinity.Pin(s.plan.cpus[rank%len(s.plan.cpus)]); err != nil {
+			if err := affinity.Pin(s.plan.cpus[(s.plan.firstCPU+i)%len(s.plan.cpus)]); err != nil {
 				return fmt.Errorf("launch: bind rank %d: %w", rank, err)
 			}
 		}

@@ -7,11 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/proc"
@@ -58,6 +57,23 @@ type Spec struct {
 	Argv []string // the program, found as a shell finds it, and its arguments
 	Env  []string // "NAME=value"; nil means the launcher's environment
 	Dir  string   // working directory; "" means the launcher's
+	// Export are further variables: "NAME=value", or "NAME" for one of Env, which
+	// only matters to ranks on Hosts.
+	Export []string
+
+	// Hosts are the machines on which the ranks run, in blocks: as many as it has
+	// slots on the first one, then on the second one. nil: this machine, without
+	// a remote shell. Ranks on hosts have the environment that the remote shell
+	// gives, and over it those variables of Env that begin with BANYAN_ or GO (not
+	// BANYAN_NODE, which names one machine) and those of Export. Argv and Dir are
+	// looked for on the host.
+	Hosts []Host
+	// Oversubscribe allows more ranks than the hosts have slots.
+	Oversubscribe bool
+	// Shell starts Proxy on a host; nil: [DefaultShell]. Proxy is a program that
+	// calls [Proxy], with its arguments, such as "/usr/bin/ftbench", "proxy".
+	Shell Shell
+	Proxy []string
 
 	Bind      Bind
 	OnFailure Policy
@@ -66,7 +82,8 @@ type Spec struct {
 	// Result.Code, but nobody is told or ended.
 	Verdicts []int
 	// InitTimeout bounds the start-up, see DefaultInitTimeout. 0 means what
-	// InitTimeoutEnv says. A job whose ranks never join has no start-up.
+	// InitTimeoutEnv says. A job whose ranks never join has no start-up. It also
+	// bounds how long a host takes to be ready.
 	InitTimeout time.Duration
 
 	// TagOutput begins each line of a rank's output with "[rank] ".
@@ -96,11 +113,17 @@ type plan struct {
 	path string
 	cpus []int // BindCore: where ranks go, in turn
 	env  []string
+
+	// The ranks that this process itself starts, and the position in cpus for the
+	// first of them. With Hosts there are none.
+	first, count, firstCPU int
+
+	shares []share // of Hosts
 }
 
 // check looks at everything that can be wrong before the first process starts.
 func (s Spec) check() (plan, error) {
-	p := plan{Spec: s}
+	p := plan{Spec: s, count: s.N}
 	if s.N < 1 || s.N > proc.MaxIDs {
 		return p, fmt.Errorf("launch: %d ranks: 1 to %d are possible", s.N, proc.MaxIDs)
 	}
@@ -110,35 +133,118 @@ func (s Spec) check() (plan, error) {
 	if s.InitTimeout < 0 {
 		return p, fmt.Errorf("launch: a start-up of %v: a time above 0 is needed, or 0 for the default", s.InitTimeout)
 	}
-	if s.Dir != "" {
-		if st, err := os.Stat(s.Dir); err != nil {
-			return p, fmt.Errorf("launch: working directory: %w", err)
-		} else if !st.IsDir() {
-			return p, fmt.Errorf("launch: working directory %s is not a directory", s.Dir)
-		}
-	}
 	var err error
-	if p.path, err = findProgram(s.Argv[0], s.Dir); err != nil {
-		return p, err
-	}
 	if p.InitTimeout == 0 {
 		if p.InitTimeout, err = initTimeout(os.Getenv(InitTimeoutEnv)); err != nil {
 			return p, err
 		}
 	}
-	if s.Bind == BindCore {
-		cpus, err := affinity.Allowed()
-		if err != nil {
-			return p, fmt.Errorf("launch: bind to cores: %w", err)
-		}
-		p.cpus = affinity.Spread(cpus)
-	}
 	if p.env = s.Env; p.env == nil {
 		p.env = os.Environ()
 	}
-	p.env = withoutLauncher(p.env)
-	return p, nil
+	exported, err := exported(p.env, s.Export)
+	if err != nil {
+		return p, err
+	}
+	p.env = withoutLauncher(append(slices.Clip(p.env), exported...))
+	if s.Hosts != nil {
+		return p, p.checkHosts()
+	}
+	return p, p.checkHere()
 }
+
+// checkHere looks at what can be wrong on the machine on which the ranks run.
+func (p *plan) checkHere() (err error) {
+	if p.Dir != "" {
+		if st, err := os.Stat(p.Dir); err != nil {
+			return fmt.Errorf("launch: working directory: %w", err)
+		} else if !st.IsDir() {
+			return fmt.Errorf("launch: working directory %s is not a directory", p.Dir)
+		}
+	}
+	if p.path, err = findProgram(p.Argv[0], p.Dir); err != nil {
+		return err
+	}
+	if p.Bind == BindCore {
+		cpus, err := affinity.Allowed()
+		if err != nil {
+			return fmt.Errorf("launch: bind to cores: %w", err)
+		}
+		p.cpus = affinity.Spread(cpus)
+	}
+	return nil
+}
+
+// checkHosts looks at what can be seen of a job on hosts without asking them.
+func (p *plan) checkHosts() (err error) {
+	p.count = 0
+	if len(p.Hosts) == 0 {
+		return errors.New("launch: an empty list of hosts")
+	}
+	if p.shares, err = deal(p.Hosts, p.N, p.Oversubscribe); err != nil {
+		return err
+	}
+	if len(p.Proxy) == 0 {
+		return errors.New("launch: hosts need the name of the program that is the proxy on them")
+	}
+	if p.Shell == nil {
+		if p.Shell, err = ParseShell(DefaultShell); err != nil {
+			return err
+		}
+	}
+	if p.Dir == "" {
+		p.Dir = "."
+	}
+	if p.Dir, err = filepath.Abs(p.Dir); err != nil {
+		return fmt.Errorf("launch: working directory: %w", err)
+	}
+	return nil
+}
+
+// exported gives the variables named by Spec.Export with their values.
+func exported(env, names []string) ([]string, error) {
+	var out []string
+	for _, name := range names {
+		if strings.HasPrefix(name, "=") || name == "" {
+			return nil, fmt.Errorf("launch: %s names no variable: NAME or NAME=value is needed", excerpt(name))
+		}
+		if !strings.Contains(name, "=") {
+			i := lastOf(env, name)
+			if i < 0 {
+				return nil, fmt.Errorf("launch: variable %s is to be passed on and is not set: give it a value with %s=value", name, name)
+			}
+			name = env[i]
+		}
+		out = append(out, name)
+	}
+	return out, nil
+}
+
+func lastOf(env []string, name string) int {
+	for i, e := range slices.Backward(env) {
+		if strings.HasPrefix(e, name+"=") {
+			return i
+		}
+	}
+	return -1
+}
+
+// forwarded are the variables that ranks on a host get from here.
+func (p *plan) forwarded(h Host) []string {
+	var out []string
+	for _, e := range p.env {
+		name, _, _ := strings.Cut(e, "=")
+		named := slices.ContainsFunc(p.Export, func(x string) bool { x, _, _ = strings.Cut(x, "="); return x == name })
+		if named || name != nodeEnv && (strings.HasPrefix(name, "BANYAN_") || strings.HasPrefix(name, "GO")) {
+			out = append(out, e)
+		}
+	}
+	return append(out, h.Env...)
+}
+
+// nodeEnv names the variable that says on which node a process runs, for
+// network namespaces, which share one machine.
+const nodeEnv = "BANYAN_NODE"
 
 // findProgram returns the path by which name can be executed in dir.
 func findProgram(name, dir string) (string, error) {
@@ -201,83 +307,13 @@ const pmiFD = 3
 
 // envOf returns the environment of one rank.
 func (p *plan) envOf(rank int, id string) []string {
-	r, n := strconv.Itoa(rank), strconv.Itoa(p.N)
 	env := append(p.env[:len(p.env):len(p.env)],
-		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+r, "PMI_SIZE="+n,
-		"BANYAN_JOB="+id, "BANYAN_LOCAL_RANK="+r, "BANYAN_LOCAL_SIZE="+n)
+		"PMI_FD="+strconv.Itoa(pmiFD), "PMI_RANK="+strconv.Itoa(rank), "PMI_SIZE="+strconv.Itoa(p.N),
+		"BANYAN_JOB="+id, "BANYAN_LOCAL_RANK="+strconv.Itoa(rank-p.first), "BANYAN_LOCAL_SIZE="+strconv.Itoa(p.count))
 	if p.Bind == BindCore && !isSet(p.env, "GOMAXPROCS") {
 		env = append(env, "GOMAXPROCS=1")
 	}
 	return env
 }
 
-func isSet(env []string, name string) bool {
-	for _, e := range env {
-		if strings.HasPrefix(e, name+"=") {
-			return true
-		}
-	}
-	return false
-}
-
-// End is how one rank ended.
-type End struct {
-	Rank, PID int
-	// Code is the exit code, and 0 for a rank that a signal killed.
-	Code int
-	// Signal is what killed it, 0 when it exited.
-	Signal unix.Signal
-	// After is the time from the start of the process to its end.
-	After time.Duration
-	// Joined: it has spoken to the launcher. Finalized: it has said goodbye.
-	Joined, Finalized bool
-	// Stopped: a signal killed it after the launcher had begun to end the job.
-	Stopped bool
-}
-
-// Failed reports whether the rank ended abnormally: by a signal, with a code
-// other than 0, or without finalizing after it had joined.
-func (e End) Failed() bool {
-	return e.Signal != 0 || e.Code != 0 || e.Joined && !e.Finalized
-}
-
-// Status is the rank's end as a shell counts it: the exit code, 128 and the
-// number of the signal, or 1 for a rank that left without finalizing.
-func (e End) Status() int {
-	switch {
-	case e.Signal != 0:
-		return 128 + int(e.Signal)
-	case e.Code == 0 && e.Failed():
-		return 1
-	}
-	return e.Code
-}
-
-// String completes the sentence "rank 3 …".
-func (e End) String() string {
-	switch {
-	case e.Signal != 0:
-		name := unix.SignalName(e.Signal)
-		if name == "" {
-			name = "signal " + strconv.Itoa(int(e.Signal))
-		}
-		return "was killed by " + name
-	case e.Joined && !e.Finalized:
-		return fmt.Sprintf("exited with code %d without finalizing", e.Code)
-	}
-	return fmt.Sprintf("exited with code %d", e.Code)
-}
-
-// Result is how a job ended.
-type Result struct {
-	Job  string // its name
-	Ends []End  // by rank
-	// Code is the exit status that the launcher should end with: the status of
-	// the first rank that failed, 0 when none did. A rank that asked for the end
-	// of the job counts with the code that it named, output that could not be
-	// written with 1, or as SIGPIPE (141) when its reader was gone.
-	Code int
-	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do
-	// not notice, and what they print after it is lost; with [Abort] they are ended.
-	Output error
-}
+func isSet(env []string, name string) bool { return lastOf(env, name) >= 0 }

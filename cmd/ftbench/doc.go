@@ -1,6 +1,6 @@
 // Command ftbench starts jobs and measures Banyan.
 //
-//	ftbench run       start the ranks of a job on this machine
+//	ftbench run       start the ranks of a job, on this machine or on several
 //	ftbench osu       latency, bandwidth, message rate, collectives, start-up, in
 //	                  the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it

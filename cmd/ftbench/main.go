@@ -11,7 +11,7 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Run     runCmd     `cmd:"" help:"Start the ranks of a job on this machine."`
+	Run     runCmd     `cmd:"" help:"Start the ranks of a job, on this machine or on several."`
 	Osu     osuCmd     `cmd:"" help:"Latency, bandwidth, collectives and start-up, in the format of the OSU micro-benchmarks."`
 	Netpipe netpipeCmd `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
 	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
@@ -23,6 +23,7 @@ type commands struct {
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
 	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
+	Proxy   proxyCmd   `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
 	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,23 +12,30 @@ import (
 )
 
 type runCmd struct {
-	N         int    `short:"n" default:"1" help:"Number of ranks."`
-	Bind      string `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
-	TagOutput bool   `help:"Begin each line of output with the rank."`
-	OnFailure string `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	N           *int          `short:"n" help:"Number of ranks; default 1, or as many as the hosts have slots."`
+	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
+	TagOutput   bool          `help:"Begin each line of output with the rank."`
+	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	InitTimeout time.Duration `help:"How long a rank may take to join after the first one, and a host to be ready; default 60s, or BANYAN_INIT_TIMEOUT."`
+	Wdir        string        `placeholder:"DIR" help:"Working directory of the ranks, on every host; default this one."`
+	Export      []string      `short:"x" sep:"none" placeholder:"NAME[=VALUE]" help:"Set a variable for the ranks, or pass one on to those on other hosts, which get BANYAN_… and GO… anyway."`
 	runFabrics
-	InitTimeout time.Duration `help:"How long a rank may take to join after the first one; default 60s, or BANYAN_INIT_TIMEOUT."`
-	Argv        []string      `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
+	hostFlags  `embed:""`
+	netnsFlags `embed:""`
+	Argv       []string `arg:"" name:"program" passthrough:"" help:"The program and its arguments, after --."`
 }
 
 // Validate finds numbers that make no sense, and an option that does not exist:
 // the parser takes it for the program.
 func (c *runCmd) Validate() error {
 	switch {
-	case c.N < 1:
-		return fmt.Errorf("-n %d: at least 1 rank is needed", c.N)
+	case c.N != nil && *c.N < 1:
+		return fmt.Errorf("-n %d: at least 1 rank is needed", *c.N)
 	case c.InitTimeout < 0:
 		return fmt.Errorf("--init-timeout=%v: a start-up cannot take less than no time", c.InitTimeout)
+	}
+	if err := c.validateNetns(c.N); err != nil {
+		return err
 	}
 	if len(c.Argv) > 0 && c.Argv[0] != "--" && strings.HasPrefix(c.Argv[0], "-") {
 		return fmt.Errorf("unknown flag %s: a program whose name begins so goes after --", c.Argv[0])
@@ -58,22 +66,49 @@ a second Ctrl-C no longer than a second.
 A pair of ranks uses shared memory where the kernel lets them, else a Unix-domain
 socket, else TCP; --fabric restricts that, and ftbench doctor shows it.
 
+With --hosts or --hostfile the launcher starts ftbench on each host through ssh,
+or what --rsh says, and that starts the ranks. Everything goes over the remote
+shell; ftbench, the program and the working directory must be on each host, at
+the same place. Ranks fill the hosts in order. When a host is lost or the launcher
+dies, ranks are ended with --on-failure=abort and go on otherwise.
+
+With --netns the hosts are network namespaces on this machine, joined by a
+bridge: it needs root, or unshare -Urnm. BANYAN_NODE names the namespace.
+
 Examples:
   ftbench run -n 8 -- ./app --size 4096
   ftbench run -n 4 --verbose -- ./app
   ftbench run -n 2 --fabric tcp --networks lo -- ./app
   ftbench run -n 4 -- ftbench doctor
   ftbench run -n 2 --bind core -- bin/ftbench osu latency
-  ftbench run -n 4 --tag-output --on-failure=abort -- ./app`
+  ftbench run -n 4 --tag-output --on-failure=abort -- ./app
+  ftbench run --hosts node1:4,node2:4 -- ./app
+  ftbench run --hostfile nodes -n 6 --rsh 'ssh -p 2222 {host}' -x LD_LIBRARY_PATH -- ./app
+  ftbench run --hosts n1,n2 --rsh 'ip netns exec {host}' -- ./app
+  ftbench run --netns 4 -n 16 --netns-rate 1000 -- ./app`
 }
 
 // Run starts the job and waits for its end.
 func (c *runCmd) Run(to *call) error {
-	return start(launch.Spec{
-		N: c.N, Argv: program(c.Argv), Bind: bindings[c.Bind], OnFailure: policies[c.OnFailure],
+	spec := launch.Spec{
+		N: 1, Argv: program(c.Argv), Bind: bindings[c.Bind], OnFailure: policies[c.OnFailure],
+		Dir: c.Wdir, Export: c.Export,
 		InitTimeout: c.InitTimeout, TagOutput: c.TagOutput, Stdout: to.out, Stderr: to.err, Stdin: os.Stdin,
 		Env: c.settle(os.Environ()),
-	})
+	}
+	if err := c.setHosts(&spec); err != nil {
+		return usage(err)
+	}
+	if len(spec.Hosts) > 0 {
+		spec.N = launch.Slots(spec.Hosts)
+	}
+	if c.N != nil {
+		spec.N = *c.N
+	}
+	if c.Netns > 0 {
+		return c.startNetns(spec, c.N)
+	}
+	return start(spec)
 }
 
 var (
@@ -95,7 +130,15 @@ func start(spec launch.Spec) error {
 	signals, stop := launch.Signals()
 	defer stop()
 	spec.Signals = signals
-	result, err := launch.Run(context.Background(), spec)
+	return finished(launch.Run(context.Background(), spec))
+}
+
+// finished turns the end of a job into the command's.
+func finished(result *launch.Result, err error) error {
+	var early *launch.InterruptedError
+	if errors.As(err, &early) {
+		return interrupted{early.Signal}
+	}
 	if err != nil {
 		return err
 	}

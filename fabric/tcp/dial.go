@@ -229,6 +229,9 @@ func (c *Conn) adopt(fd int, w way, s *statement) {
 		return
 	}
 	c.fd, c.key, c.way, c.outbox = fd, key, w, s.outbox
+	if !w.unix && w.here.Addr() == w.there.Addr() {
+		tuneLocal(fd)
+	}
 	returned := c.out.resume(s.taken, c.got)
 	if returned < 0 {
 		c.conclude(proc.Cause{Kind: proc.Corrupt})

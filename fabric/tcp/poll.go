@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/release"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -41,6 +42,8 @@ func (p *Provider) poll(s *fabric.Sink) int {
 		if n = c.receive(s); n > 0 {
 			p.quiet = 0
 			p.favour(c)
+		} else {
+			breathe()
 		}
 	}
 	if p.quiet++; p.quiet == loyalty {
@@ -67,6 +70,15 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	}
 	p.sink = nil
 	return n
+}
+
+// breathe waits for a tenth of a microsecond. A look takes the socket's lock, and
+// the sender's kernel, which delivers, waits for it.
+func breathe() {
+	const pauses = 16
+	for range pauses {
+		release.Pause()
+	}
 }
 
 // favour counts in favour of the recent connection.

@@ -91,6 +91,13 @@ func tune(fd, domain int) {
 	}
 }
 
+// tuneLocal sets up a socket whose other end is on this machine. What the system's
+// congestion control does there is in vain, and takes a tenth of a microsecond a
+// message (BBR); Reno does least.
+func tuneLocal(fd int) {
+	_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
+}
+
 func sockaddr(ap netip.AddrPort) (domain int, sa unix.Sockaddr) {
 	if ip := ap.Addr().Unmap(); ip.Is4() {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: int(ap.Port()), Addr: ip.As4()}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// hostFlags say on which machines ranks run, and how they are reached.
+type hostFlags struct {
+	Hosts         string `placeholder:"HOST[:SLOTS],…" xor:"hosts" help:"Run on these hosts; a slot is a rank, one if no number is given."`
+	Hostfile      string `placeholder:"FILE" xor:"hosts" type:"path" help:"Run on the hosts in a file: HOST, HOST:SLOTS or HOST slots=N on each line; # begins a comment."`
+	Oversubscribe bool   `help:"Allow more ranks than the hosts have slots."`
+	Rsh           string `placeholder:"COMMAND" env:"BANYAN_RSH" help:"What starts a command on a host; {host} stands for its name, which comes last where it does not occur. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host}."`
+	RemoteFtbench string `placeholder:"PATH" help:"Where ftbench is on the hosts; default: where it is here."`
+}
+
+// setHosts adds the hosts to the description of a job.
+func (f *hostFlags) setHosts(spec *launch.Spec) (err error) {
+	switch {
+	case f.Hosts != "":
+		spec.Hosts, err = launch.ParseHosts(f.Hosts)
+	case f.Hostfile != "":
+		spec.Hosts, err = readHostfile(f.Hostfile)
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if f.Rsh != "" { // else package launch knows
+		if spec.Shell, err = launch.ParseShell(f.Rsh); err != nil {
+			return err
+		}
+	}
+	spec.Oversubscribe = f.Oversubscribe
+	spec.Proxy, err = proxyCommand(f.RemoteFtbench)
+	return err
+}
+
+func readHostfile(name string) ([]launch.Host, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("--hostfile: %w", err)
+	}
+	defer file.Close()
+	return launch.ReadHostfile(file, name)
+}
+
+// proxyCommand is what is started on a host.
+func proxyCommand(path string) ([]string, error) {
+	if path == "" {
+		var err error
+		if path, err = os.Executable(); err != nil {
+			return nil, fmt.Errorf("where this program is, is not known: %w; say with --remote-ftbench", err)
+		}
+	}
+	return []string{path, "proxy"}, nil
+}
+
+// proxyCmd is the launcher's hand on a host.
+type proxyCmd struct{}
+
+// Run starts the ranks that a launcher at the other end of the standard streams
+// asks for.
+func (proxyCmd) Run(*call) error {
+	if _, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), unix.TCGETS); err == nil {
+		return usagef("ftbench proxy is started by ftbench run --hosts, through a remote shell without terminal")
+	}
+	return launch.Proxy(os.Stdin, os.Stdout)
+}

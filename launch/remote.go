@@ -1,0 +1,316 @@
+package launch
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// jobText tells a proxy what to run. Arguments and variables need not be UTF-8,
+// which the strings of JSON are.
+type jobText struct {
+	Job             string
+	N, First, Count int
+	Argv, Env       [][]byte
+	Dir             []byte
+	Bind            Bind
+	FirstCPU        int
+	OnFailure       Policy
+	WholeLines      bool
+	Stdin           bool
+}
+
+// startedText and endedText are what a proxy tells of its ranks.
+type startedText struct{ PIDs []int }
+
+type endedText struct {
+	PID, Code int
+	Signal    unix.Signal
+	After     time.Duration
+	Stopped   bool
+}
+
+// remote is one host of a job as the launcher holds it: the remote shell, and
+// the link to the proxy at its other end.
+type remote struct {
+	share
+	job   *job
+	said  hearing
+	proc  *os.Process // the remote shell; nil: it has not been started
+	in    *os.File    // its standard input
+	out   tail
+	link  *link
+	ranks []*remoteRank // by rank-first
+
+	done    bool          // the proxy has said so; run's
+	exited  chan struct{} // closed when the remote shell has ended
+	status  string        // how; written before
+	heard   chan struct{} // closed when what it printed on its standard error is in said
+	command string        // for people
+
+	mu        sync.Mutex
+	reaped    bool        // proc's id may belong to another process
+	given     string      // why the launcher has killed the remote shell; "" while it has not
+	dismissed bool        // its end is no news
+	late      *time.Timer // kills a remote shell whose proxy does not answer
+	running   bool        // all hosts have started their ranks
+	stopping  bool        // the launcher is ending the job
+	failure   error       // why it is lost
+	lastly    *time.Timer // kills a remote shell that ought to have ended
+	settled   bool        // over: lastly is not set any more
+}
+
+// remoteRank is one rank as the launcher holds it from afar.
+type remoteRank struct {
+	rank              int
+	pmi, out, err, in *stream
+	pid               int
+	since             time.Time
+	end               End
+	exited, drained   chan struct{}
+}
+
+// run looks after a host from the start of its remote shell to its end.
+func (h *remote) run(turn chan struct{}, answer func(error)) {
+	turn <- struct{}{}
+	err := h.start()
+	if err != nil {
+		<-turn
+		answer(fmt.Errorf("launch: host %s: %w", h.Name, err))
+		h.link.close()
+		return
+	}
+	h.limit("nothing has answered")
+	err = h.greet()
+	h.inTime()
+	<-turn
+	if err == nil {
+		label := "banyan: " + h.Name + ": "
+		h.job.err.note(labelled(h.said.pass(func(p []byte) bool { return h.job.err.write(labelled(p, label)) }), label))
+		answer(nil)
+		err = h.attend(answer)
+	}
+	h.over(err, answer)
+}
+
+// greet waits for the proxy's greeting and sends it the job.
+func (h *remote) greet() error {
+	noise, version, err := skipNoise(h.link.r)
+	h.said.hear(noise)
+	if err != nil {
+		return err
+	}
+	if version != strconv.Itoa(protocolVersion) {
+		return fmt.Errorf("%s speaks version %s of the proxies' protocol, this launcher version %d: use the same build on all hosts, or name it with --remote-ftbench",
+			h.job.plan.Proxy[0], excerpt(version), protocolVersion)
+	}
+	text, err := h.job.describe(h.share)
+	if err != nil {
+		return err
+	}
+	h.link.send(frame{kind: frameJob, payload: text})
+	f, err := h.link.read()
+	switch {
+	case err != nil:
+		return noEOF(err)
+	case f.kind == frameRefused:
+		return refusal(f)
+	case f.kind != frameReady:
+		return fmt.Errorf("%w: one of kind %d in answer to the job", errFrame, f.kind)
+	}
+	return nil
+}
+
+// refusalError is why a proxy does not run its ranks.
+type refusalError struct{ why string }
+
+// Error is the proxy's own words.
+func (e refusalError) Error() string { return e.why }
+
+func refusal(f frame) error { return refusalError{string(f.payload)} }
+
+// describe gives the text of the job for one host.
+func (j *job) describe(s share) ([]byte, error) {
+	p := &j.plan
+	text, err := json.Marshal(jobText{
+		Job: j.srv.id, N: p.N, First: s.first, Count: s.count,
+		Argv: toBytes(p.Argv), Env: toBytes(p.forwarded(s.Host)), Dir: []byte(p.Dir),
+		Bind: p.Bind, FirstCPU: s.FirstCPU, OnFailure: p.OnFailure,
+		WholeLines: p.TagOutput, Stdin: p.Stdin != nil && s.first == 0,
+	})
+	if err == nil && len(text) > jobMax {
+		err = fmt.Errorf("arguments and variables take %d bytes, at most %d can be passed on", len(text), jobMax)
+	}
+	return text, err
+}
+
+func toBytes(list []string) [][]byte {
+	out := make([][]byte, len(list))
+	for i, s := range list {
+		out[i] = []byte(s)
+	}
+	return out
+}
+
+// attend handles what the proxy says until it is done. A nil error is a proxy
+// that has said so.
+func (h *remote) attend(answer func(error)) error {
+	for {
+		f, err := h.link.read()
+		if err != nil {
+			return noEOF(err)
+		}
+		switch f.kind {
+		case frameStarted:
+			if err := h.onStarted(f); err != nil {
+				return err
+			}
+			h.inTime()
+			answer(nil)
+		case frameRefused:
+			return refusal(f)
+		case frameEnded:
+			if err := h.onEnded(f); err != nil {
+				return err
+			}
+		case frameDone:
+			h.done = true
+			return nil
+		default:
+			return fmt.Errorf("%w: one of kind %d from a proxy", errFrame, f.kind)
+		}
+	}
+}
+
+func (h *remote) onStarted(f frame) error {
+	var text startedText
+	if err := json.Unmarshal(f.payload, &text); err != nil || len(text.PIDs) != h.count {
+		return fmt.Errorf("%w: %d process ids of %d ranks (%v)", errFrame, len(text.PIDs), h.count, err)
+	}
+	for i, r := range h.ranks {
+		if r.pid != 0 || text.PIDs[i] <= 0 {
+			return fmt.Errorf("%w: process id %d of a rank that has %d", errFrame, text.PIDs[i], r.pid)
+		}
+		r.pid = text.PIDs[i]
+	}
+	return nil
+}
+
+func (h *remote) onEnded(f frame) error {
+	i := f.rank - h.first
+	if i < 0 || i >= len(h.ranks) || h.ranks[i].end.PID != 0 {
+		return fmt.Errorf("%w: the end of rank %d, which is not running there", errFrame, f.rank)
+	}
+	var text endedText
+	if err := json.Unmarshal(f.payload, &text); err != nil || text.PID <= 0 {
+		return fmt.Errorf("%w: %s as the end of a rank (%v)", errFrame, excerpt(string(f.payload)), err)
+	}
+	r := h.ranks[i]
+	r.end = End{
+		Rank: r.rank, PID: text.PID, Host: h.Name, Code: text.Code, Signal: text.Signal,
+		After: text.After, Stopped: text.Stopped,
+	}
+	close(r.exited)
+	return nil
+}
+
+// over is called when nothing more comes from the proxy.
+func (h *remote) over(err error, answer func(error)) {
+	if h.done {
+		h.link.finish()
+		h.killAfter(closeGrace, "it did not end with its proxy")
+	} else {
+		err = h.explain(err)
+		h.dropRanks(err, answer)
+		h.kill("its proxy is gone")
+	}
+	<-h.exited
+	h.mu.Lock()
+	h.settled = true
+	for _, t := range []*time.Timer{h.lastly, h.late} {
+		if t != nil {
+			t.Stop()
+		}
+	}
+	h.mu.Unlock()
+	h.link.close()
+	h.out.f.Close()
+}
+
+// dropRanks gives up the ranks whose ends the proxy has not told.
+func (h *remote) dropRanks(err error, answer func(error)) {
+	h.mu.Lock()
+	h.failure = fmt.Errorf("launch: host %s: %w", h.Name, err)
+	running, news := h.running, !h.dismissed
+	h.mu.Unlock()
+	switch {
+	case !running:
+		answer(h.failure)
+	case news:
+		h.job.note("host %s is lost: %v; %s", h.Name, err, h.fate())
+		h.job.lost <- h
+	}
+	h.link.close()
+	for _, r := range h.ranks {
+		if r.end.PID != 0 {
+			continue
+		}
+		r.end = End{Rank: r.rank, PID: r.pid, Host: h.Name, Lost: true, After: time.Since(r.since)}
+		close(r.exited)
+	}
+}
+
+// fate says what becomes of the ranks of a host that is lost.
+func (h *remote) fate() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ends := h.stopping || h.job.plan.OnFailure == Abort
+	switch {
+	case h.count == 1 && ends:
+		return fmt.Sprintf("rank %d, if still running, ends with it", h.first)
+	case h.count == 1:
+		return fmt.Sprintf("rank %d, if still running, goes on there, alone", h.first)
+	case ends:
+		return fmt.Sprintf("ranks %d to %d, if still running, end with it", h.first, h.first+h.count-1)
+	}
+	return fmt.Sprintf("ranks %d to %d, if still running, go on there, alone", h.first, h.first+h.count-1)
+}
+
+// runs says that the job has come about, unless the host is lost already.
+func (h *remote) runs() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = true
+	return h.failure
+}
+
+// signal has a signal sent to all ranks of the host and to what they have
+// started.
+func (h *remote) signal(sig unix.Signal, stop bool) {
+	payload := []byte{byte(sig), 0}
+	if stop {
+		payload[1] = 1
+		h.mu.Lock()
+		h.stopping = true
+		h.mu.Unlock()
+	}
+	h.link.send(frame{kind: frameSignal, payload: payload})
+	if sig == unix.SIGKILL {
+		h.killAfter(killGrace, fmt.Sprintf("it has not said within %v that its ranks are dead", killGrace))
+	}
+}
+
+// dismiss ends a host whatever it does: its ranks, its proxy, its remote shell.
+func (h *remote) dismiss() {
+	h.mu.Lock()
+	h.dismissed = true
+	h.mu.Unlock()
+	h.link.send(frame{kind: frameSignal, payload: []byte{byte(unix.SIGKILL), 1}})
+	h.link.finish()
+	h.killAfter(closeGrace, "it was dismissed")
+}
