@@ -193,7 +193,8 @@ func (e *Env) down(id proc.ID, cause proc.Cause) {
 	e.heard++
 	p := e.from(id, "Down")
 	e.Check(p.end == alive && !p.absent, "Down of %v after its end had been reported", id)
-	e.Check(p.mayEnd || p.cut, "Down of %v (%v), which has not failed", id, cause)
+	unmet := cause.Kind == proc.Unknown && p.in.seq == 0 // one that has departed may be found so
+	e.Check(p.mayEnd || p.cut || unmet && p.mayQuit, "Down of %v (%v), which has not failed", id, cause)
 	e.Check(cause.Failed(), "Down of %v with cause %v", id, cause)
 	e.Check(cause.Kind != proc.Heartbeat && (cause.Kind != proc.Corrupt || p.cut), "Down of %v with cause %v", id, cause)
 	p.end, p.cause = down, cause
