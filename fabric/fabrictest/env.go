@@ -52,6 +52,7 @@ type peer struct {
 	mayEnd  bool  // its failure is no fault of the provider
 	mayQuit bool  // its departure is none
 	cut     bool  // Invalidate was called
+	met     bool  // its greeting has come
 	absent  bool  // Connect said that it is gone: nothing may come from it any more
 	end     peerEnd
 	cause   proc.Cause
@@ -163,6 +164,8 @@ func (e *Env) deliver(class fabric.Class, from proc.ID, imm uint64, payload []by
 		e.Fail("a frame from %v came after its end", from)
 	case p.absent:
 		e.Fail("a frame from %v came after Connect had said that it is gone", from)
+	case class == rawClass && imm == greeting:
+		p.met = true
 	case class == rawClass && e.raw != nil:
 		e.raw(from, imm, payload)
 	case p.in.seq == 0 && e.Provider.Lookup(from) == nil:
