@@ -41,12 +41,17 @@ func sendBurst(e *Env, n int) {
 	}
 }
 
-// meet connects with every peer, and waits until all have done so or are dead.
+// meet connects with every peer, and goes on until all are connected or dead: a medium
+// may need both sides to poll before it carries anything.
 func (e *Env) meet() {
-	e.Others(func(id proc.ID) { e.Conn(id) })
-	e.Control.Signal("connected")
-	e.Others(func(id proc.ID) { e.Control.Await(id, "connected") })
+	e.Others(func(id proc.ID) { e.SendRaw(id, rawClass, greeting, nil) })
+	e.Others(func(id proc.ID) {
+		e.pump(forFrames, id, func() bool { return e.peers[id].met || e.Ended(id) })
+	})
 }
+
+// greeting is the immediate of the frames by which processes meet.
+const greeting = 0x6d656574
 
 // frameLimit is the largest frame to a peer, or a small one if it has ended.
 func (e *Env) frameLimit(id proc.ID) int {

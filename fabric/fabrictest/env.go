@@ -52,6 +52,7 @@ type peer struct {
 	mayEnd  bool  // its failure is no fault of the provider
 	mayQuit bool  // its departure is none
 	cut     bool  // Invalidate was called
+	met     bool  // its greeting has come
 	absent  bool  // Connect said that it is gone: nothing may come from it any more
 	end     peerEnd
 	cause   proc.Cause
@@ -163,6 +164,8 @@ func (e *Env) deliver(class fabric.Class, from proc.ID, imm uint64, payload []by
 		e.Fail("a frame from %v came after its end", from)
 	case p.absent:
 		e.Fail("a frame from %v came after Connect had said that it is gone", from)
+	case class == rawClass && imm == greeting:
+		p.met = true
 	case class == rawClass && e.raw != nil:
 		e.raw(from, imm, payload)
 	case p.in.seq == 0 && e.Provider.Lookup(from) == nil:
@@ -193,7 +196,8 @@ func (e *Env) down(id proc.ID, cause proc.Cause) {
 	e.heard++
 	p := e.from(id, "Down")
 	e.Check(p.end == alive && !p.absent, "Down of %v after its end had been reported", id)
-	e.Check(p.mayEnd || p.cut, "Down of %v (%v), which has not failed", id, cause)
+	unmet := cause.Kind == proc.Unknown && p.in.seq == 0 // one that has departed may be found so
+	e.Check(p.mayEnd || p.cut || unmet && p.mayQuit, "Down of %v (%v), which has not failed", id, cause)
 	e.Check(cause.Failed(), "Down of %v with cause %v", id, cause)
 	e.Check(cause.Kind != proc.Heartbeat && (cause.Kind != proc.Corrupt || p.cut), "Down of %v with cause %v", id, cause)
 	p.end, p.cause = down, cause

@@ -27,7 +27,7 @@ type kid struct {
 }
 
 // spawn starts a copy of the test binary.
-func spawn(exe string, id proc.ID, events chan<- event) (*kid, error) {
+func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events chan<- event) (*kid, error) {
 	hisIn, control, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -47,7 +47,10 @@ func spawn(exe string, id proc.ID, events chan<- event) (*kid, error) {
 	k.cmd.ExtraFiles = []*os.File{hisIn, hisOut} // become childIn and childOut
 	k.cmd.Stderr = &k.stderr
 	k.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	err = k.cmd.Start()
+	if start == nil {
+		start = func(_ proc.ID, cmd *exec.Cmd) error { return cmd.Start() }
+	}
+	err = start(id, k.cmd)
 	_, _ = hisIn.Close(), hisOut.Close()
 	if err != nil {
 		_, _ = control.Close(), records.Close()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"time"
@@ -18,6 +19,12 @@ import (
 // TestMain must call [Main]. It kills them with SIGKILL. They end with the test
 // binary, whatever happens to it.
 type Real struct {
+	// Start, if set, is called in the stead of cmd.Start, from the same thread.
+	Start func(id proc.ID, cmd *exec.Cmd) error
+	// Meanwhile, if set, runs beside each job, from the moment when all processes know
+	// of each other, until done is closed. An error fails the job.
+	Meanwhile func(seed uint64, done <-chan struct{}) error
+
 	stall time.Duration
 	shm   string // where nothing may be left behind
 }
@@ -42,14 +49,18 @@ func (r *Real) Run(job Job) ([]Outcome, error) {
 	defer runtime.UnlockOSThread()
 	shm := listFiles(r.shm)
 	j := &realJob{
-		Job: job, stall: r.stall, events: make(chan event, 64),
+		Job: job, driver: r, stall: r.stall, events: make(chan event, 64),
 		rand: rand.New(rand.NewPCG(job.Seed, uint64(job.N))),
 	}
 	defer j.abandon()
+	defer func() { _ = j.calm() }()
 	if err := j.start(); err != nil {
 		return j.outcomes(), err
 	}
 	if err := j.conduct(); err != nil {
+		return j.outcomes(), err
+	}
+	if err := j.calm(); err != nil {
 		return j.outcomes(), err
 	}
 	if left := orphans(r.shm, shm); left != nil {
@@ -61,7 +72,10 @@ func (r *Real) Run(job Job) ([]Outcome, error) {
 // realJob is one run.
 type realJob struct {
 	Job
+	driver    *Real
 	stall     time.Duration
+	done      chan struct{} // closed to end Meanwhile; nil: it does not run
+	disturbed chan error    // how it ended
 	rand      *rand.Rand
 	kids      []*kid
 	events    chan event
@@ -91,7 +105,7 @@ func (j *realJob) start() error {
 		return err
 	}
 	for i := range j.N {
-		k, err := spawn(exe, proc.ID(i), j.events)
+		k, err := spawn(exe, proc.ID(i), j.driver.Start, j.events)
 		if err != nil {
 			return fmt.Errorf("starting process %d: %w", i, err)
 		}
@@ -185,6 +199,21 @@ func (j *realJob) introduce() {
 	for _, k := range j.kids {
 		k.send(message{Op: opPeers, Blobs: blobs}, j.stall)
 	}
+	if j.driver.Meanwhile != nil {
+		done := make(chan struct{})
+		j.done, j.disturbed = done, make(chan error, 1)
+		go func() { j.disturbed <- j.driver.Meanwhile(j.Seed, done) }()
+	}
+}
+
+// calm ends what runs beside the job.
+func (j *realJob) calm() error {
+	if j.done == nil {
+		return nil
+	}
+	close(j.done)
+	j.done = nil
+	return <-j.disturbed
 }
 
 // tell passes a signal on to all but the one that gave it.

@@ -174,7 +174,7 @@ func TestChildrenEndWithTheirDriver(t *testing.T) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	events := make(chan event, 8)
-	k, err := spawn(exe, 0, events)
+	k, err := spawn(exe, 0, nil, events)
 	require.NoError(t, err)
 	require.NoError(t, k.control.Close())
 	for ev := range events {

@@ -1,0 +1,152 @@
+package tcp_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric/fabrictest"
+	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// mostProcs is the largest number of processes in a case of the suite.
+const mostProcs = 8
+
+// apart gives a driver each of whose processes is on a host of its own. Without the
+// privileges the test fails, or gets nil and returns where the user has asked for
+// that.
+func apart(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
+	t.Helper()
+	const without = "BANYAN_NO_NETNS"
+	if err := netns.Check(); err != nil {
+		if os.Getenv(without) != "1" {
+			t.Fatalf("%v\n(%s=1 leaves these tests out)", err, without)
+		}
+		fmt.Fprintf(os.Stderr, "NOT TESTED: %s: %s=1 and %v\n", t.Name(), without, err)
+		return nil, nil
+	}
+	cfg.Prefix = "banyantcp"
+	n, err := netns.Open(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, n.Close()) })
+	d := fabrictest.NewReal()
+	d.Start = func(id proc.ID, cmd *exec.Cmd) error { return n.Start(int(id), cmd) }
+	return d, n
+}
+
+// The suite passes between hosts, over links with short, usual and long packets.
+func TestConformanceApart(t *testing.T) {
+	few := fabrictest.Budget{Kills: 3, Wakeups: 500, Rounds: 3}
+	long := os.Getenv("BANYAN_LONG") != ""
+	if long {
+		few = fabrictest.Budget{Kills: 100, Wakeups: 20_000, Rounds: 30}
+	}
+	for _, at := range []struct {
+		mtu     int
+		variant string
+		whole   bool // of the suite, also in the short form
+	}{{1500, "apart4", true}, {1280, "apart6", false}, {9000, "apart4", false}, {1500, "apart6", false}, {1280, "apart4", false}, {9000, "apart6", false}} {
+		t.Run(fmt.Sprint(at.variant, " ", at.mtu), func(t *testing.T) {
+			t.Setenv(variantVar, at.variant)
+			d, _ := apart(t, netns.Config{Hosts: mostProcs, MTU: at.mtu, IPv6: true})
+			switch {
+			case d == nil:
+			case long || at.whole:
+				fabrictest.Run(t, d, few)
+			default:
+				verify(t, d, few, "sizes", "large-stream", "depart-full")
+			}
+		})
+	}
+}
+
+// verify runs some cases of the suite.
+func verify(t *testing.T, d fabrictest.Driver, b fabrictest.Budget, names ...string) {
+	t.Helper()
+	found := 0
+	for _, c := range fabrictest.Cases() {
+		for _, name := range names {
+			if c.Name == name {
+				found++
+				require.NoError(t, fabrictest.Verify(d, c, b, uint64(time.Now().UnixNano())))
+			}
+		}
+	}
+	require.Len(t, names, found, "not all of these exist")
+}
+
+// disturber breaks what joins the hosts, and mends it, until it is told to stop.
+type disturber struct {
+	*netns.Net
+	rng    *rand.Rand
+	killed int
+}
+
+func (d *disturber) act() error {
+	a := d.rng.IntN(d.Hosts())
+	b := (a + 1 + d.rng.IntN(d.Hosts()-1)) % d.Hosts()
+	switch d.rng.IntN(12) {
+	case 0:
+		return errors.Join(d.LinkDown(a), d.wait(20), d.Heal())
+	case 1:
+		return errors.Join(d.Cut(a, b), d.wait(20), d.kill(a), d.Heal())
+	case 2:
+		return errors.Join(d.CutOneWay(a, b), d.kill(a), d.wait(20), d.kill(b), d.Heal())
+	case 3:
+		return errors.Join(d.kill(a), d.kill(b))
+	}
+	return d.kill(a)
+}
+
+func (d *disturber) kill(host int) error {
+	n, err := d.KillConnections(host)
+	d.killed += n
+	return err
+}
+
+// wait gives the processes some milliseconds.
+func (d *disturber) wait(ms int) error {
+	<-time.After(time.Duration(d.rng.IntN(ms)+1) * time.Millisecond)
+	return nil
+}
+
+// Processes on different hosts whose connections and links are broken all the time
+// do not notice.
+func TestDisturbed(t *testing.T) {
+	t.Setenv(variantVar, "apart4")
+	d, n := apart(t, netns.Config{Hosts: mostProcs})
+	if d == nil {
+		return
+	}
+	killed := 0
+	d.Meanwhile = func(seed uint64, done <-chan struct{}) error {
+		dis := disturber{Net: n, rng: rand.New(rand.NewPCG(seed, 1))}
+		defer func() { killed += dis.killed }()
+		for {
+			select {
+			case <-done:
+				return n.Heal()
+			default:
+			}
+			if err := errors.Join(dis.act(), dis.wait(30)); err != nil {
+				return err
+			}
+		}
+	}
+	rounds := 3
+	if os.Getenv("BANYAN_LONG") != "" {
+		rounds = 100
+	}
+	for range rounds {
+		verify(t, d, fabrictest.Budget{Wakeups: 500, Rounds: 2},
+			"sizes", "sizes-asleep", "all-to-all", "large-stream", "wakeups-credit", "goroutines", "depart-in-flight")
+	}
+	require.Greater(t, killed, 20*rounds)
+}
