@@ -14,13 +14,13 @@ import (
 const (
 	// loyalty is how many polls without result it takes until the connection that was
 	// heard last is no longer read on suspicion.
-	loyalty = 256
+	loyalty = 1024
 	// stride is how often all others are looked at meanwhile.
 	stride = 32
 	// favour is after how many turns in which it had something that connection is taken
 	// out of epoll's hands: to tell epoll of each arrival costs the sender a fifth of a
 	// microsecond.
-	favour = 64
+	favour = 16
 )
 
 // Poll implements fabric.Provider.
