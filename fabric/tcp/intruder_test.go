@@ -95,7 +95,7 @@ func (in *intruder) reply(n int) (b []byte) {
 	return append([]byte(nil), b...)
 }
 
-// shown waits until the castle has hung up, and nothing more came.
+// shownOut waits until the castle has hung up, and nothing more came.
 func (in *intruder) shownOut() {
 	in.Helper()
 	require.Empty(in, in.reply(1), "the castle says more")
@@ -109,13 +109,19 @@ type claim struct {
 	role   string
 }
 
-// enter shakes hands as process 1; false: the castle hung up.
-func (in *intruder) enter(k claim) (s statement, ok bool) {
-	in.Helper()
-	h := hello{version: handshakeVersion, from: 1, to: 0, toBorn: in.self.born}
+// greeting is the hello of process 1.
+func (in *intruder) greeting() (h hello) {
+	h = hello{version: handshakeVersion, from: 1, to: 0, toBorn: in.self.born}
 	a := address{born: 77, net: in.self.net, addrs: []netip.AddrPort{closedPort(in.T)}}
 	h.address = a.encode()
 	_, _ = rand.Read(h.nonce[:])
+	return h
+}
+
+// enter shakes hands as process 1; false: the castle hung up.
+func (in *intruder) enter(k claim) (s statement, ok bool) {
+	in.Helper()
+	h := in.greeting()
 	if k.hello != nil {
 		k.hello(&h)
 	}
