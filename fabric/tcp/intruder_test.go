@@ -477,3 +477,26 @@ func TestNonsense(t *testing.T) {
 		require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, tp.sink.ended)
 	})
 }
+
+// A handshake that its peer has given up for another, over which it has taken more, is
+// no connection, whenever its proof comes.
+func TestOutdatedHandshake(t *testing.T) {
+	c := newCastle(t, Config{})
+	late := c.approach()
+	h := late.greeting()
+	late.tell(h.encode())
+	late.note(late.reply(challengeBytes))
+	in := c.approach()
+	_, ok := in.enter(claim{})
+	require.True(t, ok)
+	conn := c.conns[1]
+	require.True(t, conn.TrySend(fabric.ClassTest, 0, []byte("a frame")))
+	in.send(wire(header{kind: kindTaken, taken: 1}, nil))
+	c.watch(func() bool { return !conn.out.kept() })
+	s := statement{outbox: minOutbox}
+	late.send(s.seal(secret, roleDialler, late.transcript))
+	late.shownOut()
+	require.Empty(t, c.sink.ended)
+	require.Equal(t, up, conn.state)
+	require.Equal(t, uint64(1), c.Stats().Admitted)
+}
