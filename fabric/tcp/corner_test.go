@@ -114,8 +114,64 @@ func TestForsake(t *testing.T) {
 		got = append(got, tp.read()...)
 	}
 	require.Equal(t, want, got[headerBytes:][:maxLent])
+	require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, loan))
+	tp.read()
 	tp.write(wire(header{kind: kindTaken, taken: 1}, nil))
-	require.Zero(t, tp.sink.returned)
+	tp.Poll(&tp.sink.Sink)
+	require.Zero(t, tp.sink.returned, "nobody is to be told")
+	for tp.conn.out.unsent() {
+		tp.Poll(&tp.sink.Sink)
+		tp.read()
+	}
+	tp.write(wire(header{kind: kindTaken, taken: 2}, nil))
+	tp.Poll(&tp.sink.Sink)
+	require.Equal(t, 1, tp.sink.returned, "the next loan is one again")
+}
+
+// Who was refused is told when there is credit: not before what waits has been written,
+// and once.
+func TestCreditComesOnce(t *testing.T) {
+	tp := newTap(t, Config{})
+	tp.crowd()
+	for tp.Poll(&tp.sink.Sink) > 0 {
+	}
+	require.False(t, tp.Ready())
+	for tp.conn.out.unsent() {
+		tp.read()
+		tp.Poll(&tp.sink.Sink)
+	}
+	require.True(t, tp.fed, "credit is back")
+	require.True(t, tp.Ready())
+	for tp.Poll(&tp.sink.Sink) > 0 {
+	}
+	require.False(t, tp.Ready(), "which has been said")
+
+	tp = newTap(t, Config{Outbox: minOutbox}) // and the same for a full outbox
+	for tp.conn.TrySend(fabric.ClassTest, 0, noise(2, 20_000)) {
+		tp.read()
+	}
+	require.False(t, tp.conn.out.unsent())
+	require.False(t, tp.Ready())
+	tp.write(wire(header{kind: kindTaken, taken: tp.conn.out.next}, nil))
+	require.True(t, tp.Ready())
+	require.False(t, tp.Ready())
+}
+
+// A peer that sends much without being answered is told what has been taken before its
+// outbox is full.
+func TestConfirmInTime(t *testing.T) {
+	tp := newTap(t, Config{})
+	sent := 0
+	for number := uint32(0); sent < minOutbox/2; number++ {
+		payload := noise(9, 3000)
+		tp.write(wire(header{kind: kind(fabric.ClassTest), number: number}, payload))
+		sent += headerBytes + len(payload)
+	}
+	said := tp.read()
+	require.GreaterOrEqual(t, len(said), headerBytes, "nothing is said")
+	h, ok := parseHeader(said)
+	require.True(t, ok)
+	require.Equal(t, kindTaken, h.kind)
 }
 
 // Close goes on with a frame that has a place.
@@ -186,15 +242,10 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 	leavesNothing(t)
 	p := lonely(t, 0)
 	other := lonely(t, 1)
-	a := other.self
-	a.net++ // on another machine
-	a.addrs = []netip.AddrPort{blackHole(t), a.addrs[0]}
-	p.self.net, other.self.net = 1, 1 // so that loopback addresses count
-	a.net = 1
-	conn, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
-	require.NoError(t, err)
-	c := conn.(*Conn)
-	c.ways[0].local, c.ways[1].local = false, false
+	c := p.newConn(1, &other.self)
+	c.ways = []way{{there: blackHole(t)}, {there: other.self.addrs[0]}}
+	c.since = time.Now()
+	c.mend(c.since)
 	require.Equal(t, dialling, c.state)
 	require.False(t, p.timer.due.IsZero(), "nothing will end the attempt")
 	require.False(t, p.timer.due.After(c.due))
@@ -205,7 +256,7 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 		other.Poll(&sink)
 		require.Less(t, time.Since(begun), stall)
 	}
-	require.Equal(t, a.addrs[1], c.way.there)
+	require.Equal(t, other.self.addrs[0], c.way.there)
 }
 
 // lonely is an endpoint that listens on the loopback.

@@ -181,7 +181,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 		return
 	}
 	c := p.conns[h.from]
-	if c != nil && c.state == up && g.left() { // for the connection that there is
+	if g.left() || c != nil && c.state != over && c.out.outdated(s.taken) { // for a connection that there is, or was
 		p.dismiss(g)
 		return
 	}

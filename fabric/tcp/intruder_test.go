@@ -95,7 +95,7 @@ func (in *intruder) reply(n int) (b []byte) {
 	return append([]byte(nil), b...)
 }
 
-// shown waits until the castle has hung up, and nothing more came.
+// shownOut waits until the castle has hung up, and nothing more came.
 func (in *intruder) shownOut() {
 	in.Helper()
 	require.Empty(in, in.reply(1), "the castle says more")
@@ -109,13 +109,19 @@ type claim struct {
 	role   string
 }
 
-// enter shakes hands as process 1; false: the castle hung up.
-func (in *intruder) enter(k claim) (s statement, ok bool) {
-	in.Helper()
-	h := hello{version: handshakeVersion, from: 1, to: 0, toBorn: in.self.born}
+// greeting is the hello of process 1.
+func (in *intruder) greeting() (h hello) {
+	h = hello{version: handshakeVersion, from: 1, to: 0, toBorn: in.self.born}
 	a := address{born: 77, net: in.self.net, addrs: []netip.AddrPort{closedPort(in.T)}}
 	h.address = a.encode()
 	_, _ = rand.Read(h.nonce[:])
+	return h
+}
+
+// enter shakes hands as process 1; false: the castle hung up.
+func (in *intruder) enter(k claim) (s statement, ok bool) {
+	in.Helper()
+	h := in.greeting()
 	if k.hello != nil {
 		k.hello(&h)
 	}
@@ -470,4 +476,27 @@ func TestNonsense(t *testing.T) {
 		tp.Poll(&tp.sink.Sink)
 		require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, tp.sink.ended)
 	})
+}
+
+// A handshake that its peer has given up for another, over which it has taken more, is
+// no connection, whenever its proof comes.
+func TestOutdatedHandshake(t *testing.T) {
+	c := newCastle(t, Config{})
+	late := c.approach()
+	h := late.greeting()
+	late.tell(h.encode())
+	late.note(late.reply(challengeBytes))
+	in := c.approach()
+	_, ok := in.enter(claim{})
+	require.True(t, ok)
+	conn := c.conns[1]
+	require.True(t, conn.TrySend(fabric.ClassTest, 0, []byte("a frame")))
+	in.send(wire(header{kind: kindTaken, taken: 1}, nil))
+	c.watch(func() bool { return !conn.out.kept() })
+	s := statement{outbox: minOutbox}
+	late.send(s.seal(secret, roleDialler, late.transcript))
+	late.shownOut()
+	require.Empty(t, c.sink.ended)
+	require.Equal(t, up, conn.state)
+	require.Equal(t, uint64(1), c.Stats().Admitted)
 }

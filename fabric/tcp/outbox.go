@@ -133,6 +133,10 @@ func (o *outbox) wrote(n int) {
 	}
 }
 
+// outdated reports whether the peer, when it said that it had taken the frames before
+// number, had not yet taken all that it has been known to take since.
+func (o *outbox) outdated(number uint32) bool { return int32(number-o.first) < 0 }
+
 // taken lets go of the frames before number. It answers how many loans were
 // among them, or -1 if the peer cannot have taken these.
 func (o *outbox) taken(number uint32) int {

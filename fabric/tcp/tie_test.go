@@ -1,0 +1,69 @@
+package tcp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// Two that dial each other at once, and have both given their proofs, agree on the dial
+// of the lower id.
+func TestTie(t *testing.T) {
+	both := [2]*Provider{lonely(t, 0), lonely(t, 1)}
+	sinks := [2]*collector{newCollector(), newCollector()}
+	var conns [2]*Conn
+	now := time.Now()
+	for i, p := range both {
+		conns[i] = p.newConn(both[1-i].cfg.Self, &both[1-i].self)
+		conns[i].since = now
+		conns[i].mend(now)
+	}
+	for conns[0].dial.stage < proved || conns[1].dial.stage < proved {
+		for i, p := range both {
+			if conns[i].dial.stage < proved {
+				conns[i].advance(now)
+			}
+			if g := p.guests; len(g) == 0 || g[0].hello == nil { // the hello only
+				p.lobbyRound()
+			}
+		}
+	}
+	until(t, both, sinks, func() bool { return conns[0].state == up && conns[1].state == up })
+	until(t, both, sinks, func() bool { return conns[0].TrySend(fabric.ClassTest, 0, []byte("there")) })
+	until(t, both, sinks, func() bool { return conns[1].TrySend(fabric.ClassTest, 0, []byte("back")) })
+	until(t, both, sinks, func() bool { return len(sinks[0].got)+len(sinks[1].got) == 2 })
+	require.Zero(t, both[0].Stats().Admitted)
+	require.Equal(t, uint64(1), both[1].Stats().Admitted)
+	require.Zero(t, both[0].Stats().Heals+both[1].Stats().Heals)
+}
+
+// What has come over a connection counts when its peer replaces it.
+func TestReplacedConnectionIsDrained(t *testing.T) {
+	c := newCastle(t, Config{})
+	first := c.approach()
+	_, ok := first.enter(claim{})
+	require.True(t, ok)
+	second := c.approach()
+	h := second.greeting()
+	second.tell(h.encode())
+	second.note(second.reply(challengeBytes))
+	first.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("the last over the first")))
+	s := statement{outbox: minOutbox}
+	second.tell(s.seal(secret, roleDialler, second.transcript))
+	var verdict []byte
+	for verdict == nil {
+		c.Provider.sink = &c.sink.Sink // as in Poll, which happens to look here first
+		c.lobbyRound()
+		c.Provider.sink = nil
+		var err error
+		verdict, err = second.hear(verdictBytes)
+		require.NoError(t, err)
+	}
+	require.True(t, s.open(secret, roleAcceptor, second.transcript, verdict))
+	require.Equal(t, admitted, s.outcome)
+	require.Equal(t, uint32(1), s.taken)
+	require.Len(t, c.sink.got, 1)
+}
