@@ -214,12 +214,13 @@ func (e *Engine) sleep() {
 	if e.expire() > 0 {
 		return
 	}
+	e.skip = 0 // what is ready is to be found by the next round
 	e.host.Arm()
 	if e.ready() {
 		e.host.Disarm()
 		return
 	}
-	e.asleep, e.skip = true, 0
+	e.asleep = true
 	until := e.timers.next()
 	e.Unlock()
 	e.host.Sleep(until)

@@ -38,8 +38,11 @@ func (p *Provider) ticked() {
 	p.mending = slices.DeleteFunc(p.mending, func(c *Conn) bool { return c.state == over || c.state == up })
 	for _, l := range p.listeners {
 		if l.deaf {
-			l.deaf = false
-			l.key, _ = p.lobby.add(l.fd, l, unix.EPOLLIN)
+			key, err := p.lobby.add(l.fd, l, unix.EPOLLIN)
+			if l.deaf = err != nil; l.deaf {
+				p.alarm(now.Add(longestPause))
+			}
+			l.key = key
 		}
 	}
 	for _, c := range p.mending {

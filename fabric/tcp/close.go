@@ -12,10 +12,9 @@ import (
 )
 
 const (
-	// lingerMax bounds how long Close waits until what was sent has left, and quietMax
-	// how long for a peer whose kernel takes nothing more and that sends nothing.
-	lingerMax = 10 * time.Second
-	quietMax  = time.Second
+	// quietMax bounds how long Close waits for what only the kernel has, of peers that
+	// send nothing either.
+	quietMax = time.Second
 	// guestMax bounds how long it waits for peers that are about to learn that this
 	// process has departed.
 	guestMax = 50 * time.Millisecond
@@ -127,7 +126,7 @@ func (p *Provider) linger() {
 		if now.Sub(begun) < guestMax && p.greeting() {
 			busy = true
 		}
-		if !busy || now.Sub(begun) > lingerMax || full && now.Sub(heard) > quietMax {
+		if !busy || now.Sub(begun) > p.cfg.Linger || full && now.Sub(heard) > quietMax {
 			return
 		}
 		if p.poll(&deaf) > 0 {
@@ -157,6 +156,7 @@ func (p *Provider) undelivered() (busy, full bool) {
 		default:
 			left, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
 			busy = busy || err != nil || left > 0
+			full = full && (left == 0 || c.way.unix) // what the peer confirms resets a closed socket
 		}
 	}
 	return busy, full

@@ -25,6 +25,10 @@ type Config struct {
 	// one to be made at all, before the peer is reported down; 0 means 30 s. Of two
 	// processes that differ the less patient decides.
 	Heal time.Duration
+	// Linger bounds how long Close, after Depart, waits for peers that do not read what
+	// they were sent; 0 means 10 s. What has not reached their machines by then may
+	// be lost.
+	Linger time.Duration
 	// Outbox is the size of the ring that keeps frames until the peer has taken
 	// them, bytes, a power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds
 	// what is under way to a peer, and takes memory as far as it has been used. A
@@ -41,6 +45,7 @@ type Config struct {
 
 const (
 	defaultHeal   = 30 * time.Second
+	defaultLinger = 10 * time.Second
 	defaultOutbox = 4 << 20
 	minOutbox     = 128 << 10
 	maxOutbox     = 1 << 30
@@ -61,6 +66,9 @@ func (c *Config) longest() int { return min(maxFrame, c.Outbox/4) }
 func (c *Config) check() error {
 	if c.Heal == 0 {
 		c.Heal = defaultHeal
+	}
+	if c.Linger == 0 {
+		c.Linger = defaultLinger
 	}
 	if c.Outbox == 0 {
 		c.Outbox = defaultOutbox
@@ -86,8 +94,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("tcp: a secret of %d bytes, want %d to %d", len(c.Secret), minSecret, maxSecret)
 	case !c.Inet && !c.Unix:
 		return fmt.Errorf("tcp: neither TCP nor Unix-domain sockets may be used")
-	case c.Heal < 0 || c.Eager < 0 || c.Reply < 0:
-		return fmt.Errorf("tcp: Heal is %v, Eager %d and Reply %d: none may be negative", c.Heal, c.Eager, c.Reply)
+	case c.Heal < 0 || c.Linger < 0 || c.Eager < 0 || c.Reply < 0:
+		return fmt.Errorf("tcp: Heal is %v, Linger %v, Eager %d and Reply %d: none may be negative", c.Heal, c.Linger, c.Eager, c.Reply)
 	case c.Outbox < minOutbox || c.Outbox > maxOutbox || c.Outbox&(c.Outbox-1) != 0:
 		return fmt.Errorf("tcp: an outbox of %d bytes, want a power of two from %d to %d", c.Outbox, minOutbox, maxOutbox)
 	}

@@ -37,6 +37,7 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 	}
 	h := host.New(host.Config{Shared: n > cores})
 	cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = id, n, []byte("sixteen bytes or more"), h.Ring
+	cfg.Linger = 2 * time.Second // some case waits for it, and there are many variants
 	p, err := tcp.Open(cfg)
 	if err != nil {
 		return nil, nil, err

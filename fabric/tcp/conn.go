@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"bytes"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,6 +61,7 @@ type Conn struct {
 	met     bool  // has been up
 
 	silenced bool // Invalidate
+	replaced bool // its last bytes are read, and another takes its place
 	end      proc.Cause
 }
 
@@ -219,6 +221,10 @@ func (c *Conn) Get([]byte, fabric.Region, uint64) error { return fabric.ErrUnsup
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
+	if p := c.p; p.departing && p.sink == nil { // the doorman looks at it, and Poll does not call
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
 	c.silenced = true
 	c.finish()
 }
@@ -242,6 +248,7 @@ func (c *Conn) hangUp() {
 		c.fd = -1
 	}
 	c.watched, c.blocked = false, false
+	c.p.suspects = slices.DeleteFunc(c.p.suspects, func(o *Conn) bool { return o == c })
 }
 
 // conclude ends the connection and has the peer's end reported by the next Poll.

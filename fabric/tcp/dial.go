@@ -174,9 +174,7 @@ func (c *Conn) prove() error {
 	case !ok:
 		return errNotPeer
 	case ch.version != handshakeVersion:
-		c.p.cfg.Logf("tcp: %v speaks version %d, this process %d: start all processes from one build", c.peer, ch.version, handshakeVersion)
-		c.conclude(proc.Cause{Kind: proc.Unreachable, Code: int32(unix.EPROTONOSUPPORT)})
-		return nil
+		return errNotPeer // the peer's address is of this version
 	}
 	d.note(b)
 	s := statement{taken: c.got, outbox: uint32(c.p.cfg.Outbox)}

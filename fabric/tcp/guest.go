@@ -201,6 +201,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 	if first {
 		c = p.newConn(h.from, &a)
 	}
+	p.strike(g) // whatever happens below, it is not one of the crowd
 	out := p.judge(c, &a)
 	if out == admitted && c.state == up {
 		p.drain(c)
@@ -217,6 +218,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 	p.stats.admitted.Add(1)
 	fd := p.leave(g)
 	c.hangUp()
+	c.in.reset()
 	tune(fd, g.domain)
 	if !g.way.unix {
 		g.way.here = localName(fd)
@@ -246,7 +248,7 @@ func (p *Provider) admitPostponed() int {
 // judge decides about a dial by c's peer.
 func (p *Provider) judge(c *Conn, a *address) outcome {
 	switch {
-	case c.state == over || c.silenced || c.target.born != a.born:
+	case p.gone[c.peer] || c.state == over || c.silenced || c.target.born != a.born:
 		return banned
 	case c.dial != nil && c.dial.stage == proved && p.cfg.Self < c.peer:
 		return tied
@@ -256,12 +258,13 @@ func (p *Provider) judge(c *Conn, a *address) outcome {
 
 // drain reads what is left of a connection that its peer gives up for a new one.
 func (p *Provider) drain(c *Conn) {
+	c.replaced = true
 	for c.state == up {
 		if n := c.receive(p.sink); n == 0 {
 			break
 		}
 	}
-	c.in.reset()
+	c.replaced = false
 }
 
 // answer gives the verdict.

@@ -102,17 +102,6 @@ func TestImpostors(t *testing.T) {
 			require.False(t, c.conns[1].met)
 		})
 	}
-	t.Run("other version", func(t *testing.T) {
-		c := newCastle(t, Config{})
-		im := newImpostor(c)
-		a := address{born: 5, net: c.self.net, addrs: []netip.AddrPort{im.addr}}
-		_, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
-		require.NoError(t, err)
-		require.Empty(t, im.meet().challenge(2))
-		c.watch(func() bool { return len(c.sink.ended) > 0 })
-		require.Equal(t, []proc.Cause{{Kind: proc.Unreachable, Code: int32(unix.EPROTONOSUPPORT)}}, c.sink.ended)
-		c.logged("speaks version 2")
-	})
 }
 
 // A peer that has no descriptors left to answer, and this process to dial, are tried

@@ -25,6 +25,10 @@ func (c *Conn) broke(why error) {
 	}
 	now := time.Now()
 	c.since, c.why = now, why
+	if c.replaced { // the peer has called
+		c.state = resting
+		return
+	}
 	c.mend(now)
 }
 
@@ -48,7 +52,7 @@ func (c *Conn) rest(now time.Time, pause time.Duration) {
 func (c *Conn) refuse(now time.Time) {
 	w := c.ways[c.choice]
 	c.why = unix.ECONNREFUSED
-	if c.refused++; c.refused == len(c.ways) || c.met && w.same(c.way) || w.local {
+	if c.refused++; c.refused == len(c.ways) || c.met && w.same(c.way) {
 		c.conclude(c.lost())
 		return
 	}
@@ -105,6 +109,7 @@ func (c *Conn) giveUp() {
 
 // overdue acts when the time of an attempt, or of a rest, has come.
 func (c *Conn) overdue(now time.Time) {
+	c.since = c.since.Add(now.Sub(c.due)) // nobody polled, so nothing was tried
 	switch {
 	case c.state == resting:
 		c.start(now)

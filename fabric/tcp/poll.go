@@ -51,7 +51,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 			breathe()
 		}
 	}
-	if p.quiet++; p.quiet == loyalty {
+	if p.quiet++; p.quiet >= loyalty {
 		p.restore()
 	}
 	if p.turns++; p.quiet >= loyalty || p.turns%stride == 0 {
@@ -156,6 +156,10 @@ func (p *Provider) unblock() int {
 	}
 	p.blocked = slices.DeleteFunc(p.blocked, func(c *Conn) bool {
 		c.blocked = c.state == up && c.out.unsent()
+		if !c.blocked && c.watched {
+			c.watched = false
+			_ = p.inner.change(c.fd, c.key, unix.EPOLLIN)
+		}
 		return !c.blocked
 	})
 	return n

@@ -23,6 +23,7 @@ type Provider struct {
 	self  address
 	blob  []byte
 	conns map[proc.ID]*Conn
+	gone  map[proc.ID]bool // of whom Connect has said so
 
 	// inner has the connections, the dials, the alarm and the lobby, which has the
 	// listeners and the guests.
@@ -65,7 +66,7 @@ func Open(cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), said: make(map[string]bool), timer: alarm{fd: -1}}
+	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), said: make(map[string]bool), gone: make(map[proc.ID]bool), timer: alarm{fd: -1}}
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -132,6 +133,7 @@ func (p *Provider) listenInet() error {
 	}
 	for _, c := range choices {
 		if len(p.self.addrs) == maxAddrs-1 {
+			p.once("addresses", "tcp: peers are told the first %d addresses of this machine only: say which networks to use (BANYAN_NETWORKS)", maxAddrs-1)
 			break
 		}
 		switch {
@@ -193,6 +195,9 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if c := p.conns[spec.Peer]; c != nil {
 		return c, nil
 	}
+	if p.gone[spec.Peer] {
+		return nil, fabric.ErrPeerGone
+	}
 	if int64(spec.Peer) >= int64(p.cfg.MaxProcs) || spec.Peer == p.cfg.Self {
 		return nil, fmt.Errorf("tcp: %v is no peer of %v, this endpoint takes %d", spec.Peer, p.cfg.Self, p.cfg.MaxProcs)
 	}
@@ -211,6 +216,7 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	p.await(c, now.Add(courtesy))
 	if c.state == over && c.end.Kind == proc.Unknown { // its port is closed
 		delete(p.conns, spec.Peer)
+		p.gone[spec.Peer] = true
 		p.ends = slices.DeleteFunc(p.ends, func(o *Conn) bool { return o == c })
 		return nil, fabric.ErrPeerGone
 	}

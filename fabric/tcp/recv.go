@@ -50,7 +50,8 @@ func (c *Conn) receive(s *fabric.Sink) int {
 	for total := 0; total < batch && c.state == up; {
 		got, whole, errno := c.read()
 		if errno == unix.EAGAIN {
-			break
+			c.settle()
+			return n
 		}
 		switch {
 		case errno == unix.EINTR:
@@ -68,11 +69,16 @@ func (c *Conn) receive(s *fabric.Sink) int {
 			break
 		}
 	}
-	c.settle()
+	if c.owes {
+		c.confirm()
+	}
 	return n
 }
 
-// settle tells the peer what has been taken in, if it waits for that.
+// settle tells the peer what has been taken in, if it waits for that, or for room.
+// It is called when nothing more is there to be read: a peer that has departed may
+// have closed, and what is sent to a closed socket takes back what has not been read.
+// A peer that lives on has written all that its outbox holds by then.
 func (c *Conn) settle() {
 	if c.owes || c.bytes >= int(c.outbox)/4 {
 		c.confirm()
@@ -130,6 +136,9 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 		h, ok := parseHeader(in.buf[in.r:])
 		if !ok || !c.heed(&h) {
 			c.conclude(proc.Cause{Kind: proc.Corrupt})
+			return frames
+		}
+		if c.state != up { // who got loans back has cut the peer off
 			return frames
 		}
 		if h.kind == kindTaken {

@@ -1,0 +1,213 @@
+package tcp
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+)
+
+// Await steps over loyalty, so Poll never gives the favoured connection back.
+func TestAwaitStepsOver(t *testing.T) {
+	p, c := pair(t, Config{Inet: true})
+	s := [2]*collector{newCollector(), newCollector()}
+	sent := 0
+	until(t, p, s, func() bool { return c[0].TrySend(fabric.ClassTest, 0, nil) })
+	sent++
+	until(t, p, s, func() bool { return len(s[1].got) == sent })
+	require.Equal(t, c[1], p[1].recent)
+	for range 3 * favour {
+		require.True(t, c[0].TrySend(fabric.ClassTest, 0, nil))
+		sent++
+		for len(s[1].got) < sent {
+			p[1].Poll(&s[1].Sink)
+		}
+	}
+	require.NotNil(t, p[1].favoured)
+	for p[1].quiet < loyalty-16 {
+		require.NotNil(t, p[1].favoured)
+		p[1].Poll(&s[1].Sink)
+	}
+	buf := make([]byte, 8)
+	for range 8 {
+		c[1].Await(fabric.ClassTest, 0, buf, 4)
+	}
+	require.True(t, c[0].TrySend(fabric.ClassTest, 0, nil))
+	for range 1_000_000 {
+		p[1].Poll(&s[1].Sink)
+	}
+	require.Len(t, s[1].got, sent+1, "favoured %v quiet %d", p[1].favoured != nil, p[1].quiet)
+}
+
+// The proof of a call that was overtaken by the other side's.
+func TestLateProof(t *testing.T) {
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
+	s := [2]*collector{newCollector(), newCollector()}
+	// process 1 had called as well, and its proof is late
+	domain, sa := sockaddr(p[0].self.addrs[0])
+	fd, err := connectTo(domain, sa)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	tk := talk{fd: fd}
+	h := hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}
+	b := h.encode()
+	tk.note(b)
+	require.NoError(t, tk.say(b))
+	var ch []byte
+	until(t, p, s, func() bool { ch, _ = tk.hear(challengeBytes); return ch != nil })
+	tk.note(ch)
+	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
+	proof := st.seal(p[1].cfg.Secret, roleDialler, tk.transcript)
+	for range 3 {
+		until(t, p, s, func() bool { return c[0].TrySend(fabric.ClassTest, 0, nil) })
+		until(t, p, s, func() bool { return c[1].TrySend(fabric.ClassTest, 0, nil) })
+	}
+	until(t, p, s, func() bool {
+		return len(s[1].got) == 3 && !c[0].out.kept() || c[1].TrySend(fabric.ClassTest, 0, nil) && !c[0].out.kept()
+	})
+	require.NoError(t, tk.say(proof))
+	for range 100_000 {
+		p[0].Poll(&s[0].Sink)
+		p[1].Poll(&s[1].Sink)
+	}
+	require.Empty(t, s[0].ended, "the peer lives")
+}
+
+// The verdict cannot be said after the old connection was drained.
+func TestVerdictFails(t *testing.T) {
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
+	s := [2]*collector{newCollector(), newCollector()}
+	// half a frame has come
+	f := wire(header{length: 100, kind: kind(fabric.ClassTest)}, make([]byte, 100))
+	_, errno := sendBytes(c[1].fd, f[:60])
+	require.Zero(t, errno)
+	for c[0].in.w-c[0].in.r != 60 {
+		p[0].Poll(&s[0].Sink)
+	}
+	domain, sa := sockaddr(p[0].self.addrs[0])
+	fd, err := connectTo(domain, sa)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	tk := talk{fd: fd}
+	h := hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}
+	b := h.encode()
+	tk.note(b)
+	require.NoError(t, tk.say(b))
+	var ch []byte
+	until(t, p, s, func() bool { ch, _ = tk.hear(challengeBytes); return ch != nil })
+	tk.note(ch)
+	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
+	require.NoError(t, tk.say(st.seal(p[1].cfg.Secret, roleDialler, tk.transcript)))
+	require.Len(t, p[0].guests, 1)
+	require.NoError(t, unix.Shutdown(p[0].guests[0].fd, unix.SHUT_WR)) // stands for any failure of say
+	until(t, p, s, func() bool { return len(p[0].guests) == 0 })
+	require.Equal(t, up, c[0].state)
+	_, errno = sendBytes(c[1].fd, f[60:])
+	require.Zero(t, errno)
+	c[1].out.next++ // as if it had been sent the usual way
+	for range 100_000 {
+		p[0].Poll(&s[0].Sink)
+	}
+	require.Empty(t, s[0].ended)
+	require.Len(t, s[0].got, 1)
+}
+
+// Who does not know the secret answers with another version.
+func TestVersionOfAnImpostor(t *testing.T) {
+	l, err := listenTCP(netip.MustParseAddr("127.0.0.1"))
+	require.NoError(t, err)
+	defer unix.Close(l.fd)
+	p := lonely(t, 0)
+	s := newCollector()
+	q := lonely(t, 1)
+	a := q.self
+	a.addrs = append([]netip.AddrPort{l.addr}, a.addrs...) // a bridge that both hosts have, say
+
+	for i := range a.addrs {
+		a.addrs[i] = netip.AddrPortFrom(a.addrs[i].Addr(), a.addrs[i].Port())
+	}
+	a.net = p.self.net
+	a.unix = [unixBytes]byte{}
+	conn, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
+	require.NoError(t, err)
+	c := conn.(*Conn)
+	fd := -1
+	for fd < 0 {
+		p.Poll(&s.Sink)
+		fd, _, _ = unix.Accept(l.fd)
+	}
+	defer unix.Close(fd)
+	for c.dial == nil || c.dial.stage != greeted {
+		p.Poll(&s.Sink)
+	}
+	ch := challenge{version: handshakeVersion + 1}
+	_, errno := sendBytes(fd, ch.encode())
+	require.Zero(t, errno)
+	var none fabric.Sink
+	for begun := time.Now(); c.state != up && len(s.ended) == 0 && time.Since(begun) < 5*time.Second; {
+		p.Poll(&s.Sink)
+		q.Poll(&none)
+	}
+	require.Empty(t, s.ended)
+	require.Equal(t, up, c.state)
+}
+
+// Away for longer than Heal, then one attempt fails.
+func TestAwayLongerThanHeal(t *testing.T) {
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
+	s := [2]*collector{newCollector(), newCollector()}
+	// The first of two ways does not work at the moment.
+	c[0].ways = append([]way{{there: netip.MustParseAddrPort("127.0.0.1:1")}}, c[0].ways...)
+	for i := range c[0].ways {
+		c[0].ways[i].local = false
+	}
+	c[0].way.there = c[0].ways[1].there
+	c[0].ways[0].there = closedOn(t, "127.0.0.2")
+	c[1].ways = nil // only process 0 can dial
+	disconnect(c[0].fd)
+	for c[0].state == up {
+		p[0].Poll(&s[0].Sink)
+	}
+	_ = p
+	// the network is down: this attempt fails, and a rest follows
+	c[0].miss(time.Now(), unix.EHOSTUNREACH)
+	require.Equal(t, resting, c[0].state)
+	c[0].since = c[0].since.Add(-time.Minute) // computes for a minute; meanwhile the network is mended
+	c[0].due = c[0].due.Add(-time.Minute)
+	until(t, p, s, func() bool { return c[0].state == up || c[0].state == over })
+	require.Equal(t, up, c[0].state)
+}
+
+func closedOn(t *testing.T, ip string) netip.AddrPort {
+	l, err := listenTCP(netip.MustParseAddr(ip))
+	require.NoError(t, err)
+	require.NoError(t, unix.Close(l.fd))
+	return l.addr
+}
+
+// A process of which Connect said it has gone is let in.
+func TestGoneAndIn(t *testing.T) {
+	p, q := lonely(t, 0), lonely(t, 1)
+	s := newCollector()
+	a := q.self
+	a.unix = [unixBytes]byte{}
+	a.addrs = []netip.AddrPort{closedOn(t, "127.0.0.1")} // a firewall that rejects this way round
+	_, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
+	require.ErrorIs(t, err, fabric.ErrPeerGone)
+	conn, err := q.Connect(fabric.ConnectSpec{Peer: 0, Address: p.Address()})
+	require.NoError(t, err)
+	var none fabric.Sink
+	for range 100_000 {
+		conn.TrySend(fabric.ClassTest, 0, nil)
+		p.Poll(&s.Sink)
+		q.Poll(&none)
+		if len(s.got) > 0 || conn.(*Conn).state == over {
+			break
+		}
+	}
+	require.Empty(t, s.got, "frames of a process that has gone")
+}
