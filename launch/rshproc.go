@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -52,7 +53,17 @@ func (s *hearing) pass(to func([]byte) bool) []byte {
 func (s *hearing) words() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return strings.Join(strings.FieldsFunc(string(s.text), func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	text := strings.ToValidUTF8(string(s.text), "?")
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case r == '\n', r == '\r', unicode.IsPrint(r):
+			return r
+		}
+		return '?' // a terminal would obey it
+	}, text)
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
 }
 
 // start starts the remote shell.

@@ -36,18 +36,26 @@ type finding struct {
 	what, text, cure string
 }
 
-// printer prints the report.
-type printer struct{ out io.Writer }
+// printer prints the report, up to the first write that fails.
+type printer struct {
+	out io.Writer
+	err error
+}
 
-func (p printer) section(name string) { fmt.Fprintf(p.out, "# %s\n", name) }
+func (p *printer) printf(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.out, format, args...)
+	}
+}
 
-func (p printer) all(found []finding) {
+func (p *printer) section(name string) { p.printf("# %s\n", name) }
+
+func (p *printer) all(found []finding) {
 	for _, f := range found {
-		fmt.Fprintf(p.out, "%-8s %-18s %s", f.state, f.what, f.text)
 		if f.cure != "" {
-			fmt.Fprintf(p.out, ": %s", f.cure)
+			f.text += ": " + f.cure
 		}
-		fmt.Fprintln(p.out)
+		p.printf("%-8s %-18s %s\n", f.state, f.what, f.text)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -68,7 +69,7 @@ func (c *doctorCmd) machine(to *call) error {
 	if err != nil {
 		return usage(err)
 	}
-	p := printer{to.out}
+	p := &printer{out: to.out}
 	p.section("fabrics")
 	bar := progressbar.Start(to.err, "doctor", bitsOf(allowed))
 	broken := 0
@@ -106,7 +107,7 @@ func (c *doctorCmd) machine(to *call) error {
 	if broken == bitsOf(allowed) {
 		return fmt.Errorf("no fabric works between two processes of this machine: see the lines above")
 	}
-	return nil
+	return p.err
 }
 
 func bitsOf(s route.Set) (n int) {
@@ -144,14 +145,25 @@ func try(f route.Fabric) finding {
 		Env:    append(os.Environ(), fabricEnv+"="+f.String()),
 		Stdout: &out, Stderr: &errs,
 	})
-	switch said := oneLine(errs.String()); {
+	switch {
 	case err != nil:
 		return finding{missing, f.String(), err.Error(), ""}
 	case res.Code != 0:
-		return finding{missing, f.String(), "two ranks do not reach each other: " + said, "see the parts below"}
+		return finding{missing, f.String(), "two ranks do not reach each other: " + firstCause(errs.String()), "see the parts below"}
 	default:
 		return finding{ok, f.String(), oneLine(out.String()), ""}
 	}
+}
+
+// firstCause is what the first of two ranks said that failed; the other one says
+// the same, and the launcher that they have ended.
+func firstCause(text string) string {
+	for line := range strings.Lines(text) {
+		if cause, found := strings.CutPrefix(strings.TrimSpace(line), "ftbench: "); found {
+			return strings.TrimPrefix(cause, "banyan: ")
+		}
+	}
+	return oneLine(text)
 }
 
 // oneLine makes a sentence of what a program printed.
@@ -327,8 +339,8 @@ func cell(row []reached, i, j int) string {
 	return row[j].Fabric
 }
 
-// reasons counts the pairs by fabric and reason, the most frequent first; shared
-// memory needs no reason.
+// reasons counts the pairs by fabric and kind of reason, the most frequent first,
+// each with the reason of one pair; shared memory needs none.
 func reasons(all [][]reached) string {
 	type group struct {
 		reached
@@ -341,7 +353,7 @@ func reasons(all [][]reached) string {
 			r.Why = ""
 		}
 		for _, g := range groups {
-			if g.reached == r {
+			if g.Fabric == r.Fabric && kind(g.Why) == kind(r.Why) {
 				return g
 			}
 		}
@@ -367,6 +379,14 @@ func reasons(all [][]reached) string {
 	}
 	return b.String()
 }
+
+// kind is a reason without what differs from pair to pair: the numbers of ranks
+// and, in parentheses, what was compared.
+func kind(why string) string {
+	return particular.ReplaceAllString(why, "")
+}
+
+var particular = regexp.MustCompile(` \([^()]*\)|\b(rank|process) \d+`)
 
 func counted(n int, what string) string {
 	if n != 1 {

@@ -2,10 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -39,13 +42,22 @@ func TestDoctorOfSomeFabrics(t *testing.T) {
 	require.Regexp(t, `(?m)^warning +shm +left out`, out)
 	require.Regexp(t, `(?m)^warning +tcp +left out`, out)
 	require.Regexp(t, `(?m)^ok +lo +127.0.0.1 used: named by lo`, out)
-	code, out, _ = ftbench(t, "doctor", "--networks", "nothere0")
+	code, out, _ = ftbench(t, "doctor", "--fabric", "tcp,shm", "--networks", "nothere0")
 	require.Zero(t, code)
-	require.Regexp(t, `(?m)^missing +tcp .*nothere0`, out)
+	require.Regexp(t, `(?m)^missing +tcp +two ranks do not reach each other: rank \d: tcp: .*nothere0.*: see the parts below$`, out)
+	require.NotContains(t, out, "exited with code")
 	t.Setenv(fabricEnv, "pigeon")
 	code, _, errs = ftbench(t, "doctor")
 	require.Equal(t, exitUsage, code)
 	require.Contains(t, errs, "pigeon")
+}
+
+func TestDoctorSaysThatItCannotPrint(t *testing.T) {
+	t.Setenv(fabricEnv, "shm")
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	require.ErrorIs(t, new(doctorCmd).machine(&call{out: full, err: io.Discard}), syscall.ENOSPC)
 }
 
 // As a job the command prints each pair once.
@@ -74,7 +86,7 @@ connections: admitted 3, healed 0, refused 0$`, out)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "     1     0     ?    -    ?\n")
-	require.Contains(t, out, "none: 1 way, as 2 > 1: route from rank 2 to rank 1: no fabric joins")
+	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
 }
 
 // Sockets are listed once a pair; who has refused or healed connections is named.
@@ -103,6 +115,24 @@ func TestDetailsNameTheInterface(t *testing.T) {
 	require.Equal(t, "unix", details(banyan.Route{Fabric: "unix", Detail: "unix"}, mine))
 	require.Equal(t, "tcp, not connected yet", details(banyan.Route{Fabric: "tcp", Detail: "tcp, not connected yet"}, mine))
 	require.Empty(t, details(banyan.Route{Fabric: "shm"}, mine))
+}
+
+// Reasons that differ in names and numbers only are one, whatever the number of
+// hosts.
+func TestReasonsAreCountedByKind(t *testing.T) {
+	all := make([][]reached, 4)
+	for i := range all {
+		for j := range all {
+			r := reached{Fabric: "tcp", Why: fmt.Sprintf("not shm: BANYAN_NODE differs (%q, %q); tcp: what is left", fmt.Sprint(i), fmt.Sprint(j))}
+			if j == 3 {
+				r = reached{Fabric: none, Why: fmt.Sprintf("route from rank %d to rank 3: no fabric joins process %d and process 3: not tcp: neither may use it (BANYAN_FABRIC)", i, i)}
+			}
+			all[i] = append(all[i], r)
+		}
+	}
+	require.Equal(t, `tcp: 9 ways, as 0 > 1: not shm: BANYAN_NODE differs ("0", "1"); tcp: what is left
+none: 3 ways, as 0 > 3: route from rank 0 to rank 3: no fabric joins process 0 and process 3: not tcp: neither may use it (BANYAN_FABRIC)
+`, reasons(all))
 }
 
 func TestRoutesTable(t *testing.T) {

@@ -11,18 +11,18 @@ import (
 
 // hostFlags say on which machines ranks run, and how they are reached.
 type hostFlags struct {
-	Hosts         string `placeholder:"HOST[:SLOTS],…" xor:"hosts" help:"Run on these hosts; a slot is a rank, one if no number is given."`
-	Hostfile      string `placeholder:"FILE" xor:"hosts" type:"path" help:"Run on the hosts in a file: HOST, HOST:SLOTS or HOST slots=N on each line; # begins a comment."`
-	Oversubscribe bool   `help:"Allow more ranks than the hosts have slots."`
-	Rsh           string `placeholder:"COMMAND" env:"BANYAN_RSH" help:"What starts a command on a host; {host} stands for its name, which comes last where it does not occur. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host}."`
-	RemoteFtbench string `placeholder:"PATH" help:"Where ftbench is on the hosts; default: where it is here."`
+	Hosts         *string `placeholder:"HOST[:SLOTS],…" xor:"hosts" help:"Run on these hosts; a slot is a rank, one if no number is given."`
+	Hostfile      string  `placeholder:"FILE" xor:"hosts" type:"path" help:"Run on the hosts in a file: HOST, HOST:SLOTS or HOST slots=N on each line; # begins a comment."`
+	Oversubscribe bool    `help:"Allow more ranks than the hosts have slots."`
+	Rsh           string  `placeholder:"COMMAND" env:"BANYAN_RSH" help:"What starts a command on a host; {host} stands for its name, which comes last where it does not occur. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host}."`
+	RemoteFtbench string  `placeholder:"PATH" help:"Where ftbench is on the hosts; default: where it is here."`
 }
 
 // setHosts adds the hosts to the description of a job.
 func (f *hostFlags) setHosts(spec *launch.Spec) (err error) {
 	switch {
-	case f.Hosts != "":
-		spec.Hosts, err = launch.ParseHosts(f.Hosts)
+	case f.Hosts != nil:
+		spec.Hosts, err = launch.ParseHosts(*f.Hosts)
 	case f.Hostfile != "":
 		spec.Hosts, err = readHostfile(f.Hostfile)
 	default:

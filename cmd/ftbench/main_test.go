@@ -76,6 +76,7 @@ func TestUsageErrors(t *testing.T) {
 		"osu init --fabric sim":              "no start-up",
 		"compare --entries x":                "entries",
 		"run --hosts a --hostfile f -- true": "can't be used together",
+		"run --hosts= -- true":               "an empty name of a host",
 		"run --hosts a --netns 2 -- true":    "can't be used together",
 		"run --hosts a:x -- true":            `"x" slots`,
 		"run --hosts -a -- true":             "expected string value",
