@@ -148,7 +148,7 @@ func (p *Provider) listenInet() error {
 		}
 	}
 	if len(p.self.addrs) == 0 && !p.cfg.Unix {
-		return errors.New("tcp: no interface is up, not even the loopback: bring one up (ip link set lo up)")
+		return fmt.Errorf("tcp: of the addresses of this machine (%s) none may be used with the networks %q: name one of them, or bring an interface up", list(choices), p.cfg.Networks)
 	}
 	return nil
 }
