@@ -31,6 +31,20 @@ func (tp *tap) taken(n uint32) {
 	require.Equal(tp, n, h.taken)
 }
 
+// A confirmation that the socket does not take is said when it does.
+func TestConfirmLater(t *testing.T) {
+	tp := newTap(t, Config{})
+	for errno := unix.Errno(0); errno == 0; { // behind the connection's back
+		_, errno = sendBytes(tp.conn.fd, []byte{0})
+	}
+	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, []byte("a loan")))
+	require.True(t, tp.conn.out.unsent())
+	tp.read()
+	require.Positive(t, tp.Poll(&tp.sink.Sink))
+	require.False(t, tp.conn.out.unsent())
+	tp.taken(1)
+}
+
 // crowd sends until the socket takes no more.
 func (tp *tap) crowd() {
 	for tp.conn.TrySend(fabric.ClassTest, 0, noise(2, 30_000)) {
@@ -142,7 +156,8 @@ func TestCreditComesOnce(t *testing.T) {
 	}
 	require.True(t, tp.fed, "credit is back")
 	require.True(t, tp.Ready())
-	for tp.Poll(&tp.sink.Sink) > 0 {
+	for range loyalty + stride { // until it has looked at everything
+		tp.Poll(&tp.sink.Sink)
 	}
 	require.False(t, tp.Ready(), "which has been said")
 
