@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"bytes"
 	"net/netip"
 	"testing"
 	"time"
@@ -127,7 +128,7 @@ func TestForsake(t *testing.T) {
 		tp.Poll(&tp.sink.Sink)
 		got = append(got, tp.read()...)
 	}
-	require.Equal(t, want, got[headerBytes:][:maxLent])
+	require.True(t, bytes.Equal(want, got[headerBytes:][:maxLent]))
 	require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, loan))
 	tp.read()
 	tp.write(wire(header{kind: kindTaken, taken: 1}, nil))
@@ -182,6 +183,7 @@ func TestConfirmInTime(t *testing.T) {
 		tp.write(wire(header{kind: kind(fabric.ClassTest), number: number}, payload))
 		sent += headerBytes + len(payload)
 	}
+	tp.conn.receive(&tp.sink.Sink) // nothing more is there
 	said := tp.read()
 	require.GreaterOrEqual(t, len(said), headerBytes, "nothing is said")
 	h, ok := parseHeader(said)
@@ -312,4 +314,35 @@ func TestPeerThatOnlyDials(t *testing.T) {
 		sent = sent || c.TrySend(fabric.ClassTest, 0, []byte("again"))
 		return len(sinks[1].got) == 1
 	})
+}
+
+// Each of several peers whose outboxes are full is told what has been taken, also when
+// they have all been read in one turn.
+func TestConfirmToEach(t *testing.T) {
+	c := newCastle(t, Config{})
+	var peers []*intruder
+	for id := proc.ID(1); id <= 3; id++ {
+		in := c.approach()
+		_, ok := in.enter(claim{hello: func(h *hello) { h.from = id }})
+		require.True(t, ok)
+		peers = append(peers, in)
+	}
+	for range loyalty + stride { // until it looks at all in each turn
+		c.Poll(&c.sink.Sink)
+	}
+	for _, in := range peers {
+		number := uint32(0)
+		for sent := 0; sent < minOutbox/4; number++ {
+			b := wire(header{kind: kind(fabric.ClassTest), number: number}, noise(9, 3000))
+			n, errno := sendBytes(in.fd, b)
+			require.Zero(t, errno)
+			require.Len(t, b, n)
+			sent += n
+		}
+	}
+	for _, in := range peers {
+		h, ok := parseHeader(in.reply(headerBytes))
+		require.True(t, ok)
+		require.Equal(t, kindTaken, h.kind)
+	}
 }
