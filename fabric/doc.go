@@ -38,7 +38,8 @@
 // Departing, closing and dying meet everything else; these are the rules.
 //
 //   - Frames taken before [Provider.Depart] arrive, though their sender may have
-//     closed and ended meanwhile. Of frames taken before a Close without Depart,
+//     closed and ended meanwhile; where a medium leaves what nobody reads with its
+//     sender (stream sockets), if the receiver polls while Close waits for it. Of frames taken before a Close without Depart,
 //     or a death, a leading part arrives.
 //   - [Provider.Connect] to a process that has departed, closed or died answers
 //     [ErrPeerGone], or gives a connection on which Departed or Down follows. A

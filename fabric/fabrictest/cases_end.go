@@ -12,7 +12,7 @@ func endCases() []Case {
 	return []Case{
 		{Name: "depart", N: 3, Body: depart,
 			About: "Departed is reported once, after all frames, and never Down, whatever becomes of the process."},
-		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1),
+		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1), Args: attentive,
 			About: "What was taken before Depart arrives, though its sender has closed and ended meanwhile."},
 		{Name: "depart-in-flight", N: 3, Body: departInFlight, Check: allOf(0, 1),
 			About: "A departure with traffic in flight both ways."},
@@ -80,16 +80,29 @@ func depart(e *Env) {
 	e.Linger()
 }
 
-// departFull fills up a peer that does not poll before it departs.
+func attentive(b Budget) map[string]int64 {
+	if b.Attentive {
+		return map[string]int64{"attentive": 1}
+	}
+	return nil
+}
+
+// departFull fills up a peer that does not poll before it departs, and polls again
+// when it has ended, or, if attentive, when it begins to depart.
 func departFull(e *Env) {
 	e.meet()
 	if e.ID == 0 {
 		fillUp(e, 1, e.frameLimit(1)/3)
 		fillUp(e, 1, 0)
 		e.Record("sent", int64(e.Sent(1)))
+		e.Control.Signal("full")
 		return
 	}
-	e.Control.Await(0, SignalEnded)
+	if e.Arg("attentive") > 0 {
+		e.Control.Await(0, "full")
+	} else {
+		e.Control.Await(0, SignalEnded)
+	}
 	e.AwaitEnd(0)
 	e.Record("got", int64(e.Got(0)))
 	e.Linger()

@@ -15,6 +15,9 @@ type Budget struct {
 	Kills   int // runs of each case with a victim, each killed at another moment
 	Wakeups int // round trips with a sleep on every wait
 	Rounds  int // repetitions of what chance has a part in, and of small exchanges
+	// Attentive: the provider's Close waits for a receiver that reads, and does not
+	// promise what becomes of frames that nobody reads before their sender has ended.
+	Attentive bool
 }
 
 // fromEnv applies BANYAN_KILLS and BANYAN_WAKEUPS, and fills in what is missing.
@@ -22,7 +25,7 @@ func (b Budget) fromEnv() Budget {
 	return Budget{
 		Kills:   envInt("BANYAN_KILLS", cmp.Or(b.Kills, 20)),
 		Wakeups: envInt("BANYAN_WAKEUPS", cmp.Or(b.Wakeups, 2000)),
-		Rounds:  cmp.Or(b.Rounds, 50),
+		Rounds:  cmp.Or(b.Rounds, 50), Attentive: b.Attentive,
 	}
 }
 

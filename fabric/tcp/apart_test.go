@@ -43,10 +43,10 @@ func apart(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
 
 // The suite passes between hosts, over links with short, usual and long packets.
 func TestConformanceApart(t *testing.T) {
-	few := fabrictest.Budget{Kills: 3, Wakeups: 500, Rounds: 3}
+	few := fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 500, Rounds: 3}
 	long := os.Getenv("BANYAN_LONG") != ""
 	if long {
-		few = fabrictest.Budget{Kills: 100, Wakeups: 20_000, Rounds: 30}
+		few = fabrictest.Budget{Attentive: true, Kills: 100, Wakeups: 20_000, Rounds: 30}
 	}
 	for _, at := range []struct {
 		mtu     int
@@ -145,7 +145,7 @@ func TestDisturbed(t *testing.T) {
 		rounds = 100
 	}
 	for range rounds {
-		verify(t, d, fabrictest.Budget{Wakeups: 500, Rounds: 2},
+		verify(t, d, fabrictest.Budget{Attentive: true, Wakeups: 500, Rounds: 2},
 			"sizes", "sizes-asleep", "all-to-all", "large-stream", "wakeups-credit", "goroutines", "depart-in-flight")
 	}
 	require.Greater(t, killed, 20*rounds)

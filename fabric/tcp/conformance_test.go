@@ -58,14 +58,14 @@ func TestConformance(t *testing.T) {
 func budget(variant string) fabrictest.Budget {
 	switch long := os.Getenv("BANYAN_LONG") != ""; {
 	case long && variant != "loopback":
-		return fabrictest.Budget{Kills: 200, Wakeups: 100_000, Rounds: 50}
+		return fabrictest.Budget{Attentive: true, Kills: 200, Wakeups: 100_000, Rounds: 50}
 	case long:
-		return fabrictest.Budget{Kills: 1000, Wakeups: 1_000_000, Rounds: 200}
+		return fabrictest.Budget{Attentive: true, Kills: 1000, Wakeups: 1_000_000, Rounds: 200}
 	case testing.Short():
-		return fabrictest.Budget{Kills: 5, Wakeups: 500, Rounds: 5}
+		return fabrictest.Budget{Attentive: true, Kills: 5, Wakeups: 500, Rounds: 5}
 	case variant == "loopback":
-		return fabrictest.Budget{Kills: 50, Wakeups: 10_000, Rounds: 15}
+		return fabrictest.Budget{Attentive: true, Kills: 50, Wakeups: 10_000, Rounds: 15}
 	default:
-		return fabrictest.Budget{Kills: 10, Wakeups: 1_000, Rounds: 5}
+		return fabrictest.Budget{Attentive: true, Kills: 10, Wakeups: 1_000, Rounds: 5}
 	}
 }

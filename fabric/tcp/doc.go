@@ -36,6 +36,10 @@
 // to judge. What the kernel knows of a connection, as evidence for them, says
 // [Conn.Health].
 //
+// After Depart, Close waits until what was sent has reached the other machine, up to
+// [Config].Linger for a peer that does not read. Of what is still here then the peer may
+// lose a part: the first thing that it says to the closed socket takes it back.
+//
 // # Polling and sleeping
 //
 // While the engine spins, Poll reads the connection that was last heard of,
