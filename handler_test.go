@@ -232,7 +232,8 @@ func TestErrorsAreFatal(t *testing.T) {
 	for _, e := range res.Ends {
 		require.True(t, e.Failed(), "%v\n%s", e, out)
 	}
-	require.NotContains(t, out, "errors are fatal to rank 0", "a rank that was killed had nothing to say")
+	// Whether rank 0 hears of the end of rank 2 before the launcher ends it as well is
+	// chance, so what it says is checked in the simulation.
 }
 
 func TestErrorsAreFatalInASimulation(t *testing.T) {
