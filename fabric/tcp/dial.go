@@ -136,7 +136,9 @@ func (c *Conn) connected(now time.Time) error {
 	if n, err := unix.Poll(fds, 0); n == 0 || err != nil {
 		return nil
 	}
-	if e, err := unix.GetsockoptInt(d.fd, unix.SOL_SOCKET, unix.SO_ERROR); err != nil || e != 0 {
+	if e, err := unix.GetsockoptInt(d.fd, unix.SOL_SOCKET, unix.SO_ERROR); err != nil {
+		return err
+	} else if e != 0 {
 		return unix.Errno(e)
 	}
 	h := hello{version: handshakeVersion, from: c.p.cfg.Self, to: c.peer, toBorn: c.target.born, address: c.p.blob}
@@ -170,11 +172,8 @@ func (c *Conn) prove() error {
 		return err
 	}
 	ch, ok := decodeChallenge(b)
-	switch {
-	case !ok:
+	if !ok || ch.version != handshakeVersion { // the peer's address is of this version
 		return errNotPeer
-	case ch.version != handshakeVersion:
-		return errNotPeer // the peer's address is of this version
 	}
 	d.note(b)
 	s := statement{taken: c.got, outbox: uint32(c.p.cfg.Outbox)}

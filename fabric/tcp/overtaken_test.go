@@ -116,6 +116,27 @@ func TestVerdictFails(t *testing.T) {
 	require.Len(t, s[0].got, 1)
 }
 
+// The same where the old connection turns out to be broken as it is drained: nobody
+// has been told of a new one, so it is made again.
+func TestVerdictFailsAndOldIsBroken(t *testing.T) {
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
+	s := [2]*collector{newCollector(), newCollector()}
+	g := &guest{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}}
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
+	require.NoError(t, err)
+	defer unix.Close(ends[1])
+	g.fd = ends[0]
+	require.NoError(t, unix.Shutdown(ends[0], unix.SHUT_WR)) // stands for any failure of say
+	require.NoError(t, unix.Shutdown(c[1].fd, unix.SHUT_WR))
+	p[0].sink = &s[0].Sink
+	p[0].receive(g, &statement{outbox: minOutbox})
+	p[0].sink = nil
+	require.Empty(t, s[0].ended)
+	require.Contains(t, p[0].mending, c[0], "left to its peer, which may not be able to call")
+	until(t, p, s, func() bool { return c[0].state == up && c[1].state == up && c[0].TrySend(fabric.ClassTest, 0, nil) })
+	until(t, p, s, func() bool { return len(s[1].got) == 1 })
+}
+
 // Who does not know the secret answers with another version.
 func TestVersionOfAnImpostor(t *testing.T) {
 	l, err := listenTCP(netip.MustParseAddr("127.0.0.1"))
