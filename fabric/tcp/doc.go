@@ -46,7 +46,7 @@
 // without waiting, and asks epoll for all others every few rounds. Before it sleeps,
 // the set of descriptors is given to one goroutine that rings the bell when
 // something comes. These calls are made with the engine's lock held: they do not
-// wait, and cost a third of a microsecond.
+// wait.
 //
 // Large payloads are read straight to where the engine wants them
 // ([fabric.Sink].Place) and written from where they are.

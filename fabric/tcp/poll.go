@@ -18,8 +18,7 @@ const (
 	// stride is how often all others are looked at meanwhile.
 	stride = 32
 	// favour is after how many turns in which it had something that connection is taken
-	// out of epoll's hands: to tell epoll of each arrival costs the sender a fifth of a
-	// microsecond.
+	// out of epoll's hands: the sender's kernel tells epoll of each arrival.
 	favour = 16
 )
 
@@ -80,7 +79,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	return n
 }
 
-// breathe waits for a tenth of a microsecond. A look takes the socket's lock, and
+// breathe waits for a moment. A look takes the socket's lock, and
 // the sender's kernel, which delivers, waits for it.
 func breathe() {
 	const pauses = 16
