@@ -42,6 +42,7 @@ type Env struct {
 	yields   int
 	place    waitPlace
 	scratch  []byte
+	filled   offered
 }
 
 // peer is what a body knows of one other process.

@@ -149,17 +149,29 @@ func (e *Env) TrySend(id proc.ID, n int) bool {
 	}
 	f := &e.peers[id].out
 	buf := e.buffer(n)
-	f.fill(f.seq, buf)
+	if offer := (offered{id, f.seq, n}); e.filled != offer { // a frame that was refused is there still
+		f.fill(f.seq, buf)
+		e.filled = offer
+	}
 	if !c.TrySend(f.class(f.seq), f.imm(f.seq, n), buf) {
 		return false
 	}
 	clear(buf) // the provider must have its own copy by now
+	e.filled = offered{to: proc.None}
 	f.seq++
 	return true
 }
 
+// offered is the frame whose contents are in Env.scratch.
+type offered struct {
+	to  proc.ID
+	seq uint32
+	n   int
+}
+
 func (e *Env) buffer(n int) []byte {
 	if n > len(e.scratch) {
+		e.filled = offered{to: proc.None}
 		e.scratch = make([]byte, n)
 	}
 	return e.scratch[:n]
