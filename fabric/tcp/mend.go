@@ -25,6 +25,7 @@ func (c *Conn) broke(why error) {
 	}
 	now := time.Now()
 	c.since, c.why = now, why
+	c.p.cfg.Logf("tcp: %v: the connection broke (%v): connecting again, for %v at most", c.peer, why, c.p.cfg.Heal)
 	if c.replaced { // the peer has called
 		c.state = resting
 		return
