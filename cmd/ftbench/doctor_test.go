@@ -42,8 +42,9 @@ func TestDoctorOfSomeFabrics(t *testing.T) {
 	require.Regexp(t, `(?m)^warning +shm +left out`, out)
 	require.Regexp(t, `(?m)^warning +tcp +left out`, out)
 	require.Regexp(t, `(?m)^ok +lo +127.0.0.1 used: named by lo`, out)
-	code, out, _ = ftbench(t, "doctor", "--fabric", "tcp,shm", "--networks", "nothere0")
-	require.Zero(t, code)
+	code, out, errs = ftbench(t, "doctor", "--fabric", "tcp,shm", "--networks", "nothere0")
+	require.Equal(t, exitFailed, code, "a fabric that was asked for does not work")
+	require.Equal(t, "ftbench: doctor: 2 lines with missing above: each has its cure\n", errs)
 	require.Regexp(t, `(?m)^missing +tcp +two ranks do not reach each other: rank \d: tcp: .*nothere0.*: see the parts below$`, out)
 	require.NotContains(t, out, "exited with code")
 	t.Setenv(fabricEnv, "pigeon")
@@ -84,8 +85,10 @@ connections: admitted 3, healed 0, refused 0$`, out)
 	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
 	require.Regexp(t, `banyan: rank \d: rank \d is reached by tcp`, errs)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
-	require.Zero(t, code, errs)
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `ftbench: doctor: 2 ways without fabric: the reasons are above\nbanyan: rank 0 exited with code 1 after [^\n]*\n$`, errs)
 	require.Contains(t, out, "     1     0     ?    -    ?\n")
+	require.Contains(t, out, "?: not asked, as rank 0 does not reach it: 1\n")
 	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
 }
 
@@ -172,7 +175,7 @@ func TestResultsNameTheFabric(t *testing.T) {
 func TestChecksOfFiles(t *testing.T) {
 	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	none := fstest.MapFS{}
-	require.Equal(t, missing, devices(none)[0].state)
+	require.Equal(t, warning, devices(none)[0].state, "nothing needs it")
 	rdma := devices(fstest.MapFS{"sys/class/infiniband/mlx5_0/x": text("")})[0]
 	require.Equal(t, warning, rdma.state)
 	require.Contains(t, rdma.text, "mlx5_0")
