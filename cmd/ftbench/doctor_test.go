@@ -92,6 +92,38 @@ connections: admitted 3, healed 0, refused 0$`, out)
 	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
 }
 
+// Networks that join no two machines are named with what there is beside them.
+func TestDoctorOfHostsThatAreEnclosed(t *testing.T) {
+	if !namespaces(t) {
+		return
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	code, out, errs := ftbench(t, "run", "--netns", "2", "--networks", "lo", "--", self, "doctor")
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `none: 1 way, as 0 > 1: .*; not tcp: rank 1 is reached from its own machine only: its networks are lo \(BANYAN_NETWORKS.*\), which leaves out \w+ 10\.\d+\.\d+\.\d+: name what joins the machines`, out)
+	require.Contains(t, errs, "doctor: 1 way without fabric")
+	code, out, errs = ftbench(t, "run", "--netns", "2", "-n", "4", "--networks", "10.0.0.0/8", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "tcp: 8 ways")
+	require.NotContains(t, out, "?")
+}
+
+// Networks that are none here are told of where no rank needs them, by one of the ranks.
+func TestNetworksThatNobodyNeeds(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(networksEnv, "nothere0")
+	code, out, errs := ftbench(t, "run", "-n", "3", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "shm: 6 ways")
+	require.Regexp(t, `^banyan: rank 0: tcp: .*"nothere0"; there are lo 127.0.0.1.*: correct the networks \(BANYAN_NETWORKS.* goes on without\n$`, errs)
+	t.Setenv(networksEnv, "lo,!nothere0")
+	code, _, errs = ftbench(t, "run", "-n", "3", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Empty(t, errs)
+}
+
 // Sockets are listed once a pair; who has refused or healed connections is named.
 func TestSocketsTable(t *testing.T) {
 	all := make([]*told, 3)
