@@ -123,6 +123,7 @@ func TestUsageErrorsNameTheCure(t *testing.T) {
 		"osu latency -m 8:4":                "smallest ≤ largest",
 		"osu latency -m 4:x":                `"x" is no number of bytes`,
 		"osu bw -W 0":                       "1 to 65536 are possible",
+		"osu bw --max-time=-1s":             "a time from 0 on is needed",
 		"osu bw -i 0":                       "at least 1 is needed",
 		"compare --pairs 3":                 "at least 9 pairs",
 		"netpipe -l 9 -u 8":                 "1 ≤ lower ≤ upper",
