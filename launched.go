@@ -136,6 +136,7 @@ func (l *launched) publish(ctx context.Context) error {
 // answer, as all have one topology.
 func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
+		l.unneeded(o)
 		return nil, nil
 	}
 	var p *tcp.Provider
@@ -150,6 +151,9 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		cfg.Networks = o.listed(os.Getenv)
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
+		}
+		if cfg.Inet {
+			l.self.Enclosed = enclosed(cfg.Networks)
 		}
 		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
 	}
@@ -229,7 +233,14 @@ func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 		case !open || addr == nil:
 			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
 		default:
-			return addr, nil
+			shut := ""
+			if v.Fabric == route.TCP {
+				shut = l.unreachable(int(peer), c)
+			}
+			if shut == "" {
+				return addr, nil
+			}
+			why = append(why, shut)
 		}
 	}
 	return nil, noPath(strings.Join(why, "; "))

@@ -38,8 +38,9 @@ type finding struct {
 
 // printer prints the report, up to the first write that fails.
 type printer struct {
-	out io.Writer
-	err error
+	out     io.Writer
+	err     error
+	missing int // lines that say so
 }
 
 func (p *printer) printf(format string, args ...any) {
@@ -54,6 +55,9 @@ func (p *printer) all(found []finding) {
 	for _, f := range found {
 		if f.cure != "" {
 			f.text += ": " + f.cure
+		}
+		if f.state == missing {
+			p.missing++
 		}
 		p.printf("%-8s %-18s %s\n", f.state, f.what, f.text)
 	}
@@ -156,7 +160,7 @@ func unixSockets() finding {
 func devices(root fs.FS) []finding {
 	list, err := fs.ReadDir(root, "sys/class/infiniband")
 	if err != nil || len(list) == 0 {
-		return []finding{{missing, "rdma", "no device in /sys/class/infiniband", "load the adapter's driver; this version of Banyan uses TCP over it all the same"}}
+		return []finding{{warning, "rdma", "no device in /sys/class/infiniband", "if there is an adapter, load its driver; this version of Banyan uses TCP over it all the same"}}
 	}
 	var names []string
 	for _, e := range list {

@@ -16,8 +16,10 @@
 //
 // # Exit codes
 //
-//	0   done; for compare and match: no bound is missed
-//	1   something failed; the error says what and what to do
+//	0   done; for compare and match: no bound is missed; for doctor: nothing is
+//	    missing, and a fabric joins each pair of ranks
+//	1   something failed; the error says what and what to do. For doctor: something
+//	    is missing, or a pair has no fabric
 //	2   the command line is wrong: nothing was measured
 //	3   compare, match: a bound is missed
 //

@@ -105,10 +105,26 @@ func run(to *call) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(to.err, "ftbench: %v (see ftbench --help)\n", err)
+		fmt.Fprintf(to.err, "ftbench: %v (see %s --help)\n", err, wrongIn(err))
 		return exitUsage
 	}
 	return finish(ctx.Run(to), to.err)
+}
+
+// wrongIn names the command whose help has what a command line lacks: the innermost
+// that the parser had found.
+func wrongIn(err error) string {
+	name := "ftbench"
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return name
+	}
+	for _, step := range wrong.Context.Path {
+		if step.Command != nil && !step.Command.Hidden {
+			name += " " + step.Command.Name
+		}
+	}
+	return name
 }
 
 // finish prints an error, if it has words, and returns the exit code.

@@ -49,48 +49,69 @@ func TestHelp(t *testing.T) {
 
 func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
-		"dance":                              "unexpected argument dance",
-		"osu latency --fabric rdma":          "shm,unix,tcp are",
-		"run --fabric sim -- true":           "shm,unix,tcp are",
-		"osu latency -W 3":                   "unknown flag -W",
-		"osu bibw -p 2":                      "unknown flag -p",
-		"osu mbw_mr -t 2":                    "unknown flag -t",
-		"osu mbw_mr -V -W 8":                 "can't be used together",
-		"osu mbw_mr -R 2":                    `must be one of "0","1"`,
-		"osu bcast -W 8":                     "unknown flag -W",
-		"osu bcast -t 2":                     "unknown flag -t",
-		"osu barrier -c":                     "unknown flag -c",
-		"osu latency -f":                     "unknown flag -f",
-		"osu init -i 2":                      "unknown flag -i",
-		"run -n 2":                           "expected",
-		"run -n 0 -- true":                   "at least 1 rank",
-		"run --init-timeout=-2s -- true":     "no time",
-		"run --bnd core -- true":             "unknown flag --bnd",
-		"run -n 2 -q true":                   "unknown flag -q",
-		"netpipe -2 -s":                      "can't be used together",
-		"netpipe --fabric shm,sim":           "sim alone",
-		"run --bind socket -- true":          "none",
-		"compare --only everything":          "latency",
-		"tune --fabric tcp":                  "shm",
-		"doctor --fabric pigeon":             "shm,unix,tcp are",
-		"osu init --fabric sim":              "no start-up",
-		"compare --entries x":                "entries",
-		"run --hosts a --hostfile f -- true": "can't be used together",
-		"run --hosts= -- true":               "an empty name of a host",
-		"run --hosts a --netns 2 -- true":    "can't be used together",
-		"run --hosts a:x -- true":            `"x" slots`,
-		"run --hosts -a -- true":             "expected string value",
-		"run --hosts=-a -- true":             "take it for an option",
-		"run --hostfile /no/such -- true":    "no such file",
-		"run --hosts a --rsh 'x -- true":     "quote",
-		"run --netns 251 -- true":            "1 to 250",
-		"run --netns 4 -n 3 -- true":         "a rank for each namespace",
-		"run --netns-rate 5 -- true":         "is for --netns",
+		"dance":                                    "unexpected argument dance",
+		"osu latency --fabric rdma":                "shm,unix,tcp are",
+		"run --fabric sim -- true":                 "shm,unix,tcp are",
+		"osu latency -W 3":                         "unknown flag -W",
+		"osu bibw -p 2":                            "unknown flag -p",
+		"osu mbw_mr -t 2":                          "unknown flag -t",
+		"osu mbw_mr -V -W 8":                       "can't be used together",
+		"osu mbw_mr -R 2":                          `must be one of "0","1"`,
+		"osu bcast -W 8":                           "unknown flag -W",
+		"osu bcast -t 2":                           "unknown flag -t",
+		"osu barrier -c":                           "unknown flag -c",
+		"osu latency -f":                           "unknown flag -f",
+		"osu init -i 2":                            "unknown flag -i",
+		"run -n 2":                                 "expected",
+		"run -n 0 -- true":                         "at least 1 rank",
+		"run --init-timeout=-2s -- true":           "no time",
+		"run --bnd core -- true":                   "unknown flag --bnd",
+		"run -n 2 -q true":                         "unknown flag -q",
+		"netpipe -2 -s":                            "can't be used together",
+		"netpipe --fabric shm,sim":                 "sim alone",
+		"run --bind socket -- true":                "none",
+		"compare --only everything":                "latency",
+		"tune --fabric tcp":                        "shm",
+		"doctor --fabric pigeon":                   "shm,unix,tcp are",
+		"osu init --fabric sim":                    "no start-up",
+		"compare --entries x":                      "entries",
+		"run --hosts a --hostfile f -- true":       "can't be used together",
+		"run --hosts= -- true":                     "an empty name of a host",
+		"run --hosts a --netns 2 -- true":          "can't be used together",
+		"run --hosts a:x -- true":                  `"x" slots`,
+		"run --hosts -a -- true":                   "expected string value",
+		"run --hosts=-a -- true":                   "take it for an option",
+		"run --hostfile /no/such -- true":          "no such file",
+		"run --hosts a --rsh 'x -- true":           "quote",
+		"run --netns 251 -- true":                  "1 to 250",
+		"run --netns 4 -n 3 -- true":               "a rank for each namespace",
+		"run --netns-rate 5 -- true":               "is for --netns",
+		"run --netns 0 -- true":                    "1 to 250",
+		"run --netns 2 --netns-rate 0 -- true":     "10mbit or 2.5gbit",
+		"run --netns 2 --netns-rate 5kbit -- true": "10mbit or 2.5gbit",
+		"run --netns-rate 0.5gbit -- true":         "is for --netns",
+		"run --rsh ssh -- true":                    "--rsh is for --hosts or --hostfile",
+		"run --rsh= --netns 2 -- true":             "--rsh is for --hosts or --hostfile",
+		"run --remote-ftbench /f -- true":          "--remote-ftbench is for --hosts or --hostfile",
+		"run --networks nothere0 -- true":          `"nothere0"; there are lo 127.0.0.1`,
+		"run --networks lo, -- true":               "an empty name",
 	} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Equal(t, exitUsage, code, args)
 		require.Empty(t, out, args)
 		require.Contains(t, errs, want, args)
+	}
+}
+
+// The help that is pointed to is that of the command that was meant.
+func TestUsageErrorsNameTheHelp(t *testing.T) {
+	for args, want := range map[string]string{
+		"dance": "ftbench --help", "osu dance": "ftbench osu --help", "osu bw --dance": "ftbench osu bw --help",
+		"run --dance": "ftbench run --help", "run -n x -- osu bw": "ftbench run --help",
+	} {
+		code, _, errs := ftbench(t, strings.Fields(args)...)
+		require.Equal(t, exitUsage, code, args)
+		require.Contains(t, errs, " (see "+want+")\n", args)
 	}
 }
 
@@ -102,6 +123,7 @@ func TestUsageErrorsNameTheCure(t *testing.T) {
 		"osu latency -m 8:4":                "smallest ≤ largest",
 		"osu latency -m 4:x":                `"x" is no number of bytes`,
 		"osu bw -W 0":                       "1 to 65536 are possible",
+		"osu bw --max-time=-1s":             "a time from 0 on is needed",
 		"osu bw -i 0":                       "at least 1 is needed",
 		"compare --pairs 3":                 "at least 9 pairs",
 		"netpipe -l 9 -u 8":                 "1 ≤ lower ≤ upper",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,7 @@ func (c *runCmd) Validate() error {
 	case c.InitTimeout < 0:
 		return fmt.Errorf("--init-timeout=%v: a start-up cannot take less than no time", c.InitTimeout)
 	}
-	if err := c.validateNetns(c.N); err != nil {
+	if err := cmp.Or(c.validateNetns(c.N), c.validateHosts(), c.validateNetworks()); err != nil {
 		return err
 	}
 	if len(c.Argv) > 0 && c.Argv[0] != "--" && strings.HasPrefix(c.Argv[0], "-") {
@@ -85,7 +86,7 @@ Examples:
   ftbench run --hosts node1:4,node2:4 -- ./app
   ftbench run --hostfile nodes -n 6 --rsh 'ssh -p 2222 {host}' -x LD_LIBRARY_PATH -- ./app
   ftbench run --hosts n1,n2 --rsh 'ip netns exec {host}' -- ./app
-  ftbench run --netns 4 -n 16 --netns-rate 1000 -- ./app
+  ftbench run --netns 4 -n 16 --netns-rate 1gbit -- ./app
   ftbench run --netns 2 --netns-fault 0-1@2s+500ms --netns-fault 0/1@4s -- ./app`
 }
 
