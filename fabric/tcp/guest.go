@@ -26,6 +26,7 @@ type guest struct {
 	way    way // without this end's address
 	due    time.Time
 	hello  *hello     // nil until heard
+	mark   int32      // the last key of Provider.inner then
 	proof  *statement // of one that is postponed
 }
 
@@ -166,7 +167,7 @@ func (p *Provider) greet(g *guest) bool {
 		p.dismiss(g)
 		return false
 	}
-	g.hello = &h
+	g.hello, g.mark = &h, p.inner.last
 	return true
 }
 
@@ -181,7 +182,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 		return
 	}
 	c := p.conns[h.from]
-	if g.left() || c != nil && c.state != over && c.out.outdated(s.taken) { // for a connection that there is, or was
+	if g.left() || c != nil && c.overtook(g, s) {
 		p.dismiss(g)
 		return
 	}
@@ -227,6 +228,15 @@ func (p *Provider) receive(g *guest, s *statement) {
 		g.way.here = localName(fd)
 	}
 	c.adopt(fd, g.way, s)
+}
+
+// overtook reports whether the guest's call was given up by its peer for the
+// connection that there is, or was: it had said hello before that was made, and a peer
+// that lets another call in, or makes another, hangs up the one before; the proof of
+// which may be on its way still. Or it says that it has taken less than it is known
+// to have.
+func (c *Conn) overtook(g *guest, s *statement) bool {
+	return c.state == up && c.key > g.mark || c.state != over && c.out.outdated(s.taken)
 }
 
 // left reports whether the guest has closed the connection.

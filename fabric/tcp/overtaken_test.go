@@ -121,7 +121,7 @@ func TestVerdictFails(t *testing.T) {
 func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
-	g := &guest{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}}
+	g := &guest{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}, mark: p[0].inner.last}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(ends[1])
