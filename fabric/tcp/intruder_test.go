@@ -358,7 +358,7 @@ func TestVersions(t *testing.T) {
 	c := newCastle(t, Config{})
 	for i := range 3 {
 		in := c.approach()
-		h := hello{version: 2, from: 1}
+		h := hello{version: handshakeVersion + 1, from: 1}
 		in.send(h.encode())
 		ch, ok := decodeChallenge(in.reply(challengeBytes)) // so that it can say what is wrong
 		require.True(t, ok)
@@ -366,7 +366,7 @@ func TestVersions(t *testing.T) {
 		in.shownOut()
 		require.Equal(t, uint64(i+1), c.Stats().Versions)
 	}
-	c.logged("speaks version 2")
+	c.logged(fmt.Sprint("speaks version ", handshakeVersion+1))
 	c.unharmed()
 }
 
