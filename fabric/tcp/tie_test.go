@@ -46,10 +46,7 @@ func TestTie(t *testing.T) {
 func TestProofOfTheOvertaken(t *testing.T) {
 	c := newCastle(t, Config{})
 	im := newImpostor(c)
-	late := c.approach()
-	h := late.greeting()
-	late.tell(h.encode())
-	late.note(late.reply(challengeBytes))
+	late := c.challenged()
 	a := address{born: 77, net: c.self.net, addrs: []netip.AddrPort{im.addr}}
 	_, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 	require.NoError(t, err)
@@ -73,10 +70,7 @@ func TestReplacedConnectionIsDrained(t *testing.T) {
 	first := c.approach()
 	_, ok := first.enter(claim{})
 	require.True(t, ok)
-	second := c.approach()
-	h := second.greeting()
-	second.tell(h.encode())
-	second.note(second.reply(challengeBytes))
+	second := c.challenged()
 	first.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("the last over the first")))
 	s := statement{outbox: minOutbox}
 	second.tell(s.seal(secret, roleDialler, second.transcript))
