@@ -32,7 +32,6 @@ type Provider struct {
 	guests       []*guest // oldest first
 	postponed    []*guest // of them, to be received by Poll
 	knocked      bool     // the lobby has something to look at
-	reserve      int      // a descriptor; -1: it is in use
 	timer        alarm
 	watch        *watcher
 
@@ -54,6 +53,7 @@ type Provider struct {
 	in, out  vector // for reading and writing
 	stats    tallies
 	said     map[string]bool // kinds of remarks that have been made
+	reserve  int             // a descriptor; -1: it is in use
 
 	// departing: Depart has been called. From then on a goroutine answers
 	// newcomers, and mu guards the lobby and everything that Poll does.
