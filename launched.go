@@ -20,8 +20,9 @@ import (
 // launched is the bootstrap by a launcher.
 type launched struct {
 	*launch.Job
-	self  route.Card
-	nodes *route.Topology
+	self    route.Card
+	nodes   *route.Topology
+	remarks *remarks // nil: nobody listens
 
 	mu    sync.Mutex
 	key   string      // under which cards are found
@@ -148,7 +149,7 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		cfg := o.tcpConfig(set)
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
-		cfg.Networks = o.listed(os.Getenv)
+		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.remarks.ofSockets()
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
 		}
