@@ -22,8 +22,8 @@ type place struct {
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
 	{"proc", 0},                 // the words that floor 1 shares
-	{"internal/exits/hook", 6},  // the privileged side of internal/exits
-	{"internal/exits/agent", 7}, // a daemon around it
+	{"internal/exits", 3},       // the log of exits, for readers
+	{"internal/exits/hook", 4},  // its privileged side, for the agent above it
 	{"internal/", 5},            // primitives of the operating system; they may use proc's words
 	{"fabric", 10},              // the provider contract
 	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out

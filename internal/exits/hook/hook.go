@@ -34,6 +34,7 @@ type Hook struct {
 	exitProgram, writingProgram *ebpf.Program
 	link                        link.Link
 	ring                        *ring
+	depth                       uint32 // of the loader's pid namespace
 
 	mu   sync.Mutex
 	pids map[int]bool // registered and not forgotten
@@ -68,6 +69,7 @@ func open(countThreads bool) (_ *Hook, err error) {
 	if k.level, err = h.level(k); err != nil {
 		return nil, err
 	}
+	h.depth = k.level
 	if h.exitProgram, err = ebpf.NewProgram(recorder(h, k)); err != nil {
 		return nil, fmt.Errorf("load the program at sched_process_exit: %w", err)
 	}

@@ -134,6 +134,9 @@ func tellsLastThread(spec *btf.Spec) bool {
 // inside finds the pid of a process in its own pid namespace, and that: zero if it
 // cannot be seen, because the process is gone or somebody else's.
 func inside(pid int) (inner, space uint32) {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return 0, 0 // /proc numbers processes for another namespace
+	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, 0
