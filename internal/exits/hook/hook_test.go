@@ -267,14 +267,12 @@ func benchKill(b *testing.B, fat, polled bool) {
 	defer runtime.UnlockOSThread()
 	var took []time.Duration
 	for b.Loop() {
-		cmd := exec.Command("/bin/sleep", "1000")
+		cmd := exec.Command("/bin/sh", "-c", "echo thin; read x")
 		if fat {
 			cmd = player("fat")
 		}
 		a := registered(b, h, cmd)
-		if fat {
-			a.line(b)
-		}
+		a.line(b) // it is up, and about to sleep
 		pid := a.pid()
 		_, _ = tab.Ended(pid)
 		from := time.Now()
