@@ -33,8 +33,8 @@ apart. When the agent ends, ranks that are registered keep what they have.
 
 An abstract socket is one per network namespace. For ranks in containers give it a
 path that they see, and say so with BANYAN_EXITS=/PATH in their environment; the
-agent must see their processes (the host's pid namespace does). BANYAN_EXITS=off keeps
-ranks from asking.
+agent must run in the host's pid namespace or theirs, on the host as root or with
+CAP_SYS_PTRACE besides. BANYAN_EXITS=off keeps ranks from asking.
 
 Examples:
   sudo ftbench agent

@@ -41,7 +41,14 @@ func Dial(address string) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exits: the agent at %s: %w", address, err)
 	}
-	return New(fds)
+	t, err := New(fds)
+	if err != nil {
+		return nil, err
+	}
+	if !t.Watched(os.Getpid()) {
+		return nil, errors.Join(fmt.Errorf("exits: the agent at %s cannot see the pid namespace of process %d: let it run with CAP_SYS_PTRACE", address, os.Getpid()), t.Close())
+	}
+	return t, nil
 }
 
 func ask(conn *net.UnixConn) (fds [3]int, err error) {

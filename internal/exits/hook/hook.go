@@ -26,6 +26,10 @@ const (
 	bellWord = 16
 )
 
+// name is what a process is called in its own pid namespace; zero if that could
+// not be seen.
+type name struct{ inner, space uint32 }
+
 // Hook is a loaded program with its log. Its methods may be called concurrently,
 // but Close only last.
 type Hook struct {
@@ -34,10 +38,10 @@ type Hook struct {
 	exitProgram, writingProgram *ebpf.Program
 	link                        link.Link
 	ring                        *ring
-	depth                       uint32 // of the loader's pid namespace
+	space, depth                uint32 // the loader's pid namespace, and how deep it lies
 
 	mu   sync.Mutex
-	pids map[int]bool // registered and not forgotten
+	pids map[int]name // registered and not forgotten
 }
 
 // Open loads and attaches the programs.
@@ -46,7 +50,7 @@ func Open() (*Hook, error) { return open(false) }
 // open with countThreads has the program look at the number of living threads, as on kernels whose tracepoint
 // does not say whether the last one ends.
 func open(countThreads bool) (_ *Hook, err error) {
-	h := &Hook{pids: make(map[int]bool)}
+	h := &Hook{pids: make(map[int]name)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(explained(err), h.Close())
@@ -69,7 +73,7 @@ func open(countThreads bool) (_ *Hook, err error) {
 	if k.level, err = h.level(k); err != nil {
 		return nil, err
 	}
-	h.depth = k.level
+	h.space, h.depth = k.space, k.level
 	if h.exitProgram, err = ebpf.NewProgram(recorder(h, k)); err != nil {
 		return nil, fmt.Errorf("load the program at sched_process_exit: %w", err)
 	}
@@ -135,21 +139,23 @@ func (h *Hook) Files() []*os.File { return h.files }
 func (h *Hook) Register(pid int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.pids[pid] {
+	if _, ok := h.pids[pid]; ok {
 		return nil
 	}
 	if len(h.pids) >= MaxLive {
 		return fmt.Errorf("exits: register process %d: %w", pid, ErrFull)
 	}
-	inner, space := inside(pid)
+	inner, space := h.inside(pid)
 	// First the entry: an end that came before it would be taken for an earlier one's.
 	if err := h.write(pid, inner, space, exits.Begun); err != nil {
 		return err
 	}
-	if err := h.live.Put(uint32(pid), uint32(0)); err != nil {
+	// What the exit's entry is to say too. With another name than this one's, that
+	// entry would outlive the next use of the pid.
+	if err := h.live.Put(uint32(pid), min(space, 1)); err != nil {
 		return fmt.Errorf("exits: register process %d: %w", pid, err)
 	}
-	h.pids[pid] = true
+	h.pids[pid] = name{inner, space}
 	return nil
 }
 
@@ -164,7 +170,8 @@ func (h *Hook) Withdraw(pid int) error { return h.strike(pid, exits.Withdrawn) }
 func (h *Hook) strike(pid int, status int32) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.pids[pid] {
+	known, ok := h.pids[pid]
+	if !ok {
 		return nil
 	}
 	delete(h.pids, pid)
@@ -174,8 +181,7 @@ func (h *Hook) strike(pid int, status int32) error {
 	case err != nil:
 		return fmt.Errorf("exits: forget process %d: %w", pid, err)
 	}
-	inner, space := inside(pid)
-	return h.write(pid, inner, space, status)
+	return h.write(pid, known.inner, known.space, status)
 }
 
 // Live is the number of processes that are registered and not forgotten.

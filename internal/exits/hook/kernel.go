@@ -132,8 +132,10 @@ func tellsLastThread(spec *btf.Spec) bool {
 }
 
 // inside finds the pid of a process in its own pid namespace, and that: zero if it
-// cannot be seen, because the process is gone or somebody else's.
-func inside(pid int) (inner, space uint32) {
+// cannot be seen, because the process is gone or, in a namespace below, somebody
+// else's (CAP_SYS_PTRACE sees it). Then only readers in the loader's namespace
+// hear of it.
+func (h *Hook) inside(pid int) (inner, space uint32) {
 	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
 		return 0, 0 // /proc numbers processes for another namespace
 	}
@@ -148,6 +150,9 @@ func inside(pid int) (inner, space uint32) {
 			continue
 		}
 		all := strings.Fields(numbers)
+		if len(all) == 1 {
+			return uint32(pid), h.space
+		}
 		n, err := strconv.Atoi(all[len(all)-1])
 		var st unix.Stat_t
 		if err != nil || unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", pid), &st) != nil {

@@ -114,7 +114,7 @@ const sleepable = 1 << 4
 
 // recorder is the program at the exit of processes.
 func recorder(h *Hook, k *kernel) *ebpf.ProgramSpec {
-	const task, signal = asm.R6, asm.R7
+	const task, signal, seen = asm.R6, asm.R7, asm.R9
 	ins := asm.Instructions{asm.LoadMem(task, asm.R1, 0, asm.DWord)}
 	ins = append(ins, lastThread(k)...)
 	ins = append(ins, outerPID(k)...)
@@ -125,6 +125,7 @@ func recorder(h *Hook, k *kernel) *ebpf.ProgramSpec {
 		asm.Add.Imm(asm.R2, stackPID),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "out"),
+		asm.LoadMem(seen, asm.R0, 0, asm.Word),
 		// Only one strikes it off, where several threads end at once.
 		asm.LoadMapPtr(asm.R1, h.live.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
@@ -142,7 +143,15 @@ func recorder(h *Hook, k *kernel) *ebpf.ProgramSpec {
 		asm.StoreMem(asm.RFP, stackStatus, asm.R2, asm.Word).WithSymbol("status"),
 	)
 	ins = append(ins, innerPID(k)...)
-	ins = append(ins, appendEntry(h)...)
+	ins = append(ins,
+		// The two entries of a process go by the same names.
+		asm.JNE.Imm(seen, 0, "seen"),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, stackInner, asm.R1, asm.Word),
+		asm.StoreMem(asm.RFP, stackSpace, asm.R1, asm.Word))
+	rest := appendEntry(h)
+	rest[0] = rest[0].WithSymbol("seen")
+	ins = append(ins, rest...)
 	ins = append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("out"), asm.Return())
 	return &ebpf.ProgramSpec{
 		Name: "banyan_exit", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_process_exit",
