@@ -292,3 +292,40 @@ func benchKill(b *testing.B, fat, polled bool) {
 	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-µs")
 	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-µs")
 }
+
+// The two entries of a process agree about its name, also where its namespace
+// could not be seen when it was registered.
+func TestNames(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	for _, seen := range []bool{true, false} {
+		cmd := shell("exit 4")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+		a := start(t, cmd)
+		before := entries(t, h)
+		require.NoError(t, h.Register(a.pid()))
+		inner, space := nameIn(t, h, before)
+		require.EqualValues(t, 1, inner)
+		require.NotEqual(t, h.space, space)
+		if !seen {
+			require.NoError(t, h.live.Put(uint32(a.pid()), uint32(0)))
+			inner, space = 0, 0
+		}
+		require.NoError(t, a.in.Close())
+		mustEnd(t, tab, a.pid())
+		gotInner, gotSpace := nameIn(t, h, before+1)
+		require.Equal(t, inner, gotInner)
+		require.Equal(t, space, gotSpace)
+	}
+}
+
+// nameIn reads the name that an entry has.
+func nameIn(t *testing.T, h *Hook, i uint64) (inner, space uint32) {
+	t.Helper()
+	value, err := h.log.LookupBytes(uint32(0))
+	require.NoError(t, err)
+	at := value[exits.EntriesAt+i*exits.EntrySize:]
+	return binary.NativeEndian.Uint32(at[exits.InnerAt:]), binary.NativeEndian.Uint32(at[exits.EntrySpace:])
+}
