@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
@@ -55,7 +56,7 @@ func explained(err error) error {
 func Available() (bool, string) {
 	h, err := Open()
 	if err != nil {
-		return false, err.Error()
+		return false, strings.TrimPrefix(err.Error(), "exits: ")
 	}
 	if err := errors.Join(h.Register(os.Getpid()), h.Close()); err != nil {
 		return false, err.Error()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/ebpf"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
@@ -328,4 +329,65 @@ func nameIn(t *testing.T, h *Hook, i uint64) (inner, space uint32) {
 	require.NoError(t, err)
 	at := value[exits.EntriesAt+i*exits.EntrySize:]
 	return binary.NativeEndian.Uint32(at[exits.InnerAt:]), binary.NativeEndian.Uint32(at[exits.EntrySpace:])
+}
+
+// Several goroutines ask one table while processes end.
+func TestConcurrentQuestions(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	var pids []int
+	for range 20 {
+		pids = append(pids, registered(t, h, shell("exit 3")).pid())
+	}
+	done := make(chan proc.Cause)
+	for range 4 {
+		go func() {
+			for _, pid := range pids {
+				var cause proc.Cause
+				for ended := false; !ended; runtime.Gosched() {
+					cause, ended = tab.Ended(pid)
+				}
+				done <- cause
+			}
+		}()
+	}
+	for _, pid := range pids {
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	}
+	for range 4 * len(pids) {
+		require.Equal(t, killed(unix.SIGKILL), <-done)
+	}
+}
+
+// BenchmarkStranger is what the program costs at the exit of a thread or
+// process that nobody has registered.
+func BenchmarkStranger(b *testing.B) {
+	h, _ := opened(b, false)
+	if h == nil {
+		return
+	}
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	require.NoError(b, err)
+	defer stats.Close()
+	for b.Loop() {
+		require.NoError(b, exec.Command("/bin/true").Run())
+	}
+	got, err := h.exitProgram.Stats()
+	require.NoError(b, err)
+	b.ReportMetric(float64(got.Runtime.Nanoseconds())/float64(got.RunCount), "ns/exit")
+}
+
+// BenchmarkEnded is the question while nothing happens.
+func BenchmarkEnded(b *testing.B) {
+	h, tab := opened(b, false)
+	if h == nil {
+		return
+	}
+	a := registered(b, h, shell("exit 3"))
+	b.ReportAllocs()
+	for b.Loop() {
+		tab.Ended(a.pid())
+	}
 }
