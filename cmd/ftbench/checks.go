@@ -17,6 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/settings"
 )
@@ -173,13 +174,13 @@ func devices(root fs.FS) []finding {
 func detection(root fs.FS) []finding {
 	found := []finding{pidfd()}
 	const what = "bpf"
-	switch {
-	case !capable(unix.CAP_BPF) && !capable(unix.CAP_SYS_ADMIN):
-		found = append(found, finding{warning, what, "no CAP_BPF", "deaths are seen by pidfd, some microseconds later; this version does not use BPF"})
+	switch loads, why := hook.Available(); {
+	case loads:
+		found = append(found, finding{ok, what, why, ""})
 	case !exists(root, "sys/kernel/btf/vmlinux"):
-		found = append(found, finding{warning, what, "CAP_BPF, but no /sys/kernel/btf/vmlinux", "a kernel with CONFIG_DEBUG_INFO_BTF; this version does not use BPF"})
+		found = append(found, finding{warning, what, oneLine(why), "a kernel with CONFIG_DEBUG_INFO_BTF"})
 	default:
-		found = append(found, finding{ok, what, "CAP_BPF and BTF; this version does not use BPF", ""})
+		found = append(found, finding{warning, what, oneLine(why), "start jobs with these capabilities, or have ftbench agent run with them"})
 	}
 	return found
 }

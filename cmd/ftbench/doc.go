@@ -10,6 +10,7 @@
 //	ftbench doctor    what this machine has for the fabrics; by which the ranks of a job
 //	                  reach each other, and why
 //	ftbench info      every setting, its value here and where it comes from
+//	ftbench agent     a daemon on each node: the kernel tells ranks of each other's ends
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //
 // ftbench COMMAND --help has the options and examples.

@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/launch"
 )
 
@@ -101,5 +102,5 @@ func (proxyCmd) Run(*call) error {
 	if _, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), unix.TCGETS); err == nil {
 		return usagef("ftbench proxy is started by ftbench run --hosts, through a remote shell without terminal")
 	}
-	return launch.Proxy(os.Stdin, os.Stdout)
+	return launch.Proxy(os.Stdin, os.Stdout, func() (launch.Exits, error) { return openExits(os.Getenv(exits.Env)) })
 }

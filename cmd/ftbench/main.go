@@ -19,6 +19,7 @@ type commands struct {
 	Tune    tuneCmd    `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
 	Info    infoCmd    `cmd:"" help:"Show every setting, its value here and where it comes from."`
 	Doctor  doctorCmd  `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
+	Agent   agentCmd   `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
