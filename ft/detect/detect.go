@@ -128,7 +128,7 @@ func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {}
 
 // Departed says that a process has finalized in order: no heartbeat is expected
 // from it, and it is never reported.
-func (m *Machine) Departed(peer proc.ID, now fabric.Time) {}
+func (m *Machine) Departed(peer proc.ID) {}
 
 // Expelled says that another process refuses this one because it counts as dead
 // there. Unless the other counts as dead here, this process ends itself.

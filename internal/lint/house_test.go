@@ -183,7 +183,9 @@ var bans = []ban{
 	},
 	{
 		[]string{"os", "net", "time", "syscall", "golang.org/x/sys", "context", "sync", "math/rand"},
-		func(dir string, _ int) bool { return slices.Contains([]string{"coll/tree", "ft/agree", "ft/detect"}, dir) },
+		func(dir string, _ int) bool {
+			return slices.Contains([]string{"coll/tree", "ft/agree", "ft/detect"}, dir)
+		},
 		false,
 		"pure logic has no I/O, clock, lock or source of chance: what it does follows from its input, so the simulator can replay it",
 	},
