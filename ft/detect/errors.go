@@ -1,6 +1,26 @@
 package detect
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// EndError is why this process has to end. It is returned by no method, but
+// stands in an Action.
+type EndError struct {
+	// Partition: this process was on the losing side; With of Of processes,
+	// itself included, were on its side. Else By said that this process counts as
+	// dead there.
+	Partition bool
+	With, Of  int
+	By        proc.ID
+	// Stopped is the longest time for which this process did not run, as far as
+	// the detector noticed.
+	Stopped fabric.Time
+	Timeout fabric.Time
+}
 
 // Error names the cause and the setting that decides.
 func (e *EndError) Error() string {
