@@ -32,7 +32,6 @@ type Conn struct {
 	reader  reader
 	// watchKey names the connection to the watcher.
 	watchKey int32
-	keeper   int // the peer's thread that holds its words, or 0
 	get      bool
 	// half: the peer's address while it has knocked and cannot be connected back
 	// to; why not, and since when it is tried. why stays when it is given up.

@@ -212,7 +212,7 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
 	givenUp := c.half != nil && c.ending
-	if !c.ending && c.departedUnheard() {
+	if c.gone.Load() && !c.ending && c.departedUnheard() {
 		c.fate = proc.Cause{Kind: proc.Departed}
 	}
 	if c.in.corrupt {

@@ -143,7 +143,7 @@ func (w *watcher) condemn(c *Conn, by evidence) {
 	if by != byPidfd {
 		c.fencePeer()
 	}
-	c.fate = c.learnFate(by)
+	c.fate = c.learnFate()
 	w.by[by].Add(1)
 	c.gone.Store(true)
 	w.pending.Store(true)
@@ -156,7 +156,6 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 	w.mu.Lock()
 	c.watchKey = w.next
 	w.next++
-	c.keeper = int(a.keeper)
 	w.conns[c.watchKey] = c
 	w.mu.Unlock()
 	if err := w.register(c.reader.pidfd, c.watchKey, unix.EPOLLONESHOT); err != nil {
@@ -167,7 +166,7 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 	}
 	if w.words != nil && a.keeper != 0 {
 		// The process is the right one and lived a moment ago: see openProcess.
-		if seen, err := robust.See(c.keeper); err == nil {
+		if seen, err := robust.See(int(a.keeper)); err == nil {
 			w.words.Add(c.watchKey, seg.word(c.p.cfg.Self), seen)
 		} else if !c.ended() {
 			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
