@@ -210,7 +210,7 @@ func (c *Conn) conclusion(now time.Time) error {
 			c.finish()
 			return nil
 		}
-		c.conclude(proc.Cause{Kind: proc.Unknown})
+		c.conclude(proc.Cause{Kind: proc.Expelled})
 	case departed:
 		c.conclude(proc.Cause{Kind: proc.Departed})
 	}

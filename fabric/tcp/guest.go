@@ -213,7 +213,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 			delete(p.conns, h.from)
 		}
 		p.dismiss(g)
-		if c.state == resting && !slices.Contains(p.mending, c) { // drain has found it broken, and the peer has not been told
+		if !first && c.state == resting && !slices.Contains(p.mending, c) { // drain has found it broken, and the peer has not been told
 			c.mend(time.Now())
 		}
 		return
