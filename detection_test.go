@@ -388,3 +388,19 @@ func TestHostsApart(t *testing.T) {
 	require.Contains(t, out, "1 of 4")
 	t.Log(out)
 }
+
+// What is wrong with the detector's times is said before anything begins.
+func TestWithDetectionChecks(t *testing.T) {
+	for want, o := range map[string]banyan.Option{
+		"less than 3 times detect.period": banyan.WithDetection(time.Second, 2*time.Second),
+		"WithDetection: detect.period":    banyan.WithDetection(time.Microsecond, time.Second),
+		"WithDetection: detect.timeout":   banyan.WithDetection(time.Second, 1500*time.Microsecond),
+	} {
+		err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{o}}, func(*banyan.World) error { return nil })
+		require.ErrorIs(t, err, banyan.ErrArgument)
+		require.ErrorContains(t, err, want)
+	}
+	for _, o := range []banyan.Option{banyan.WithDetection(0, 0), banyan.WithDetection(time.Second, 3*time.Second)} {
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{o}}, func(w *banyan.World) error { return w.Comm().Barrier() }))
+	}
+}
