@@ -193,6 +193,9 @@ func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
 	if int64(from) >= int64(m.cfg.Procs) || from == m.cfg.Self {
 		return fmt.Errorf("%w: from %v", errFrame, from)
 	}
+	if f.names(from) {
+		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
+	}
 	if i, gone := m.index[from]; gone {
 		// Only what is sent unasked is answered: where two sides each count the
 		// other as dead, obituaries would answer obituaries for ever.
