@@ -193,8 +193,13 @@ func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
 	if int64(from) >= int64(m.cfg.Procs) || from == m.cfg.Self {
 		return fmt.Errorf("%w: from %v", errFrame, from)
 	}
+	if f.names(from) {
+		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
+	}
 	if i, gone := m.index[from]; gone {
-		if e := m.log[i]; e.cause.Failed() {
+		// Only what is sent unasked is answered: where two sides each count the
+		// other as dead, obituaries would answer obituaries for ever.
+		if e := m.log[i]; e.cause.Failed() && (f.kind == kindBeat || f.kind == kindAsk) {
 			m.send(from, appendTell(nil, flagLoose, 0, []entry{e}))
 		}
 		return nil
@@ -266,7 +271,8 @@ func (m *Machine) other(id proc.ID) bool {
 
 // advance takes note of the time, and of how much of it this process has
 // missed: then its clock stands still, since what was late here is no silence
-// there. It reports whether the machine still runs.
+// there. Who missed much may not have read the answers to its questions either:
+// they are asked again. It reports whether the machine still runs.
 func (m *Machine) advance(now fabric.Time) bool {
 	if m.ended {
 		return false
@@ -275,6 +281,11 @@ func (m *Machine) advance(now fabric.Time) bool {
 	if late := now - max(m.due, m.now); late > m.cfg.Period/8 && m.due != fabric.Forever && !m.broken.hurried {
 		m.lost += late
 		m.held = max(m.held, late)
+		if late > m.cfg.Period/2 {
+			for i := range m.watches {
+				m.watches[i].asked = never
+			}
+		}
 	}
 	m.now = now
 	return true

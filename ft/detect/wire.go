@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -107,6 +108,11 @@ func (f *frame) tell(r *reader) {
 	}
 	f.to = f.from + len(f.entries)
 	r.fail(f.to > r.procs)
+}
+
+// names tells whether a frame speaks of a process.
+func (f *frame) names(id proc.ID) bool {
+	return slices.Contains(f.ids, id) || slices.ContainsFunc(f.entries, func(e entry) bool { return e.id == id })
 }
 
 // coded says which causes carry a code.

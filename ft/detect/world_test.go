@@ -14,16 +14,15 @@ const ms = fabric.Time(1e6)
 const (
 	evTick = iota
 	evFrame
-	evExpel   // to is refused by from, where it counts as dead
-	evDied    // to gets a provider's evidence of the end of from
-	evDepart  // to hears that from has departed
-	evCut     // the cut number arg begins
-	evHeal    // it ends
-	evKill    // to is killed; arg: with evidence
-	evPause   // to stops
-	evResume  // to goes on
-	evLeave   // to departs
-	evRecheck // nothing: time passes
+	evExpel  // to is refused by from, where it counts as dead
+	evDied   // to gets a provider's evidence of the end of from
+	evDepart // to hears that from has departed
+	evCut    // the cut number arg begins
+	evHeal   // it ends
+	evKill   // to is killed; arg: with evidence
+	evPause  // to stops
+	evResume // to goes on
+	evLeave  // to departs
 )
 
 type event struct {
@@ -171,12 +170,12 @@ func (w *world) settle(quiet fabric.Time) {
 func (w *world) handle(e event) {
 	switch e.what {
 	case evCut:
-		w.last = w.now
+		w.last = max(w.last, w.now)
 		w.open = append(w.open, w.cuts[e.arg])
 		w.tell("cut %+v", *w.cuts[e.arg])
 		return
 	case evHeal:
-		w.last = w.now
+		w.last = max(w.last, w.now)
 		for i, c := range w.open {
 			if c == w.cuts[e.arg] {
 				w.open = append(w.open[:i:i], w.open[i+1:]...)
@@ -185,8 +184,6 @@ func (w *world) handle(e event) {
 		}
 		w.tell("heal %d", e.arg)
 		return
-	case evRecheck:
-		return
 	}
 	p := w.nodes[e.to]
 	if !p.runs() {
@@ -194,7 +191,7 @@ func (w *world) handle(e event) {
 	}
 	switch e.what {
 	case evKill, evPause, evLeave, evResume:
-		w.last = w.now
+		w.last = max(w.last, w.now)
 		w.fate(p, e)
 		return
 	case evTick:
@@ -230,11 +227,21 @@ func (w *world) fate(p *node, e event) {
 	case evResume:
 		w.tell("continue %d", e.to)
 		p.paused = false
-		box := p.inbox
-		p.inbox = nil
 		if w.rng.IntN(2) == 0 {
 			w.input(p, event{at: w.now, what: evTick, to: e.to})
+			if w.rng.IntN(2) == 0 && p.runs() {
+				// Held up again before it has read what has come.
+				w.tell("stop %d again", e.to)
+				p.paused = true
+				again := w.duration() + 2*w.cfg.Period
+				p.noise += again
+				w.last = max(w.last, w.now+again)
+				w.push(event{at: w.now + again, what: evResume, to: e.to})
+				return
+			}
 		}
+		box := p.inbox
+		p.inbox = nil
 		for _, e := range box {
 			if p.runs() {
 				w.input(p, e)
@@ -307,7 +314,7 @@ func (w *world) drain(p *node, self int) {
 		case Die:
 			w.tell("%d ends: %v", self, a.Err)
 			p.ended = a.Err
-			w.last = w.now
+			w.last = max(w.last, w.now)
 			w.endedBy(self, a.Err.(*EndError))
 		}
 	}
