@@ -112,8 +112,8 @@ type Machine struct {
 	pleas     []plea
 	round     round
 
-	reports, sends []Action
-	reported, sent int // how many of them Next has given
+	reports, sends []Action // reports: also obituaries, each before its Report
+	reported, sent int      // how many of them Next has given
 	final          *EndError
 	ended          bool
 
@@ -327,8 +327,9 @@ func (m *Machine) end(err *EndError) {
 }
 
 // Next gives what is to be done, one action after the other; false when nothing
-// is left. Inputs may come between two calls: Reports come before Sends, so that
-// deaths that the engine confirms at once travel in one message.
+// is left. Inputs may come between two calls: Reports come before the Sends that
+// pass them on, so that deaths that the engine confirms at once travel in one
+// message. A Send to somebody about to be reported comes just before the Report.
 func (m *Machine) Next() (Action, bool) {
 	if m.ended {
 		err := m.final

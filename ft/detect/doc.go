@@ -62,11 +62,16 @@
 // has no majority. Of two processes the one with the lower id survives the other's
 // silence, and not the other way round.
 //
+// Two sides can both go on only if those who joined in the one's verdict have since
+// died with proof, the proof reached the other side and the verdict did not.
+//
 // By the rule Off there is no count, and both sides go on.
 //
 // # Who counts as dead must end
 //
-// Nothing from the dead is taken in. A Beat or an Ask of theirs is answered with a
+// Who passes a verdict, or is a neighbour of whom it concerns, tells it so at once
+// with a loose Tell, before the Report has it cut off: it may hear without being
+// heard. Nothing from the dead is taken in. A Beat or an Ask of theirs is answered with a
 // loose Tell that names the sender; providers refuse them, which the driver says
 // with Expelled. Who learns in any way that it counts as dead asks for Die, unless
 // who says so is dead here.
