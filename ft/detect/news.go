@@ -98,7 +98,8 @@ func (m *Machine) adopt(old []neighbour, id proc.ID) {
 	if was := find(old, id); was != nil {
 		nb = *was
 	} else if m.broken.forget {
-		nb.upto, nb.sent = len(m.log), len(m.log)
+		known := max(len(m.log)-1, 0) // all but the news
+		nb.upto, nb.sent = known, known
 	}
 	m.near = append(m.near, nb)
 }
