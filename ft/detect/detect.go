@@ -2,6 +2,7 @@ package detect
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
@@ -112,8 +113,10 @@ type Machine struct {
 	pleas     []plea
 	round     round
 
-	reports, sends []Action
-	reported, sent int // how many of them Next has given
+	apart []proc.ID // who cannot be reached from here, and lives
+
+	reports, sends []Action // reports: also obituaries, each before its Report
+	reported, sent int      // how many of them Next has given
 	final          *EndError
 	ended          bool
 
@@ -238,9 +241,15 @@ func (m *Machine) take(from proc.ID, f *frame) error {
 
 // Died says that a death stands in the View of this process: by a provider's
 // evidence, or as the answer to a Report. A death that the machine did not know
-// is on its way to the others when Next has been drained.
+// is on its way to the others when Next has been drained. Unreachable is no
+// death, but a matter between two processes that the others do reach: it is told
+// to nobody.
 func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {
 	if !m.advance(now) || !m.other(peer) || !cause.Failed() {
+		return
+	}
+	if cause.Kind == proc.Unreachable {
+		m.apart = append(m.apart, peer)
 		return
 	}
 	m.enter(peer, cause, proc.None)
@@ -258,9 +267,10 @@ func (m *Machine) Departed(peer proc.ID) {
 }
 
 // Expelled says that another process refuses this one because it counts as dead
-// there. Unless the other counts as dead here, this process ends itself.
+// there. Unless the other counts as dead or unreachable here, this process ends
+// itself.
 func (m *Machine) Expelled(by proc.ID, now fabric.Time) {
-	if m.advance(now) && !m.dead(by) {
+	if m.advance(now) && !m.dead(by) && !slices.Contains(m.apart, by) {
 		m.end(&EndError{By: by})
 	}
 }
@@ -327,8 +337,9 @@ func (m *Machine) end(err *EndError) {
 }
 
 // Next gives what is to be done, one action after the other; false when nothing
-// is left. Inputs may come between two calls: Reports come before Sends, so that
-// deaths that the engine confirms at once travel in one message.
+// is left. Inputs may come between two calls: Reports come before the Sends that
+// pass them on, so that deaths that the engine confirms at once travel in one
+// message. A Send to somebody about to be reported comes just before the Report.
 func (m *Machine) Next() (Action, bool) {
 	if m.ended {
 		err := m.final

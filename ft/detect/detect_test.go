@@ -131,6 +131,15 @@ func TestExpelledByTheDead(t *testing.T) {
 	require.Equal(t, appendTell(nil, flagLoose, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
 }
 
+// Two that cannot reach each other are no deaths for the others.
+func TestUnreachableIsNotTold(t *testing.T) {
+	m := newMachine(1, 4, Majority)
+	m.Died(2, proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
+	m.Expelled(2, 2*ms)
+	require.Empty(t, drained(m))
+	require.False(t, m.dead(2))
+}
+
 // What departs is never a failure, and sends no heartbeats.
 func TestDepartedIsNoFailure(t *testing.T) {
 	m := newMachine(0, 2, Majority)

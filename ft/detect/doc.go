@@ -62,14 +62,19 @@
 // has no majority. Of two processes the one with the lower id survives the other's
 // silence, and not the other way round.
 //
+// Two sides can both go on only if those who joined in the one's verdict have since
+// died with proof, the proof reached the other side and the verdict did not.
+//
 // By the rule Off there is no count, and both sides go on.
 //
 // # Who counts as dead must end
 //
-// Nothing from the dead is taken in. A Beat or an Ask of theirs is answered with a
+// Who passes a verdict, or is a neighbour of whom it concerns, tells it so at once
+// with a loose Tell, before the Report has it cut off: it may hear without being
+// heard. Nothing from the dead is taken in. A Beat or an Ask of theirs is answered with a
 // loose Tell that names the sender; providers refuse them, which the driver says
 // with Expelled. Who learns in any way that it counts as dead asks for Die, unless
-// who says so is dead here.
+// who says so is dead or unreachable here.
 //
 // # Propagation
 //
@@ -104,8 +109,8 @@
 //	7 Here
 //	8 Vouch   id
 //
-// The code of a cause is a zigzag varint, present for Exited, Signaled and
-// Unreachable. A decoder refuses everything else: bytes left over, ids outside the
+// The code of a cause is a zigzag varint, present for Exited and Signaled.
+// Unreachable is no end, and never told. A decoder refuses everything else: bytes left over, ids outside the
 // job or twice, counts of 0, what names its sender, positions that were never told. No frame is longer than [MaxPayload].
 //
 // # Cost

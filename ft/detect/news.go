@@ -33,7 +33,17 @@ func (m *Machine) enter(id proc.ID, cause proc.Cause, by proc.ID) bool {
 	m.fresh = m.fresh || cause.Failed()
 	m.stale = true
 	m.unwatch(id)
+	if cause.Kind == proc.Heartbeat && (by == proc.None || find(m.near, id) != nil) {
+		m.obituary(id)
+	}
 	return true
+}
+
+// obituary tells somebody whom silence has made dead, while it can still be
+// sent: it may hear, though it is not heard, and must not go on.
+func (m *Machine) obituary(id proc.ID) {
+	e := m.log[m.index[id]]
+	m.reports = append(m.reports, Action{Kind: Send, To: id, Payload: appendTell(nil, flagLoose, 0, []entry{e})})
 }
 
 func (m *Machine) gone(id proc.ID) bool {
@@ -88,7 +98,8 @@ func (m *Machine) adopt(old []neighbour, id proc.ID) {
 	if was := find(old, id); was != nil {
 		nb = *was
 	} else if m.broken.forget {
-		nb.upto, nb.sent = len(m.log), len(m.log)
+		known := max(len(m.log)-1, 0) // all but the news
+		nb.upto, nb.sent = known, known
 	}
 	m.near = append(m.near, nb)
 }

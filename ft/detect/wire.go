@@ -117,7 +117,7 @@ func (f *frame) names(id proc.ID) bool {
 
 // coded says which causes carry a code.
 func coded(k proc.Kind) bool {
-	return k == proc.Exited || k == proc.Signaled || k == proc.Unreachable
+	return k == proc.Exited || k == proc.Signaled
 }
 
 // reader takes values off the front of b; bad once something was wrong.
@@ -174,7 +174,7 @@ func (r *reader) id() proc.ID { return proc.ID(r.upTo(r.procs - 1)) }
 
 func (r *reader) cause() proc.Cause {
 	c := proc.Cause{Kind: proc.Kind(r.byte())}
-	r.fail(c.Kind > proc.Unreachable)
+	r.fail(c.Kind >= proc.Unreachable)
 	if coded(c.Kind) {
 		z := r.upTo(math.MaxUint32)
 		c.Code = int32(uint32(z)>>1) ^ -int32(z&1)

@@ -51,7 +51,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"no entries":          appendTell(nil, 0, 0, nil),
 		"empty ack":           appendAck(nil, 1, 1),
 		"order":               appendAsk(nil, 1, []proc.ID{2, 1}),
-		"cause":               {kindTell, 0, 0, 1, 1, byte(proc.Unreachable) + 1},
+		"cause":               {kindTell, 0, 0, 1, 1, byte(proc.Unreachable), 0},
 		"loose with position": appendTell(nil, flagLoose, 1, []entry{{id: 1}}),
 		"loose and again":     appendTell(nil, flagLoose|flagAgain, 0, []entry{{id: 1}}),
 	} {

@@ -89,8 +89,8 @@ type world struct {
 	wrong   []string
 	frames  int
 	longest int
+	report  fabric.Time // of the last Report
 	verbose bool
-	pairs   bool // the only trouble is one link
 }
 
 func (w *world) push(e event) {
@@ -283,7 +283,8 @@ func (w *world) input(p *node, e event) {
 	case evExpel:
 		p.m.Expelled(from, w.now)
 	case evDied:
-		if !p.view[e.from] {
+		// What proves a death is a frame, too: it does not pass a cut.
+		if !p.view[e.from] && !w.blocked(e.from, e.to) {
 			p.view[e.from] = true
 			p.m.Died(from, e.cause, w.now)
 		}
