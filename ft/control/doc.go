@@ -15,9 +15,9 @@
 // # What is evidence of death
 //
 // Everything by which a provider reports an end, but for two causes:
-// [proc.Unreachable] is about a pair of processes of which both live, so it is
-// not passed on, and the two do not observe each other any more. [proc.Expelled]
-// says that this process is the one that counts as dead.
+// [proc.Unreachable] is about a pair of processes of which both live, so the
+// detector does not pass it on. [proc.Expelled] says that this process is the one that counts as
+// dead.
 //
 // Floor 4, beside p2p, which it does not use: control classes bypass matching.
 package control

@@ -17,8 +17,8 @@ const (
 const (
 	// soon is when a process that computes looks again after something has come,
 	// mostAgain how often it does before it lets a period pass.
-	soon      fabric.Time = 1_000_000
-	mostAgain             = 12
+	soon      = fabric.Time(1_000_000)
+	mostAgain = 12
 )
 
 // Config assembles a Pulse.
@@ -149,7 +149,7 @@ func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
 		return
 	}
 	switch now := p.e.Host().Now(); cause.Kind {
-	case proc.Departed, proc.Unreachable: // see the package's comment
+	case proc.Departed:
 		p.m.Departed(ep.Proc)
 	case proc.Expelled:
 		p.m.Expelled(ep.Proc, now)
