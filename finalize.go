@@ -27,6 +27,9 @@ func (w *World) Finalize() error {
 	w.p2p.Flush()
 	err := w.fence()
 	w.p2p.Close()
+	if w.pulse != nil {
+		w.pulse.Stop()
+	}
 	w.progress.Depart()
 	err = errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
 	w.tally()

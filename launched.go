@@ -259,6 +259,12 @@ func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
 // Node implements bootstrap.
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
 
+// Expire implements bootstrap.
+func (l *launched) Expire(why error) {
+	fmt.Fprintf(os.Stderr, "banyan: rank %d ends itself: %v\n", l.Rank(), why)
+	os.Exit(ExitExpelled)
+}
+
 // Abort implements bootstrap.
 func (l *launched) Abort(code int, why string) {
 	fmt.Fprintln(os.Stderr, "banyan:", why)

@@ -2,6 +2,7 @@ package banyan
 
 import (
 	"strings"
+	"time"
 
 	"github.com/banyan-hpc/banyan/settings"
 )
@@ -14,6 +15,8 @@ type options struct {
 	noGet    bool
 	early    int
 	async    async
+	detect   *detection // nil: not given
+	pulse    pulse      // what holds
 	logf     func(format string, args ...any)
 }
 
@@ -80,6 +83,19 @@ const (
 	asyncOff
 	asyncOn
 )
+
+// detection is what WithDetection has said.
+type detection struct{ period, timeout time.Duration }
+
+// WithDetection sets how soon ranks that fall silent count as dead: each is to be heard
+// of once in a period, and after a timeout, which is at least three periods, counts
+// as dead and is made so. Both are whole milliseconds; two zeros turn the detector off:
+// then ranks learn of those deaths only that they see for themselves. All ranks of
+// a job need the same. Without this option the user's settings say, 200 ms and 1 s by
+// default; in the simulator there is no detector then.
+func WithDetection(period, timeout time.Duration) Option {
+	return func(o *options) { o.detect = &detection{period, timeout} }
+}
 
 // WithoutKernelCopy streams large messages through shared memory also where
 // the kernel could copy them from process to process.

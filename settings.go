@@ -19,26 +19,32 @@ func (o *options) set(in settings.Surroundings) (*settings.Set, error) {
 	return s, o.override(s)
 }
 
+// override is a value that an option has given.
+type override struct {
+	given bool
+	id    settings.ID
+	value int
+	name  string
+}
+
 // override puts the options into s; the error names the one that is out of
 // range.
 func (o *options) override(s *settings.Set) error {
-	for _, c := range []struct {
-		given bool
-		id    settings.ID
-		value int
-		name  string
-	}{
+	for _, c := range append(o.detect.overrides(), []override{
 		{o.eager != 0, settings.Eager, o.eager, "WithEagerLimit"},
 		{o.early != 0, settings.Unexpected, o.early, "WithUnexpectedLimit"},
 		{o.noGet, settings.KernelCopy, 0, "WithoutKernelCopy"},
 		{o.async != asyncOpen, settings.Async, int(o.async) - 1, "WithAsyncProgress"},
-	} {
+	}...) {
 		if !c.given {
 			continue
 		}
 		if err := s.Override(c.id, c.value, c.name); err != nil {
 			return fmt.Errorf("%w: %w", ErrArgument, err)
 		}
+	}
+	if err := s.Agree(); err != nil {
+		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	return nil
 }
@@ -68,6 +74,7 @@ func (o *options) apply(s *settings.Set) {
 	if s.On(settings.Async) {
 		o.async = asyncOn
 	}
+	o.pulse = pulseOf(s)
 }
 
 // shmConfig is the configuration of shared memory by s.

@@ -32,7 +32,8 @@ type Simulation struct {
 //
 // The error joins those of the bodies, each with its rank, and the simulator's
 // own: a deadlock, a panic in a body, a wrong configuration. A rank that was
-// killed has no error; one that aborted the job has its reason.
+// killed has no error; one that aborted the job, or that the failure detector ended
+// ([WithDetection]), has its reason.
 func Simulate(n int, s Simulation, body func(*World) error) error {
 	o, err := gather(s.Options)
 	if err != nil {
@@ -40,6 +41,9 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	}
 	if n < 1 || n > proc.MaxIDs {
 		return fmt.Errorf("banyan: %w: %d ranks, want 1 … %d", ErrArgument, n, proc.MaxIDs)
+	}
+	if err := o.applyDetection(); err != nil {
+		return fmt.Errorf("banyan: %w", err)
 	}
 	cfg := sim.DefaultConfig(n)
 	cfg.Seed = s.Seed
@@ -108,6 +112,12 @@ func (b bench) SparesDead() bool { return true }
 
 // Finalize implements bootstrap.
 func (b bench) Finalize(context.Context) error { return nil }
+
+// Expire implements bootstrap.
+func (b bench) Expire(why error) {
+	*b.aborted = fmt.Errorf("rank %d ends itself: %w", b.rank, why)
+	b.proc.Die(proc.Cause{Kind: proc.Exited, Code: ExitExpelled})
+}
 
 // Abort implements bootstrap: the other ranks are killed, this one exits.
 func (b bench) Abort(code int, why string) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -26,6 +27,7 @@ type World struct {
 	holders  holders   // communicators with attributes
 	notice   *p2p.Comm // see finalize.go
 	counting []counting
+	pulse    *control.Pulse                   // nil: there is no failure detector
 	logf     func(format string, args ...any) // nil: nobody listens
 }
 
@@ -47,6 +49,8 @@ type bootstrap interface {
 	SparesDead() bool
 	// Finalize tells the launcher that this rank leaves in order.
 	Finalize(ctx context.Context) error
+	// Expire ends this process because it must not go on. It does not return.
+	Expire(why error)
 	// Abort ends all processes of the job, this one too. It does not return.
 	Abort(code int, why string)
 }
@@ -75,6 +79,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
+	w.observe(&o.pulse, cfg.Host)
 	if o.async == asyncOn {
 		w.progress.Attend()
 	}

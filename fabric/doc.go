@@ -20,7 +20,10 @@
 //     peer is dead. A peer that lives is not reported for want of this
 //     process's means (descriptors, memory): the provider tries again, and if
 //     that lasts both sides report the other down with cause proc.Unreachable
-//     and log what is missing; Connect answers it.
+//     and log what is missing; Connect answers it. Word of an end from elsewhere
+//     ([Provider.Inform]) is reported like evidence of the provider's own. A peer that
+//     refuses this process because it counts as dead there is reported down
+//     with cause proc.Expelled.
 //  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never
 //     blocks. After [Host.Arm] the engine asks [Provider.Ready] once more;
 //     whatever arrives later rings the host's bell.

@@ -192,6 +192,17 @@ type Provider interface {
 	// Lookup gives the connection to a peer if there is one, whichever side
 	// made it; else nil. A peer whose frames Poll has delivered has one.
 	Lookup(peer proc.ID) Conn
+	// Inform tells the provider that a peer has ended, as is known from elsewhere.
+	// What has arrived from it is delivered by the next calls of Poll, then Down
+	// reports it with this cause, unless its end has been reported or evidence of
+	// its own says how the peer ended. One that there is no connection to is barred:
+	// nobody is told, Connect answers ErrPeerGone, and whoever comes as that peer is
+	// refused, which it may learn as Down with cause proc.Expelled. A provider that may
+	// kill the peer does so, lest it live after all. It does not wait, and may be called
+	// by what Poll calls.
+	//
+	// Preconditions: cause.Failed(), peer is another process.
+	Inform(peer proc.ID, cause proc.Cause)
 	// Poll delivers arrived frames and evidence into s, a bounded number, and
 	// says how many. It returns 0 only if nothing was there.
 	Poll(s *Sink) int
@@ -219,6 +230,8 @@ const Forever = Time(1<<63 - 1)
 // the Park is kept, one of them.
 type Parker interface {
 	Park()
+	// ParkUntil is Park that also ends at a time of Host.Now.
+	ParkUntil(deadline Time)
 	Unpark()
 }
 

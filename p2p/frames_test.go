@@ -29,6 +29,7 @@ func (s *stray) Name() string                                    { return "stray
 func (s *stray) Address() []byte                                 { return nil }
 func (s *stray) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return s, nil }
 func (s *stray) Lookup(proc.ID) fabric.Conn                      { return s }
+func (s *stray) Inform(proc.ID, proc.Cause)                      {}
 func (s *stray) Ready() bool                                     { return len(s.inbox) > 0 }
 func (s *stray) Depart()                                         {}
 func (s *stray) Close() error                                    { return nil }

@@ -48,12 +48,14 @@ const (
 	// Unreachable: it has not ended, but for want of something one of the two
 	// cannot connect to the other, and both have been told.
 	Unreachable
+	// Expelled: it has not ended, but counts this process as dead and refuses it.
+	Expelled
 )
 
 var kindNames = [...]string{
 	Unknown: "gone", Departed: "departed", Exited: "exited", Signaled: "killed",
 	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
-	Unreachable: "unreachable",
+	Unreachable: "unreachable", Expelled: "it counts this process as dead",
 }
 
 // String names the kind as it appears in messages.

@@ -76,6 +76,39 @@ func (e *Engine) relieve() (dozing bool) {
 	return dozing
 }
 
+// thorough is how many rounds without result show that nothing is there: a provider
+// may leave connections aside for some of them.
+const thorough = 40
+
+// tendMost bounds how many rounds one call of Tend makes: what comes without end is for
+// whoever waits for it.
+const tendMost = 1000
+
+// Tend makes progress until nothing is there, unless a goroutine progresses already:
+// for one that comes by now and then, while the application computes. It says how much
+// there was. Precondition: the lock is held.
+func (e *Engine) Tend() (found int) {
+	if e.progressing || e.closed {
+		return 0
+	}
+	e.progressing = true
+	for rounds, idle := 0, 0; idle < thorough && rounds < tendMost; rounds++ {
+		e.skip = 0
+		idle++
+		if n := e.round(); n > 0 {
+			idle = 0
+			found += n
+		}
+		if e.want.Load() != 0 {
+			e.yield()
+		}
+	}
+	found += e.expire()
+	e.progressing = false
+	e.handOver()
+	return found
+}
+
 func (e *Engine) pause() {
 	e.Unlock()
 	e.host.Pause(attendPause)

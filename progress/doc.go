@@ -36,7 +36,9 @@
 //
 // A provider's evidence becomes knowledge here: the peer is entered in the
 // [ft.View], cut off at its connection so that nothing from it is delivered any
-// more (rule E3), and then the listeners are told, once.
+// more (rule E3), and then the listeners are told, once. A death that is known from
+// elsewhere ([Engine.Report]) goes to the peer's provider first and comes back as
+// its evidence, after what has arrived.
 //
 // Floor 3. It knows the shared-memory provider by its concrete type, so that a
 // small message costs no interface call; every other provider is reached

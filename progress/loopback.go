@@ -36,6 +36,8 @@ func (l *loopback) Depart()         {}
 func (l *loopback) Close() error    { return nil }
 func (l *loopback) Peer() proc.ID   { return l.self }
 
+func (l *loopback) Inform(proc.ID, proc.Cause) {}
+
 func (l *loopback) Lookup(proc.ID) fabric.Conn { return l }
 
 func (l *loopback) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return l, nil }

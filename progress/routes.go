@@ -181,6 +181,26 @@ func (e *Engine) down(p fabric.Provider, peer proc.ID, cause proc.Cause) {
 	e.tell(ep, cause)
 }
 
+// Report enters word of a death that came from elsewhere than the peer's own
+// provider. What has arrived from the peer is delivered first; then, at once or in the next
+// round, the death stands in the View and the listeners are told. Nothing happens to
+// a peer of whose end the engine knows.
+//
+// Preconditions: the lock is held, cause.Failed(), peer is another process.
+func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
+	if ep := e.endpoints.get(peer); e.closed || ep != nil && ep.State != Alive {
+		return
+	}
+	for p := range e.media {
+		p.Inform(peer, cause)
+	}
+	if e.Known(peer) == nil { // no provider has a connection of which to report the end
+		e.down(nil, peer, cause)
+	}
+	e.skip = 0
+	e.Kick()
+}
+
 func (e *Engine) departed(p fabric.Provider, peer proc.ID) {
 	ep := e.known(p, peer)
 	if ep.State != Alive || ep.by != p {

@@ -93,6 +93,7 @@ type busy struct {
 
 func (b *busy) Name() string                                    { return "busy" }
 func (b *busy) Lookup(proc.ID) fabric.Conn                      { return nil }
+func (b *busy) Inform(proc.ID, proc.Cause)                      {}
 func (b *busy) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return nil, fabric.ErrUnsupported }
 func (b *busy) Ready() bool                                     { return true }
 

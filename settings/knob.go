@@ -6,10 +6,12 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -33,6 +35,10 @@ const (
 	Spins
 	Yields
 	Async
+	Detect
+	DetectPeriod
+	DetectTimeout
+	DetectPartition
 	numKnobs
 )
 
@@ -40,13 +46,14 @@ const (
 type Unit string
 
 // The units. A switch is 0 or 1, written off and on; milliseconds are written with
-// their unit, as 500ms, 30s or 2m.
+// their unit, as 500ms, 30s or 2m; a word is the number of its place in Knob.Words.
 const (
 	Bytes  Unit = "bytes"
 	Lines  Unit = "cache lines"
 	Polls  Unit = "polls"
 	Millis Unit = "milliseconds"
 	Switch Unit = "on or off"
+	Word   Unit = "a word"
 )
 
 // Auto is the value of a knob whose number is left to the library. It is one that
@@ -63,7 +70,9 @@ type Knob struct {
 	// PowerOfTwo: no other number is possible.
 	PowerOfTwo bool
 	// Auto: the word auto is possible.
-	Auto    bool
+	Auto bool
+	// Words are what is possible where the unit is Word.
+	Words   []string
 	Default int
 	// Meaning says what it is and who needs another value, in lines.
 	Meaning []string
@@ -82,8 +91,11 @@ var (
 	sockets   = tcp.Defaults()
 )
 
-// longestHeal is an hour, as milliseconds.
+// longestHeal is an hour, as milliseconds; so is the longest silence.
 const longestHeal = 3_600_000
+
+// millis is a time of the contract in this table's unit.
+func millis(t fabric.Time) int { return int(t / 1_000_000) }
 
 // table has every knob.
 var table = [numKnobs]Knob{
@@ -192,7 +204,38 @@ var table = [numKnobs]Knob{
 			"long messages go on without a call, for up to a wake-up in a millisecond.",
 		},
 	},
+	Detect: {
+		Name: "detect", Unit: Switch, Max: onOff, Default: onOff,
+		Meaning: []string{
+			"Whether ranks observe each other and tell each other of deaths. off: for debuggers,",
+			"which stop a rank for longer than detect.timeout. Alike on all ranks, as the next three.",
+		},
+	},
+	DetectPeriod: {
+		Name: "detect.period", Unit: Millis, Min: 10, Max: longestHeal / detect.MinPeriods, Default: millis(control.DefaultPeriod),
+		Meaning: []string{
+			"Time between two heartbeats of a rank to the one that observes it. Shorter to find",
+			"silent machines sooner, together with detect.timeout; each costs a wake-up.",
+		},
+	},
+	DetectTimeout: {
+		Name: "detect.timeout", Unit: Millis, Min: 10 * detect.MinPeriods, Max: longestHeal, Default: millis(control.DefaultTimeout),
+		Meaning: []string{
+			"Silence after which a rank counts as dead and is made so; three periods at least. More",
+			"where ranks are stopped, machines suspended, or networks gone for longer.",
+		},
+	},
+	DetectPartition: {
+		Name: "detect.partition", Unit: Word, Words: partitions(), Max: int(detect.Off), Default: int(detect.Majority),
+		Meaning: []string{
+			"Who goes on when many ranks fall silent at once. majority: the side with more than",
+			"half of those not proven dead, the others end themselves. off: each side goes on.",
+		},
+	},
 }
+
+// partitions are the words for the rules, in the order of their numbers.
+func partitions() []string { return []string{detect.Majority.String(), detect.Off.String()} }
 
 // Knobs returns all knobs in the order of their IDs. It is not to be changed.
 func Knobs() []Knob { return table[:] }
@@ -223,6 +266,9 @@ func (k *Knob) Range() string {
 	if k.Unit == Switch {
 		return string(Switch)
 	}
+	if k.Unit == Word {
+		return strings.Join(k.Words, " or ")
+	}
 	s := fmt.Sprintf("%s … %s", k.Format(k.Min), k.Format(k.Max))
 	if k.PowerOfTwo {
 		s += ", a power of two"
@@ -251,105 +297,12 @@ func (k *Knob) Format(v int) string {
 		return "auto"
 	case k.Unit == Switch:
 		return map[int]string{0: "off", 1: "on"}[v]
+	case k.Unit == Word && v >= k.Min && v <= k.Max:
+		return k.Words[v]
 	case k.Unit == Bytes:
 		return formatBytes(v)
 	case k.Unit == Millis:
 		return formatMillis(v)
 	}
 	return strconv.Itoa(v)
-}
-
-// formatMillis writes a time in the largest unit in which it is whole.
-func formatMillis(v int) string {
-	for _, u := range times {
-		if v%u.millis == 0 && v != 0 {
-			return strconv.Itoa(v/u.millis) + u.name
-		}
-	}
-	return strconv.Itoa(v) + "ms"
-}
-
-// times are the units of time that are written, the largest first.
-var times = []struct {
-	name   string
-	millis int
-}{{"m", 60_000}, {"s", 1000}}
-
-// suffixes of numbers of bytes, the largest first.
-var suffixes = []struct {
-	letter string
-	unit   int
-}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
-
-func formatBytes(v int) string {
-	for _, s := range suffixes {
-		if v != 0 && v%s.unit == 0 {
-			return strconv.Itoa(v/s.unit) + s.letter
-		}
-	}
-	return strconv.Itoa(v)
-}
-
-// Parse reads a value: a number, for bytes also with k, m or g (of 1024, also
-// written KiB or kb), a time (500ms, 1.5s, 2m; a bare number counts seconds), the
-// word auto, or on and off.
-func (k *Knob) Parse(text string) (int, error) {
-	word := strings.ToLower(text)
-	if word == "auto" && k.Auto {
-		return Auto, nil
-	}
-	v, ok := 0, false
-	switch k.Unit {
-	case Switch:
-		v, ok = parseSwitch(word)
-	case Millis:
-		v, ok = parseMillis(word)
-	default:
-		v, ok = parseNumber(word, k.Unit == Bytes)
-	}
-	if !ok {
-		return 0, fmt.Errorf("%s = %s: %s is possible", k.Name, text, k.Range())
-	}
-	return v, k.Check(v)
-}
-
-func parseSwitch(word string) (int, bool) {
-	switch word {
-	case "on", "yes", "true", "1":
-		return 1, true
-	case "off", "no", "false", "0":
-		return 0, true
-	}
-	return 0, false
-}
-
-func parseMillis(word string) (int, bool) {
-	if _, err := strconv.Atoi(word); err == nil {
-		word += "s"
-	}
-	d, err := time.ParseDuration(word)
-	return int(d.Milliseconds()), err == nil && d%time.Millisecond == 0
-}
-
-func parseNumber(word string, bytes bool) (int, bool) {
-	unit := 1
-	if bytes {
-		word, unit = cutSuffix(word)
-	}
-	n, err := strconv.ParseUint(word, 10, 62)
-	if err != nil || n > uint64(math.MaxInt/unit) {
-		return 0, false
-	}
-	return int(n) * unit, true
-}
-
-func cutSuffix(word string) (string, int) {
-	for _, s := range suffixes {
-		for _, end := range []string{s.letter + "ib", s.letter + "b", s.letter} {
-			if number, ok := strings.CutSuffix(word, end); ok {
-				return number, s.unit
-			}
-		}
-	}
-	return strings.TrimSuffix(word, "b"), 1
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/banyan-hpc/banyan/ft/detect"
 )
 
 const (
@@ -131,7 +133,22 @@ func Load(in Surroundings) (*Set, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	if err := s.Agree(); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// Agree tells whether the values fit each other.
+func (s *Set) Agree() error {
+	period, timeout := s.Int(DetectPeriod), s.Int(DetectTimeout)
+	if s.On(Detect) && timeout < detect.MinPeriods*period {
+		say := func(id ID) string {
+			return fmt.Sprintf("%s = %s (%s)", Of(id).Name, Of(id).Format(s.Int(id)), s.Origin(id))
+		}
+		return fmt.Errorf("%s is less than %d times %s: raise the one or lower the other", say(DetectTimeout), detect.MinPeriods, say(DetectPeriod))
+	}
+	return nil
 }
 
 // read takes the values of one file.
@@ -196,7 +213,7 @@ func variables(environ []string) map[string]string {
 }
 
 // families begin the names of variables that can only be settings.
-var families = []string{prefix + "SHM_", prefix + "WAIT_", prefix + "UNEXPECTED"}
+var families = []string{prefix + "SHM_", prefix + "WAIT_", prefix + "UNEXPECTED", prefix + "DETECT"}
 
 // environment takes the values of the variables. An empty one is as good as
 // none. A name that begins like a knob's and is none's is an error.

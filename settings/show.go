@@ -20,7 +20,7 @@ func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 			fmt.Fprintf(&b, "# %s\n", line)
 		}
 		unit := string(k.Unit) + "; "
-		if k.Unit == Switch {
+		if k.Unit == Switch || k.Unit == Word {
 			unit = ""
 		}
 		fmt.Fprintf(&b, "# %s%s; default %s; %s\n", unit, k.Range(), k.Format(k.Default), k.Variable())

@@ -38,7 +38,7 @@ func Cases() []Case {
 	var all []Case
 	for _, part := range [][]Case{
 		hostCases(), connectCases(), trafficCases(), largeCases(), pressureCases(), wakeCases(),
-		concurrencyCases(), endCases(), deathCases(), cutCases(),
+		concurrencyCases(), endCases(), deathCases(), cutCases(), informCases(),
 	} {
 		all = append(all, part...)
 	}

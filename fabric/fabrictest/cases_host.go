@@ -11,7 +11,7 @@ func hostCases() []Case {
 		{Name: "host-sleep", N: 1, Body: hostSleep,
 			About: "Sleep ends at the first ring since Arm, or at the deadline."},
 		{Name: "host-parker", N: 1, Body: hostParker, Args: rounds,
-			About: "An Unpark before the Park is kept."},
+			About: "An Unpark before the Park is kept; a park until a deadline ends then."},
 		{Name: "host-ring", N: 1, Body: hostRing, Args: rounds,
 			About: "Any goroutine may ring, and each ring after Arm ends the sleep."},
 		{Name: "host-pause", N: 1, Body: hostPause,
@@ -46,6 +46,12 @@ func hostParker(e *Env) {
 	here, there := e.Host.NewParker(), e.Host.NewParker()
 	here.Unpark()
 	here.Park()
+	here.Unpark()
+	here.ParkUntil(fabric.Forever)
+	start := e.Host.Now()
+	here.ParkUntil(start + 200_000)
+	e.Check(e.Host.Now() >= start+200_000, "ParkUntil ended before its deadline")
+	here.ParkUntil(start) // has passed
 	var turns atomic.Int64
 	n := int64(e.Arg("rounds"))
 	e.Host.Go(func() {

@@ -47,7 +47,7 @@ func (d memDriver) Run(job Job) ([]Outcome, error) {
 	n.cond.L = &n.mu
 	rng := rand.New(rand.NewPCG(job.Seed, 2))
 	for i := range job.N {
-		p := &memProc{net: n, id: proc.ID(i), out: make(map[proc.ID]*memConn)}
+		p := &memProc{net: n, id: proc.ID(i), out: make(map[proc.ID]*memConn), barred: make(map[proc.ID]bool)}
 		p.outcome.ID = p.id
 		if slices.Contains(job.Victims, p.id) {
 			const most = 5000
@@ -142,6 +142,7 @@ type memProc struct {
 	rung      bool
 
 	out      map[proc.ID]*memConn
+	barred   map[proc.ID]bool
 	inbox    []memItem
 	regions  [][]byte
 	departed bool
@@ -341,10 +342,12 @@ type memParker struct {
 
 func (h memHost) NewParker() fabric.Parker { return &memParker{p: h.p} }
 
-func (k *memParker) Park() {
+func (k *memParker) Park() { k.ParkUntil(fabric.Forever) }
+
+func (k *memParker) ParkUntil(deadline fabric.Time) {
 	k.p.step()
 	defer k.p.net.mu.Unlock()
-	k.p.net.wait(k.p, fabric.Forever, k.token.Load)
+	k.p.net.wait(k.p, deadline, k.token.Load)
 	k.token.Store(false)
 }
 

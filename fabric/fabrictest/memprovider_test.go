@@ -44,6 +44,7 @@ type memConn struct {
 	bytes   int
 	refused bool
 	muted   bool
+	ended   bool // the peer's end has come
 }
 
 func memAddress(id proc.ID) []byte {
@@ -66,12 +67,24 @@ func (p *memProc) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return c, nil
 	}
 	q := p.net.procs[spec.Peer]
-	if q.over || q.closed || q.departed {
+	if q.over || q.closed || q.departed || p.barred[q.id] || q.barred[p.id] {
 		return nil, fabric.ErrPeerGone
 	}
 	p.out[q.id] = &memConn{p: p, to: q}
 	q.out[p.id] = &memConn{p: q, to: p}
 	return p.out[q.id], nil
+}
+
+func (p *memProc) Inform(peer proc.ID, cause proc.Cause) {
+	p.step()
+	defer p.net.mu.Unlock()
+	c := p.out[peer]
+	if c == nil {
+		p.barred[peer] = true
+		return
+	}
+	p.push(memItem{kind: memDown, from: peer, cause: cause})
+	c.to.push(memItem{kind: memDown, from: p.id, cause: proc.Cause{Kind: proc.Expelled}})
 }
 
 func (p *memProc) Lookup(peer proc.ID) fabric.Conn {
@@ -85,9 +98,11 @@ func (p *memProc) Lookup(peer proc.ID) fabric.Conn {
 
 // push puts an item into an inbox. The lock is held.
 func (p *memProc) push(it memItem) {
-	if c := p.out[it.from]; p.over || p.closed || c != nil && c.muted {
+	c := p.out[it.from]
+	if p.over || p.closed || c.muted || c.ended {
 		return
 	}
+	c.ended = it.kind != memFrame
 	p.inbox = append(p.inbox, it)
 	p.ring()
 }

@@ -20,6 +20,7 @@ type bent struct {
 	shut    func() error
 	connect func(spec fabric.ConnectSpec) (fabric.Conn, error)
 	lookup  func(id proc.ID) fabric.Conn
+	inform  func(id proc.ID, cause proc.Cause)
 	get     func(c bentConn, local []byte, r fabric.Region, offset uint64) error
 	cut     func(c bentConn)
 }
@@ -54,6 +55,14 @@ func (b *bent) Lookup(id proc.ID) fabric.Conn {
 		return b.lookup(id)
 	}
 	return b.wrap(b.memProc.Lookup(id))
+}
+
+func (b *bent) Inform(id proc.ID, cause proc.Cause) {
+	if b.inform != nil {
+		b.inform(id, cause)
+		return
+	}
+	b.memProc.Inform(id, cause)
 }
 
 func (b *bent) Poll(s *fabric.Sink) int {

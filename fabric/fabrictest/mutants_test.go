@@ -361,7 +361,7 @@ var hostMutants = []mutant{
 // is there for its fault, and that case passes on the sound provider
 // (TestSoundProvider).
 func TestMutants(t *testing.T) {
-	for _, group := range [][]mutant{frameMutants, endMutants, callMutants, hostMutants} {
+	for _, group := range [][]mutant{frameMutants, endMutants, informMutants, callMutants, hostMutants} {
 		for _, m := range group {
 			t.Run(m.name, func(t *testing.T) {
 				c, err := findCase(m.in)

@@ -99,18 +99,42 @@ func (h *Host) Sleep(until fabric.Time) {
 	h.bell.Sleep(max(0, time.Duration(until-h.Now())))
 }
 
-type parker chan struct{}
+// parker is a token that waits to be taken.
+type parker struct {
+	host  *Host
+	token chan struct{}
+	timer *time.Timer // made when one first parks until a deadline
+}
 
 // NewParker implements fabric.Host.
-func (h *Host) NewParker() fabric.Parker { return make(parker, 1) }
+func (h *Host) NewParker() fabric.Parker { return &parker{host: h, token: make(chan struct{}, 1)} }
 
 // Park implements fabric.Parker.
-func (p parker) Park() { <-p }
+func (p *parker) Park() { <-p.token }
+
+// ParkUntil implements fabric.Parker.
+func (p *parker) ParkUntil(deadline fabric.Time) {
+	if deadline == fabric.Forever {
+		p.Park()
+		return
+	}
+	left := time.Duration(deadline - p.host.Now())
+	if p.timer == nil {
+		p.timer = time.NewTimer(left)
+	} else {
+		p.timer.Reset(left)
+	}
+	select {
+	case <-p.token:
+	case <-p.timer.C:
+	}
+	p.timer.Stop()
+}
 
 // Unpark implements fabric.Parker.
-func (p parker) Unpark() {
+func (p *parker) Unpark() {
 	select {
-	case p <- struct{}{}:
+	case p.token <- struct{}{}:
 	default:
 	}
 }

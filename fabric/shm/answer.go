@@ -60,6 +60,12 @@ func (p *Provider) accept(id proc.ID) {
 	if p.departed {
 		return // it reads so in our header
 	}
+	if errors.Is(p.barred[id], fabric.ErrPeerGone) {
+		if err == nil {
+			p.turnAway(id, &a)
+		}
+		return
+	}
 	if err != nil { // nobody who writes this has connected
 		p.cfg.Logf("shm: the slot of %v: %v", id, err)
 		a.geometry = p.own.geometry

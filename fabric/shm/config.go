@@ -37,9 +37,22 @@ type Config struct {
 	// a memfd: for containers that refuse memfd_create. It must be a tmpfs.
 	// Such a segment cannot be sealed: both sides must have set Dir.
 	Dir string
+	// Exits, if set, is a source that tells of ended processes before their
+	// descriptors do, with the cause. It outlives the endpoint.
+	Exits Exits
 	// Logf receives the choice of the copy method, once per connection, and
 	// refused strangers. Nil discards them.
 	Logf func(format string, args ...any)
+}
+
+// Exits is what some part of the machine knows of ended processes.
+type Exits interface {
+	// FD is a descriptor that an edge-triggered epoll reports whenever another
+	// process has ended.
+	FD() int
+	// Ended tells whether and how the process with a pid, as it is registered, has
+	// ended. Any goroutine may call it; it neither locks nor waits.
+	Ended(pid int) (proc.Cause, bool)
 }
 
 const (

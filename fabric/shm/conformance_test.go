@@ -23,7 +23,10 @@ var variants = map[string]shm.Config{
 	"file":     {Dir: "/dev/shm"},
 }
 
-func TestMain(m *testing.M) { fabrictest.Main(m, open) }
+func TestMain(m *testing.M) {
+	shm.VictimMain()
+	fabrictest.Main(m, open)
+}
 
 func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 	cfg := variants[os.Getenv(variantVar)]

@@ -43,7 +43,9 @@ type Conn struct {
 	end    proc.Cause
 	// gone: the peer's process has ended; set by the watcher before the bell
 	// rings, read by anybody.
-	gone     atomic.Bool
+	gone atomic.Bool
+	// fate: how it has ended. Written before gone is set, read after.
+	fate     proc.Cause
 	reported bool // Down or Departed has been said
 	silenced bool // Invalidate
 	fenced   atomic.Uint32
@@ -207,11 +209,10 @@ func (c *Conn) starvedNoMore() bool {
 func (c *Conn) release() error {
 	c.die()
 	c.hasIn, c.bell, c.half = false, nil, nil
-	err := c.segment.close()
 	if c.reader.pidfd >= 0 {
-		c.p.watch.forget(c)
+		c.p.watch.forget(c) // it looks into the segment
 		_ = unix.Close(c.reader.pidfd)
 		c.reader.pidfd = -1
 	}
-	return err
+	return c.segment.close()
 }

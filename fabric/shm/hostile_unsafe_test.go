@@ -245,3 +245,12 @@ func FuzzAddress(f *testing.F) {
 		}
 	})
 }
+
+// scribble writes a value over the word on which process 0 watches the owner of a
+// segment, and wakes who waits there, as the kernel does.
+func scribble(s *segment, value uint32) {
+	word := (*atomic.Uint32)(unsafe.Pointer(s.word(0)))
+	word.Store(value)
+	const wake = 1
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), wake, 1<<30, 0, 0, 0)
+}

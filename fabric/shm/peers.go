@@ -79,7 +79,7 @@ func (c *Conn) connect(a *address) error {
 		err = errors.Join(errBarred, seg.close())
 	}
 	if err == nil {
-		if err = c.p.watch.add(c); err != nil {
+		if err = c.p.watch.add(c, seg, a); err != nil {
 			err = errors.Join(err, seg.close())
 		}
 	}
@@ -212,6 +212,12 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
 	givenUp := c.half != nil && c.ending
+	if c.gone.Load() && !c.ending && c.departedUnheard() {
+		c.fate = proc.Cause{Kind: proc.Departed}
+	}
+	if c.in.corrupt {
+		c.fencePeer()
+	}
 	err := c.release()
 	if !givenUp { // else it still has to read there that it has been given up
 		err = errors.Join(err, p.own.free(c.peer))
@@ -230,8 +236,10 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 		s.Departed(c.peer)
 	case c.ending:
 		s.Down(c.peer, c.end)
+	case !c.fate.Failed():
+		s.Departed(c.peer)
 	default:
-		s.Down(c.peer, proc.Cause{Kind: proc.Unknown})
+		s.Down(c.peer, c.fate)
 	}
 	return n + 1
 }

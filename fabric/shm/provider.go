@@ -6,6 +6,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/robust"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -17,7 +18,10 @@ type Provider struct {
 	bell  *futex.Pull
 	self  address
 	watch *watcher
-	conns map[proc.ID]*Conn
+	// keeper holds the words by which peers see this process die; nil: the kernel
+	// does not let it.
+	keeper *robust.Holder
+	conns  map[proc.ID]*Conn
 	// barred: who may never connect, and why; see bar.go.
 	barred map[proc.ID]error
 	// inbound: the connections whose slot Poll looks at.
@@ -51,11 +55,12 @@ func Open(cfg Config) (*Provider, error) {
 		seen: make([]uint64, (cfg.MaxProcs+63)/64),
 	}
 	if p.self, err = selfAddress(own); err == nil {
-		p.watch, err = newWatcher(p.bell.Ring)
+		p.watch, err = newWatcher(&p.cfg, p.bell.Ring)
 	}
 	if err != nil {
 		return nil, errors.Join(err, own.close())
 	}
+	p.hold()
 	if !cfg.NoGet {
 		allowReading()
 	}
@@ -200,6 +205,24 @@ func (p *Provider) fed() bool {
 	return false
 }
 
+// hold makes the kernel tell peers of this process's end. Without it they learn
+// of it from their pidfds.
+func (p *Provider) hold() {
+	var err error
+	if p.keeper, err = robust.Hold(p.own.words()); err != nil {
+		p.cfg.Logf("shm: peers learn of this process's end late: %v", err)
+		return
+	}
+	p.self.keeper = uint32(p.keeper.Tid())
+}
+
+// letGo makes this process's end no matter of its peers.
+func (p *Provider) letGo() {
+	if p.keeper != nil {
+		p.keeper.Release()
+	}
+}
+
 // Depart implements fabric.Provider.
 func (p *Provider) Depart() {
 	if p.departed {
@@ -211,6 +234,7 @@ func (p *Provider) Depart() {
 	for _, c := range p.conns {
 		c.hangUp(byeDeparted)
 	}
+	p.letGo()
 }
 
 // Close implements fabric.Provider.
@@ -233,6 +257,7 @@ func (p *Provider) Close() error {
 		p.wait.timer.Stop()
 	}
 	p.watch.close()
+	p.letGo()
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil

@@ -15,6 +15,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/robust"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -46,6 +47,25 @@ const (
 	stateDeparted = 1
 	stateClosed   = 2 // without departing, which is a failure
 )
+
+// The header's page ends with the robust words. The owner's keeper holds them; the
+// kernel marks them when it ends, and wakes the process whose word it is. Peers
+// write the bit that asks for that when they connect.
+const (
+	wordsAt  = 2048
+	maxWords = (headerBytes - wordsAt) / 8
+)
+
+// words are all robust words in use: one for each process id, or one for several.
+func (s *segment) words() []robust.Word {
+	return unsafe.Slice((*robust.Word)(unsafe.Pointer(&s.header[wordsAt])), min(s.procs, maxWords))
+}
+
+// word is the one on which process id watches the owner.
+func (s *segment) word(id proc.ID) *robust.Word {
+	w := s.words()
+	return &w[int(id)%len(w)]
+}
 
 // slotEntry starts a slot's first page: who connects. Written by the process
 // that connects before it sets its bit, read once by the owner.

@@ -162,3 +162,12 @@ func (v *evidence) happen(s *Sim) *task {
 	f.to.end.endGets(f.from)
 	return nil
 }
+
+// expel queues the evidence for the flow's receiver that the sender counts it as
+// dead.
+func (f *flow) expel() {
+	s := f.from.sim
+	if at := s.passage(f.from.id, f.to.id, s.present()); at < never {
+		s.push(at+f.link.Latency, &evidence{f, proc.Cause{Kind: proc.Expelled}})
+	}
+}

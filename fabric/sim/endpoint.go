@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -21,6 +22,7 @@ type endpoint struct {
 	inbox    frameList
 	regions  regionTable
 	gets     []*getting
+	barred   ft.Set // whose end Inform has told of before they came
 	departed bool
 	closed   bool
 	cause    proc.Cause // how it ended, once departed or closed
@@ -55,6 +57,8 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
 	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
 		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
+	case e.barred.Has(spec.Peer):
+		return nil, fabric.ErrPeerGone
 	case spec.Rail != 0:
 		return nil, fmt.Errorf("sim: connect to %v: rail %d: %w", spec.Peer, spec.Rail, fabric.ErrUnsupported)
 	}
@@ -65,8 +69,31 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		if peer.end.closed || peer.end.departed {
 			f.back.tell()
 		}
+		if peer.end.barred.Has(e.p.id) {
+			f.muted = true
+			f.back.expel()
+		}
 	}
 	return (*conn)(f), nil
+}
+
+// Inform implements fabric.Provider. A peer that lives learns that it is expelled,
+// as soon as word of that gets through.
+func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
+	e.p.step()
+	e.p.settle()
+	if e.closed || e.departed || e.p.sim.checkID(peer) != nil {
+		return
+	}
+	f := e.flows[peer]
+	if f == nil {
+		e.barred.Add(peer)
+		return
+	}
+	if !f.back.shut && !f.back.muted {
+		(&evidence{f.back, cause}).happen(e.p.sim)
+		f.expel()
+	}
 }
 
 // Lookup is free of charge and no step: it observes nothing that is not known.

@@ -134,12 +134,15 @@ func (t *timer) happen(s *Sim) *task {
 type parker struct {
 	p      *Proc
 	waiter *task
-	token  bool // an Unpark that nobody has waited for yet
+	token  bool   // an Unpark that nobody has waited for yet
+	parks  uint64 // how often somebody has waited
 }
 
 func (h *host) NewParker() fabric.Parker { return &parker{p: h.p} }
 
-func (k *parker) Park() {
+func (k *parker) Park() { k.ParkUntil(fabric.Forever) }
+
+func (k *parker) ParkUntil(deadline fabric.Time) {
 	k.p.step()
 	k.p.settle()
 	if k.token {
@@ -149,8 +152,29 @@ func (k *parker) Park() {
 	if k.waiter != nil {
 		panic(fmt.Sprintf("sim: two activities of %v on one parker", k.p.id))
 	}
+	k.parks++
+	until := instant(deadline)
+	if until <= k.p.clock {
+		return
+	}
+	k.p.sim.push(until, &parked{k, k.parks}) // nothing at never
 	k.waiter = k.p.sim.running
 	k.waiter.block(forUnpark)
+}
+
+// parked is the event by which a park that has a deadline ends.
+type parked struct {
+	k    *parker
+	park uint64
+}
+
+func (d *parked) happen(*Sim) *task {
+	if k := d.k; k.waiter != nil && k.parks == d.park && !k.p.over {
+		t := k.waiter
+		k.waiter = nil
+		t.wake()
+	}
+	return nil
 }
 
 func (k *parker) Unpark() {

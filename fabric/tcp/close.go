@@ -109,7 +109,7 @@ func (p *Provider) Close() error {
 	for _, c := range p.conns {
 		c.finish()
 	}
-	p.ends, p.blocked, p.mending, p.suspects, p.recent = nil, nil, nil, nil, nil
+	p.ends, p.informed, p.blocked, p.mending, p.suspects, p.recent = nil, nil, nil, nil, nil, nil
 	return p.release()
 }
 

@@ -60,8 +60,9 @@ type Conn struct {
 	why     error // what the last attempt failed of
 	met     bool  // has been up
 
-	silenced bool // Invalidate
-	replaced bool // its last bytes are read, and another takes its place
+	rumour   *proc.Cause // Inform: how the peer has ended
+	silenced bool        // Invalidate
+	replaced bool        // its last bytes are read, and another takes its place
 	end      proc.Cause
 }
 

@@ -210,7 +210,7 @@ func (c *Conn) conclusion(now time.Time) error {
 			c.finish()
 			return nil
 		}
-		c.conclude(c.unless(proc.Unknown)) // it may have given up first
+		c.conclude(c.unless(proc.Expelled)) // it may have given up first
 	case lacking:
 		return fmt.Errorf("the other side cannot take a connection: %w", s.want)
 	case departed:

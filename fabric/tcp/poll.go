@@ -65,6 +65,9 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if len(p.suspects) > 0 {
 		n += p.question(s)
 	}
+	if len(p.informed) > 0 {
+		n += p.believe(s)
+	}
 	if len(p.postponed) > 0 {
 		n += p.admitPostponed()
 	}
@@ -249,7 +252,7 @@ func (p *Provider) Ready() bool {
 		p.fed = false
 		return true
 	}
-	if p.leftover != nil || len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid) > 0 {
+	if p.leftover != nil || len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid)+len(p.informed) > 0 {
 		return true
 	}
 	p.restore()

@@ -23,7 +23,7 @@ type Provider struct {
 	self  address
 	blob  []byte
 	conns map[proc.ID]*Conn
-	gone  map[proc.ID]bool // of whom Connect has said so
+	gone  map[proc.ID]bool // of whom Connect has said so, or Inform before they came
 
 	// inner has the connections, the dials, the alarm and the lobby, which has the
 	// listeners and the guests.
@@ -47,6 +47,7 @@ type Provider struct {
 	mending  []*Conn // are not up, and are to be
 	suspects []*Conn // could not be written to
 	ends     []*Conn // have ended, which is to be reported
+	informed []*Conn // of whose peers' end Inform has told
 	unpaid   []*Conn // have loans back of which the sink has not been told
 	fed      bool    // somebody who was refused has credit
 	sink     *fabric.Sink

@@ -31,6 +31,7 @@ var house = []place{
 	{"coll/tree", 10},           // pure: alive set in, plan out
 	{"ft/agree", 10},            // pure: event in, actions out
 	{"fabric/fabrictest", 15},   // the conformance suite stands on the contract it checks
+	{"ft/detect", 15},           // pure: evidence and time in, deaths and messages out; uses fabric's Time
 	{"fabric/host", 20},         // the real clock, scheduler and sleeping place
 	{"fabric/shm", 20},          // provider: shared memory
 	{"fabric/tcp", 20},          // provider: sockets
@@ -39,7 +40,6 @@ var house = []place{
 	{"launch", 20},              // who am I, who are my peers
 	{"progress", 30},            // one per process
 	{"p2p", 40},                 // communicator core, matching, protocols
-	{"ft/detect", 40},           // from evidence to the View; bypasses matching
 	{"ft/control", 40},          // drivers of agreement and revoke; bypass matching
 	{"coll", 50},                // collectives over p2p and a plan
 	{"ft/repair", 60},           // agreement and collectives put together
@@ -193,7 +193,9 @@ var bans = []ban{
 	},
 	{
 		[]string{"os", "net", "time", "syscall", "golang.org/x/sys", "context", "sync", "math/rand"},
-		func(dir string, _ int) bool { return slices.Contains([]string{"coll/tree", "ft/agree"}, dir) },
+		func(dir string, _ int) bool {
+			return slices.Contains([]string{"coll/tree", "ft/agree", "ft/detect"}, dir)
+		},
 		false,
 		"pure logic has no I/O, clock, lock or source of chance: what it does follows from its input, so the simulator can replay it",
 	},

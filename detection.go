@@ -1,0 +1,85 @@
+package banyan
+
+import (
+	"math"
+	"time"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/settings"
+)
+
+// ExitExpelled is the exit code of a rank that ends itself because it counts as
+// dead at the others, or because it has lost a partition (docs/guide.md).
+const ExitExpelled = 71
+
+// pulse is how the failure detector runs; off: there is none.
+type pulse struct {
+	on              bool
+	period, timeout fabric.Time
+	rule            detect.Rule
+}
+
+// pulseOf takes what settings say.
+func pulseOf(s *settings.Set) pulse {
+	millis := func(id settings.ID) fabric.Time { return fabric.Time(s.Int(id)) * fabric.Time(time.Millisecond) }
+	return pulse{
+		on:     s.On(settings.Detect),
+		period: millis(settings.DetectPeriod), timeout: millis(settings.DetectTimeout),
+		rule: detect.Rule(s.Int(settings.DetectPartition)),
+	}
+}
+
+// overrides are the settings that WithDetection gives.
+func (d *detection) overrides() []override {
+	switch {
+	case d == nil:
+		return nil
+	case *d == detection{}:
+		return []override{{true, settings.Detect, 0, detectionName}}
+	}
+	return []override{
+		{true, settings.Detect, 1, detectionName},
+		{true, settings.DetectPeriod, wholeMillis(d.period), detectionName},
+		{true, settings.DetectTimeout, wholeMillis(d.timeout), detectionName},
+	}
+}
+
+const detectionName = "WithDetection"
+
+// wholeMillis is a number that no knob takes where d is not in whole milliseconds.
+func wholeMillis(d time.Duration) int {
+	if d%time.Millisecond != 0 {
+		return math.MinInt
+	}
+	return int(d.Milliseconds())
+}
+
+// observe starts the failure detector of this rank, if there is to be one.
+func (w *World) observe(p *pulse, host fabric.Host) {
+	if !p.on || w.job.Size() == 1 {
+		return
+	}
+	w.pulse = control.Start(control.Config{
+		Engine: w.progress, Die: w.job.Expire, Logf: w.logf,
+		Detect: detect.Config{
+			Self: w.progress.Self(), Procs: w.job.Size(), Period: p.period, Timeout: p.timeout,
+			Seed: uint64(host.Now()), Partition: p.rule,
+		},
+	})
+}
+
+// applyDetection takes what the option says, for the simulator: without it there is
+// no detector.
+func (o *options) applyDetection() error {
+	if o.detect == nil {
+		return nil
+	}
+	s := settings.Defaults()
+	if err := o.override(s); err != nil {
+		return err
+	}
+	o.pulse = pulseOf(s)
+	return nil
+}

@@ -1,0 +1,125 @@
+package fabrictest
+
+import (
+	"errors"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+func informCases() []Case {
+	return []Case{
+		{Name: "informed", N: 3, Repeat: true, Body: informed, Check: allOf(1, 0),
+			About: "Of a peer that is said to have ended comes what had arrived, then Down with that cause, then nothing; others go on."},
+		{Name: "informed-unmet", N: 2, Repeat: true, Body: informedUnmet,
+			About: "A peer that was never met and is said to have ended is barred, and nobody is told."},
+		{Name: "informed-after", N: 2, Repeat: true, Body: informedAfter,
+			About: "Who is told of an end that has been reported does nothing."},
+	}
+}
+
+// informed has process 0 told that process 1 has ended, which goes on sending.
+func informed(e *Env) {
+	const few = 4
+	switch e.ID {
+	case 0:
+		e.MayEnd(1)
+		e.pump(forFrames, 1, func() bool { return e.Got(1) > 0 })
+		e.Control.Signal("heard")
+		e.Control.Await(1, "sent")
+		got := e.Got(1)
+		e.Provider.Inform(1, killedCause)
+		e.Provider.Inform(1, proc.Cause{Kind: proc.Exited, Code: 3}) // it is the first that counts
+		e.Check(e.Got(1) == got, "Inform delivers")
+		e.SleepAlways = e.Rand.IntN(2) == 0
+		e.AwaitEnd(1)
+		e.Record("got", int64(e.Got(1)))
+		e.Check(e.peers[1].cause == killedCause, "Down with cause %v", e.peers[1].cause)
+		e.Control.Signal("down")
+		for range burst {
+			e.Send(2, minFrame)
+		}
+		e.Control.Await(1, "silent")
+		e.Finish(2)
+		e.AwaitFinish(2)
+		e.Linger()
+	case 1:
+		e.Record(recordDoomed)
+		e.peers[0].mayEnd = true // it may learn what it is taken for
+		e.Send(0, minFrame)
+		e.Control.Await(0, "heard")
+		for range few { // as far as there is credit, since nobody polls
+			e.TrySend(0, minFrame)
+		}
+		e.Record("sent", int64(e.Sent(0)))
+		for range 10 { // so that they arrive
+			e.Linger()
+		}
+		e.Control.Signal("sent")
+		e.Control.Await(0, "down")
+		for range burst {
+			e.TrySend(0, minFrame)
+			e.breathe()
+		}
+		e.Linger()
+		e.Control.Signal("silent")
+	default:
+		e.Finish(0)
+		e.AwaitFinish(0)
+	}
+}
+
+// informedUnmet has process 0 told of the end of process 1 before, or at the
+// moment when, that one connects.
+func informedUnmet(e *Env) {
+	other := 1 - e.ID
+	if e.ID == 1 {
+		e.Record(recordDoomed)
+		e.peers[0].mayEnd = true
+		e.Control.Await(0, "told")
+		c, err := e.Provider.Connect(fabric.ConnectSpec{Peer: 0, Address: e.Addrs[0]})
+		e.Check(err == nil || errors.Is(err, fabric.ErrPeerGone) || errors.Is(err, fabric.ErrNoPath), "Connect to who bars this process: %v", err)
+		for range burst {
+			if c != nil && !e.Ended(0) {
+				c.TrySend(rawClass, 0, nil)
+			}
+			e.breathe()
+		}
+		e.Linger()
+		e.Control.Signal("tried")
+		e.Control.Await(0, "heard")
+		return
+	}
+	e.raw = func(from proc.ID, _ uint64, _ []byte) {
+		e.Fail("a frame came from %v, which is said to have ended", from)
+	}
+	e.Provider.Inform(other, killedCause)
+	e.Control.Signal("told")
+	e.pump(forSignal, other, func() bool {
+		return e.Control.Seen(other, "tried") || e.Control.Seen(other, SignalEnded)
+	})
+	e.Check(e.peers[other].end == alive, "the end of a peer that was never met has been reported")
+	_, err := e.Provider.Connect(fabric.ConnectSpec{Peer: other, Address: e.Addrs[other]})
+	e.Check(errors.Is(err, fabric.ErrPeerGone), "Connect to who is barred: %v", err)
+	e.Linger()
+	e.Control.Signal("heard")
+}
+
+// informedAfter has process 1 depart or die, by the seed.
+func informedAfter(e *Env) {
+	dies := e.Job.Seed%2 == 0
+	if dies && e.ID == 0 {
+		e.MayEnd(1)
+	}
+	e.meet()
+	if e.ID == 1 {
+		if dies {
+			e.Die()
+		}
+		return
+	}
+	e.AwaitEnd(1)
+	e.Provider.Inform(1, proc.Cause{Kind: proc.Exited, Code: 3})
+	e.Control.Await(1, SignalEnded)
+	e.Linger()
+}

@@ -1,0 +1,288 @@
+package shm
+
+import (
+	"encoding/hex"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+var killed = proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
+
+// withWords ends a test where the kernel cannot do what it is about.
+func withWords(t *testing.T) {
+	t.Helper()
+	method, why := Detection()
+	require.Equal(t, "robust futexes", method, why)
+}
+
+// allow wants a cause, or none: a death is not held back until its cause is known.
+func allow(t *testing.T, want, got proc.Cause) {
+	t.Helper()
+	if got.Kind != proc.Unknown {
+		require.Equal(t, want, got)
+	}
+}
+
+// However a process ends, with threads that are busy, its robust word alone tells:
+// after what the process had sent, with the cause, and the process is gone.
+func TestWordTells(t *testing.T) {
+	withWords(t)
+	for name, c := range map[string]struct {
+		end  func(v *prey)
+		want proc.Cause
+	}{
+		"killed": {(*prey).kill, killed},
+		"exits":  {func(v *prey) { v.tell("exit") }, proc.Cause{Kind: proc.Exited, Code: 3}},
+		"execs":  {func(v *prey) { v.tell("exec") }, killed}, // what it has become is killed
+		"stopped, then killed": {func(v *prey) {
+			require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP))
+			v.kill()
+		}, killed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, Config{Self: 0, MaxProcs: 2})
+			v := spawn(t, role{Self: 1, MaxProcs: 2, Threads: 4})
+			p.deaf(v.meet(p), byPidfd)
+			c.end(v)
+			e := newEar()
+			allow(t, c.want, e.end(p))
+			require.Equal(t, []uint64{1}, e.got)
+			require.EqualValues(t, 1, p.watch.by[byWord].Load())
+			if c.want == killed {
+				require.Equal(t, unix.SIGKILL, v.signaled())
+			}
+		})
+	}
+}
+
+// Of a process with much memory the word tells before the pidfd, which waits for the
+// memory to be freed; and of any process the pidfd tells, without a word.
+func TestOrderOfEvidence(t *testing.T) {
+	withWords(t)
+	resident := 512
+	if testing.Short() {
+		resident = 128
+	}
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2, Resident: resident})
+	v.meet(p)
+	v.kill()
+	allow(t, killed, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byWord].Load())
+
+	p = open(t, Config{Self: 0, MaxProcs: 2})
+	v = spawn(t, role{Self: 1, MaxProcs: 2})
+	p.deaf(v.meet(p), byWord)
+	v.kill()
+	require.Equal(t, killed, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
+}
+
+// Once its parent has asked, how a process ended is read from its pidfd, on kernels
+// that keep it there; on others the cause is unknown.
+func TestFateOfTheReaped(t *testing.T) {
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	c := v.meet(p)
+	v.tell("exit")
+	_ = v.cmd.Wait()
+	require.False(t, c.reader.unreaped())
+	if got := c.learnFate(); got.Kind != proc.Unknown {
+		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: 3}, got)
+	}
+}
+
+// Every observer is told, each by its word; and where there are more processes
+// than words, also those that share one.
+func TestManyObservers(t *testing.T) {
+	withWords(t)
+	for name, ids := range map[string][]proc.ID{
+		"words of their own": {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
+		"one word":           {5, 5 + maxWords, 5 + 2*maxWords, 5 + 3*maxWords},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := Config{Self: 1, MaxProcs: 4 * maxWords, Lines: 64, BulkBytes: 16 << 10}
+			v := spawn(t, role{Self: 1, MaxProcs: cfg.MaxProcs, Lines: 64, BulkBytes: 16 << 10, Resident: 64})
+			var told sync.WaitGroup
+			causes := make([]proc.Cause, len(ids))
+			for i, id := range ids {
+				cfg.Self = id
+				p := open(t, cfg)
+				p.deaf(v.meet(p), byPidfd)
+				told.Go(func() { causes[i] = newEar().end(p) })
+			}
+			v.kill()
+			told.Wait()
+			for _, got := range causes {
+				allow(t, killed, got)
+			}
+		})
+	}
+}
+
+// More peers than a thread can wait for.
+func TestManyVictims(t *testing.T) {
+	withWords(t)
+	const n = 300
+	cfg := Config{Self: 0, MaxProcs: n + 1, Lines: 64, BulkBytes: 16 << 10}
+	p := open(t, cfg)
+	v := spawn(t, role{Self: 1, MaxProcs: n + 1, Lines: 64, BulkBytes: 16 << 10, Ids: n})
+	v.order("dial " + hex.EncodeToString(p.Address()))
+	e := newEar()
+	for len(e.got) < n {
+		p.Poll(&e.Sink)
+	}
+	require.Equal(t, n, p.watch.words.Watched())
+	for _, c := range p.conns {
+		p.deaf(c, byPidfd)
+	}
+	v.kill()
+	sleepUntil(p, e, func() bool { return len(e.ends) == n })
+	for _, cause := range e.ends {
+		allow(t, killed, cause)
+	}
+	require.EqualValues(t, n, p.watch.by[byWord].Load())
+	require.Zero(t, p.watch.words.Watched())
+}
+
+// Who departs, or closes, is not taken for dead, then or when the process ends.
+func TestOrderlyEndIsNoDeath(t *testing.T) {
+	for order, want := range map[string]proc.Kind{"depart": proc.Departed, "close": proc.Connection} {
+		t.Run(order, func(t *testing.T) {
+			p := open(t, Config{Self: 0, MaxProcs: 2})
+			v := spawn(t, role{Self: 1, MaxProcs: 2})
+			c := v.meet(p)
+			v.order(order)
+			if order == "depart" {
+				v.tell("exec") // it is free to
+			} else {
+				v.tell("exit")
+			}
+			e := newEar()
+			require.Equal(t, proc.Cause{Kind: want}, e.end(p))
+			require.Zero(t, p.watch.by[byWord].Load())
+			require.Equal(t, -1, c.reader.pidfd)
+			require.NoError(t, v.in.Close()) // ends what it has become
+			_ = v.cmd.Wait()
+			require.True(t, v.cmd.ProcessState.Exited(), "it was killed")
+			p.Poll(&e.Sink)
+			require.Len(t, e.ends, 1)
+		})
+	}
+}
+
+// A peer that has departed before it heard of this process is found departed.
+func TestDepartedUnheard(t *testing.T) {
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	c, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
+	require.NoError(t, err)
+	p.Poll(&newEar().Sink)
+	c.segment.head().state.Store(stateDeparted) // before its next Poll
+	v.kill()
+	require.Equal(t, proc.Cause{Kind: proc.Departed}, newEar().end(p))
+}
+
+// A word that lies costs nobody its life, and the pidfd tells in the end.
+func TestLyingWord(t *testing.T) {
+	withWords(t)
+	for name, lie := range map[string]uint32{"dead": 1 << 30, "another thread": 1, "let go": 0, "all bits": ^uint32(0)} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, Config{Self: 0, MaxProcs: 2})
+			v := spawn(t, role{Self: 1, MaxProcs: 2})
+			c := v.meet(p)
+			e := newEar()
+			sleepUntil(p, e, func() bool { return len(e.got) == 1 })
+			scribble(c.segment, lie)
+			for p.watch.words.Watched() > 0 {
+				p.Poll(&e.Sink)
+			}
+			require.Empty(t, e.ends)
+			v.order("nothing") // it lives
+			v.kill()
+			require.Equal(t, killed, e.end(p))
+			require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
+		})
+	}
+}
+
+// ledger is a source of exits that knows what the test has waited for.
+type ledger struct {
+	fd   int
+	mu   sync.Mutex
+	ends map[int]proc.Cause
+}
+
+func (l *ledger) FD() int { return l.fd }
+
+func (l *ledger) Ended(pid int) (proc.Cause, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c, ok := l.ends[pid]
+	return c, ok
+}
+
+// What Exits tells is reported with its cause, also of a peer that is connected
+// to afterwards; and the process is made to have ended.
+func TestExitsTell(t *testing.T) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
+	want := proc.Cause{Kind: proc.Exited, Code: 77}
+	for _, early := range []bool{false, true} {
+		l := &ledger{fd: fd, ends: map[int]proc.Cause{}}
+		p := open(t, Config{Self: 0, MaxProcs: 2, Exits: l})
+		v := spawn(t, role{Self: 1, MaxProcs: 2})
+		say := func() {
+			l.mu.Lock()
+			l.ends[v.cmd.Process.Pid] = want
+			l.mu.Unlock()
+			_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+			require.NoError(t, err)
+		}
+		if early {
+			say()
+			_, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
+			require.NoError(t, err)
+		} else {
+			v.meet(p)
+			say()
+		}
+		require.Equal(t, want, newEar().end(p))
+		require.EqualValues(t, 1, p.watch.by[byExits].Load())
+		require.Equal(t, unix.SIGKILL, v.signaled())
+	}
+}
+
+// Endpoints that come and go leave neither threads nor descriptors behind.
+func TestNothingIsLeft(t *testing.T) {
+	count := func(dir string) int {
+		list, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		return len(list)
+	}
+	const tasks, descriptors = "/proc/self/task", "/proc/self/fd"
+	once := func() {
+		a, b := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
+		_, err := a.Dial(to(b, 1))
+		require.NoError(t, err)
+		b.Poll(&newEar().Sink)
+		require.NoError(t, a.Close())
+		require.NoError(t, b.Close())
+	}
+	once()
+	threads, open := count(tasks), count(descriptors)
+	const n = 50 // each with four threads of its own
+	for range n {
+		once()
+	}
+	require.Equal(t, open, count(descriptors))
+	require.Less(t, count(tasks), threads+n)
+}

@@ -1,0 +1,121 @@
+package shm
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+var silent = proc.Cause{Kind: proc.Heartbeat}
+
+// A peer that counts as dead by others' word is killed; what had arrived from it
+// is delivered, then its end, with the cause that was given, once.
+func TestInformOfAConnectedPeer(t *testing.T) {
+	for name, prepare := range map[string]func(v *prey){
+		"alive":   func(*prey) {},
+		"stopped": func(v *prey) { require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, Config{Self: 0, MaxProcs: 2})
+			v := spawn(t, role{Self: 1, MaxProcs: 2})
+			v.meet(p)
+			prepare(v)
+			p.Inform(1, silent)
+			p.Inform(1, proc.Cause{Kind: proc.Connection})
+			e := newEar()
+			require.Equal(t, silent, e.end(p))
+			require.Equal(t, []uint64{1}, e.got)
+			require.Equal(t, unix.SIGKILL, v.signaled())
+			p.Inform(1, silent)
+			for range 3 {
+				p.Poll(&e.Sink)
+			}
+			require.Len(t, e.ends, 1)
+		})
+	}
+}
+
+// One that has knocked and was not looked at yet has sent all the same.
+func TestInformOfANewcomer(t *testing.T) {
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	v.order("dial " + hex.EncodeToString(p.Address()))
+	p.Inform(1, silent)
+	e := newEar()
+	require.Equal(t, silent, e.end(p))
+	require.Equal(t, []uint64{1}, e.got)
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
+// Of one to which there is no way back the end is reported as well, and it is
+// killed.
+func TestInformOfAHalfConnectedPeer(t *testing.T) {
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	v.order("dial " + hex.EncodeToString(p.Address()))
+	allow := forbidDescriptors(t)
+	e := newEar()
+	p.Poll(&e.Sink)
+	require.NotNil(t, p.conns[1].half)
+	allow()
+	p.Inform(1, silent)
+	require.Equal(t, silent, e.end(p))
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
+// A peer that was never connected is barred: it is not connected to, and if it comes
+// it is not heard and is killed.
+func TestInformOfAStranger(t *testing.T) {
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	p.Inform(1, silent)
+	_, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
+	require.ErrorIs(t, err, fabric.ErrPeerGone)
+	v.order("nothing") // it lives
+	v.order("dial " + hex.EncodeToString(p.Address()))
+	e := newEar()
+	p.Poll(&e.Sink)
+	require.Equal(t, unix.SIGKILL, v.signaled())
+	for range 3 {
+		p.Poll(&e.Sink)
+	}
+	require.Empty(t, e.got)
+	require.Empty(t, e.ends)
+	require.Nil(t, p.Lookup(1))
+}
+
+// A newcomer that counts as dead and cannot be killed, as it is this process, reads
+// that it is refused.
+func TestTheBarredAreTold(t *testing.T) {
+	host, guest, c := strangers(t)
+	other := open(t, Config{Self: 0, MaxProcs: 2})
+	other.Inform(1, silent)
+	_, err := guest.Dial(to(host, 0))
+	require.NoError(t, err)
+	require.True(t, c.live)
+	lost := open(t, Config{Self: 1, MaxProcs: 2})
+	_, err = lost.Dial(to(other, 0))
+	require.NoError(t, err)
+	other.Poll(&newEar().Sink)
+	require.Equal(t, proc.Cause{Kind: proc.Unreachable, Code: int32(unix.ECONNREFUSED)}, newEar().end(lost))
+}
+
+// Word of what does not concern the endpoint changes nothing.
+func TestInformOfNobody(t *testing.T) {
+	host, guest, _ := strangers(t)
+	host.Inform(7, silent)
+	host.Inform(0, silent)
+	host.Inform(proc.None, silent)
+	e := newEar()
+	host.Poll(&e.Sink)
+	require.Equal(t, []uint64{0}, e.got)
+	require.Empty(t, e.ends)
+	require.NoError(t, guest.Close())
+	guest.Inform(0, silent)
+	require.Empty(t, guest.conns)
+}

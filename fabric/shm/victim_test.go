@@ -1,0 +1,214 @@
+package shm
+
+import (
+	"bufio"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// victimVar makes a copy of the test binary a victim, as its value says.
+const victimVar = "BANYAN_SHM_VICTIM"
+
+// role is what a victim is.
+type role struct {
+	Self                       proc.ID
+	MaxProcs, Lines, BulkBytes int
+	Ids                        int // endpoints: Self and the next ones
+	Resident                   int // megabytes
+	Threads                    int // that are busy
+}
+
+// VictimMain is for TestMain: it plays the victim in a process that is one, and does
+// not return.
+func VictimMain() {
+	text := os.Getenv(victimVar)
+	if text == "" {
+		return
+	}
+	os.Unsetenv(victimVar)
+	if err := playVictim(text); err != nil {
+		fmt.Fprintln(os.Stderr, "victim:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func playVictim(text string) error {
+	var r role
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return err
+	}
+	var all []*Provider
+	for i := range max(r.Ids, 1) {
+		p, err := Open(Config{Self: r.Self + proc.ID(i), MaxProcs: r.MaxProcs, Lines: r.Lines, BulkBytes: r.BulkBytes})
+		if err != nil {
+			return err
+		}
+		all = append(all, p)
+		fmt.Println(hex.EncodeToString(p.Address()))
+	}
+	ballast := make([]byte, r.Resident<<20)
+	for i := 0; i < len(ballast); i += pageBytes {
+		ballast[i] = 1
+	}
+	for range r.Threads {
+		go func() {
+			for n := 0; ; n++ {
+				_ = n
+			}
+		}()
+	}
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		if err := obey(all, strings.Fields(in.Text())); err != nil {
+			return err
+		}
+		fmt.Println("done")
+	}
+	ballast[0] = 2
+	return in.Err()
+}
+
+// obey does what the test says, with all endpoints.
+func obey(all []*Provider, words []string) error {
+	for _, p := range all {
+		p.Poll(&newEar().Sink)
+		switch words[0] {
+		case "dial": // with this address, and send a frame
+			a, err := hex.DecodeString(words[1])
+			if err != nil {
+				return err
+			}
+			c, err := p.Dial(fabric.ConnectSpec{Peer: 0, Address: a})
+			if err != nil {
+				return err
+			}
+			c.TrySend(fabric.ClassTest, uint64(p.cfg.Self), nil)
+		case "depart":
+			p.Depart()
+		case "close":
+			if err := p.Close(); err != nil {
+				return err
+			}
+		case "exit":
+			os.Exit(3)
+		case "exec":
+			return unix.Exec("/bin/cat", []string{"cat"}, os.Environ())
+		}
+	}
+	return nil
+}
+
+// prey is a victim as the test sees it.
+type prey struct {
+	t         testing.TB
+	cmd       *exec.Cmd
+	in        io.WriteCloser
+	out       *bufio.Reader
+	addresses [][]byte
+}
+
+func spawn(t testing.TB, r role) *prey {
+	t.Helper()
+	text, err := json.Marshal(r)
+	require.NoError(t, err)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	v := &prey{t: t, cmd: exec.Command(exe)}
+	v.cmd.Env = append(os.Environ(), victimVar+"="+string(text))
+	v.cmd.Stderr = os.Stderr
+	v.in, err = v.cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := v.cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, v.cmd.Start())
+	t.Cleanup(func() { _ = v.cmd.Process.Kill(); _ = v.cmd.Wait() })
+	v.out = bufio.NewReader(out)
+	for range max(r.Ids, 1) {
+		a, err := hex.DecodeString(v.line())
+		require.NoError(t, err)
+		v.addresses = append(v.addresses, a)
+	}
+	return v
+}
+
+func (v *prey) line() string {
+	v.t.Helper()
+	line, err := v.out.ReadString('\n')
+	require.NoError(v.t, err)
+	return strings.TrimSpace(line)
+}
+
+// tell gives an order without waiting for what comes of it.
+func (v *prey) tell(order string) {
+	v.t.Helper()
+	_, err := io.WriteString(v.in, order+"\n")
+	require.NoError(v.t, err)
+}
+
+func (v *prey) order(order string) {
+	v.t.Helper()
+	v.tell(order)
+	require.Equal(v.t, "done", v.line())
+}
+
+// meet connects an observer and the victim's first endpoint, and has the victim
+// connect to it if it is process 0, and send a frame.
+func (v *prey) meet(p *Provider) *Conn {
+	v.t.Helper()
+	c, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
+	require.NoError(v.t, err)
+	if p.cfg.Self == 0 {
+		v.order("dial " + hex.EncodeToString(p.Address()))
+	}
+	return c
+}
+
+// kill kills.
+func (v *prey) kill() { require.NoError(v.t, v.cmd.Process.Kill()) }
+
+// signaled waits for the process and reports by what it was killed.
+func (v *prey) signaled() unix.Signal {
+	_ = v.cmd.Wait()
+	return v.cmd.ProcessState.Sys().(interface{ Signal() unix.Signal }).Signal()
+}
+
+// sleepUntil polls, sleeping at the bell, until something is so.
+func sleepUntil(p *Provider, e *ear, so func() bool) {
+	for !so() {
+		p.bell.Arm()
+		if !p.Ready() {
+			p.bell.Sleep(-1)
+		}
+		p.bell.Disarm()
+		p.Poll(&e.Sink)
+	}
+}
+
+// end sleeps until the ear has heard of an end.
+func (e *ear) end(p *Provider) proc.Cause {
+	sleepUntil(p, e, func() bool { return len(e.ends) > 0 })
+	return e.ends[0]
+}
+
+// deaf takes a means of detection away from an observer.
+func (p *Provider) deaf(c *Conn, to evidence) {
+	switch to {
+	case byPidfd:
+		_ = unix.EpollCtl(p.watch.epfd, unix.EPOLL_CTL_DEL, c.reader.pidfd, nil)
+	case byWord:
+		p.watch.words.Remove(c.watchKey)
+	}
+}

@@ -1,0 +1,40 @@
+package tcp
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// lastWords bounds how many times a batch is read of a peer whose end is known from
+// elsewhere: one that lives, for all that, may go on sending.
+const lastWords = 16
+
+// Inform implements fabric.Provider. A peer that lives finds its connection closed,
+// and learns why when it makes it again: see banned.
+func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
+	if p.departing && p.sink == nil { // the doorman looks at it, and Poll does not call
+		p.mu.Lock()
+		defer p.mu.Unlock()
+	}
+	switch c := p.conns[peer]; {
+	case p.closed:
+	case c == nil:
+		p.gone[peer] = true
+	case c.state != over && c.rumour == nil:
+		c.rumour = &cause
+		p.informed = append(p.informed, c)
+	}
+}
+
+// believe ends the connections to peers that have ended by what Inform has said,
+// after what has come of them.
+func (p *Provider) believe(s *fabric.Sink) int {
+	informed := p.informed
+	p.informed = nil
+	for _, c := range informed {
+		for n := 0; c.state == up && n < lastWords && c.receive(s) > 0; n++ {
+		}
+		c.conclude(*c.rumour)
+	}
+	return len(informed)
+}

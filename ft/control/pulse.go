@@ -1,0 +1,253 @@
+package control
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// The defaults of detect.Config, for a machine whose processes have a core each or
+// share it with few.
+const (
+	DefaultPeriod  fabric.Time = 200_000_000
+	DefaultTimeout fabric.Time = 1_000_000_000
+)
+
+const (
+	// soon is when a process that computes looks again after something has come,
+	// mostAgain how often it does before it lets a period pass.
+	soon      = fabric.Time(1_000_000)
+	mostAgain = 12
+)
+
+// Config assembles a Pulse.
+type Config struct {
+	Engine *progress.Engine
+	Detect detect.Config
+	// Die ends this process, for a reason that says so itself. It is called with the
+	// engine's lock held and does not return.
+	Die func(why error)
+	// Logf receives remarks; nil discards them.
+	Logf func(format string, args ...any)
+}
+
+// Pulse is the failure detector of one process at work. Its state belongs to who
+// holds the engine's lock.
+type Pulse struct {
+	e    *progress.Engine
+	m    *detect.Machine
+	die  func(error)
+	logf func(format string, args ...any)
+
+	wake fabric.Parker // of the goroutine that watches the time
+	due  fabric.Time   // when it wakes, while it is parked
+	busy bool          // it is not parked
+	gone fabric.Parker // unparked when one of the goroutines has ended
+	left int           // goroutines that have not ended
+	over bool          // Stop has been called, or this process ends
+
+	draining   bool
+	unsent     []detect.Action // wait for a connection
+	connecting bool
+	failed     map[proc.ID]bool // of whom a remark has been made
+}
+
+// Start begins to observe and to be observed. It is called once, before the first
+// frame can arrive and after the other listeners to ends have been registered, which
+// are told of a death before it is passed on.
+//
+// Preconditions: cfg.Detect.Check() == nil.
+func Start(cfg Config) *Pulse {
+	h := cfg.Engine.Host()
+	p := &Pulse{
+		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, logf: cfg.Logf,
+		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
+	}
+	p.e.Handle(fabric.ClassDetect, p.heard)
+	p.e.OnEnd(p.ended)
+	p.e.Lock()
+	defer p.e.Unlock()
+	p.due = p.m.Due()
+	p.spawn(p.watch)
+	return p
+}
+
+// Stop ends the detector, for a process that is about to depart: nothing is
+// reported, sent or concluded any more. It returns when its goroutines have ended.
+func (p *Pulse) Stop() {
+	p.e.Lock()
+	defer p.e.Unlock()
+	p.over = true
+	p.wake.Unpark()
+	for p.left > 0 {
+		p.e.Unlock()
+		p.gone.Park()
+		p.e.Lock()
+	}
+}
+
+// spawn starts a goroutine that runs with the lock held.
+func (p *Pulse) spawn(body func()) {
+	p.left++
+	p.e.Host().Go(func() {
+		p.e.Lock()
+		body()
+		p.left--
+		p.gone.Unpark()
+		p.e.Unlock()
+	})
+}
+
+// watch tells the detector the time when it wants to know, after having brought in
+// what came by then.
+//
+// Where something came, more may follow at once: the next step of a handshake, a question
+// over the new connection. Whoever asks a process that computes has no patience for one
+// period after the other.
+func (p *Pulse) watch() {
+	for again := 0; !p.over; {
+		due := p.due
+		p.e.Unlock()
+		p.wake.ParkUntil(due)
+		p.e.Lock()
+		now := p.e.Host().Now()
+		if p.over || now < p.due { // it has become due earlier
+			continue
+		}
+		p.busy = true
+		found := p.e.Tend()
+		if p.over {
+			return
+		}
+		now = p.e.Host().Now()
+		p.m.Tick(now)
+		p.drain()
+		p.due, p.busy = p.m.Due(), false
+		if again++; found == 0 || again > mostAgain {
+			again = 0
+		} else {
+			p.due = min(p.due, now+soon)
+		}
+	}
+}
+
+func (p *Pulse) heard(from proc.ID, _ uint64, payload []byte) {
+	if p.over {
+		return
+	}
+	if err := p.m.Heard(from, payload, p.e.Host().Now()); err != nil {
+		p.remark(from, "detect: cutting %v off, which sends what no detector does: %v", from, err)
+		p.e.Report(from, proc.Cause{Kind: proc.Corrupt})
+	}
+	p.drain()
+}
+
+// ended passes on what the engine has come to know.
+func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
+	if p.over {
+		return
+	}
+	switch now := p.e.Host().Now(); cause.Kind {
+	case proc.Departed:
+		p.m.Departed(ep.Proc)
+	case proc.Expelled:
+		p.m.Expelled(ep.Proc, now)
+	default:
+		p.m.Died(ep.Proc, cause, now)
+	}
+	p.drain()
+}
+
+// drain does what the detector asks for. Reports come back as inputs while it does:
+// those leave the rest to the first.
+func (p *Pulse) drain() {
+	if p.draining {
+		return
+	}
+	p.draining = true
+	for !p.over {
+		a, ok := p.m.Next()
+		if !ok {
+			break
+		}
+		switch a.Kind {
+		case detect.Send:
+			p.send(a)
+		case detect.Report:
+			p.e.Report(a.Peer, a.Cause)
+		case detect.Die:
+			p.over = true
+			p.die(a.Err)
+		}
+	}
+	p.draining = false
+	if due := p.m.Due(); due < p.due && !p.busy {
+		p.due = due
+		p.wake.Unpark()
+	}
+}
+
+const (
+	// mostUnsent bounds what waits for connections and credit, connectTries how often
+	// that is tried, soon after each other. What does not fit, or go, is lost: the detector says again
+	// what matters.
+	mostUnsent   = 4096
+	connectTries = 400
+)
+
+// send hands a frame over, or has the connection made that it takes.
+func (p *Pulse) send(a detect.Action) {
+	if p.handOver(a) || len(p.unsent) == mostUnsent {
+		return
+	}
+	p.unsent = append(p.unsent, a)
+	if !p.connecting {
+		p.connecting = true
+		p.spawn(p.connect)
+	}
+}
+
+// handOver sends a frame if there is a connection to take it; false: it is not up
+// yet, or has no credit. To who has ended nothing is sent.
+func (p *Pulse) handOver(a detect.Action) bool {
+	ep := p.e.Known(a.To)
+	return ep != nil && (ep.State != progress.Alive || ep.TrySend(fabric.ClassDetect, 0, a.Payload))
+}
+
+// connect connects to whom something is to be sent, and sends it when the connection is
+// up, for which it makes progress for a while: the application may compute.
+func (p *Pulse) connect() {
+	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.over; tries++ {
+		waiting := p.unsent
+		p.unsent = nil
+		for _, a := range waiting {
+			if p.over {
+				break
+			}
+			p.e.Unlock()
+			_, err := p.e.Endpoint(a.To)
+			p.e.Lock()
+			if err != nil {
+				p.remark(a.To, "detect: no heartbeats to %v: %v", a.To, err)
+			} else if !p.over && !p.handOver(a) {
+				p.unsent = append(p.unsent, a)
+			}
+		}
+		if len(p.unsent) > 0 {
+			p.e.Unlock()
+			p.e.Host().Pause(soon)
+			p.e.Lock()
+			p.e.Tend()
+		}
+	}
+	p.connecting, p.unsent = false, nil
+}
+
+// remark says something about a peer once.
+func (p *Pulse) remark(peer proc.ID, format string, args ...any) {
+	if p.logf != nil && !p.failed[peer] {
+		p.failed[peer] = true
+		p.logf(format, args...)
+	}
+}

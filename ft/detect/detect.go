@@ -1,0 +1,369 @@
+package detect
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Rule says who goes on when processes fall silent together, as the two sides
+// of a partition do.
+type Rule uint8
+
+const (
+	// Majority: the side that holds more than half of those who are neither
+	// departed nor proven dead goes on; of two halves the one with the lowest
+	// process id. The other side ends itself.
+	Majority Rule = iota
+	// Off: whoever is silent is dead. Both sides of a partition go on.
+	Off
+)
+
+// String gives the rule as it is written in the setting detect.partition.
+func (r Rule) String() string {
+	if r == Off {
+		return "off"
+	}
+	return "majority"
+}
+
+// Config says who the process is and how patient it is.
+type Config struct {
+	Self  proc.ID
+	Procs int // the processes of the job are 0 … Procs-1
+	// Period is the time between two heartbeats, Timeout the silence after which
+	// a process is dead.
+	Period, Timeout fabric.Time
+	// Seed spreads the first heartbeats of the processes over a Period.
+	Seed      uint64
+	Partition Rule
+}
+
+// Check says what is wrong with the configuration, nil if nothing is.
+func (c *Config) Check() error {
+	switch {
+	case c.Procs < 1 || c.Procs > proc.MaxIDs:
+		return fmt.Errorf("detect: a job of %d processes, not 1 to %d", c.Procs, proc.MaxIDs)
+	case int64(c.Self) >= int64(c.Procs):
+		return fmt.Errorf("detect: %v in a job of %d", c.Self, c.Procs)
+	case c.Period <= 0:
+		return fmt.Errorf("detect.period of %d ns: it must be positive", c.Period)
+	case c.Timeout/MinPeriods < c.Period:
+		return fmt.Errorf("detect.timeout of %d ns is less than %d times detect.period (%d ns): questions could not be answered in time", c.Timeout, MinPeriods, c.Period)
+	case c.Partition > Off:
+		return fmt.Errorf("detect.partition %d is no rule", c.Partition)
+	}
+	return nil
+}
+
+// MinPeriods is the least number of periods in a timeout.
+const MinPeriods = 3
+
+// Kind says what an Action asks of the driver.
+type Kind uint8
+
+const (
+	// Send: send Payload to To, as a frame of fabric.ClassDetect. What cannot be
+	// sent at once may be dropped.
+	Send Kind = iota
+	// Report: Peer is dead, for the reason Cause. The driver reports it to the
+	// engine, which answers with Died once it stands in the View.
+	Report
+	// Die: this process counts as dead elsewhere, or lost a partition. The driver
+	// ends it with Err. Nothing comes after it.
+	Die
+)
+
+// Action is something that the driver is to do.
+type Action struct {
+	Kind    Kind
+	To      proc.ID    // of Send
+	Payload []byte     // of Send; shared with other Sends, not to be changed
+	Peer    proc.ID    // of Report
+	Cause   proc.Cause // of Report
+	Err     error      // of Die: an *EndError
+}
+
+// Machine is the detector of one process. Its methods must not be called at the
+// same time: the driver holds a lock, or is alone. After each input the driver
+// drains Next.
+//
+// Times never go backwards from one input to the next; one that does is taken
+// for the last.
+type Machine struct {
+	cfg  Config
+	now  fabric.Time // of the last input
+	lost fabric.Time // how long in all this process was held up
+	held fabric.Time // the longest time at once
+	due  fabric.Time // when Tick is wanted
+	next fabric.Time // when the next heartbeats are due
+
+	// log has every end that is known, in the order in which it came to be known.
+	log     []entry
+	index   map[proc.ID]int
+	counted int  // of the processes of the job, those neither departed nor proven dead
+	fresh   bool // the log has deaths that the neighbours are yet to be told
+	stale   bool // near, succ and far may be gone
+	near    []neighbour
+
+	succ, far proc.ID // where heartbeats go
+	watches   []watch // in ascending order of id
+	pleas     []plea
+	round     round
+
+	apart []proc.ID // who cannot be reached from here, and lives
+
+	reports, sends []Action // reports: also obituaries, each before its Report
+	reported, sent int      // how many of them Next has given
+	final          *EndError
+	ended          bool
+
+	in     frame
+	cache  cached
+	broken mutant
+}
+
+// mutant leaves out parts of the protocol, for the tests that show that each of
+// them is needed, and that its want would be found.
+type mutant struct {
+	hurried bool // no regard for the own lateness
+	forget  bool // new neighbours are not told what is known already
+	alone   bool // no counting of the silent
+	silent  bool // nothing is repeated
+}
+
+// New makes the detector of one process. It begins to send heartbeats within a
+// Period, and grants the others an extra Timeout for the first ones.
+//
+// Preconditions: cfg.Check() == nil.
+func New(cfg Config, now fabric.Time) *Machine {
+	if err := cfg.Check(); err != nil {
+		panic(err)
+	}
+	m := &Machine{cfg: cfg, now: now, index: make(map[proc.ID]int), counted: cfg.Procs,
+		succ: proc.None, far: proc.None, stale: true}
+	m.reshape()
+	m.sends = m.sends[:0]
+	for i := range m.watches {
+		m.watches[i].heard += cfg.Timeout
+	}
+	m.next = now + 1 + fabric.Time(mix(cfg.Seed^uint64(cfg.Self))%uint64(cfg.Period))
+	m.plan()
+	return m
+}
+
+// mix spreads neighbouring numbers (the finalizer of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Tick tells the time. It is wanted at Due; called earlier it does no harm,
+// called later the machine knows that its own process was held up.
+func (m *Machine) Tick(now fabric.Time) {
+	if !m.advance(now) {
+		return
+	}
+	m.suspect()
+	m.judge()
+	if m.ended {
+		return
+	}
+	m.reshape()
+	m.beat()
+	m.plan()
+}
+
+// Due is when Tick is wanted next: at most a Period ahead. It may come nearer
+// with every input. fabric.Forever: never again.
+func (m *Machine) Due() fabric.Time { return m.due }
+
+// Heard takes a frame of fabric.ClassDetect that came from a process. An error
+// says that the frame is none that a correct process sends: nothing in it was
+// believed, and the sender may be cut off as corrupt.
+func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
+	if !m.advance(now) {
+		return nil
+	}
+	f := &m.in
+	if err := f.decode(payload, m.cfg.Procs); err != nil {
+		return fmt.Errorf("%w, from %v", err, from)
+	}
+	if int64(from) >= int64(m.cfg.Procs) || from == m.cfg.Self {
+		return fmt.Errorf("%w: from %v", errFrame, from)
+	}
+	if f.names(from) {
+		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
+	}
+	if i, gone := m.index[from]; gone {
+		// Only what is sent unasked is answered: where two sides each count the
+		// other as dead, obituaries would answer obituaries for ever.
+		if e := m.log[i]; e.cause.Failed() && (f.kind == kindBeat || f.kind == kindAsk) {
+			m.send(from, appendTell(nil, flagLoose, 0, []entry{e}))
+		}
+		return nil
+	}
+	m.alive(from)
+	m.vouch(from)
+	err := m.take(from, f)
+	m.reshape()
+	return err
+}
+
+// take acts on a frame of somebody alive.
+func (m *Machine) take(from proc.ID, f *frame) error {
+	switch f.kind {
+	case kindBeat:
+		if f.flags&flagFar != 0 {
+			m.observe(from, watchFar, m.clock())
+		}
+	case kindTell:
+		m.heardTell(from, f)
+	case kindAck:
+		return m.heardAck(from, f)
+	case kindAsk:
+		m.heardAsk(from, f)
+	case kindAnswer:
+		if m.round.open && f.round == m.round.id {
+			m.round.answered[from] = m.clock()
+		}
+	case kindProbe:
+		m.send(from, frameHere)
+	case kindVouch:
+		m.alive(f.ids[0])
+	}
+	return nil
+}
+
+// Died says that a death stands in the View of this process: by a provider's
+// evidence, or as the answer to a Report. A death that the machine did not know
+// is on its way to the others when Next has been drained. Unreachable is no
+// death, but a matter between two processes that the others do reach: it is told
+// to nobody.
+func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {
+	if !m.advance(now) || !m.other(peer) || !cause.Failed() {
+		return
+	}
+	if cause.Kind == proc.Unreachable {
+		m.apart = append(m.apart, peer)
+		return
+	}
+	m.enter(peer, cause, proc.None)
+	m.reshape()
+}
+
+// Departed says that a process has finalized in order: no heartbeat is expected
+// from it, and it is never reported.
+func (m *Machine) Departed(peer proc.ID) {
+	if m.ended || !m.other(peer) {
+		return
+	}
+	m.enter(peer, proc.Cause{Kind: proc.Departed}, proc.None)
+	m.reshape()
+}
+
+// Expelled says that another process refuses this one because it counts as dead
+// there. Unless the other counts as dead or unreachable here, this process ends
+// itself.
+func (m *Machine) Expelled(by proc.ID, now fabric.Time) {
+	if m.advance(now) && !m.dead(by) && !slices.Contains(m.apart, by) {
+		m.end(&EndError{By: by})
+	}
+}
+
+func (m *Machine) other(id proc.ID) bool {
+	return int64(id) < int64(m.cfg.Procs) && id != m.cfg.Self
+}
+
+// advance takes note of the time, and of how much of it this process has
+// missed: then its clock stands still, since what was late here is no silence
+// there. Who missed much may not have read the answers to its questions either:
+// they are asked again. It reports whether the machine still runs.
+func (m *Machine) advance(now fabric.Time) bool {
+	if m.ended {
+		return false
+	}
+	now = max(now, m.now)
+	if late := now - max(m.due, m.now); late > m.cfg.Period/8 && m.due != fabric.Forever && !m.broken.hurried {
+		m.lost += late
+		m.held = max(m.held, late)
+		if late > m.cfg.Period/2 {
+			for i := range m.watches {
+				m.watches[i].asked = never
+			}
+		}
+	}
+	m.now = now
+	return true
+}
+
+// plan finds when Tick is wanted next.
+func (m *Machine) plan() {
+	m.due = fabric.Forever
+	if len(m.log) == m.cfg.Procs-1 {
+		return
+	}
+	m.wake(m.next)
+	for _, w := range m.watches {
+		if w.asked == never {
+			m.wake(w.heard + m.cfg.patience() + m.lost)
+		} else {
+			m.wake(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
+		}
+	}
+	if m.round.open && !m.round.again {
+		m.wake(m.round.asked + m.cfg.window()/2 + m.lost)
+	}
+}
+
+// wake wants a Tick at t at the latest.
+func (m *Machine) wake(t fabric.Time) { m.due = min(m.due, max(t, m.now)) }
+
+func (m *Machine) send(to proc.ID, payload []byte) {
+	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload})
+}
+
+func (m *Machine) report(id proc.ID, cause proc.Cause) {
+	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause})
+}
+
+func (m *Machine) end(err *EndError) {
+	err.Stopped, err.Timeout = m.held, m.cfg.Timeout
+	m.final, m.ended, m.due = err, true, fabric.Forever
+}
+
+// Next gives what is to be done, one action after the other; false when nothing
+// is left. Inputs may come between two calls: Reports come before the Sends that
+// pass them on, so that deaths that the engine confirms at once travel in one
+// message. A Send to somebody about to be reported comes just before the Report.
+func (m *Machine) Next() (Action, bool) {
+	if m.ended {
+		err := m.final
+		m.final = nil
+		if err == nil {
+			return Action{}, false
+		}
+		return Action{Kind: Die, Err: err}, true
+	}
+	if a, ok := pop(&m.reports, &m.reported); ok {
+		return a, true
+	}
+	m.flush()
+	return pop(&m.sends, &m.sent)
+}
+
+// pop takes the first action that is left in a queue.
+func pop(queue *[]Action, given *int) (Action, bool) {
+	if *given == len(*queue) {
+		*queue, *given = (*queue)[:0], 0
+		return Action{}, false
+	}
+	a := (*queue)[*given]
+	(*queue)[*given] = Action{}
+	*given++
+	return a, true
+}

@@ -1,0 +1,268 @@
+package detect
+
+import (
+	"errors"
+	"math/bits"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+func newMachine(self, n int, rule Rule) *Machine {
+	return New(Config{Self: proc.ID(self), Procs: n, Period: 200 * ms, Timeout: 1000 * ms, Partition: rule}, 0)
+}
+
+func drained(m *Machine) []Action {
+	var out []Action
+	for a, ok := m.Next(); ok; a, ok = m.Next() {
+		out = append(out, a)
+	}
+	return out
+}
+
+// until ticks a machine whenever it wants to be, and gives all it asks for.
+func until(m *Machine, end fabric.Time) []Action {
+	var out []Action
+	for m.Due() <= end {
+		m.Tick(m.Due())
+		out = append(out, drained(m)...)
+	}
+	return out
+}
+
+func ofKind(actions []Action, k Kind) []Action {
+	var out []Action
+	for _, a := range actions {
+		if a.Kind == k {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// S4-3: whoever is silent for the timeout is reported, not before.
+func TestSilenceIsDeath(t *testing.T) {
+	m := newMachine(0, 2, Majority)
+	require.NoError(t, m.Heard(1, frameBeat, ms))
+	// The first heartbeat has an extra timeout, which what was heard does not end.
+	require.Empty(t, ofKind(until(m, 1990*ms), Report))
+	got := ofKind(until(m, 2300*ms), Report)
+	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}}}, got)
+}
+
+// Of two processes the one with the higher id ends itself.
+func TestHigherHalfEnds(t *testing.T) {
+	m := newMachine(1, 2, Majority)
+	got := until(m, 3000*ms)
+	last := got[len(got)-1]
+	require.Equal(t, Die, last.Kind)
+	var end *EndError
+	require.ErrorAs(t, last.Err, &end)
+	require.True(t, end.Partition)
+	require.ErrorContains(t, last.Err, "1 of 2")
+	require.ErrorContains(t, last.Err, "detect.partition")
+	require.Equal(t, fabric.Forever, m.Due())
+	_, more := m.Next()
+	require.False(t, more)
+}
+
+// With the rule off it goes on.
+func TestPartitionOff(t *testing.T) {
+	m := newMachine(1, 2, Off)
+	got := until(m, 3000*ms)
+	require.Len(t, ofKind(got, Report), 1)
+	require.Empty(t, ofKind(got, Die))
+}
+
+// The proven dead are not counted, the silent are.
+func TestProvenDeadDoNotCount(t *testing.T) {
+	m := newMachine(4, 5, Majority)
+	for p := range proc.ID(3) {
+		m.Died(p, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
+	}
+	got := until(m, 4000*ms)
+	end := ofKind(got, Die)
+	require.Len(t, end, 1) // 3 is silent and has the lower id
+	require.ErrorContains(t, end[0].Err, "1 of 2")
+	m = newMachine(3, 5, Majority)
+	for p := range proc.ID(3) {
+		m.Died(p, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
+	}
+	require.Len(t, ofKind(until(m, 4000*ms), Report), 1)
+}
+
+// S4-4: who learns that it counts as dead ends itself, and says what to set.
+func TestExpelledEnds(t *testing.T) {
+	for name, tell := range map[string]func(*Machine){
+		"refused": func(m *Machine) { m.Expelled(2, ms) },
+		"told": func(m *Machine) {
+			require.NoError(t, m.Heard(2, appendTell(nil, flagLoose, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(1, 4, Majority)
+			tell(m)
+			got := drained(m)
+			require.Len(t, got, 1)
+			require.Equal(t, Die, got[0].Kind)
+			require.ErrorContains(t, got[0].Err, "process 2")
+			require.ErrorContains(t, got[0].Err, "detect.timeout")
+			var end *EndError
+			require.True(t, errors.As(got[0].Err, &end))
+		})
+	}
+}
+
+// The dead are not believed.
+func TestExpelledByTheDead(t *testing.T) {
+	m := newMachine(1, 4, Majority)
+	m.Died(2, proc.Cause{Kind: proc.Connection}, ms)
+	drained(m)
+	m.Expelled(2, 2*ms)
+	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
+	require.Empty(t, drained(m))
+	require.NoError(t, m.Heard(2, frameBeat, 3*ms))
+	got := drained(m)
+	require.Len(t, got, 1)
+	require.Equal(t, appendTell(nil, flagLoose, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+}
+
+// Two that cannot reach each other are no deaths for the others.
+func TestUnreachableIsNotTold(t *testing.T) {
+	m := newMachine(1, 4, Majority)
+	m.Died(2, proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
+	m.Expelled(2, 2*ms)
+	require.Empty(t, drained(m))
+	require.False(t, m.dead(2))
+}
+
+// What departs is never a failure, and sends no heartbeats.
+func TestDepartedIsNoFailure(t *testing.T) {
+	m := newMachine(0, 2, Majority)
+	m.Departed(1)
+	require.Empty(t, until(m, 300*ms))
+	require.Equal(t, fabric.Forever, m.Due())
+	m = newMachine(0, 3, Majority)
+	m.Departed(2)
+	for now := ms; now < 5000*ms; now += 100 * ms {
+		require.NoError(t, m.Heard(1, frameBeat, now))
+		require.Empty(t, ofKind(until(m, now), Report))
+	}
+}
+
+// Several deaths travel in one message, at once, with their causes.
+func TestDeathsTravelTogether(t *testing.T) {
+	m := newMachine(0, 16, Majority)
+	m.Died(5, proc.Cause{Kind: proc.Exited, Code: -3}, ms)
+	m.Died(6, proc.Cause{Kind: proc.Signaled, Code: 11}, ms)
+	got := ofKind(drained(m), Send)
+	require.Len(t, got, 7) // ±1, ±2, ±4, 8
+	var f frame
+	for _, a := range got {
+		require.NoError(t, f.decode(a.Payload, 16))
+		require.Equal(t, []entry{{id: 5, cause: proc.Cause{Kind: proc.Exited, Code: -3}}, {id: 6, cause: proc.Cause{Kind: proc.Signaled, Code: 11}}}, f.entries)
+	}
+}
+
+// Who was held up does not take its own sleep for the others' silence.
+func TestOwnLateness(t *testing.T) {
+	m := newMachine(0, 2, Majority)
+	for now := ms; now < 3000*ms; now += 100 * ms {
+		require.NoError(t, m.Heard(1, frameBeat, now))
+		until(m, now)
+	}
+	m.Tick(13000 * ms)
+	got := drained(m)
+	require.Empty(t, ofKind(got, Report))
+	require.Empty(t, ofKind(until(m, 13500*ms), Report))
+	require.Len(t, ofKind(until(m, 14500*ms), Report), 1)
+}
+
+// Without other faults a death reaches all of 512 in a logarithmic number of
+// hops, and costs two frames for each pair of neighbours.
+func TestHops(t *testing.T) {
+	const n = 512
+	var ms512 [n]*Machine
+	for i := range ms512 {
+		ms512[i] = newMachine(i, n, Majority)
+	}
+	cause := proc.Cause{Kind: proc.Signaled, Code: 9}
+	ms512[7].Died(8, cause, ms)
+	hops, tells, frames, known := 0, 0, 0, 1
+	for wave := []int{7}; ; hops++ {
+		type mail struct {
+			from proc.ID
+			Action
+		}
+		var box []mail
+		for _, i := range wave {
+			for _, a := range drained(ms512[i]) {
+				if a.Kind == Send && a.To != 8 {
+					box = append(box, mail{proc.ID(i), a})
+				}
+			}
+		}
+		if len(box) == 0 {
+			break
+		}
+		wave = wave[:0]
+		for _, e := range box {
+			frames++
+			if e.Payload[0] == kindTell {
+				tells++
+			}
+			to := ms512[e.To]
+			if !to.dead(8) {
+				known++
+			}
+			require.NoError(t, to.Heard(e.from, e.Payload, ms))
+			wave = append(wave, int(e.To))
+		}
+		if known == n-1 {
+			require.LessOrEqual(t, hops+1, bits.Len(n-1)/2+2)
+			known++
+		}
+	}
+	require.Equal(t, n, known)
+	require.LessOrEqual(t, tells, n*2*bits.Len(n))
+	require.LessOrEqual(t, frames, 2*n*2*bits.Len(n))
+	t.Logf("%d tells, %d frames", tells, frames)
+}
+
+// A job of the largest size costs what its logarithm costs.
+func TestLargestJob(t *testing.T) {
+	m := newMachine(12345, proc.MaxIDs, Majority)
+	require.Len(t, m.near, 2*20-1)
+	m.Died(12346, proc.Cause{Kind: proc.Connection}, ms)
+	drained(m)
+	require.NoError(t, m.Heard(12344, frameBeat, 2*ms))
+	allocs := testing.AllocsPerRun(10, func() {
+		m.Tick(m.Due())
+		_ = m.Heard(12344, frameBeat, m.now)
+		m.sends, m.sent = m.sends[:0], 0
+	})
+	require.Less(t, allocs, 100.0)
+}
+
+// A wrong configuration is refused with a reason.
+func TestCheck(t *testing.T) {
+	good := Config{Self: 1, Procs: 2, Period: 1, Timeout: MinPeriods}
+	require.NoError(t, good.Check())
+	for text, spoil := range map[string]func(*Config){
+		"processes":        func(c *Config) { c.Procs = 0 },
+		"process 2":        func(c *Config) { c.Self = 2 },
+		"detect.period":    func(c *Config) { c.Period = 0 },
+		"detect.timeout":   func(c *Config) { c.Timeout = 2 },
+		"detect.partition": func(c *Config) { c.Partition = 2 },
+	} {
+		c := good
+		spoil(&c)
+		require.ErrorContains(t, c.Check(), text)
+		require.Panics(t, func() { New(c, 0) })
+	}
+	require.True(t, strings.Contains(Majority.String()+Off.String(), "majorityoff"))
+}

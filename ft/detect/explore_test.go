@@ -1,0 +1,342 @@
+package detect
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// newWorld makes the job and the schedule of a seed.
+func newWorld(seed uint64, broken mutant) *world {
+	rng := rand.New(rand.NewPCG(seed, 0x0de7ec7))
+	n := 2 + rng.IntN(7)
+	switch rng.IntN(40) {
+	case 0:
+		n = 2 + rng.IntN(63)
+	case 1, 2, 3, 4:
+		n = 8 + rng.IntN(9)
+	}
+	period := 200 * ms
+	w := quietWorld(rng, n, Config{Period: period, Timeout: period * fabric.Time(4+rng.IntN(4)), Seed: seed}, broken)
+	w.plan()
+	for _, e := range w.heap {
+		if e.what >= evCut {
+			w.last = max(w.last, e.at)
+		}
+	}
+	return w
+}
+
+// quietWorld is a job of n to which nothing happens.
+func quietWorld(rng *rand.Rand, n int, cfg Config, broken mutant) *world {
+	cfg.Procs = n
+	w := &world{
+		rng:    rng,
+		cfg:    cfg,
+		delay:  []fabric.Time{ms, 5 * ms, cfg.Period / 10}[rng.IntN(3)],
+		late:   []fabric.Time{1, ms, 10 * ms}[rng.IntN(3)],
+		refuse: rng.IntN(2) == 0,
+	}
+	if rng.IntN(6) == 0 {
+		w.cfg.Partition = Off
+	}
+	for i := range n {
+		cfg := w.cfg
+		cfg.Self = proc.ID(i)
+		p := &node{m: New(cfg, fabric.Time(rng.Int64N(int64(10*ms)))), view: map[int]bool{}, connect: map[int]bool{}}
+		p.m.broken = broken
+		p.tick = p.m.Due()
+		w.nodes = append(w.nodes, p)
+		w.push(event{at: p.tick, what: evTick, to: i})
+	}
+	w.last = 3 * w.cfg.Timeout
+	return w
+}
+
+// plan draws the troubles.
+func (w *world) plan() {
+	t := w.cfg.Timeout
+	at := func() fabric.Time { return 2*t + fabric.Time(w.rng.Int64N(int64(2*t))) }
+	mix := w.rng.IntN(64)
+	if mix&1 != 0 {
+		w.kills(at)
+	}
+	if mix&2 != 0 {
+		w.partition(at())
+	}
+	if mix&4 != 0 {
+		for range 1 + w.rng.IntN(2) {
+			w.pause(w.rng.IntN(len(w.nodes)), at(), w.duration())
+		}
+	}
+	if mix&8 != 0 && mix&16 != 0 {
+		for range 1 + w.rng.IntN(len(w.nodes)) {
+			w.push(event{at: at(), what: evLeave, to: w.rng.IntN(len(w.nodes))})
+		}
+	}
+	if mix&48 == 32 {
+		w.link(at(), mix == 32)
+	}
+}
+
+// duration is short or long beside the timeout.
+func (w *world) duration() fabric.Time {
+	if w.rng.IntN(2) == 0 {
+		return w.cfg.Timeout + fabric.Time(w.rng.Int64N(int64(2*w.cfg.Timeout)))
+	}
+	return 1 + fabric.Time(w.rng.Int64N(int64(w.cfg.Timeout)))
+}
+
+func (w *world) kills(at func() fabric.Time) {
+	n := len(w.nodes)
+	evidence := 0
+	if w.rng.IntN(2) == 0 {
+		evidence = 1 + w.rng.IntN(2)
+	}
+	storm, when := w.rng.IntN(2) == 0, at()
+	for range 1 + w.rng.IntN(n) {
+		if !storm {
+			when = at()
+		}
+		w.push(event{at: when, what: evKill, to: w.rng.IntN(n), arg: evidence})
+		when += fabric.Time(w.rng.Int64N(int64(w.delay)))
+	}
+}
+
+func (w *world) partition(at fabric.Time) {
+	c := &cut{side: make([]bool, len(w.nodes)), oneWay: w.rng.IntN(4) == 0}
+	share := 1 + w.rng.IntN(3)
+	for i := range c.side {
+		c.side[i] = w.rng.IntN(4) < share
+	}
+	c.forever = w.cfg.Partition == Majority && !c.oneWay && w.rng.IntN(3) == 0
+	length := w.duration()
+	if c.forever {
+		length = 1 << 60
+	}
+	for _, p := range w.nodes {
+		p.noise += length
+	}
+	w.cutFor(c, at, length)
+}
+
+func (w *world) cutFor(c *cut, at, length fabric.Time) {
+	w.cuts = append(w.cuts, c)
+	w.push(event{at: at, what: evCut, arg: len(w.cuts) - 1})
+	if !c.forever {
+		w.push(event{at: at + length, what: evHeal, arg: len(w.cuts) - 1})
+	}
+}
+
+// link cuts one link. Where nothing else is wrong and somebody else can vouch,
+// that is no trouble for anybody.
+func (w *world) link(at fabric.Time, alone bool) {
+	n := len(w.nodes)
+	a := w.rng.IntN(n)
+	c := &cut{a: a, b: (a + 1 + w.rng.IntN(n-1)) % n, oneWay: w.rng.IntN(2) == 0}
+	length := w.duration()
+	if !alone || n == 2 {
+		for _, p := range w.nodes {
+			p.noise += length
+		}
+	}
+	w.cutFor(c, at, length)
+}
+
+func (w *world) pause(i int, at, length fabric.Time) {
+	w.nodes[i].noise += length
+	w.push(event{at: at, what: evPause, to: i})
+	w.push(event{at: at + length, what: evResume, to: i})
+}
+
+// quiet is the time within which, after the last disturbance, all is known.
+func (w *world) quiet() fabric.Time { return 2*w.cfg.Timeout + 4*w.cfg.Period }
+
+// excused tells whether a process may have been silent for the timeout, seen from
+// another: heartbeats come once a period, and a question that was lost is
+// repeated after half of the window.
+func (w *world) excused(p *node) bool {
+	return p.killed || p.ended != nil || p.noise+8*w.delay+4*w.late >= w.cfg.Timeout-2*w.cfg.Period
+}
+
+// reported checks accuracy when a death is reported.
+func (w *world) reported(p *node, self, peer int, cause proc.Cause) {
+	w.tell("%d reports %d: %v", self, peer, cause)
+	w.report = w.now
+	q := w.nodes[peer]
+	if q.left && q.noise == 0 {
+		w.fault("%d reports %d, which has departed", self, peer)
+	}
+	if !q.left && !w.excused(q) {
+		w.fault("%d reports %d, which was not silent for long", self, peer)
+	}
+}
+
+// endedBy checks that only those end who may.
+func (w *world) endedBy(self int, err *EndError) {
+	if !err.Partition {
+		by := w.nodes[err.By]
+		if !by.m.dead(proc.ID(self)) && by.runs() {
+			w.fault("%d ends itself: %v, which is not so", self, err)
+		}
+		return
+	}
+	silent, count := 0, 0
+	for i, p := range w.nodes {
+		if p.left && p.noise == 0 {
+			continue
+		}
+		count++
+		if i != self && (p.left || p.noise > 0 || p.killed || p.ended != nil) {
+			silent++
+		}
+	}
+	if silent*2 < count {
+		w.fault("%d ends itself with %d of %d silent: %v", self, silent, count, err)
+	}
+}
+
+// check looks at what all know in the end.
+func (w *world) check() {
+	var survivors []int
+	for i, p := range w.nodes {
+		if p.runs() {
+			survivors = append(survivors, i)
+		}
+	}
+	for _, i := range survivors {
+		m := w.nodes[i].m
+		for j, q := range w.nodes {
+			switch id := proc.ID(j); {
+			case i == j || q.left:
+			case !q.runs() && !m.dead(id):
+				w.fault("%d does not know that %d is dead", i, j)
+			case q.runs() && m.dead(id) && !(w.cfg.Partition == Off && q.m.dead(proc.ID(i))):
+				w.fault("%d takes %d for dead, which goes on", i, j)
+			}
+		}
+	}
+	for _, c := range w.open {
+		for _, i := range survivors {
+			if c.forever && c.side[i] != c.side[survivors[0]] {
+				w.fault("%d and %d go on at both sides of a cut", survivors[0], i)
+			}
+		}
+	}
+	w.checkFrames()
+}
+
+// checkFrames: what is sent is bounded, by much less when nothing happens.
+func (w *world) checkFrames() {
+	n := len(w.nodes)
+	limit := n * (2*int(w.now/w.cfg.Period) + 4)
+	disturbed := w.cuts != nil
+	for _, p := range w.nodes {
+		disturbed = disturbed || p.killed || p.left || p.noise > 0
+	}
+	if disturbed {
+		logn := bits.Len(uint(n))
+		limit = int(w.now/w.cfg.Period)*n*(2+4*logn) + 12*n*n*n + 200*n
+	}
+	if w.frames > limit {
+		w.fault("%d frames by %d processes, limit %d", w.frames, n, limit)
+	}
+	if w.longest > MaxPayload {
+		w.fault("a frame of %d bytes", w.longest)
+	}
+}
+
+// explore runs one seed and gives what went wrong.
+func explore(seed uint64, broken mutant, verbose bool) *world {
+	w := newWorld(seed, broken)
+	w.verbose = verbose
+	w.settle(w.quiet())
+	w.check()
+	return w
+}
+
+func report(t *testing.T, seed uint64) {
+	w := explore(seed, mutant{}, true)
+	t.Fatalf("seed %d (BANYAN_SEED=%d go test ./ft/detect -run Explore), %d processes, %+v:\n%s\nwrong:\n%s", seed, seed,
+		len(w.nodes), w.cfg, strings.Join(w.story, "\n"), strings.Join(w.wrong, "\n"))
+}
+
+// S2-1, S4-3, S4-4: whatever the schedule, every death is known to every survivor
+// in time, nobody is reported who was not silent, and who is goes.
+func TestExplore(t *testing.T) {
+	if s := os.Getenv("BANYAN_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 0, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(explore(seed, mutant{}, false).wrong) > 0 {
+			report(t, seed)
+		}
+		return
+	}
+	seeds := uint64(1e5)
+	if os.Getenv("BANYAN_LONG") != "" {
+		seeds = 1e6
+	}
+	if testing.Short() {
+		seeds = 5000
+	}
+	for seed := range seeds {
+		if len(explore(seed, mutant{}, false).wrong) > 0 {
+			report(t, seed)
+		}
+	}
+}
+
+// A host of neighbouring processes that falls silent is reported by every
+// survivor within the timeout and two periods.
+func TestSilentHost(t *testing.T) {
+	for seed := range uint64(300) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		n := 3 + rng.IntN(30)
+		w := quietWorld(rng, n, Config{Period: 200 * ms, Timeout: 1000 * ms, Seed: seed}, mutant{})
+		at := 2500*ms + fabric.Time(rng.Int64N(int64(200*ms)))
+		first, size := rng.IntN(n), 1+rng.IntN((n-1)/2)
+		for i := range size {
+			w.push(event{at: at, what: evKill, to: (first + i) % n})
+		}
+		w.settle(w.quiet())
+		w.check()
+		require.Empty(t, w.wrong)
+		require.LessOrEqual(t, w.report-at, w.cfg.Timeout+2*w.cfg.Period, "seed %d, %d of %d", seed, size, n)
+	}
+}
+
+// Each part of the protocol is needed: without it the explorer finds a schedule
+// that goes wrong.
+func TestExplorerFindsMutants(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		broken mutant
+		first  uint64 // where the search begins: near one that finds it
+		seeds  uint64
+	}{
+		{"no regard for the own lateness", mutant{hurried: true}, 0, 2e3},
+		{"new neighbours not told", mutant{forget: true}, 14900, 1e5},
+		{"silent not counted", mutant{alone: true}, 0, 2e3},
+		{"nothing repeated", mutant{silent: true}, 0, 2e4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for seed := c.first; seed < c.first+c.seeds; seed++ {
+				if w := explore(seed, c.broken, false); len(w.wrong) > 0 && len(explore(seed, mutant{}, false).wrong) == 0 {
+					t.Logf("found by seed %d: %s", seed, w.wrong[0])
+					return
+				}
+			}
+			t.Fatalf("not found in %d seeds", c.seeds)
+		})
+	}
+}

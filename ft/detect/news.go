@@ -1,0 +1,228 @@
+package detect
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// neighbour is a process that this one tells of every end it knows, as a stream:
+// the log from its beginning, repeated until acknowledged.
+type neighbour struct {
+	id   proc.ID
+	upto int         // it has all of log[:upto]
+	sent int         // log[upto:sent] is under way
+	told fabric.Time // when something was sent last
+}
+
+// enter adds an end to the log, and reports whether it was new. A proof of what
+// was only a silence takes the dead out of the count.
+func (m *Machine) enter(id proc.ID, cause proc.Cause, by proc.ID) bool {
+	proven := cause.Kind != proc.Heartbeat
+	if i, known := m.index[id]; known {
+		if e := &m.log[i]; proven && cause.Failed() && !e.proven {
+			e.proven = true
+			m.counted--
+		}
+		return false
+	}
+	m.index[id] = len(m.log)
+	m.log = append(m.log, entry{id, cause, by, proven})
+	if proven {
+		m.counted--
+	}
+	m.fresh = m.fresh || cause.Failed()
+	m.stale = true
+	m.unwatch(id)
+	if cause.Kind == proc.Heartbeat && (by == proc.None || find(m.near, id) != nil) {
+		m.obituary(id)
+	}
+	return true
+}
+
+// obituary tells somebody whom silence has made dead, while it can still be
+// sent: it may hear, though it is not heard, and must not go on.
+func (m *Machine) obituary(id proc.ID) {
+	e := m.log[m.index[id]]
+	m.reports = append(m.reports, Action{Kind: Send, To: id, Payload: appendTell(nil, flagLoose, 0, []entry{e})})
+}
+
+func (m *Machine) gone(id proc.ID) bool {
+	_, ok := m.index[id]
+	return ok
+}
+
+// dead tells a failure from a departure.
+func (m *Machine) dead(id proc.ID) bool {
+	i, ok := m.index[id]
+	return ok && m.log[i].cause.Failed()
+}
+
+// walk finds the first process at or behind distance d (negative: before it)
+// that is not gone; None when that leads round to this process.
+func (m *Machine) walk(d int) proc.ID {
+	n, step := m.cfg.Procs, 1
+	if d < 0 {
+		step = -1
+	}
+	for ; d != n && d != -n; d += step {
+		if q := proc.ID((int(m.cfg.Self) + d + n) % n); !m.gone(q) {
+			return q
+		}
+	}
+	return proc.None
+}
+
+// reshape finds the neighbours and the partners of heartbeats again after ends
+// have become known.
+func (m *Machine) reshape() {
+	if !m.stale {
+		return
+	}
+	m.stale = false
+	old := m.near
+	m.near = make([]neighbour, 0, len(old))
+	for d := 1; d <= m.cfg.Procs/2; d *= 2 {
+		m.adopt(old, m.walk(d))
+		m.adopt(old, m.walk(-d))
+	}
+	m.partners()
+}
+
+// adopt makes a process a neighbour, if it is not one yet. Who was one before
+// goes on where it was; to a new one everything is told.
+func (m *Machine) adopt(old []neighbour, id proc.ID) {
+	if id == proc.None || find(m.near, id) != nil {
+		return
+	}
+	nb := neighbour{id: id, told: m.now}
+	if was := find(old, id); was != nil {
+		nb = *was
+	} else if m.broken.forget {
+		known := max(len(m.log)-1, 0) // all but the news
+		nb.upto, nb.sent = known, known
+	}
+	m.near = append(m.near, nb)
+}
+
+func find(list []neighbour, id proc.ID) *neighbour {
+	for i := range list {
+		if list[i].id == id {
+			return &list[i]
+		}
+	}
+	return nil
+}
+
+// tell sends a neighbour the next part of the log, if it lacks something and
+// nothing too long is under way.
+func (m *Machine) tell(nb *neighbour, flags byte) {
+	for nb.upto < len(m.log) && m.log[nb.upto].by == nb.id {
+		nb.upto++
+	}
+	nb.sent = max(nb.sent, nb.upto)
+	end := min(nb.upto+maxEntries, len(m.log))
+	if nb.sent >= end {
+		return
+	}
+	m.send(nb.id, m.encoded(flags, nb.sent, end))
+	nb.sent, nb.told = end, m.now
+}
+
+// encoded gives a Tell of a part of the log. Most neighbours need the same.
+func (m *Machine) encoded(flags byte, from, to int) []byte {
+	if c := &m.cache; c.b == nil || c.flags != flags || c.from != from || c.to != to {
+		*c = cached{flags, from, to, appendTell(nil, flags, from, m.log[from:to])}
+	}
+	return m.cache.b
+}
+
+type cached struct {
+	flags    byte
+	from, to int
+	b        []byte
+}
+
+// flush tells all neighbours of deaths that came to be known.
+func (m *Machine) flush() {
+	if !m.fresh {
+		return
+	}
+	m.fresh = false
+	for i := range m.near {
+		m.tell(&m.near[i], 0)
+	}
+}
+
+// repeat tells again what was not acknowledged for a period, and tells of
+// departures, which are in no hurry.
+func (m *Machine) repeat() {
+	if m.broken.silent {
+		return
+	}
+	for i := range m.near {
+		nb := &m.near[i]
+		switch {
+		case nb.upto == nb.sent:
+			m.tell(nb, 0)
+		case m.now-nb.told >= m.cfg.Period/2:
+			nb.sent = nb.upto
+			m.tell(nb, flagAgain)
+		}
+	}
+}
+
+// heardTell takes in what another knows.
+func (m *Machine) heardTell(from proc.ID, f *frame) {
+	for _, e := range f.entries {
+		if e.id == m.cfg.Self {
+			if e.cause.Failed() {
+				m.end(&EndError{By: from, Of: m.counted})
+				return
+			}
+			continue
+		}
+		if m.enter(e.id, e.cause, from) && e.cause.Failed() {
+			m.report(e.id, e.cause)
+		}
+	}
+	crossed := m.crossed(from, f)
+	if f.flags&flagLoose == 0 && !crossed {
+		m.send(from, appendAck(nil, f.from, f.to))
+	}
+}
+
+// crossed moves on in the own stream to a neighbour over what it has just told.
+// It reports whether all of it is under way to it already: then the neighbour
+// will take that for an acknowledgement, and needs no other.
+func (m *Machine) crossed(from proc.ID, f *frame) bool {
+	nb := find(m.near, from)
+	if nb == nil {
+		return false
+	}
+	all := f.flags&flagAgain == 0
+	for _, e := range f.entries {
+		i, ok := m.index[e.id]
+		all = all && ok && i >= nb.upto && i < nb.sent
+	}
+	for _, e := range f.entries {
+		if i, ok := m.index[e.id]; ok && i == nb.upto {
+			nb.upto++
+		}
+	}
+	nb.sent = max(nb.sent, nb.upto)
+	return all
+}
+
+// heardAck moves on in the stream to a neighbour.
+func (m *Machine) heardAck(from proc.ID, f *frame) error {
+	if f.to > len(m.log) {
+		return errFrame
+	}
+	nb := find(m.near, from)
+	if nb == nil || f.from > nb.upto || f.to <= nb.upto {
+		return nil
+	}
+	nb.upto = f.to
+	m.tell(nb, 0)
+	return nil
+}

@@ -1,0 +1,308 @@
+package detect
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Why a process is watched.
+const (
+	watchPred = 1 // it is the one before this on the ring
+	watchFar  = 2 // it said that this one is its far observer
+	watchMute = 4 // it did not answer a question
+)
+
+// never is a clock before all others.
+const never = fabric.Time(-1 << 62)
+
+// watch is a process from which something is expected. Times are of the
+// machine's clock, which stands still while the process is held up.
+type watch struct {
+	id    proc.ID
+	why   byte
+	heard fabric.Time // when something was heard of it last
+	asked fabric.Time // since when it is asked for; never: it is not suspected
+}
+
+// plea is a question to be answered when something is heard of a suspect.
+type plea struct {
+	suspect, asker proc.ID
+	until, probed  fabric.Time
+}
+
+// maxPleas bounds what a process remembers of others' questions.
+const maxPleas = 4096
+
+// round is a question to all.
+type round struct {
+	id       uint64
+	open     bool
+	asked    fabric.Time // when all were asked last
+	again    bool        // the silent have been asked a second time
+	answered map[proc.ID]fabric.Time
+}
+
+func (m *Machine) clock() fabric.Time { return m.now - m.lost }
+
+// patience is the silence after which a process is suspected, window the time
+// from there to the verdict.
+func (c *Config) patience() fabric.Time { return max(c.Timeout-2*c.Period, c.Period*3/2) }
+func (c *Config) window() fabric.Time   { return c.Timeout - c.patience() }
+
+func (m *Machine) search(id proc.ID) (int, bool) {
+	return slices.BinarySearchFunc(m.watches, id, func(w watch, id proc.ID) int { return cmp.Compare(w.id, id) })
+}
+
+// observe watches a process from now on, as if it had been heard at the given
+// clock; if it is watched already, what was heard stands.
+func (m *Machine) observe(id proc.ID, why byte, heard fabric.Time) {
+	i, ok := m.search(id)
+	if ok {
+		m.watches[i].why |= why
+		return
+	}
+	m.watches = slices.Insert(m.watches, i, watch{id, why, heard, never})
+	m.wake(heard + m.cfg.patience() + m.lost)
+}
+
+func (m *Machine) unwatch(id proc.ID) {
+	if i, ok := m.search(id); ok {
+		m.watches = slices.Delete(m.watches, i, i+1)
+	}
+	m.pleas = slices.DeleteFunc(m.pleas, func(p plea) bool { return p.suspect == id || p.asker == id })
+	delete(m.round.answered, id)
+}
+
+// alive notes that a process was alive just now, as it or another says, and
+// tells those who asked.
+func (m *Machine) alive(id proc.ID) {
+	if i, ok := m.search(id); ok {
+		w := &m.watches[i]
+		w.heard, w.asked = max(w.heard, m.clock()), never
+		if w.why &^= watchMute; w.why == 0 {
+			m.watches = slices.Delete(m.watches, i, i+1)
+		}
+	}
+}
+
+// vouch tells those who asked for a process that it has been heard.
+func (m *Machine) vouch(id proc.ID) {
+	if len(m.pleas) == 0 {
+		return
+	}
+	m.pleas = slices.DeleteFunc(m.pleas, func(p plea) bool {
+		if p.suspect == id {
+			m.send(p.asker, appendVouch(nil, id))
+		}
+		return p.suspect == id
+	})
+}
+
+// partners finds the ring's neighbours again. The new ones are greeted at once.
+func (m *Machine) partners() {
+	succ, far, pred := m.walk(1), proc.None, m.walk(-1)
+	if m.cfg.Procs > 3 {
+		far = m.walk(m.cfg.Procs / 2)
+	}
+	if far == succ {
+		far = proc.None
+	}
+	if succ != m.succ && succ != proc.None {
+		m.send(succ, frameBeat)
+	}
+	if far != m.far && far != proc.None {
+		m.send(far, frameFar)
+	}
+	m.succ, m.far = succ, far
+	if pred != proc.None {
+		m.observe(pred, watchPred, m.clock())
+	}
+}
+
+// beat sends the heartbeats of this period, and all that is done once a period.
+func (m *Machine) beat() {
+	if m.now < m.next {
+		return
+	}
+	if m.next += m.cfg.Period; m.next <= m.now {
+		m.next = m.now + m.cfg.Period
+	}
+	if m.succ != proc.None {
+		m.send(m.succ, frameBeat)
+	}
+	if m.far != proc.None {
+		m.send(m.far, frameFar)
+	}
+	m.repeat()
+	m.pleas = slices.DeleteFunc(m.pleas, func(p plea) bool { return p.until <= m.clock() })
+}
+
+// suspect asks all for those who have been silent for long, once more after half
+// of the window, and closes the round when nobody is suspected any more.
+func (m *Machine) suspect() {
+	clock, open := m.clock(), false
+	var names []proc.ID
+	for i := range m.watches {
+		w := &m.watches[i]
+		if w.asked == never && clock-w.heard >= m.cfg.patience() {
+			w.asked = clock
+			names = append(names, w.id)
+		}
+		open = open || w.asked != never
+	}
+	switch {
+	case !open:
+		m.round.open, m.round.answered = false, nil
+	case len(names) > 0:
+		m.askAll(names)
+	case !m.round.again && clock-m.round.asked >= m.cfg.window()/2:
+		m.askAgain()
+	}
+}
+
+// askAll begins a round, or asks all again within one, for new suspects.
+func (m *Machine) askAll(names []proc.ID) {
+	r := &m.round
+	if !r.open {
+		r.answered = make(map[proc.ID]fabric.Time)
+	}
+	r.open, r.again, r.asked = true, false, m.clock()
+	r.id++
+	m.ask(names, func(proc.ID) bool { return true })
+}
+
+// ask sends a question for names to all alive who are chosen.
+func (m *Machine) ask(names []proc.ID, chosen func(proc.ID) bool) {
+	for part := range slices.Chunk(names, maxNames) {
+		b := appendAsk(nil, m.round.id, part)
+		for q := range proc.ID(m.cfg.Procs) {
+			if q != m.cfg.Self && chosen(q) && !m.gone(q) {
+				m.send(q, b)
+			}
+		}
+	}
+}
+
+// askAgain repeats the question to those who have not answered, and watches
+// them from now on: they have been silent since they were asked.
+func (m *Machine) askAgain() {
+	r := &m.round
+	r.again = true
+	var names []proc.ID
+	for _, w := range m.watches {
+		if w.asked != never {
+			names = append(names, w.id)
+		}
+	}
+	mute := func(q proc.ID) bool {
+		at, ok := r.answered[q]
+		return !ok || at < r.asked
+	}
+	m.ask(names, mute)
+	for q := range proc.ID(m.cfg.Procs) {
+		if q != m.cfg.Self && mute(q) && !m.gone(q) {
+			m.observe(q, watchMute, r.asked)
+		}
+	}
+}
+
+// judge passes the verdict on those who have been silent for the timeout and
+// asked for during the whole window.
+func (m *Machine) judge() {
+	var due []proc.ID
+	since, clock := never, m.clock()
+	for _, w := range m.watches {
+		if w.asked != never && clock-w.heard >= m.cfg.Timeout && clock-w.asked >= m.cfg.window() {
+			due = append(due, w.id)
+			since = max(since, w.asked)
+		}
+	}
+	if len(due) == 0 || m.cfg.Partition == Majority && !m.broken.alone && !m.majority(since) {
+		return
+	}
+	for _, id := range due {
+		cause := proc.Cause{Kind: proc.Heartbeat}
+		if m.enter(id, cause, proc.None) {
+			m.report(id, cause)
+		}
+	}
+}
+
+// majority reports whether this side goes on, and ends the process if not.
+func (m *Machine) majority(since fabric.Time) bool {
+	with := 1
+	for _, at := range m.round.answered {
+		if at >= since {
+			with++
+		}
+	}
+	if 2*with > m.counted {
+		return true
+	}
+	if 2*with == m.counted {
+		lowest := proc.ID(0)
+		for i, ok := m.index[lowest]; ok && m.log[i].proven; i, ok = m.index[lowest] {
+			lowest++
+		}
+		if at, ok := m.round.answered[lowest]; lowest == m.cfg.Self || ok && at >= since {
+			return true
+		}
+	}
+	m.end(&EndError{Partition: true, With: with, Of: m.counted, By: proc.None})
+	return false
+}
+
+// heardAsk answers a question, and passes it on to the suspects.
+func (m *Machine) heardAsk(from proc.ID, f *frame) {
+	m.send(from, appendAnswer(nil, f.round))
+	var known []entry
+	for _, id := range f.ids {
+		switch i, ok := m.index[id]; {
+		case id == m.cfg.Self:
+		case ok:
+			known = append(known, m.log[i])
+		case m.heardLately(id):
+			m.send(from, appendVouch(nil, id))
+		default:
+			m.plead(id, from)
+		}
+	}
+	if known != nil {
+		m.send(from, appendTell(nil, flagLoose, 0, known))
+	}
+}
+
+func (m *Machine) heardLately(id proc.ID) bool {
+	i, ok := m.search(id)
+	return ok && m.clock()-m.watches[i].heard < m.cfg.Period/2 && m.watches[i].asked == never
+}
+
+// plead remembers who asks for a suspect, and asks it whether it is there.
+func (m *Machine) plead(suspect, asker proc.ID) {
+	p := plea{suspect, asker, m.clock() + m.cfg.Timeout, m.clock()}
+	probed := false
+	for i := range m.pleas {
+		o := &m.pleas[i]
+		probed = probed || o.suspect == suspect && p.probed-o.probed < m.cfg.Period/2
+		if o.suspect == suspect && o.asker == asker {
+			if !probed {
+				m.send(suspect, frameProbe)
+				o.probed = p.probed
+			}
+			o.until = p.until
+			return
+		}
+	}
+	if len(m.pleas) == maxPleas {
+		return
+	}
+	if probed {
+		p.probed = never
+	} else {
+		m.send(suspect, frameProbe)
+	}
+	m.pleas = append(m.pleas, p)
+}

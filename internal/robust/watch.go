@@ -1,0 +1,205 @@
+package robust
+
+import (
+	"errors"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Watch waits for the deaths of holders. Its methods may be called by any
+// goroutine.
+type Watch struct {
+	died   func(key int32)
+	mu     sync.Mutex
+	groups []*group
+	closed bool
+}
+
+// group is what one thread waits for.
+type group struct {
+	w *Watch
+	// entries are guarded by w.mu.
+	entries []entry
+	// kick is raised by who has added an entry, or has closed the Watch.
+	kick atomic.Uint32
+	done chan struct{}
+}
+
+// perGroup leaves room for kick.
+const perGroup = maxWaiters - 1
+
+type entry struct {
+	key    int32
+	word   *Word
+	of     Seen
+	doubts int // how often the word was marked and the thread was there
+}
+
+// NewWatch makes a watch that calls died, from goroutines of its own, for each
+// holder that has died: at most once per Add, without a lock held, perhaps when
+// Remove has been called.
+func NewWatch(died func(key int32)) *Watch { return &Watch{died: died} }
+
+// Add begins to watch a word. It must stay mapped until Remove or the end of
+// Close. A word that nobody holds is not watched.
+func (w *Watch) Add(key int32, word *Word, of Seen) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	i := slices.IndexFunc(w.groups, func(g *group) bool { return len(g.entries) < perGroup })
+	if i < 0 {
+		i = len(w.groups)
+		w.groups = append(w.groups, &group{w: w, done: make(chan struct{})})
+		go w.groups[i].run()
+	}
+	g := w.groups[i]
+	g.entries = append(g.entries, entry{key: key, word: word, of: of})
+	g.rouse()
+}
+
+// Remove ends the watch of what was added with a key.
+func (w *Watch) Remove(key int32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.groups {
+		// A thread that sleeps goes on to sleep at the word, which does no harm.
+		g.entries = slices.DeleteFunc(g.entries, func(e entry) bool { return e.key == key })
+	}
+}
+
+// Close ends the threads, and waits for them and for calls of died.
+func (w *Watch) Close() {
+	w.mu.Lock()
+	w.closed = true
+	groups := w.groups
+	w.mu.Unlock()
+	for _, g := range groups {
+		g.rouse()
+		<-g.done
+	}
+}
+
+// Watched is the number of words that are watched.
+func (w *Watch) Watched() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, g := range w.groups {
+		n += len(g.entries)
+	}
+	return n
+}
+
+func (g *group) rouse() {
+	g.kick.Add(1)
+	wakePrivate(&g.kick)
+}
+
+const (
+	// doubtPause is until the next question about a thread that has marked its
+	// word and is there: the kernel forgets the list microseconds after the last
+	// word, unless it lets another thread run between the two.
+	doubtPause = time.Millisecond
+	maxDoubts  = 100
+	// maxFaults: how often in a row a word may have been unmapped after it was
+	// looked at.
+	maxFaults = 1000
+)
+
+// run is the thread. It is locked to its goroutine, so that it ends with it.
+func (g *group) run() {
+	defer close(g.done)
+	runtime.LockOSThread()
+	list := make([]waiter, 0, maxWaiters)
+	faults := 0
+	for {
+		round := round{waiters: append(list[:0], waiterOn(&g.kick, g.kick.Load(), private))}
+		if !g.look(&round) {
+			return
+		}
+		for _, key := range round.dead {
+			g.w.died(key)
+		}
+		switch n, errno := waitAny(round.waiters, round.limit()); {
+		case errno == 0:
+			faults = 0
+			if n > 0 && n < len(round.waiters) {
+				wakeAt(round.waiters[n].addr) // who shares the word: the kernel has woken one
+			}
+		case errors.Is(errno, unix.EAGAIN) || errors.Is(errno, unix.EINTR) || errors.Is(errno, unix.ETIMEDOUT):
+			faults = 0
+		case errors.Is(errno, unix.EFAULT) && faults < maxFaults:
+			faults++
+		default:
+			return // Supported says why; what stands behind this watch has to do
+		}
+	}
+}
+
+// round is what one look at the words has found.
+type round struct {
+	waiters []waiter
+	dead    []int32
+	doubted bool
+}
+
+func (r round) limit() time.Duration {
+	if r.doubted {
+		return doubtPause
+	}
+	return -1
+}
+
+// look reads every word and prepares the wait. False: the watch is closed.
+func (g *group) look(r *round) bool {
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	kept := g.entries[:0]
+	for _, e := range g.entries {
+		if g.judge(&e, r) {
+			kept = append(kept, e)
+		}
+	}
+	clear(g.entries[len(kept):])
+	g.entries = kept
+	return !g.w.closed
+}
+
+// judge reads one word, and reports whether it is to be watched further.
+func (g *group) judge(e *entry, r *round) bool {
+	for {
+		v := e.word.v.Load()
+		switch {
+		case v&diedBit != 0:
+			if e.gone() {
+				r.dead = append(r.dead, e.key)
+				return false
+			}
+			r.doubted = true
+			e.doubts++
+			return e.doubts < maxDoubts
+		case v&tidMask != uint32(e.of.tid):
+			return false // let go, or nonsense
+		case v&waitersBit != 0 || e.word.v.CompareAndSwap(v, v|waitersBit):
+			r.waiters = append(r.waiters, waiterOn(&e.word.v, v|waitersBit, 0))
+			return true
+		}
+	}
+}
+
+// gone asks a few times: the word is marked before the list is forgotten.
+func (e *entry) gone() bool {
+	const asks = 50
+	for range asks {
+		if e.of.Gone() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,148 @@
+package progress
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+var killed = proc.Cause{Kind: proc.Signaled, Code: 9}
+
+// obituary is what an engine's listeners have been told.
+type obituary struct {
+	e      *Engine
+	frames int      // that had come by then
+	told   []string // "process 1: killed by SIGKILL"
+}
+
+func obituaries(e *Engine, k *counter) *obituary {
+	o := &obituary{e: e}
+	e.OnEnd(func(ep *Endpoint, cause proc.Cause) {
+		o.frames = k.n
+		o.told = append(o.told, ep.Proc.String()+": "+cause.String())
+		if cause.Failed() && (ep.State != Failed || !e.view.Failed(ep.Proc)) {
+			o.told = append(o.told, "told before it was known")
+		}
+	})
+	return o
+}
+
+// rounds makes progress for a while, without waiting.
+func (o *obituary) rounds() {
+	o.e.Lock()
+	defer o.e.Unlock()
+	for range 10 * thorough {
+		o.e.Progress()
+	}
+}
+
+// What has arrived from a peer that is reported dead is delivered, then the death
+// is known and told, then nothing is delivered any more.
+func TestReport(t *testing.T) {
+	e := engines(t, true)
+	k := count(e[0])
+	o := obituaries(e[0], k)
+	to, err := e[1].Endpoint(0)
+	require.NoError(t, err)
+	for range 3 {
+		send(e[1], to, 0)
+	}
+	o.rounds()
+	require.Equal(t, 3, k.n)
+	for range 3 {
+		send(e[1], to, 0)
+	}
+	e[0].Lock()
+	e[0].Report(1, killed)
+	e[0].Report(1, proc.Cause{Kind: proc.Heartbeat})
+	require.Zero(t, e[0].view.Epoch(), "known before what has arrived is delivered")
+	e[0].Unlock()
+	o.rounds()
+	require.Equal(t, []string{"process 1: killed by SIGKILL"}, o.told)
+	require.Equal(t, 6, o.frames)
+	require.Equal(t, killed, e[0].view.Cause(1))
+
+	e[1].Lock()
+	for range 3 {
+		to.TrySend(fabric.ClassTest, 0, nil)
+	}
+	e[1].Unlock()
+	o.rounds()
+	e[0].Lock()
+	e[0].Report(1, killed)
+	e[0].Unlock()
+	o.rounds()
+	require.Equal(t, 6, k.n)
+	require.Len(t, o.told, 1)
+}
+
+// A death of a peer that has knocked and not been looked at, and of one that was
+// never heard of, with two providers.
+func TestReportOfTheUnmet(t *testing.T) {
+	for _, knocked := range []bool{false, true} {
+		e := pair(t, [2]string{"", ""}, nil)
+		k := count(e[0])
+		o := obituaries(e[0], k)
+		if knocked {
+			to, err := e[1].Endpoint(0)
+			require.NoError(t, err)
+			send(e[1], to, 0)
+		}
+		e[0].Lock()
+		e[0].Report(1, killed)
+		require.Equal(t, !knocked, e[0].view.Failed(1))
+		e[0].Unlock()
+		o.rounds()
+		require.Equal(t, []string{"process 1: killed by SIGKILL"}, o.told)
+		require.Equal(t, knocked, k.n == 1)
+		ep, err := e[0].Endpoint(1)
+		require.NoError(t, err)
+		require.Equal(t, Failed, ep.State)
+		for p := range e[0].media {
+			_, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: e[1].shm.Address()})
+			require.True(t, knocked || err != nil, "%s connects to the dead", p.Name())
+		}
+	}
+}
+
+// A report wakes a goroutine that sleeps until the death is told.
+func TestReportWakes(t *testing.T) {
+	for range 200 {
+		t.Run("once", func(t *testing.T) { // which closes the engines
+			e := engines(t, false)[0]
+			var c Completion
+			e.OnEnd(func(*Endpoint, proc.Cause) { c.Finish() })
+			_, err := e.Endpoint(1)
+			require.NoError(t, err)
+			e.Host().Go(func() {
+				e.Lock()
+				e.Report(1, killed)
+				e.Unlock()
+			})
+			e.Lock()
+			e.Wait(&c)
+			e.Unlock()
+		})
+	}
+}
+
+// Tend brings what has come to a process that makes no calls, and leaves the work to
+// who progresses.
+func TestTend(t *testing.T) {
+	e := engines(t, true)
+	k := count(e[0])
+	to, err := e[1].Endpoint(0)
+	require.NoError(t, err)
+	send(e[1], to, 0)
+	e[0].Lock()
+	defer e[0].Unlock()
+	e[0].progressing = true
+	e[0].Tend()
+	require.Zero(t, k.n)
+	e[0].progressing = false
+	e[0].Tend()
+	require.Equal(t, 1, k.n)
+}
