@@ -71,5 +71,6 @@ func (s *spawner) inherited(env []string) ([]*os.File, []string) {
 			kept = append(kept, e)
 		}
 	}
-	return s.exits.Files(), append(kept, exits.Env+"="+exits.Variable(pmiFD+1))
+	files := s.exits.Files()
+	return files, append(kept, exits.Env+"="+exits.Variable(pmiFD+1, len(files)))
 }

@@ -12,10 +12,10 @@ import (
 )
 
 // The conversation with an agent, over a socket of packets: the client says
-// Hello, the agent answers Welcome with three descriptors or a line that says
+// Hello, the agent answers Welcome with the descriptors or a line that says
 // why not, and the connection ends. Who the client is the kernel says.
 const (
-	Hello   = "banyan exits 1"
+	Hello   = "banyan exits 2"
 	Welcome = "ok"
 	// TextMax bounds the packets of both.
 	TextMax = 512
@@ -51,33 +51,33 @@ func Dial(address string) (*Table, error) {
 	return t, nil
 }
 
-func ask(conn *net.UnixConn) (fds [3]int, err error) {
+func ask(conn *net.UnixConn) ([]int, error) {
 	peer, err := credentials(conn)
 	if err != nil {
-		return fds, err
+		return nil, err
 	}
 	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
-		return fds, fmt.Errorf("runs as user %d: only one of root or of user %d is believed", peer.Uid, os.Geteuid())
+		return nil, fmt.Errorf("runs as user %d: only one of root or of user %d is believed", peer.Uid, os.Geteuid())
 	}
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return fds, err
+		return nil, err
 	}
 	if _, err := conn.Write([]byte(Hello)); err != nil {
-		return fds, err
+		return nil, err
 	}
-	text, rights := make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*len(fds)))
+	text, rights := make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*MaxFiles))
 	n, m, _, _, err := conn.ReadMsgUnix(text, rights)
 	if err != nil {
-		return fds, err
+		return nil, err
 	}
-	got, err := passed(rights[:m])
-	if err == nil && (string(text[:n]) != Welcome || len(got) != len(fds)) {
+	fds, err := passed(rights[:m])
+	if err == nil && string(text[:n]) != Welcome {
 		err = errors.New(strings.ToValidUTF8(string(text[:n]), "?"))
 	}
 	if err != nil {
-		return fds, errors.Join(err, closeFDs(got))
+		return nil, errors.Join(err, closeFDs(fds))
 	}
-	return [3]int(got), nil
+	return fds, nil
 }
 
 // credentials are those of who listens, from when it began to.

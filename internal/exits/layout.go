@@ -1,6 +1,6 @@
 package exits
 
-import "fmt"
+import "strconv"
 
 // The layout of the log; see the package comment. Package hook writes it.
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 // Env names the environment variable that says where a process finds the
-// descriptors: three numbers with commas (log, bell, link), the address of an
+// descriptors: numbers with commas (log, bell, one or two links), the address of an
 // agent, or [Off].
 const Env = "BANYAN_EXITS"
 
@@ -42,9 +42,22 @@ const (
 	On  = "on"
 )
 
-// Variable is the value of [Env] for descriptors that are inherited as the
-// numbers first, first+1 and first+2.
-func Variable(first int) string { return fmt.Sprintf("%d,%d,%d", first, first+1, first+2) }
+// MinFiles and MaxFiles bound the descriptors of a log: one link, and a second one
+// where the kernel lets signals be seen.
+const (
+	MinFiles = 3
+	MaxFiles = 4
+)
+
+// Variable is the value of [Env] for n descriptors that are inherited as the
+// numbers from first on.
+func Variable(first, n int) string {
+	text := strconv.Itoa(first)
+	for i := first + 1; i < first+n; i++ {
+		text += "," + strconv.Itoa(i)
+	}
+	return text
+}
 
 // Descriptors reports whether a value of [Env] stands for inherited descriptors,
 // which mean nothing but to the process that was given them.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -46,8 +47,8 @@ func inherited(text string) (*Table, error) {
 	}
 	// Nothing is closed before it is known to be what the variable says: another
 	// file may have got a number that a wrapper has closed.
-	for i, want := range []string{arrayType, ringType, ""} {
-		if err := checkKind(fds[i], want); err != nil {
+	for i, fd := range fds {
+		if err := checkKind(fd, kindOf(i)); err != nil {
 			return nil, fmt.Errorf("%w (%s=%s: did a wrapper close it?)", err, Env, text)
 		}
 	}
@@ -61,16 +62,17 @@ func inherited(text string) (*Table, error) {
 	return t, nil
 }
 
-// parse reads three different descriptors above the standard ones.
-func parse(text string) (fds [3]int, err error) {
+// parse reads different descriptors above the standard ones.
+func parse(text string) (fds []int, err error) {
 	parts := strings.Split(text, ",")
-	ok := len(parts) == len(fds)
-	for i := 0; ok && i < len(fds); i++ {
-		fds[i], err = strconv.Atoi(parts[i])
-		ok = err == nil && fds[i] > 2 && fds[i] < 1<<20
+	ok := len(parts) >= MinFiles && len(parts) <= MaxFiles
+	for i := 0; ok && i < len(parts); i++ {
+		fd, err := strconv.Atoi(parts[i])
+		ok = err == nil && fd > 2 && fd < 1<<20 && !slices.Contains(fds, fd)
+		fds = append(fds, fd)
 	}
-	if !ok || fds[0] == fds[1] || fds[1] == fds[2] || fds[0] == fds[2] {
-		return fds, fmt.Errorf("exits: %s=%q: three descriptors such as 4,5,6, the address of an agent (@name or /path), or %s", Env, text, Off)
+	if !ok {
+		return nil, fmt.Errorf("exits: %s=%q: %d or %d descriptors such as 4,5,6,7, the address of an agent (@name or /path), or %s", Env, text, MinFiles, MaxFiles, Off)
 	}
 	return fds, nil
 }
@@ -80,6 +82,14 @@ const (
 	arrayType = "2"
 	ringType  = "27"
 )
+
+// kindOf is the type of the map that is passed as number i, "" for a link.
+func kindOf(i int) string {
+	if i < 2 {
+		return [...]string{arrayType, ringType}[i]
+	}
+	return ""
+}
 
 // checkKind looks whether a descriptor is a BPF map of a type, or with "" a link.
 func checkKind(fd int, mapType string) error {

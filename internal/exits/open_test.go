@@ -12,11 +12,13 @@ import (
 )
 
 func TestVariable(t *testing.T) {
-	fds, err := parse(Variable(4))
-	require.NoError(t, err)
-	require.Equal(t, [3]int{4, 5, 6}, fds)
+	for n, want := range map[int][]int{MinFiles: {4, 5, 6}, MaxFiles: {4, 5, 6, 7}} {
+		fds, err := parse(Variable(4, n))
+		require.NoError(t, err)
+		require.Equal(t, want, fds)
+	}
 	require.True(t, Descriptors("7,9,8"))
-	for _, wrong := range []string{"", "4", "4,5", "4,5,6,7", "4,5,x", "4,5,5", "0,1,2", "4,5,-6", "4,5,99999999", Off, "@x"} {
+	for _, wrong := range []string{"", "4", "4,5", "4,5,6,7,8", "4,5,x", "4,5,5", "4,5,6,4", "0,1,2", "4,5,-6", "4,5,99999999", Off, "@x"} {
 		require.False(t, Descriptors(wrong), "%q", wrong)
 	}
 }
@@ -36,7 +38,7 @@ func TestNobodyOffers(t *testing.T) {
 // Descriptors that are something else, since a wrapper has closed ours, are left
 // alone.
 func TestOtherDescriptors(t *testing.T) {
-	var fds [3]int
+	fds := make([]int, MinFiles)
 	for i := range fds {
 		var err error
 		fds[i], err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -44,12 +46,12 @@ func TestOtherDescriptors(t *testing.T) {
 	}
 	_, err := inherited(join(fds))
 	require.ErrorContains(t, err, "is not a BPF map of type 2")
-	require.NoError(t, closeFDs(fds[:]), "they were still open")
+	require.NoError(t, closeFDs(fds), "they were still open")
 	_, err = inherited(join(fds))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-func join(fds [3]int) string {
+func join(fds []int) string {
 	text := ""
 	for _, fd := range fds {
 		text += "," + strconv.Itoa(fd)

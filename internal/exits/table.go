@@ -18,7 +18,7 @@ import (
 // concurrently, but not with Close or after it.
 type Table struct {
 	log   mapping
-	fds   [3]int
+	fds   []int
 	space uint32 // this process's pid namespace
 	outer bool   // it is the loader's too
 
@@ -43,22 +43,25 @@ func (e entry) fate() uint64 {
 	return known | uint64(uint32(e.status))
 }
 
-// New makes a table of the descriptors log, bell and link, and takes them over,
+// New makes a table of the descriptors log, bell and links, and takes them over,
 // also when it fails. It looks at what they are.
-func New(fds [3]int) (*Table, error) {
+func New(fds []int) (*Table, error) {
 	t, err := newTable(fds)
 	if err != nil {
-		return nil, errors.Join(err, closeFDs(fds[:]))
+		return nil, errors.Join(err, closeFDs(fds))
 	}
 	return t, nil
 }
 
-func newTable(fds [3]int) (*Table, error) {
-	for i, want := range []string{arrayType, ringType, ""} {
-		if err := checkKind(fds[i], want); err != nil {
+func newTable(fds []int) (*Table, error) {
+	if len(fds) < MinFiles || len(fds) > MaxFiles {
+		return nil, fmt.Errorf("exits: %d descriptors: a log has %d to %d", len(fds), MinFiles, MaxFiles)
+	}
+	for i, fd := range fds {
+		if err := checkKind(fd, kindOf(i)); err != nil {
 			return nil, err
 		}
-		unix.CloseOnExec(fds[i])
+		unix.CloseOnExec(fd)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
@@ -188,7 +191,7 @@ func causeOf(status int32) proc.Cause {
 
 // Close unmaps the log and closes the descriptors.
 func (t *Table) Close() error {
-	return errors.Join(t.log.unmap(), closeFDs(t.fds[:]))
+	return errors.Join(t.log.unmap(), closeFDs(t.fds))
 }
 
 func closeFDs(fds []int) error {

@@ -61,8 +61,17 @@ func Available() (bool, string) {
 	if err := errors.Join(h.Register(os.Getpid()), h.Close()); err != nil {
 		return false, err.Error()
 	}
-	if k, err := readKernel(); err == nil && !k.lastThreadTold {
-		return true, "the kernel records ends, after it has freed the process's memory: Linux 6.16 records them before"
+	return true, h.how()
+}
+
+// how says when the hook sees an end.
+func (h *Hook) how() string {
+	said := "the kernel records ends, by a program at sched_process_exit"
+	if h.late {
+		said = "the kernel records ends, after it has freed the process's memory: Linux 6.16 records them before"
 	}
-	return true, "the kernel records ends, by a program at sched_process_exit"
+	if h.unseen != nil {
+		return fmt.Sprintf("%s; a kill is not seen before a thread has died of it: %v", said, h.unseen)
+	}
+	return said + ", and fatal signals when they are sent"
 }

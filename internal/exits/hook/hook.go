@@ -33,23 +33,53 @@ type name struct{ inner, space uint32 }
 // Hook is a loaded program with its log. Its methods may be called concurrently,
 // but Close only last.
 type Hook struct {
-	files                       []*os.File // log, bell, link
-	log, bell, live             *ebpf.Map
-	exitProgram, writingProgram *ebpf.Program
-	link                        link.Link
-	ring                        *ring
-	space, depth                uint32 // the loader's pid namespace, and how deep it lies
+	files           []*os.File // log, bell, links
+	log, bell, live *ebpf.Map
+	writingProgram  *ebpf.Program
+	exits           attached
+	signals         attached // empty if unseen says why
+	unseen          error
+	late            bool // the last thread is told of after its memory has been freed
+	ring            *ring
+	space, depth    uint32 // the loader's pid namespace, and how deep it lies
 
 	mu   sync.Mutex
 	pids map[int]name // registered and not forgotten
 }
 
-// Open loads and attaches the programs.
-func Open() (*Hook, error) { return open(false) }
+// attached is a program at its tracepoint.
+type attached struct {
+	program *ebpf.Program
+	link    link.Link
+}
 
-// open with countThreads has the program look at the number of living threads, as on kernels whose tracepoint
-// does not say whether the last one ends.
-func open(countThreads bool) (_ *Hook, err error) {
+func attach(spec *ebpf.ProgramSpec) (a attached, err error) {
+	if a.program, err = ebpf.NewProgram(spec); err != nil {
+		return a, fmt.Errorf("load the program at %s: %w", spec.AttachTo, err)
+	}
+	if a.link, err = link.AttachTracing(link.TracingOptions{Program: a.program}); err != nil {
+		return attached{}, fmt.Errorf("attach to %s: %w", spec.AttachTo, errors.Join(err, a.program.Close()))
+	}
+	return a, nil
+}
+
+func (a attached) close() error {
+	if a.link == nil {
+		return nil
+	}
+	return errors.Join(a.link.Close(), a.program.Close())
+}
+
+// lacks makes a hook as on a kernel that does not have everything.
+type lacks struct {
+	lastThread bool // sched_process_exit does not say whether the last thread ends
+	signals    bool // signal_generate cannot be used
+}
+
+// Open loads and attaches the programs.
+func Open() (*Hook, error) { return open(lacks{}) }
+
+func open(without lacks) (_ *Hook, err error) {
 	h := &Hook{pids: make(map[int]name)}
 	defer func() {
 		if err != nil {
@@ -63,7 +93,10 @@ func open(countThreads bool) (_ *Hook, err error) {
 	if err != nil {
 		return nil, err
 	}
-	k.lastThreadTold = k.lastThreadTold && !countThreads
+	k.lastThreadTold = k.lastThreadTold && !without.lastThread
+	if without.signals {
+		k.signalTask = absent
+	}
 	if err := h.makeMaps(k.space); err != nil {
 		return nil, err
 	}
@@ -73,15 +106,18 @@ func open(countThreads bool) (_ *Hook, err error) {
 	if k.level, err = h.level(k); err != nil {
 		return nil, err
 	}
-	h.space, h.depth = k.space, k.level
-	if h.exitProgram, err = ebpf.NewProgram(recorder(h, k)); err != nil {
-		return nil, fmt.Errorf("load the program at sched_process_exit: %w", err)
+	h.space, h.depth, h.late = k.space, k.level, !k.lastThreadTold
+	if h.exits, err = attach(atExit(h, k)); err != nil {
+		return nil, err
 	}
-	if h.link, err = link.AttachTracing(link.TracingOptions{Program: h.exitProgram}); err != nil {
-		return nil, fmt.Errorf("attach to sched_process_exit: %w", err)
+	if h.unseen = errNoSignals; k.signalTask != absent {
+		h.signals, h.unseen = attach(atSignal(h, k))
 	}
 	return h, h.makeFiles()
 }
+
+// errNoSignals is why a hook sees no signals on a kernel of another kind.
+var errNoSignals = errors.New("this kernel has no tracepoint signal_generate with a task")
 
 func (h *Hook) makeMaps(space uint32) (err error) {
 	h.log, err = ebpf.NewMap(&ebpf.MapSpec{
@@ -113,25 +149,27 @@ func (h *Hook) makeMaps(space uint32) (err error) {
 }
 
 func (h *Hook) makeFiles() error {
-	raw, ok := h.link.(interface{ FD() int })
-	if !ok {
-		return fmt.Errorf("a link without descriptor: %T", h.link)
+	shared := []any{h.log, h.bell, h.exits.link}
+	if h.signals.link != nil {
+		shared = append(shared, h.signals.link)
 	}
-	for _, f := range []struct {
-		name string
-		fd   int
-	}{{"log", h.log.FD()}, {"bell", h.bell.FD()}, {"link", raw.FD()}} {
-		fd, err := unix.FcntlInt(uintptr(f.fd), unix.F_DUPFD_CLOEXEC, 0)
-		if err != nil {
-			return fmt.Errorf("copy the descriptor of the %s: %w", f.name, err)
+	for i, object := range shared {
+		name := [...]string{"log", "bell", "link to exits", "link to signals"}[i]
+		has, ok := object.(interface{ FD() int })
+		if !ok {
+			return fmt.Errorf("the %s has no descriptor: %T", name, object)
 		}
-		h.files = append(h.files, os.NewFile(uintptr(fd), f.name))
+		fd, err := unix.FcntlInt(uintptr(has.FD()), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return fmt.Errorf("copy the descriptor of the %s: %w", name, err)
+		}
+		h.files = append(h.files, os.NewFile(uintptr(fd), name))
 	}
 	return nil
 }
 
-// Files are the descriptors for readers: log, bell, link. They are the hook's:
-// pass them on, do not close them.
+// Files are the descriptors for readers: log, bell, and one or two links. They
+// are the hook's: pass them on, do not close them.
 func (h *Hook) Files() []*os.File { return h.files }
 
 // Register has the end of a process recorded. The process must not be waited for
@@ -210,9 +248,6 @@ func (h *Hook) Close() error {
 	for _, f := range h.files {
 		errs = append(errs, f.Close())
 	}
-	if h.link != nil {
-		errs = append(errs, h.link.Close())
-	}
-	errs = append(errs, h.exitProgram.Close(), h.writingProgram.Close(), h.live.Close(), h.bell.Close(), h.log.Close())
+	errs = append(errs, h.exits.close(), h.signals.close(), h.writingProgram.Close(), h.live.Close(), h.bell.Close(), h.log.Close())
 	return errors.Join(errs...)
 }

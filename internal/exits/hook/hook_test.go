@@ -2,6 +2,7 @@ package hook
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os/exec"
 	"runtime"
 	"slices"
@@ -18,13 +19,15 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
+// kernels are those on which ends are seen in different ways.
+var kernels = map[string]lacks{
+	"now": {}, "no signals": {signals: true}, "before 6.16": {lastThread: true, signals: true},
+}
+
 func TestEnds(t *testing.T) {
-	for _, how := range []struct {
-		name    string
-		threads bool
-	}{{"told", false}, {"counted", true}} {
-		t.Run(how.name, func(t *testing.T) {
-			h, tab := opened(t, how.threads)
+	for name, l := range kernels {
+		t.Run(name, func(t *testing.T) {
+			h, tab := opened(t, l)
 			if h == nil {
 				return
 			}
@@ -52,7 +55,7 @@ func TestEnds(t *testing.T) {
 
 // A process lives while a thread of it does, be it without its first one.
 func TestFirstThreadEnds(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -65,7 +68,7 @@ func TestFirstThreadEnds(t *testing.T) {
 }
 
 func TestExec(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -79,7 +82,7 @@ func TestExec(t *testing.T) {
 
 // A process of a namespace below is known by its pid here.
 func TestNamespaceBelow(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -92,7 +95,7 @@ func TestNamespaceBelow(t *testing.T) {
 
 // The loader may itself be in a namespace, and pids come back.
 func TestLoaderInNamespaceAndPidUsedAgain(t *testing.T) {
-	if h, _ := opened(t, false); h == nil {
+	if h, _ := opened(t, lacks{}); h == nil {
 		return
 	}
 	cmd := player("nested")
@@ -104,7 +107,7 @@ func TestLoaderInNamespaceAndPidUsedAgain(t *testing.T) {
 }
 
 func TestStrangersLeaveNoTrace(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -130,7 +133,7 @@ func entries(t *testing.T, h *Hook) uint64 {
 
 // Who ended while it was being registered is recorded by Forget.
 func TestEndedBeforeRegistered(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -146,7 +149,7 @@ func TestEndedBeforeRegistered(t *testing.T) {
 }
 
 func TestWithdrawn(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -164,7 +167,7 @@ func TestWithdrawn(t *testing.T) {
 // Nobody reads the bell, and still it wakes after more entries than it, and the
 // log, have room for.
 func TestBellNeverFills(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -197,13 +200,12 @@ func TestBellNeverFills(t *testing.T) {
 
 // TestUnprivilegedReader: who has no privileges reads, and changes nothing.
 func TestUnprivilegedReader(t *testing.T) {
-	h, _ := opened(t, false)
+	h, _ := opened(t, lacks{})
 	if h == nil {
 		return
 	}
 	victim := registered(t, h, shell("kill -KILL $$"))
-	cmd := player("reader")
-	cmd.ExtraFiles = h.Files()
+	cmd := reader(h)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	r := start(t, cmd)
 	require.Equal(t, "user 65534", r.line(t))
@@ -219,7 +221,7 @@ func TestUnprivilegedReader(t *testing.T) {
 
 // The death of who loaded the program changes nothing for those who read.
 func TestLauncherKilled(t *testing.T) {
-	if h, _ := opened(t, false); h == nil {
+	if h, _ := opened(t, lacks{}); h == nil {
 		return
 	}
 	l := start(t, player("launcher"))
@@ -238,25 +240,26 @@ func TestLauncherKilled(t *testing.T) {
 }
 
 func TestAvailable(t *testing.T) {
-	if h, _ := opened(t, false); h == nil {
+	if h, _ := opened(t, lacks{}); h == nil {
 		return
 	}
 	ok, why := Available()
 	require.True(t, ok, why)
 }
 
-// BenchmarkKill is the time from kill(2) to Ended.
+// BenchmarkKill is the time from kill(2) to Ended, of a shell and of Go programs
+// with so many megabytes.
 func BenchmarkKill(b *testing.B) {
-	for _, victim := range []string{"thin", "fat"} {
+	for _, megabytes := range []int{0, 10, 512} {
 		for _, polled := range []bool{true, false} {
-			name := map[bool]string{true: "polled/", false: "epoll/"}[polled] + victim
-			b.Run(name, func(b *testing.B) { benchKill(b, victim == "fat", polled) })
+			name := map[bool]string{true: "polled", false: "epoll"}[polled]
+			b.Run(fmt.Sprintf("%s/%dMB", name, megabytes), func(b *testing.B) { benchKill(b, megabytes, polled) })
 		}
 	}
 }
 
-func benchKill(b *testing.B, fat, polled bool) {
-	h, tab := opened(b, false)
+func benchKill(b *testing.B, megabytes int, polled bool) {
+	h, tab := opened(b, lacks{})
 	if h == nil {
 		return
 	}
@@ -269,8 +272,8 @@ func benchKill(b *testing.B, fat, polled bool) {
 	var took []time.Duration
 	for b.Loop() {
 		cmd := exec.Command("/bin/sh", "-c", "echo thin; read x")
-		if fat {
-			cmd = player("fat")
+		if megabytes > 0 {
+			cmd = fat(megabytes)
 		}
 		a := registered(b, h, cmd)
 		a.line(b) // it is up, and about to sleep
@@ -297,7 +300,7 @@ func benchKill(b *testing.B, fat, polled bool) {
 // The two entries of a process agree about its name, also where its namespace
 // could not be seen when it was registered.
 func TestNames(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -333,7 +336,7 @@ func nameIn(t *testing.T, h *Hook, i uint64) (inner, space uint32) {
 
 // Several goroutines ask one table while processes end.
 func TestConcurrentQuestions(t *testing.T) {
-	h, tab := opened(t, false)
+	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
@@ -364,7 +367,7 @@ func TestConcurrentQuestions(t *testing.T) {
 // BenchmarkStranger is what the program costs at the exit of a thread or
 // process that nobody has registered.
 func BenchmarkStranger(b *testing.B) {
-	h, _ := opened(b, false)
+	h, _ := opened(b, lacks{})
 	if h == nil {
 		return
 	}
@@ -374,14 +377,14 @@ func BenchmarkStranger(b *testing.B) {
 	for b.Loop() {
 		require.NoError(b, exec.Command("/bin/true").Run())
 	}
-	got, err := h.exitProgram.Stats()
+	got, err := h.exits.program.Stats()
 	require.NoError(b, err)
 	b.ReportMetric(float64(got.Runtime.Nanoseconds())/float64(got.RunCount), "ns/exit")
 }
 
 // BenchmarkEnded is the question while nothing happens.
 func BenchmarkEnded(b *testing.B) {
-	h, tab := opened(b, false)
+	h, tab := opened(b, lacks{})
 	if h == nil {
 		return
 	}

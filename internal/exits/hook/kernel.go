@@ -17,6 +17,7 @@ type kernel struct {
 	space          uint32 // inode of this process's pid namespace
 	level          uint32 // how deep it lies; filled in by Hook.level
 	lastThreadTold bool   // the tracepoint says whether the last thread ends
+	signalTask     int16  // where signal_generate tells the target; absent if it does not
 
 	task   struct{ signal, leader, exitCode, tgid int16 }
 	signal struct{ live, flags, groupExitCode, tgid int16 }
@@ -75,9 +76,13 @@ func readKernel() (*kernel, error) {
 	}
 	k.signal.tgid = pids + 8*pidType
 	k.ns.inum += common
-	k.lastThreadTold = tellsLastThread(spec)
+	k.lastThreadTold = len(arguments(spec, "sched_process_exit")) == 2
+	k.signalTask = taskArgument(arguments(spec, "signal_generate"))
 	return k, nil
 }
+
+// absent is the place of what a kernel does not have.
+const absent = -1
 
 // place finds a field, also inside of anonymous members, in bytes.
 func place(members []btf.Member, name string) (uint32, bool) {
@@ -116,19 +121,33 @@ func tgidType(spec *btf.Spec) (int16, error) {
 	return 0, fmt.Errorf("the kernel's enum pid_type has no PIDTYPE_TGID")
 }
 
-// tellsLastThread looks whether the tracepoint has, besides the task, the word
-// group_dead: since Linux 6.16.
-func tellsLastThread(spec *btf.Spec) bool {
+// arguments are those of a tracepoint: of sched_process_exit the task and, since
+// Linux 6.16, group_dead. None if there is no such tracepoint.
+func arguments(spec *btf.Spec, tracepoint string) []btf.FuncParam {
 	var t *btf.Typedef
-	if spec.TypeByName("btf_trace_sched_process_exit", &t) != nil {
-		return false
+	if spec.TypeByName("btf_trace_"+tracepoint, &t) != nil {
+		return nil
 	}
 	pointer, ok := t.Type.(*btf.Pointer)
 	if !ok {
-		return false
+		return nil
 	}
 	proto, ok := pointer.Target.(*btf.FuncProto)
-	return ok && len(proto.Params) == 3 // the first one is the tracepoint's own
+	if !ok || len(proto.Params) == 0 {
+		return nil
+	}
+	return proto.Params[1:] // the first one is the tracepoint's own
+}
+
+// taskArgument is the place of the task among a tracepoint's arguments, which are
+// words of eight bytes.
+func taskArgument(of []btf.FuncParam) int16 {
+	for i, arg := range of {
+		if pointer, ok := arg.Type.(*btf.Pointer); ok && pointer.Target.TypeName() == "task_struct" {
+			return int16(8 * i)
+		}
+	}
+	return absent
 }
 
 // inside finds the pid of a process in its own pid namespace, and that: zero if it

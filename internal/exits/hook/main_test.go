@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 	roles := map[string]func() error{
 		"threads": playThreads, "leader": playLeader, "exec": playExec,
 		"reader": playReader, "launcher": playLauncher, "nested": playNested, "fat": playFat,
+		"handler": playHandler, "crash": playCrash,
 	}
 	if err := roles[does](); err != nil {
 		fmt.Println(err)
@@ -51,9 +53,9 @@ func TestMain(m *testing.M) {
 
 // opened makes a hook and a table of it. Without the privileges the test fails, or
 // gets nil and returns where the user has asked for that.
-func opened(t testing.TB, countThreads bool) (*Hook, *exits.Table) {
+func opened(t testing.TB, l lacks) (*Hook, *exits.Table) {
 	t.Helper()
-	h, err := open(countThreads)
+	h, err := open(l)
 	if err != nil && os.Getenv(without) == "1" {
 		fmt.Fprintf(os.Stderr, "NOT TESTED: %s: %s=1 and %v\n", t.Name(), without, err)
 		return nil, nil
@@ -67,12 +69,13 @@ func opened(t testing.TB, countThreads bool) (*Hook, *exits.Table) {
 }
 
 func tableOf(h *Hook) (*exits.Table, error) {
-	var fds [3]int
-	for i, f := range h.Files() {
-		var err error
-		if fds[i], err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
+	var fds []int
+	for _, f := range h.Files() {
+		fd, err := unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
 			return nil, err
 		}
+		fds = append(fds, fd)
 	}
 	return exits.New(fds)
 }
@@ -118,6 +121,21 @@ func shell(does string) *exec.Cmd { return exec.Command("/bin/sh", "-c", "read x
 func player(does string) *exec.Cmd {
 	cmd := exec.Command("/proc/self/exe") // the file's folder may be closed to other users
 	cmd.Env = append(os.Environ(), role+"="+does)
+	return cmd
+}
+
+// fat is a Go program, of many threads, with memory.
+func fat(megabytes int) *exec.Cmd {
+	cmd := player("fat")
+	cmd.Args = append(cmd.Args, strconv.Itoa(megabytes))
+	return cmd
+}
+
+// reader begins a process that has a hook's descriptors.
+func reader(h *Hook) *exec.Cmd {
+	cmd := player("reader")
+	cmd.Args = append(cmd.Args, strconv.Itoa(len(h.Files())))
+	cmd.ExtraFiles = h.Files()
 	return cmd
 }
 

@@ -19,7 +19,7 @@ type request struct {
 	Status            int32
 }
 
-// Both programs put what is to be written on the stack, below the frame pointer:
+// All programs put what is to be written on the stack, below the frame pointer:
 //
 //	-32  pid, inner, space, status   as in an entry, from exits.PIDAt on
 //	-16  time
@@ -31,7 +31,7 @@ const (
 	stackStatus = -20
 	stackTime   = -16
 	stackWord   = -8
-	// Of the recorder alone.
+	// Of those that record ends.
 	stackPointer = -40 // struct pid *
 	stackUpid    = -64 // a struct upid: 16 bytes
 	stackLevel   = -72
@@ -112,12 +112,57 @@ func writer(h *Hook) *ebpf.ProgramSpec {
 // state.
 const sleepable = 1 << 4
 
-// recorder is the program at the exit of processes.
-func recorder(h *Hook, k *kernel) *ebpf.ProgramSpec {
-	const task, signal, seen = asm.R6, asm.R7, asm.R9
-	ins := asm.Instructions{asm.LoadMem(task, asm.R1, 0, asm.DWord)}
+// atExit is the program at the exit of threads. The end of a process is
+// certain when a thread exits and the exit of all has been decided. Exec from
+// another thread decides nothing of the kind, though it ends the others.
+func atExit(h *Hook, k *kernel) *ebpf.ProgramSpec {
+	ins := asm.Instructions{asm.LoadMem(taskReg, asm.R1, 0, asm.DWord)}
+	ins = append(ins, decided(k)...)
+	ins = append(ins, asm.JNE.Imm(asm.R2, 0, "ends"))
 	ins = append(ins, lastThread(k)...)
-	ins = append(ins, outerPID(k)...)
+	ins = append(ins, record(h, k)...)
+	return &ebpf.ProgramSpec{
+		Name: "banyan_exit", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_process_exit",
+		License: license, Instructions: ins,
+	}
+}
+
+// atSignal is the program where a signal is sent, run by the sender, which holds
+// the lock of the target's signals. If the signal ends the process at once, the
+// sender has decided the exit of all threads by now. Asking for that says more
+// than the signal's number and its fate do: SIGKILL to a thread that has ended ends
+// nobody, and SIGTERM may be fatal.
+func atSignal(h *Hook, k *kernel) *ebpf.ProgramSpec {
+	ins := asm.Instructions{asm.LoadMem(taskReg, asm.R1, k.signalTask, asm.DWord)}
+	ins = append(ins, decided(k)...)
+	ins = append(ins, asm.JEq.Imm(asm.R2, 0, "out"))
+	ins = append(ins, record(h, k)...)
+	return &ebpf.ProgramSpec{
+		Name: "banyan_signal", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "signal_generate",
+		License: license, Instructions: ins,
+	}
+}
+
+// Registers of both.
+const (
+	taskReg   = asm.R6 // struct task_struct *, any thread of the process
+	signalReg = asm.R7 // its struct signal_struct *
+)
+
+// decided leaves the task's signal_struct in its register, and in R2 whether the exit of
+// all threads has been decided.
+func decided(k *kernel) asm.Instructions {
+	return asm.Instructions{
+		asm.LoadMem(signalReg, taskReg, k.task.signal, asm.DWord),
+		asm.LoadMem(asm.R2, signalReg, k.signal.flags, asm.Word),
+		asm.And.Imm(asm.R2, groupExit),
+	}
+}
+
+// record writes the end of the process, if it is registered.
+func record(h *Hook, k *kernel) asm.Instructions {
+	const seen = asm.R9
+	ins := named("ends", outerPID(k))
 	ins = append(ins,
 		// Registered? A look-up takes no lock; strangers go no further.
 		asm.LoadMapPtr(asm.R1, h.live.FD()),
@@ -126,53 +171,51 @@ func recorder(h *Hook, k *kernel) *ebpf.ProgramSpec {
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "out"),
 		asm.LoadMem(seen, asm.R0, 0, asm.Word),
-		// Only one strikes it off, where several threads end at once.
+		// Only one strikes it off, of all that see the process end.
 		asm.LoadMapPtr(asm.R1, h.live.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackPID),
 		asm.FnMapDeleteElem.Call(),
 		asm.JNE.Imm(asm.R0, 0, "out"),
-		// As wait(2) says it: the process's status if it ends as a whole, else that
-		// of its first thread.
-		asm.LoadMem(asm.R2, signal, k.signal.groupExitCode, asm.Word),
-		asm.LoadMem(asm.R1, signal, k.signal.flags, asm.Word),
-		asm.And.Imm(asm.R1, groupExit),
-		asm.JNE.Imm(asm.R1, 0, "status"),
-		asm.LoadMem(asm.R1, task, k.task.leader, asm.DWord),
-		asm.LoadMem(asm.R2, asm.R1, k.task.exitCode, asm.Word),
-		asm.StoreMem(asm.RFP, stackStatus, asm.R2, asm.Word).WithSymbol("status"),
 	)
 	ins = append(ins, innerPID(k)...)
 	ins = append(ins,
+		// As wait(2) says it: the process's status if it ends as a whole, else that
+		// of its first thread. Who decides stores the flag and then the status, under a
+		// lock that threads do not hold here: so it is read as late as can be.
+		asm.LoadMem(asm.R1, signalReg, k.signal.flags, asm.Word),
+		asm.LoadMem(asm.R2, signalReg, k.signal.groupExitCode, asm.Word),
+		asm.And.Imm(asm.R1, groupExit),
+		asm.JNE.Imm(asm.R1, 0, "status"),
+		asm.LoadMem(asm.R1, taskReg, k.task.leader, asm.DWord),
+		asm.LoadMem(asm.R2, asm.R1, k.task.exitCode, asm.Word),
+		asm.StoreMem(asm.RFP, stackStatus, asm.R2, asm.Word).WithSymbol("status"),
 		// The two entries of a process go by the same names.
 		asm.JNE.Imm(seen, 0, "seen"),
 		asm.Mov.Imm(asm.R1, 0),
 		asm.StoreMem(asm.RFP, stackInner, asm.R1, asm.Word),
 		asm.StoreMem(asm.RFP, stackSpace, asm.R1, asm.Word))
-	rest := appendEntry(h)
-	rest[0] = rest[0].WithSymbol("seen")
-	ins = append(ins, rest...)
-	ins = append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("out"), asm.Return())
-	return &ebpf.ProgramSpec{
-		Name: "banyan_exit", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: "sched_process_exit",
-		License: license, Instructions: ins,
-	}
+	ins = append(ins, named("seen", appendEntry(h))...)
+	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("out"), asm.Return())
 }
 
-// lastThread goes on only where the last thread of a process ends, and leaves
-// its signal_struct in R7.
+// named makes the first of some instructions a target of jumps.
+func named(label string, ins asm.Instructions) asm.Instructions {
+	ins[0] = ins[0].WithSymbol(label)
+	return ins
+}
+
+// lastThread goes on only where the last thread of a process ends.
 func lastThread(k *kernel) asm.Instructions {
 	if k.lastThreadTold {
 		return asm.Instructions{
 			asm.LoadMem(asm.R2, asm.R1, 8, asm.DWord),
 			asm.And.Imm(asm.R2, 0xff),
 			asm.JEq.Imm(asm.R2, 0, "out"),
-			asm.LoadMem(asm.R7, asm.R6, k.task.signal, asm.DWord),
 		}
 	}
 	return asm.Instructions{
-		asm.LoadMem(asm.R7, asm.R6, k.task.signal, asm.DWord),
-		asm.LoadMem(asm.R2, asm.R7, k.signal.live, asm.Word),
+		asm.LoadMem(asm.R2, signalReg, k.signal.live, asm.Word),
 		asm.JNE.Imm(asm.R2, 0, "out"),
 	}
 }
@@ -182,7 +225,7 @@ func lastThread(k *kernel) asm.Instructions {
 func outerPID(k *kernel) asm.Instructions {
 	if k.level == 0 {
 		return asm.Instructions{
-			asm.LoadMem(asm.R2, asm.R6, k.task.tgid, asm.Word),
+			asm.LoadMem(asm.R2, taskReg, k.task.tgid, asm.Word),
 			asm.StoreMem(asm.RFP, stackPID, asm.R2, asm.Word),
 		}
 	}
@@ -213,7 +256,7 @@ func innerPID(k *kernel) asm.Instructions {
 // address: places in its array depend on the depth, and loads of kernel types
 // have constant places only.
 func structPID(k *kernel) asm.Instructions {
-	ins := asm.Instructions{asm.Mov.Reg(asm.R3, asm.R7), asm.Add.Imm(asm.R3, int32(k.signal.tgid))}
+	ins := asm.Instructions{asm.Mov.Reg(asm.R3, signalReg), asm.Add.Imm(asm.R3, int32(k.signal.tgid))}
 	ins = append(ins, peek(stackPointer, 8)...)
 	ins = append(ins,
 		asm.Mov.Imm(asm.R1, 0),
@@ -275,7 +318,7 @@ func levelProgram(k *kernel) asm.Instructions {
 		asm.Add.Imm(asm.R3, int32(k.task.signal)),
 	}
 	ins = append(ins, peek(stackPointer, 8)...)
-	ins = append(ins, asm.LoadMem(asm.R7, asm.RFP, stackPointer, asm.DWord))
+	ins = append(ins, asm.LoadMem(signalReg, asm.RFP, stackPointer, asm.DWord))
 	ins = append(ins, structPID(k)...)
 	return append(ins, asm.LoadMem(asm.R0, asm.RFP, stackLevel, asm.DWord), asm.Return())
 }

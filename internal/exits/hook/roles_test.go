@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"strconv"
 	"strings"
@@ -15,20 +16,86 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
-// playThreads has threads of its own, one of which ends the process.
+// playThreads has threads of its own, some of which end by themselves with the first byte
+// of its input; with the end of it one of the others ends the process.
 func playThreads() error {
-	for range 8 {
+	const leave, stay = 4, 4
+	up, end := make(chan int), make(chan struct{})
+	for i := range leave + stay {
+		go func() {
+			runtime.LockOSThread()
+			up <- unix.Gettid()
+			if i >= leave {
+				select {}
+			}
+			<-end // and the thread ends with its goroutine
+		}()
+	}
+	var tids []int
+	for range leave + stay {
+		tids = append(tids, <-up)
+	}
+	fmt.Println("up")
+	go func() {
+		runtime.LockOSThread()
+		if n, _ := os.Stdin.Read(make([]byte, 1)); n == 1 {
+			close(end)
+			for living(tids) > stay {
+				runtime.Gosched()
+			}
+			fmt.Println("some have ended")
+			_, _ = os.Stdin.Read(make([]byte, 1))
+		}
+		os.Exit(7)
+	}()
+	select {}
+}
+
+// living counts threads of this process.
+func living(tids []int) (n int) {
+	for _, tid := range tids {
+		if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d", tid)); err == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// playHandler handles SIGTERM, and goes on.
+func playHandler() error {
+	got := make(chan os.Signal, 1)
+	signal.Notify(got, unix.SIGTERM)
+	fmt.Println("ready")
+	fmt.Println(<-got)
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	os.Exit(6)
+	return nil
+}
+
+// playCrash dies of its argument, a signal, while it has several threads.
+func playCrash() error {
+	by, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return err
+	}
+	for range 4 {
 		go func() {
 			runtime.LockOSThread()
 			select {}
 		}()
 	}
-	go func() {
-		runtime.LockOSThread()
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		os.Exit(7)
-	}()
-	select {}
+	if err := unhandled(syscall.Signal(by)); err != nil {
+		return err
+	}
+	_, _ = os.Stdin.Read(make([]byte, 1))
+	if by == int(unix.SIGSEGV) {
+		var nowhere *int
+		*nowhere = 1
+	}
+	return unix.Kill(os.Getpid(), syscall.Signal(by))
 }
 
 // playLeader ends its first thread alone, and with the end of its input the rest.
@@ -59,9 +126,13 @@ func playExec() error {
 	return <-failed
 }
 
-// playFat has half a gigabyte of memory, and waits.
+// playFat has as many megabytes of memory as its argument says, and waits.
 func playFat() error {
-	memory := make([]byte, 512<<20)
+	megabytes, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
+	}
+	memory := make([]byte, megabytes<<20)
 	for i := 0; i < len(memory); i += os.Getpagesize() {
 		memory[i] = 1
 	}
@@ -85,7 +156,11 @@ func playReader() error {
 	}
 	fmt.Println("make the mapping writable:", unix.Mprotect(mapped, unix.PROT_READ|unix.PROT_WRITE))
 	fmt.Println("change by a system call:", update(3))
-	tab, err := exits.New([3]int{3, 4, 5})
+	n, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
+	}
+	tab, err := exits.New([]int{3, 4, 5, 6}[:n])
 	if err != nil {
 		return err
 	}
@@ -114,9 +189,9 @@ func playLauncher() error {
 	if err := h.Register(victim.pid()); err != nil {
 		return err
 	}
-	reader := player("reader")
-	reader.Stdin, reader.Stdout, reader.Stderr, reader.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, h.Files()
-	if err := reader.Start(); err != nil {
+	r := reader(h)
+	r.Stdin, r.Stdout, r.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := r.Start(); err != nil {
 		return err
 	}
 	fmt.Println(victim.pid())
