@@ -66,12 +66,12 @@ func Available() (bool, string) {
 
 // how says when the hook sees an end.
 func (h *Hook) how() string {
-	said := "the kernel records ends, by a program at sched_process_exit"
-	if h.late {
-		said = "the kernel records ends, after it has freed the process's memory: Linux 6.16 records them before"
-	}
+	said := "the kernel records ends, by programs at sched_process_exit and signal_generate"
 	if h.unseen != nil {
-		return fmt.Sprintf("%s; a kill is not seen before a thread has died of it: %v", said, h.unseen)
+		said = fmt.Sprintf("the kernel records ends, by a program at sched_process_exit: a kill only when a thread has died of it, since there is none at signal_generate (%v)", h.unseen)
 	}
-	return said + ", and fatal signals when they are sent"
+	if h.late {
+		said += "; exits after the memory has been freed: Linux 6.16 records them before"
+	}
+	return said
 }

@@ -36,10 +36,9 @@ type Hook struct {
 	files           []*os.File // log, bell, links
 	log, bell, live *ebpf.Map
 	writingProgram  *ebpf.Program
-	exits           attached
-	signals         attached // empty if unseen says why
-	unseen          error
-	late            bool // the last thread is told of after its memory has been freed
+	exits, signals  attached
+	unseen          error // why signals is empty; nil: it is not
+	late            bool  // sched_process_exit comes after the memory has been freed
 	ring            *ring
 	space, depth    uint32 // the loader's pid namespace, and how deep it lies
 
@@ -76,7 +75,8 @@ type lacks struct {
 	signals    bool // signal_generate cannot be used
 }
 
-// Open loads and attaches the programs.
+// Open loads and attaches the programs. It does without the one that sees
+// signals where that cannot be attached; [Available] says so.
 func Open() (*Hook, error) { return open(lacks{}) }
 
 func open(without lacks) (_ *Hook, err error) {
