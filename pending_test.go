@@ -55,7 +55,9 @@ func pending(w *banyan.World) error {
 	if n, err := c.AckFailed(c.Size()); n != 1 || err != nil {
 		return fmt.Errorf("%d are acknowledged, %w", n, err)
 	}
-	// In a ring: nobody sends before it knows of the death.
+	if err := barrier(c, 3); err != nil { // all have seen theirs pending
+		return err
+	}
 	next, before := (c.Rank()+1)%3, (c.Rank()+2)%3
 	if err := errors.Join(c.Send([]byte("named"), before, 6), c.Send([]byte("wild"), next, 1)); err != nil {
 		return err
@@ -349,6 +351,7 @@ func TestContextOfAPendingReceive(t *testing.T) {
 		}
 		r := c.Irecv(nil, banyan.AnySource, 1)
 		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
 		if err := dead(c, 2); err != nil {
 			return err
 		}

@@ -140,6 +140,7 @@ func TestRecognizedIsNobody(t *testing.T) {
 		_, err := c.Acknowledge(2)
 		require.NoError(t, err)
 		require.Zero(t, e.early.n)
+		require.Zero(t, e.known(1).kept)
 		require.Zero(t, c.state.Load())
 		for rank := 1; rank <= 2; rank++ {
 			for name, op := range directed(rank) {
