@@ -469,7 +469,7 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 	}
 	t.Logf("%d times pending, %d acknowledgements", pending.Load(), acked.Load())
 	require.GreaterOrEqual(t, pending.Load(), int64(100))
-	require.GreaterOrEqual(t, acked.Load(), int64(8*living))
+	require.GreaterOrEqual(t, acked.Load(), int64(scaled(8*living, living)))
 }
 
 // opsEnv tells the ranks of a real job how many operations to do.
