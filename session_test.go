@@ -120,6 +120,10 @@ func (s *session) do(line string) string {
 	switch verb {
 	case "send", "ssend", "rsend", "isend", "issend", "irsend":
 		return s.send(verb, c, a)
+	case "sendrecv":
+		return s.sendrecv(c, a)
+	case "barrier", "bcast", "allreduce":
+		return s.collective(verb, c, a)
 	case "recv", "irecv", "mrecv":
 		return s.recv(verb, name, c, a)
 	case "probe", "iprobe", "mprobe", "improbe":
@@ -156,6 +160,29 @@ func (s *session) recv(verb, name string, c *banyan.Comm, a words) string {
 		st, err = s.probed[name].Recv(buf)
 	}
 	return outcome(st, buf, err)
+}
+
+func (s *session) sendrecv(c *banyan.Comm, a words) string {
+	buf, tag := make([]byte, 1<<20), a.number("tag", 0)
+	st, err := c.Sendrecv(a.data(), a.number("to", -9), tag, buf, a.number("from", -9), tag)
+	return outcome(st, buf, err)
+}
+
+// collective is for those that end at once: the step after begins when it has ended.
+func (s *session) collective(verb string, c *banyan.Comm, a words) string {
+	var err error
+	switch buf := make([]byte, 8); verb {
+	case "barrier":
+		err = c.Barrier()
+	case "bcast":
+		err = c.Bcast(buf, a.number("root", 0))
+	default:
+		err = c.AllreduceBytes(buf, func(acc, in []byte) {})
+	}
+	if err != nil {
+		return failure(err)
+	}
+	return "ok"
 }
 
 func outcome(st banyan.Status, buf []byte, err error) string {
