@@ -305,7 +305,9 @@ func (r *rank) finish(i int, req banyan.Request, test bool) banyan.Outcome {
 func (r *rank) ended(u *under, o banyan.Outcome, wild map[int]*transfer) error {
 	if u.t == nil {
 		if errors.Is(o.Err, banyan.ErrProcFailedPending) {
-			r.failed++
+			if err := r.excuseAny(o.Err); err != nil {
+				return err
+			}
 			// It may wait on, and get a message before it is taken back.
 			u.req.Cancel()
 			if o.Status, o.Err = u.req.Wait(); o.Err == nil && (o.Status.Cancelled || o.Status.Tag < firstTag) {
