@@ -65,6 +65,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	cfg.Resolve = job.Address
 	w := &World{job: job, progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
 	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
+	w.p2p.SetProfile(o.profile)
 	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())

@@ -384,7 +384,7 @@ func dieInMidStream(w *banyan.World) error {
 		if err := c.Send(buf[:8], 1, 1); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("a send to the dead: %v", err)
 		}
-		if _, err := c.Recv(buf, banyan.AnySource, 7); !errors.Is(err, banyan.ErrProcFailedPending) {
+		if _, err := c.Recv(buf, banyan.AnySource, 7); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("a receive from anybody: %v", err)
 		}
 		return survivors(c)
