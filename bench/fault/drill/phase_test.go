@@ -295,7 +295,7 @@ func (r *rank) finish(i int, req banyan.Request, test bool) banyan.Outcome {
 		return o
 	}
 	for done := false; ; r.w.Sleep(pause) {
-		if o.Status, done, o.Err = req.Test(); done {
+		if o.Status, done, o.Err = req.Test(); done || o.Err != nil {
 			return o
 		}
 	}
