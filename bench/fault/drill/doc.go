@@ -8,7 +8,8 @@
 //   - every survivor ends; a watchdog asks ranks that do not what they wait for
 //   - an operation between survivors succeeds, with the right data, whoever else dies
 //   - an operation with the dead succeeds or blames exactly them
-//   - a wildcard or a collective blames only ranks that have really died
+//   - a wildcard or a collective blames only ranks that have really died; a wildcard that
+//     is pending goes on when the failure is acknowledged
 //   - a rank that has finalized has no descriptor and no mapping more than before,
 //     and the job leaves no process and no file
 //

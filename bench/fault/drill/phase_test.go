@@ -21,6 +21,12 @@ type under struct {
 func (r *rank) phase(number int, ph *phase) error {
 	var recvs, sends []under
 	wild := map[int]*transfer{} // by source
+	// Of their own, since a failure that is acknowledged there puts no receive in doubt
+	// any more: in a later phase it should.
+	var err error
+	if r.wilds, err = r.c.Dup(); err != nil {
+		return err
+	}
 	mine := func(of func(*transfer) int, do func(*transfer) error) error {
 		for i := range ph.transfers {
 			if t := &ph.transfers[i]; of(t) == r.me {
@@ -32,7 +38,7 @@ func (r *rank) phase(number int, ph *phase) error {
 		return nil
 	}
 	src, dst := func(t *transfer) int { return t.src }, func(t *transfer) int { return t.dst }
-	err := errors.Join(
+	err = errors.Join(
 		mine(dst, func(t *transfer) error {
 			if t.wild() {
 				wild[t.src] = t
@@ -59,7 +65,7 @@ func (r *rank) phase(number int, ph *phase) error {
 			}
 			return nil
 		}),
-		r.await(ph, recvs, wild), r.rest(wild), r.await(ph, sends, nil),
+		r.await(ph, recvs, wild), r.rest(wild), r.await(ph, sends, nil), r.wilds.Free(),
 	)
 	if err != nil {
 		return err
@@ -69,8 +75,11 @@ func (r *rank) phase(number int, ph *phase) error {
 
 // on is the communicator of a message.
 func (r *rank) on(t *transfer) *banyan.Comm {
-	if t.anyTag() {
+	switch {
+	case t.anyTag():
 		return r.tags
+	case t.wild():
+		return r.wilds
 	}
 	return r.c
 }
@@ -226,7 +235,7 @@ func (r *rank) rest(wild map[int]*transfer) error {
 		t := wild[src]
 		r.step("rest %+v", *t)
 		buf := make([]byte, t.size)
-		st, err := r.c.Recv(buf, src, t.tag)
+		st, err := r.wilds.Recv(buf, src, t.tag)
 		if err := r.received(t, st, buf, err); err != nil {
 			return err
 		}
@@ -301,18 +310,43 @@ func (r *rank) finish(i int, req banyan.Request, test bool) banyan.Outcome {
 	}
 }
 
+// pending goes on with a receive from any source that a death has put in doubt: it
+// acknowledges the failure and waits on where only the living have something to send,
+// else it takes the receive back, which may have got a message meanwhile.
+func (r *rank) pending(u *under, o *banyan.Outcome, wild map[int]*transfer) error {
+	for errors.Is(o.Err, banyan.ErrProcFailedPending) {
+		if err := r.excuseAny(o.Err); err != nil {
+			return err
+		}
+		if r.hopeful(wild) {
+			r.step("acknowledge and wait for a receive from any source")
+			if err := r.wilds.FailureAck(); err != nil {
+				return err
+			}
+		} else {
+			u.req.Cancel()
+		}
+		o.Status, o.Err = u.req.Wait()
+	}
+	return nil
+}
+
+// hopeful reports whether no rank that has a message for a receive from any source is
+// doomed.
+func (r *rank) hopeful(wild map[int]*transfer) bool {
+	for src := range wild {
+		if _, doomed := r.p.doomed[src]; doomed {
+			return false
+		}
+	}
+	return true
+}
+
 // ended judges one operation that has been waited for.
 func (r *rank) ended(u *under, o banyan.Outcome, wild map[int]*transfer) error {
 	if u.t == nil {
-		if errors.Is(o.Err, banyan.ErrProcFailedPending) {
-			if err := r.excuseAny(o.Err); err != nil {
-				return err
-			}
-			// It may wait on, and get a message before it is taken back.
-			u.req.Cancel()
-			if o.Status, o.Err = u.req.Wait(); o.Err == nil && (o.Status.Cancelled || o.Status.Tag < firstTag) {
-				return nil
-			}
+		if err := r.pending(u, &o, wild); err != nil || o.Status.Cancelled {
+			return err
 		}
 		return r.caught(wild, o.Status, u.buf, o.Err)
 	}

@@ -23,6 +23,7 @@ type rank struct {
 	w      *banyan.World
 	c      *banyan.Comm // the world's
 	tags   *banyan.Comm // for receives of any tag
+	wilds  *banyan.Comm // for receives from any source, of this phase
 	me     int
 	ops    int
 	failed int // operations that ended with an error
