@@ -29,6 +29,9 @@ const (
 	proxyRole = "proxy"
 )
 
+// codeMissing is the exit code of a rank that has found the start failed.
+const codeMissing = 4
+
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	if role == "" {
@@ -37,6 +40,9 @@ func TestMain(m *testing.M) {
 	}
 	if err := play(role); err != nil {
 		fmt.Fprintf(os.Stderr, "drill: %v\n", err)
+		if errors.Is(err, errMissing) {
+			os.Exit(codeMissing)
+		}
 		os.Exit(3)
 	}
 }
@@ -191,6 +197,7 @@ func (d *driver) judge(p *plan, result *launch.Result, words *reader) error {
 		switch {
 		case doomed && end.Signal == unix.SIGKILL:
 			d.killed++
+		case end.Code == codeMissing:
 		case end.Failed():
 			return fmt.Errorf("rank %d %v", rank, end)
 		case words.ends[rank] == nil:
@@ -201,7 +208,7 @@ func (d *driver) judge(p *plan, result *launch.Result, words *reader) error {
 		d.ops += end.ops
 		d.failed += end.failed
 		for _, blamed := range end.blamed {
-			if result.Ends[blamed].Signal != unix.SIGKILL {
+			if end := result.Ends[blamed]; end.Signal != unix.SIGKILL && end.Code != codeMissing {
 				return fmt.Errorf("rank %d blames rank %d, which %v", rank, blamed, result.Ends[blamed])
 			}
 		}
@@ -252,7 +259,7 @@ func (r *reader) Write(b []byte) (int, error) {
 // nobody else is killed who has its number later.
 func (r *reader) arm(rank, pid int) error {
 	d, doomed := r.p.doomed[rank]
-	if !doomed || d.op > 0 || d.last {
+	if !doomed || d.op > 0 || d.last || d.first {
 		return nil
 	}
 	victim, err := os.FindProcess(pid)

@@ -335,7 +335,7 @@ func (r *rank) pending(u *under, o *banyan.Outcome, wild map[int]*transfer) erro
 // doomed.
 func (r *rank) hopeful(wild map[int]*transfer) bool {
 	for src := range wild {
-		if _, doomed := r.p.doomed[src]; doomed {
+		if r.p.dies(src) {
 			return false
 		}
 	}

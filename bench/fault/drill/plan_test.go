@@ -86,6 +86,7 @@ type doom struct {
 	op    int           // its own operation with this number begins the end; 0: the driver's timer does
 	delay time.Duration // from there, or from the rank's first word, to SIGKILL
 	last  bool          // instead: when it finalizes
+	first bool          // instead: when it begins
 }
 
 // plan is a whole run.
@@ -98,6 +99,18 @@ type plan struct {
 	async  bool
 	phases []phase
 	doomed map[int]doom
+}
+
+// dies reports whether a rank may die. If some die while the job starts all may: who
+// finds the start failed leaves.
+func (p *plan) dies(rank int) bool {
+	for _, d := range p.doomed {
+		if d.first {
+			return true
+		}
+	}
+	_, doomed := p.doomed[rank]
+	return doomed
 }
 
 // The smallest tag of messages; 0 is an outcome that says nothing.
@@ -121,8 +134,12 @@ func newPlan(seed uint64) *plan {
 	if r.IntN(6) == 0 {
 		deaths = r.IntN(p.n)
 	}
+	begin := r.IntN(8) == 0
 	for _, rank := range r.Perm(p.n)[:deaths] {
 		p.doomed[rank] = p.drawDoom(r)
+		if begin {
+			p.doomed[rank] = doom{first: true, delay: time.Duration(r.IntN(12*p.n)) * time.Millisecond}
+		}
 	}
 	return p
 }

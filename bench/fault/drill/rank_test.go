@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/pattern"
+	"github.com/banyan-hpc/banyan/launch"
 )
 
 // rank carries out its part of a plan.
@@ -38,9 +40,16 @@ func runRank(p *plan) error {
 		return err
 	}
 	opts := []banyan.Option{banyan.WithAsyncProgress(p.async)}
-	w, err := banyan.Init(opts...)
+	self, err := strconv.Atoi(os.Getenv("PMI_RANK"))
 	if err != nil {
 		return err
+	}
+	if d := p.doomed[self]; d.first {
+		end(d.delay)
+	}
+	w, err := banyan.Init(opts...)
+	if err != nil {
+		return p.missing(err)
 	}
 	r := &rank{p: p, w: w, c: w.Comm(), me: w.Comm().Rank(), blamed: map[int]bool{}}
 	r.answer()
@@ -48,7 +57,7 @@ func runRank(p *plan) error {
 		return fmt.Errorf("rank %d, %s: %w", r.me, *r.doing.Load(), err)
 	}
 	if d := p.doomed[r.me]; d.last {
-		r.end(d.delay)
+		end(d.delay)
 	}
 	r.step("finalize")
 	if err := w.Finalize(); err != nil {
@@ -65,6 +74,23 @@ func runRank(p *plan) error {
 	slices.Sort(names)
 	fmt.Printf(endFormat, r.me, r.ops, r.failed, names)
 	return nil
+}
+
+// errMissing is the end of a rank that has found the start failed.
+var errMissing = errors.New("the start failed")
+
+// missing judges an error of Init: it must name ranks that were to die then.
+func (p *plan) missing(err error) error {
+	var missing *launch.MissingError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	for _, lost := range missing.Lost {
+		if !p.doomed[lost.Rank].first {
+			return fmt.Errorf("rank %d is missed and was not to die: %w", lost.Rank, err)
+		}
+	}
+	return fmt.Errorf("%w: %w", errMissing, err)
 }
 
 // What a rank prints when it has started, and when it ends well.
@@ -91,12 +117,12 @@ func (r *rank) step(format string, args ...any) {
 	r.doing.Store(&what)
 	r.ops++
 	if d := r.p.doomed[r.me]; d.op == r.ops {
-		r.end(d.delay)
+		end(d.delay)
 	}
 }
 
 // end kills this process after a time in which it goes on.
-func (r *rank) end(after time.Duration) {
+func end(after time.Duration) {
 	kill := func() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) } // cannot fail
 	if after == 0 {
 		kill()
@@ -153,7 +179,7 @@ func (r *rank) excuse(err error, peer int) error {
 // blame notes who an error names; who is not doomed is alive.
 func (r *rank) blame(failed *banyan.ProcFailedError) error {
 	for _, rank := range failed.Ranks {
-		if _, doomed := r.p.doomed[rank]; !doomed {
+		if !r.p.dies(rank) {
 			return fmt.Errorf("rank %d is blamed and lives: %w", rank, failed)
 		}
 		r.blamed[rank] = true
