@@ -169,7 +169,7 @@ func (c *Comm) nobody(rank int) bool {
 		c.someNull.Load() && uint(rank) < uint(c.reach) && c.nulls.Has(c.peers.Proc(rank))
 }
 
-// recognized is nobody for who does not hold the lock. Precondition: the rank is in
+// recognized is nobody for who sends, without the lock. Precondition: the rank is in
 // range.
 func (c *Comm) recognized(rank int) bool {
 	if !c.someNull.Load() {

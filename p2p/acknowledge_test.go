@@ -140,6 +140,7 @@ func TestRecognizedIsNobody(t *testing.T) {
 		_, err := c.Acknowledge(2)
 		require.NoError(t, err)
 		require.Zero(t, e.early.n)
+		require.Zero(t, e.known(1).kept)
 		require.Zero(t, c.state.Load())
 		for rank := 1; rank <= 2; rank++ {
 			for name, op := range directed(rank) {
@@ -197,10 +198,14 @@ func TestWildcardsOfRunThrough(t *testing.T) {
 
 // Communicators that are made from others have their profile.
 func TestProfileIsInherited(t *testing.T) {
-	_, e, _ := newStray(t)
+	_, e, c := newStray(t)
+	require.Equal(t, ULFM, c.Profile())
 	e.SetProfile(RTS)
-	c, err := e.NewComm("c", WorldGroup(2), 0, 5)
+	other, err := e.NewComm("c", WorldGroup(2), 0, 5)
 	require.NoError(t, err)
+	require.Equal(t, RTS, other.Profile())
+	e.SetProfile(ULFM)
+	require.NoError(t, c.SetProfile(RTS))
 	dup, err := c.Dup()
 	require.NoError(t, err)
 	derived, err := dup.Derive(dup.Count(), WorldGroup(1), 0)

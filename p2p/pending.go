@@ -1,8 +1,11 @@
 package p2p
 
 import (
+	"fmt"
+
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
 )
 
 // A receive from any source cannot know whether the dead would have been the one
@@ -88,6 +91,26 @@ func (c *Comm) doubt(op string, pending bool) error {
 		}
 	}
 	return e
+}
+
+// deserted is the error of a wildcard when no peer is left to send, and none of
+// them has failed without the application saying that it knows.
+func (c *Comm) deserted(op string) error {
+	if c.doubtful() {
+		return nil
+	}
+	failed := false
+	for rank := range c.reach {
+		l := c.e.known(c.peers.Proc(rank))
+		if l == nil || l.ep.State == progress.Alive {
+			return nil
+		}
+		failed = failed || l.ep.State == progress.Failed
+	}
+	if failed {
+		return c.bereaved(op + " from any source")
+	}
+	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNobodyLeft)
 }
 
 // nullStatus is what a receive from nobody gets.

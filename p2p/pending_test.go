@@ -163,6 +163,20 @@ func TestBlockingWildcardsEnd(t *testing.T) {
 	}
 }
 
+// A probe that waits when the possible sender dies ends too, of either kind.
+func TestWaitingProbesEnd(t *testing.T) {
+	for _, claim := range []bool{false, true} {
+		_, e, c, kill := bereaved(t)
+		h := BeginProbe[Aware](c, AnySource, 1, claim)
+		require.Equal(t, Pending, e.State(h))
+		kill(2)
+		require.Equal(t, Complete, e.State(h))
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, ft.ErrProcFailed)
+		require.Nil(t, e.probing.first)
+	}
+}
+
 // S1-7(3): on an intercommunicator only the other side's ranks are possible senders;
 // on either side collectives need them.
 func TestWildcardOfAnIntercommunicator(t *testing.T) {

@@ -132,8 +132,6 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 		return proc.None, nil
 	case uint(src) >= uint(c.reach):
 		return 0, c.badRank(op, src)
-	case c.recognized(src):
-		return proc.None, nil
 	case c.link(src) != nil:
 		return c.peers.Proc(src), nil
 	}
@@ -392,24 +390,4 @@ func donePull(j *progress.Job) {
 		e.fetch(l, r)
 	}
 	r.pullErr = nil
-}
-
-// deserted is the error of a wildcard when no peer is left to send, and none of
-// them has failed without the application saying that it knows.
-func (c *Comm) deserted(op string) error {
-	if c.doubtful() {
-		return nil
-	}
-	failed := false
-	for rank := range c.reach {
-		l := c.e.known(c.peers.Proc(rank))
-		if l == nil || l.ep.State == progress.Alive {
-			return nil
-		}
-		failed = failed || l.ep.State == progress.Failed
-	}
-	if failed {
-		return c.bereaved(op + " from any source")
-	}
-	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNobodyLeft)
 }
