@@ -107,8 +107,12 @@ func countingOf(cfg *progress.Config) []counting {
 	return out
 }
 
-// tally tells the log what was counted, if there was anything to count.
+// tally tells the log what was counted, if there was anything to count, and nothing
+// more of connections.
 func (w *World) tally() {
+	if l, ok := w.job.(*launched); ok {
+		l.remarks.stop()
+	}
 	if w.logf != nil && len(w.counting) > 0 {
 		w.logf("connections: %v", w.Counters())
 	}

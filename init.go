@@ -60,8 +60,8 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 // start publishes where this rank stands, learns where the others do, and opens what
 // it takes to reach them.
 func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) (w *World, err error) {
-	l := &launched{Job: job, key: firstCard}
-	cfg := progress.Config{Routed: l.remark(o.logf)}
+	l := &launched{Job: job, key: firstCard, remarks: newRemarks(o.logf)}
+	cfg := progress.Config{Routed: l.remarks.ofRoutes()}
 	defer func() {
 		if err != nil && w == nil {
 			err = errors.Join(err, closeAll(&cfg))
@@ -73,7 +73,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	var bell *futex.Pull
 	if l.self.Allowed.Has(route.Shm) {
 		sc := o.shmConfig(set)
-		sc.Self, sc.MaxProcs = proc.ID(job.Rank()), job.Size()
+		sc.Self, sc.MaxProcs, sc.Logf = proc.ID(job.Rank()), job.Size(), l.remarks.ofMemory()
 		if cfg.Shm, err = shm.Open(sc); err != nil {
 			return nil, fmt.Errorf("%w (%s=unix,tcp does without shared memory)", err, fabricVariable)
 		}

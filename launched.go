@@ -24,6 +24,7 @@ type launched struct {
 	nodes *route.Topology
 	// missing are the ranks that died while the cards were exchanged; nil: none.
 	missing *launch.MissingError
+	remarks *remarks // nil: nobody listens
 
 	mu    sync.Mutex
 	key   string      // under which cards are found
@@ -139,6 +140,7 @@ func (l *launched) publish(ctx context.Context) error {
 // answer, as all have one topology.
 func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
+		l.unneeded(o)
 		return nil, nil
 	}
 	var p *tcp.Provider
@@ -153,9 +155,12 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		cfg := o.tcpConfig(set)
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
-		cfg.Networks = o.listed(os.Getenv)
+		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.remarks.ofSockets()
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
+		}
+		if cfg.Inet {
+			l.self.Enclosed = enclosed(cfg.Networks)
 		}
 		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
 	}
@@ -235,7 +240,14 @@ func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 		case !open || addr == nil:
 			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
 		default:
-			return addr, nil
+			shut := ""
+			if v.Fabric == route.TCP {
+				shut = l.unreachable(int(peer), c)
+			}
+			if shut == "" {
+				return addr, nil
+			}
+			why = append(why, shut)
 		}
 	}
 	return nil, noPath(strings.Join(why, "; "))

@@ -119,23 +119,3 @@ func (w *World) Node(rank int) int {
 	}
 	return w.job.Node(rank)
 }
-
-// remark logs the route of each connection that is made. Nil if nobody listens.
-func (l *launched) remark(logf func(string, ...any)) func(*progress.Endpoint) {
-	if logf == nil {
-		return nil
-	}
-	return func(ep *progress.Endpoint) {
-		r := routeOf(ep)
-		for _, err := range ep.Tried {
-			if reason, known := errors.AsType[noPath](err); known {
-				r.WhyNot = append(r.WhyNot, reason.Error())
-			}
-		}
-		by := ""
-		if ep.Accepted {
-			by = ", it connected"
-		}
-		logf("rank %d is reached by %v%s", ep.Proc, r, by)
-	}
-}

@@ -75,7 +75,7 @@ func (o *options) shmConfig(s *settings.Set) shm.Config {
 	return shm.Config{
 		Lines: s.Int(settings.RingLines), BulkBytes: s.Int(settings.RingBytes),
 		EagerNear: s.Int(settings.EagerNear), EagerFar: s.Int(settings.EagerFar), EagerReply: s.Int(settings.EagerReply),
-		NoGet: !s.On(settings.KernelCopy), Logf: o.logf,
+		NoGet: !s.On(settings.KernelCopy),
 	}
 }
 
@@ -83,7 +83,7 @@ func (o *options) shmConfig(s *settings.Set) shm.Config {
 func (o *options) tcpConfig(s *settings.Set) tcp.Config {
 	return tcp.Config{
 		Eager: s.Int(settings.TCPEager), Reply: s.Int(settings.TCPReply), Outbox: s.Int(settings.TCPOutbox),
-		Heal: time.Duration(s.Int(settings.TCPHeal)) * time.Millisecond, Logf: o.logf,
+		Heal: time.Duration(s.Int(settings.TCPHeal)) * time.Millisecond,
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 // passes on what they and the launcher have to say to each other. It decides
 // nothing, but for what happens when the launcher is gone.
 type proxy struct {
+	exits    OpenExits
 	link     *link
 	text     jobText
 	plan     plan
@@ -36,16 +37,18 @@ type proxy struct {
 // handling of SIGPIPE and SIGHUP, and returns when the ranks of the host have
 // ended. Then the process should exit, with code 0 if the error is nil.
 //
+// exits may be nil, see [Spec.Exits].
+//
 // When in ends before the job does, the launcher is gone. Under [Abort] the
 // ranks are killed; under [Continue] they go on, and Proxy reads what they print
 // until they have ended.
-func Proxy(in io.Reader, out io.Writer) error {
+func Proxy(in io.Reader, out io.Writer, exits OpenExits) error {
 	// Notify, not Ignore: an ignored signal would stay ignored in the ranks.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGHUP)
 	if _, err := io.WriteString(out, greeting+strconv.Itoa(protocolVersion)+greetingEnd); err != nil {
 		return fmt.Errorf("launch: proxy: %w", err)
 	}
-	x := &proxy{link: newLink(bufio.NewReaderSize(in, chunkMax), out), told: make(chan struct{}), finished: make(chan struct{})}
+	x := &proxy{exits: exits, link: newLink(bufio.NewReaderSize(in, chunkMax), out), told: make(chan struct{}), finished: make(chan struct{})}
 	written := make(chan struct{})
 	go func() { defer close(written); x.link.write() }()
 	err := x.run()
@@ -126,7 +129,7 @@ func (x *proxy) prepare(payload []byte) error {
 			return fmt.Errorf("variable %s: %w", excerpt(name), err)
 		}
 	}
-	spec := Spec{N: t.N, Dir: dir, Bind: t.Bind, OnFailure: t.OnFailure}
+	spec := Spec{N: t.N, Dir: dir, Bind: t.Bind, OnFailure: t.OnFailure, Exits: x.exits}
 	for _, a := range t.Argv {
 		spec.Argv = append(spec.Argv, string(a))
 	}

@@ -50,6 +50,7 @@ var roles = map[string]func() error{
 	"survive":    roleSurvive,
 	"secret":     roleSecret,
 	"proxy":      roleProxy,
+	"exits":      roleExits,
 }
 
 func TestMain(m *testing.M) {

@@ -20,7 +20,7 @@ func TestHostsThatCannotStart(t *testing.T) {
 		want  string
 	}{
 		"unknown host":      {`[ $host = a ] && exec "$@"; echo ssh: no such host >&2; exit 255`, nil, `launch: host b: the remote shell exited with code 255; it printed: ssh: no such host \(.*/rsh b .*\)`},
-		"silent end":        {`[ $host = a ] && exec "$@"; exit 0`, nil, `host b: the remote shell ended \(`},
+		"silent end":        {`[ $host = a ] && exec "$@"; exit 0`, nil, `host b: the remote shell ended \(.*: has it run .* there, and is that ftbench\? .* say with --remote-ftbench`},
 		"killed":            {`[ $host = a ] && exec "$@"; kill -9 $$`, nil, "host b: the remote shell was killed by SIGKILL"},
 		"no ftbench":        {`[ $host = a ] && exec "$@"; exec "$@.not"`, nil, "host b: the remote shell exited with code 127; it printed: .*: is .* on that host, .* say with --remote-ftbench"},
 		"prints controls":   {`[ $host = a ] && exec "$@"; printf 'one\ttwo\033[2Jthree\377' >&2; exit 1`, nil, `it printed: one two\?\[2Jthree\? \(`},

@@ -18,7 +18,7 @@ import (
 )
 
 // roleProxy is what ftbench proxy does.
-func roleProxy() error { return Proxy(os.Stdin, os.Stdout) }
+func roleProxy() error { return Proxy(os.Stdin, os.Stdout, nil) }
 
 // hostsEnv tells a rank on which host it is, and a launcher that there are hosts.
 const hostsEnv = "BANYAN_TEST_HOST"

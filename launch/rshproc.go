@@ -173,8 +173,13 @@ func (h *remote) explain(err error) error {
 		fmt.Fprintf(&text, "; it printed: %s", words)
 	}
 	fmt.Fprintf(&text, " (%s)", h.command)
-	if strings.HasSuffix(h.status, "code 127") || strings.HasSuffix(h.status, "code 126") {
+	switch {
+	case given != "":
+	case strings.HasSuffix(h.status, "code 127"), strings.HasSuffix(h.status, "code 126"):
 		fmt.Fprintf(&text, ": is %s on that host, for this user to execute? Copy ftbench there, or say with --remote-ftbench where it is", h.job.plan.Proxy[0])
+	case h.status == "ended": // with code 0, which neither ssh nor ftbench would
+		fmt.Fprintf(&text, ": has it run %s there, and is that ftbench? It waits for the launcher and does not end by itself: say with --remote-ftbench where ftbench is on that host, and with --rsh what runs a command there",
+			h.job.plan.Proxy[0])
 	}
 	return errors.New(text.String())
 }

@@ -22,6 +22,7 @@ type child struct {
 	conn    *os.File // the launcher's end of the PMI socket
 	out     tail
 	err     tail
+	exits   Exits         // where it is registered, or nil
 	stdin   *os.File      // the pipe to rank 0, if there is one
 	quit    [2]*os.File   // a pipe: closing its second end ends the feeding from a terminal
 	exited  chan struct{} // closed when the process has ended
@@ -60,6 +61,7 @@ func (c *child) wait() End {
 	c.mu.Unlock()
 
 	end := End{Rank: c.rank, PID: pid, After: after}
+	c.forget()
 	state, err := c.proc.Wait()
 	if err != nil {
 		end.Code = 1 // somebody else has reaped it: all that is known is that it is gone
@@ -81,6 +83,7 @@ type spawner struct {
 	plan     *plan
 	id       string
 	onStart  func(*child)
+	exits    Exits         // or nil
 	finished chan struct{} // closed when all ranks have ended
 }
 
@@ -90,9 +93,13 @@ func (s *spawner) run(started chan<- error) {
 	runtime.LockOSThread() // never unlocked: its affinity is spoilt
 	started <- s.startAll()
 	<-s.finished
+	s.closeExits()
 }
 
 func (s *spawner) startAll() error {
+	if err := s.openExits(); err != nil {
+		return err
+	}
 	for i := range s.plan.count {
 		rank := s.plan.first + i
 		if s.plan.Bind == BindCore {
@@ -104,6 +111,7 @@ func (s *spawner) startAll() error {
 		if err != nil {
 			return fmt.Errorf("launch: start rank %d: %w", rank, withCure(err))
 		}
+		s.register(c)
 		s.onStart(c)
 	}
 	return nil
@@ -155,9 +163,10 @@ func (s *spawner) start(rank int) (_ *child, err error) {
 		return nil, err
 	}
 	ours, theirs = append(ours, c.conn), append(theirs, files[pmiFD])
+	more, env := s.inherited(s.plan.envOf(rank, s.id))
 	c.since = time.Now()
 	c.proc, err = os.StartProcess(s.plan.path, s.plan.Argv, &os.ProcAttr{
-		Dir: s.plan.Dir, Env: s.plan.envOf(rank, s.id), Files: files, Sys: s.attributes(),
+		Dir: s.plan.Dir, Env: env, Files: append(files, more...), Sys: s.attributes(),
 	})
 	return c, err
 }

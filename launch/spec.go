@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -77,6 +78,9 @@ type Spec struct {
 
 	Bind      Bind
 	OnFailure Policy
+	// Exits has the kernel record the ranks' ends, on this machine; what happens on
+	// Hosts is Proxy's business. nil: it does not.
+	Exits OpenExits
 	// Verdicts are exit codes other than 0 that say what a program has found, not
 	// that it failed, as diff's 1: of a rank that has finalized they count in
 	// Result.Code, but nobody is told or ended.
@@ -293,6 +297,7 @@ func withoutLauncher(env []string) []string {
 		switch {
 		case last[name] != i:
 		case strings.HasPrefix(name, "PMI_"), strings.HasPrefix(name, "PMIX_"):
+		case name == exits.Env && exits.Descriptors(e[len(name)+1:]): // of the launcher above
 		case name == "BANYAN_JOB", name == "BANYAN_LOCAL_RANK", name == "BANYAN_LOCAL_SIZE":
 		default:
 			kept = append(kept, e)

@@ -159,7 +159,8 @@ func (b *Benchmark) Rows(o Options) int {
 // that error. Ranks that belong to no pair return at once.
 //
 // Errors: options or a job that do not fit, a message that failed, and
-// validation ([*CorruptError]) after the size has been emitted.
+// validation ([*CorruptError]) after the size has been emitted. A sweep that the
+// bound of its time has cut short is a [*CutError], on all ranks that measure.
 func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) error {
 	if err := b.Check(w.Comm().Size(), o); err != nil {
 		return err
@@ -174,7 +175,7 @@ func (b *Benchmark) Run(w *banyan.World, o Options, emit func(Point) error) erro
 	for _, window := range o.Windows {
 		o.Window = max(o.Window, window)
 	}
-	s := sweep{Pair: newPair(w, pairs, &o), o: &o}
+	s := sweep{Pair: newPair(w, pairs, &o), o: &o, bound: bound{o: &o}}
 	for _, window := range o.windows() {
 		o := o
 		o.Window = window

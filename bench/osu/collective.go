@@ -117,8 +117,12 @@ func (g *group) all(o *Options, emit func(Point) error) error {
 	if g.op.unit == 0 {
 		low, high = 0, 0
 	}
+	limit := bound{o: o}
 	for size := low; size <= high; size = next(size) {
-		pt, err := g.point(size, o)
+		if err := limit.next(size); err != nil {
+			return err
+		}
+		pt, err := g.point(size, o, &limit)
 		if err != nil {
 			return fmt.Errorf("osu: %d bytes: %w", size, err)
 		}
@@ -130,9 +134,16 @@ func (g *group) all(o *Options, emit func(Point) error) error {
 }
 
 // point measures one size.
-func (g *group) point(size int, o *Options) (Point, error) {
-	n, warmup := o.counts(size)
-	if _, err := g.calls(size, warmup, nil); err != nil {
+func (g *group) point(size int, o *Options, limit *bound) (Point, error) {
+	n, err := limit.warmUp(size, func(n int) (time.Duration, error) {
+		mine, err := g.calls(size, n, nil)
+		if err != nil || o.MaxTime == 0 {
+			return 0, err
+		}
+		_, longest, _, err := spread(g.c, int64(mine))
+		return time.Duration(longest), err
+	})
+	if err != nil {
 		return Point{}, err
 	}
 	pt, kept, err := g.measure(size, n, o)

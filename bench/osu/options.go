@@ -29,6 +29,11 @@ type Options struct {
 	// MinTime is how long the counted iterations of a size take at least: their
 	// number is raised as needed. 0 keeps the number.
 	MinTime time.Duration `json:"min_time_ns"`
+	// MaxTime is how long the counted iterations of a size may take, about: where the
+	// warm-up shows that they would take longer there are fewer, at least one, and
+	// the sweep ends with a [*CutError] before a size of which not one would fit. 0, or
+	// a run without warm-up: no bound.
+	MaxTime time.Duration `json:"max_time_ns,omitempty"`
 	// Validate checks every byte in a pass of its own.
 	Validate bool `json:"validate"`
 	// Percentiles, in percent, are computed in a pass of their own.
@@ -72,6 +77,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("%d warm-up iterations: at least 0 are needed", min(o.Warmup, o.WarmupLarge))
 	case o.MinTime < 0:
 		return fmt.Errorf("at least %v per size: a time from 0 on is needed", o.MinTime)
+	case o.MaxTime < 0:
+		return fmt.Errorf("at most %v per size: a time from 0 on is needed, and 0 is no bound", o.MaxTime)
 	case o.Pairs < 0:
 		return fmt.Errorf("%d pairs: at least 1 is needed, or 0 for all ranks", o.Pairs)
 	}

@@ -11,10 +11,14 @@ type sweep struct {
 	o      *Options
 	passes []pass // for each of the windows
 	pass          // the one at work
+	bound  bound
 }
 
 func (s *sweep) all(emit func(Point) error) error {
 	for size := s.o.Min; size <= s.o.Max; size = next(size) {
+		if err := s.bound.next(size); err != nil {
+			return err
+		}
 		for i, pass := range s.passes {
 			s.pass = pass
 			pt, err := s.point(size)
@@ -47,9 +51,9 @@ func given(rank int, pt Point, emit func(Point) error) error {
 
 // point does the passes for one size.
 func (s *sweep) point(size int) (Point, error) {
-	n, warmup := s.o.counts(size)
 	pt := Point{Size: size}
-	if _, err := s.run(s.Pair, size, warmup); err != nil {
+	n, err := s.bound.warmUp(size, func(n int) (time.Duration, error) { return s.uncounted(size, n) })
+	if err != nil {
 		return pt, err
 	}
 	n, elapsed, err := s.measure(size, n)
@@ -67,6 +71,21 @@ func (s *sweep) point(size int) (Point, error) {
 		pt.Errors, err = s.validate(size, n)
 	}
 	return pt, err
+}
+
+// uncounted does n iterations. Where there is a bound it returns to all how long they
+// took.
+func (s *sweep) uncounted(size, n int) (time.Duration, error) {
+	mine, err := s.run(s.Pair, size, n)
+	if err != nil || s.o.MaxTime == 0 {
+		return 0, err
+	}
+	elapsed, err := s.combine(mine, s.total)
+	if err != nil {
+		return 0, err
+	}
+	shared, err := s.share(int64(elapsed))
+	return time.Duration(shared), err
 }
 
 // perMessage turns the seconds of an iteration into those of a message.

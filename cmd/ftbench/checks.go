@@ -17,6 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/settings"
 )
@@ -38,8 +39,9 @@ type finding struct {
 
 // printer prints the report, up to the first write that fails.
 type printer struct {
-	out io.Writer
-	err error
+	out     io.Writer
+	err     error
+	missing int // lines that say so
 }
 
 func (p *printer) printf(format string, args ...any) {
@@ -54,6 +56,9 @@ func (p *printer) all(found []finding) {
 	for _, f := range found {
 		if f.cure != "" {
 			f.text += ": " + f.cure
+		}
+		if f.state == missing {
+			p.missing++
 		}
 		p.printf("%-8s %-18s %s\n", f.state, f.what, f.text)
 	}
@@ -156,7 +161,7 @@ func unixSockets() finding {
 func devices(root fs.FS) []finding {
 	list, err := fs.ReadDir(root, "sys/class/infiniband")
 	if err != nil || len(list) == 0 {
-		return []finding{{missing, "rdma", "no device in /sys/class/infiniband", "load the adapter's driver; this version of Banyan uses TCP over it all the same"}}
+		return []finding{{warning, "rdma", "no device in /sys/class/infiniband", "if there is an adapter, load its driver; this version of Banyan uses TCP over it all the same"}}
 	}
 	var names []string
 	for _, e := range list {
@@ -169,13 +174,13 @@ func devices(root fs.FS) []finding {
 func detection(root fs.FS) []finding {
 	found := []finding{pidfd()}
 	const what = "bpf"
-	switch {
-	case !capable(unix.CAP_BPF) && !capable(unix.CAP_SYS_ADMIN):
-		found = append(found, finding{warning, what, "no CAP_BPF", "deaths are seen by pidfd, some microseconds later; this version does not use BPF"})
+	switch loads, why := hook.Available(); {
+	case loads:
+		found = append(found, finding{ok, what, why, ""})
 	case !exists(root, "sys/kernel/btf/vmlinux"):
-		found = append(found, finding{warning, what, "CAP_BPF, but no /sys/kernel/btf/vmlinux", "a kernel with CONFIG_DEBUG_INFO_BTF; this version does not use BPF"})
+		found = append(found, finding{warning, what, oneLine(why), "a kernel with CONFIG_DEBUG_INFO_BTF"})
 	default:
-		found = append(found, finding{ok, what, "CAP_BPF and BTF; this version does not use BPF", ""})
+		found = append(found, finding{warning, what, oneLine(why), "start jobs with these capabilities, or have ftbench agent run with them"})
 	}
 	return found
 }

@@ -11,14 +11,17 @@
 //	ftbench doctor    what this machine has for the fabrics; by which the ranks of a job
 //	                  reach each other, and why
 //	ftbench info      every setting, its value here and where it comes from
+//	ftbench agent     a daemon on each node: the kernel tells ranks of each other's ends
 //	ftbench tour      latency and bandwidth in about a minute, with files and figures
 //
 // ftbench COMMAND --help has the options and examples.
 //
 // # Exit codes
 //
-//	0   done; for compare and match: no bound is missed
-//	1   something failed; the error says what and what to do
+//	0   done; for compare and match: no bound is missed; for doctor: nothing is
+//	    missing, and a fabric joins each pair of ranks
+//	1   something failed; the error says what and what to do. For doctor: something
+//	    is missing, or a pair has no fabric
 //	2   the command line is wrong: nothing was measured
 //	3   compare, match: a bound is missed
 //

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -29,12 +27,14 @@ type doctorCmd struct {
 func (doctorCmd) Help() string {
 	return `Alone it looks at this machine: what each fabric needs, whether two ranks really
 reach each other by it, which addresses are used, limits, processors, settings. Each
-line begins with ok, warning or missing; what is not ok has its cure.
+line begins with ok, warning or missing; what is not ok has its cure. The exit code is
+1 if a line begins with missing, else 0.
 
 As a job it prints by which fabric each rank reaches each other one, and for each that
 is not shared memory why, with the addresses and the interface of each pair of sockets
 and how many connections were admitted, healed and refused: start it as you start your
-program. All pairs connect for it.
+program. All pairs connect for it. ? stands for ranks that could not be asked. The exit
+code is 1 if a pair has no fabric, else 0.
 
 ftbench info shows the settings themselves.
 
@@ -58,12 +58,24 @@ func (c *doctorCmd) Run(to *call) error {
 	case c.Trial:
 		return trial(to.out)
 	case launch.Started():
-		return inJob(true, func(w *banyan.World) error { return showRoutes(w, to.out) })
+		return c.job(to)
 	}
 	return c.machine(to)
 }
 
-// machine reports on this machine. What is missing and was asked for is an error.
+// job reports on the job that this process is a rank of. The rank that prints ends
+// with an error where others are not reached, after all have finalized.
+func (c *doctorCmd) job(to *call) error {
+	var apart error
+	err := inJob(true, func(w *banyan.World) error {
+		rows, err := showRoutes(w, to.out)
+		apart = separated(rows)
+		return err
+	})
+	return cmp.Or(err, apart)
+}
+
+// machine reports on this machine. What is missing is an error.
 func (c *doctorCmd) machine(to *call) error {
 	allowed, err := allowedFabrics()
 	if err != nil {
@@ -72,18 +84,13 @@ func (c *doctorCmd) machine(to *call) error {
 	p := &printer{out: to.out}
 	p.section("fabrics")
 	bar := progressbar.Start(to.err, "doctor", bitsOf(allowed))
-	broken := 0
 	var lines []finding
 	for _, f := range []route.Fabric{route.Shm, route.Unix, route.TCP} {
 		if !allowed.Has(f) {
 			lines = append(lines, finding{warning, f.String(), "left out", "allow it with " + fabricEnv + " or --fabric"})
 			continue
 		}
-		found := try(f)
-		if found.state != ok {
-			broken++
-		}
-		lines = append(lines, found)
+		lines = append(lines, try(f))
 		bar.Step(1)
 	}
 	bar.Stop()
@@ -104,10 +111,10 @@ func (c *doctorCmd) machine(to *call) error {
 		p.section(part.name)
 		p.all(part.found)
 	}
-	if broken == bitsOf(allowed) {
-		return fmt.Errorf("no fabric works between two processes of this machine: see the lines above")
+	if p.err != nil || p.missing == 0 {
+		return p.err
 	}
-	return p.err
+	return fmt.Errorf("doctor: %s with missing above: each has its cure", counted(p.missing, "line"))
 }
 
 func bitsOf(s route.Set) (n int) {
@@ -219,178 +226,4 @@ func pingPong(c *banyan.Comm, peer, bytes, rounds int) (time.Duration, error) {
 		}
 	}
 	return time.Since(begin) / time.Duration(2*rounds), nil
-}
-
-// reached is what a rank says of its way to another.
-type reached struct {
-	Fabric string
-	Why    string // of fabrics that are not shared memory, or of what failed
-	Detail string // of sockets: addresses and interface
-}
-
-// none stands in the table where a rank does not reach another.
-const none = "none"
-
-// answerTime is how long a rank may take to answer another in showRoutes.
-const answerTime = 30 * time.Second
-
-// showRoutes has all ranks send to all and prints the table on rank 0.
-func showRoutes(w *banyan.World, out io.Writer) error {
-	c := w.Comm()
-	mine := told{Reached: greet(w)}
-	mine.Counters = w.Counters()
-	// A rank that rank 0 does not reach is not asked: it cannot answer.
-	if c.Rank() != 0 {
-		if mine.Reached[0].Fabric == none {
-			return nil
-		}
-		return banyan.SendValue(c, mine, 0, 2)
-	}
-	all := make([]*told, c.Size())
-	all[0] = &mine
-	for rank := 1; rank < c.Size(); rank++ {
-		if mine.Reached[rank].Fabric == none {
-			continue
-		}
-		t, _, err := banyan.RecvValue[told](c, rank, 2)
-		if err != nil {
-			return err
-		}
-		all[rank] = &t
-	}
-	_, err := io.WriteString(out, routesTable(rowsOf(all), w.Node)+sockets(all))
-	return err
-}
-
-// greet sends to every rank and receives from it, and says by what.
-func greet(w *banyan.World) []reached {
-	c := w.Comm()
-	mine := make([]reached, c.Size())
-	sent := make([]banyan.Request, c.Size())
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-	defer cancel()
-	names := interfaces()
-	var hello [1]byte
-	for i := range mine {
-		rank := (c.Rank() + i) % c.Size() // not all to one at once
-		if _, err := w.Route(rank); err != nil {
-			mine[rank] = reached{Fabric: none, Why: err.Error()}
-			continue
-		}
-		sent[rank] = c.Isend(hello[:], rank, 1)
-	}
-	for rank := range mine {
-		if mine[rank].Fabric == none {
-			continue
-		}
-		_, err := c.RecvContext(ctx, make([]byte, 1), rank, 1)
-		if err == nil {
-			_, err = sent[rank].WaitContext(ctx)
-		}
-		r, lost := w.Route(rank)
-		if err = cmp.Or(err, lost); err != nil {
-			mine[rank] = reached{Fabric: none, Why: fmt.Sprintf("by %v: %v", r, err)}
-			continue
-		}
-		mine[rank] = reached{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; "), details(r, names)}
-	}
-	return mine
-}
-
-// widest is the number of ranks up to which each pair has its place in the table.
-const widest = 32
-
-// routesTable shows who reaches whom by what, and under it why by nothing faster.
-// all[i][j] is what rank i says of rank j; all[i] is nil where rank i could not be
-// asked.
-func routesTable(all [][]reached, node func(int) int) string {
-	var b strings.Builder
-	n := len(all)
-	nodes := 0
-	for rank := range n {
-		nodes = max(nodes, node(rank)+1)
-	}
-	fmt.Fprintf(&b, "# %s on %s\n", counted(n, "rank"), counted(nodes, "node"))
-	if n <= widest {
-		fmt.Fprintf(&b, "%6s %5s ", "rank", "node")
-		for j := range n {
-			fmt.Fprintf(&b, "%5d", j)
-		}
-		b.WriteByte('\n')
-		for i, row := range all {
-			fmt.Fprintf(&b, "%6d %5d ", i, node(i))
-			for j := range n {
-				fmt.Fprintf(&b, "%5s", cell(row, i, j))
-			}
-			b.WriteByte('\n')
-		}
-	}
-	b.WriteString(reasons(all))
-	return b.String()
-}
-
-func cell(row []reached, i, j int) string {
-	switch {
-	case i == j:
-		return "-"
-	case row == nil:
-		return "?"
-	}
-	return row[j].Fabric
-}
-
-// reasons counts the pairs by fabric and kind of reason, the most frequent first,
-// each with the reason of one pair; shared memory needs none.
-func reasons(all [][]reached) string {
-	type group struct {
-		reached
-		pairs [][2]int
-	}
-	var groups []*group
-	find := func(r reached) *group {
-		r.Detail = "" // each pair's is another
-		if r.Fabric == route.Shm.String() {
-			r.Why = ""
-		}
-		for _, g := range groups {
-			if g.Fabric == r.Fabric && kind(g.Why) == kind(r.Why) {
-				return g
-			}
-		}
-		groups = append(groups, &group{reached: r})
-		return groups[len(groups)-1]
-	}
-	for i, row := range all {
-		for j := range row {
-			if i != j {
-				g := find(row[j])
-				g.pairs = append(g.pairs, [2]int{i, j})
-			}
-		}
-	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return len(b.pairs) - len(a.pairs) })
-	var b strings.Builder
-	for _, g := range groups {
-		fmt.Fprintf(&b, "%s: %s", g.Fabric, counted(len(g.pairs), "way"))
-		if g.Why != "" {
-			fmt.Fprintf(&b, ", as %d > %d: %s", g.pairs[0][0], g.pairs[0][1], g.Why)
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// kind is a reason without what differs from pair to pair: the numbers of ranks
-// and, in parentheses, what was compared.
-func kind(why string) string {
-	return particular.ReplaceAllString(why, "")
-}
-
-var particular = regexp.MustCompile(` \([^()]*\)|\b(rank|process) \d+`)
-
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

@@ -42,8 +42,9 @@ func TestDoctorOfSomeFabrics(t *testing.T) {
 	require.Regexp(t, `(?m)^warning +shm +left out`, out)
 	require.Regexp(t, `(?m)^warning +tcp +left out`, out)
 	require.Regexp(t, `(?m)^ok +lo +127.0.0.1 used: named by lo`, out)
-	code, out, _ = ftbench(t, "doctor", "--fabric", "tcp,shm", "--networks", "nothere0")
-	require.Zero(t, code)
+	code, out, errs = ftbench(t, "doctor", "--fabric", "tcp,shm", "--networks", "nothere0")
+	require.Equal(t, exitFailed, code, "a fabric that was asked for does not work")
+	require.Equal(t, "ftbench: doctor: 2 lines with missing above: each has its cure\n", errs)
 	require.Regexp(t, `(?m)^missing +tcp +two ranks do not reach each other: rank \d: tcp: .*nothere0.*: see the parts below$`, out)
 	require.NotContains(t, out, "exited with code")
 	t.Setenv(fabricEnv, "pigeon")
@@ -84,9 +85,43 @@ connections: admitted 3, healed 0, refused 0$`, out)
 	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
 	require.Regexp(t, `banyan: rank \d: rank \d is reached by tcp`, errs)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
-	require.Zero(t, code, errs)
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `ftbench: doctor: 2 ways without fabric: the reasons are above\nbanyan: rank 0 exited with code 1 after [^\n]*\n$`, errs)
 	require.Contains(t, out, "     1     0     ?    -    ?\n")
+	require.Contains(t, out, "?: not asked, as rank 0 does not reach it: 1\n")
 	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
+}
+
+// Networks that join no two machines are named with what there is beside them.
+func TestDoctorOfHostsThatAreEnclosed(t *testing.T) {
+	if !namespaces(t) {
+		return
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	code, out, errs := ftbench(t, "run", "--netns", "2", "--networks", "lo", "--", self, "doctor")
+	require.Equal(t, exitFailed, code)
+	require.Regexp(t, `none: 1 way, as 0 > 1: .*; not tcp: rank 1 is reached from its own machine only: its networks are lo \(BANYAN_NETWORKS.*\), which leaves out \w+ 10\.\d+\.\d+\.\d+: name what joins the machines`, out)
+	require.Contains(t, errs, "doctor: 1 way without fabric")
+	code, out, errs = ftbench(t, "run", "--netns", "2", "-n", "4", "--networks", "10.0.0.0/8", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "tcp: 8 ways")
+	require.NotContains(t, out, "?")
+}
+
+// Networks that are none here are told of where no rank needs them, by one of the ranks.
+func TestNetworksThatNobodyNeeds(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv(networksEnv, "nothere0")
+	code, out, errs := ftbench(t, "run", "-n", "3", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "shm: 6 ways")
+	require.Regexp(t, `^banyan: rank 0: tcp: .*"nothere0"; there are lo 127.0.0.1.*: correct the networks \(BANYAN_NETWORKS.* goes on without\n$`, errs)
+	t.Setenv(networksEnv, "lo,!nothere0")
+	code, _, errs = ftbench(t, "run", "-n", "3", "--", self, "doctor")
+	require.Zero(t, code, errs)
+	require.Empty(t, errs)
 }
 
 // Sockets are listed once a pair; who has refused or healed connections is named.
@@ -172,7 +207,7 @@ func TestResultsNameTheFabric(t *testing.T) {
 func TestChecksOfFiles(t *testing.T) {
 	text := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
 	none := fstest.MapFS{}
-	require.Equal(t, missing, devices(none)[0].state)
+	require.Equal(t, warning, devices(none)[0].state, "nothing needs it")
 	rdma := devices(fstest.MapFS{"sys/class/infiniband/mlx5_0/x": text("")})[0]
 	require.Equal(t, warning, rdma.state)
 	require.Contains(t, rdma.text, "mlx5_0")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
 )
 
 // The environment by which a job's ranks are told what the options say.
@@ -105,6 +106,22 @@ func (c *runFabrics) settle(environ []string) []string {
 		return nil
 	}
 	return environ
+}
+
+// local says whether all ranks run where this process does, so that its interfaces are
+// theirs.
+func (c *runCmd) local() bool { return c.Netns == 0 && c.Hosts == nil && c.Hostfile == "" }
+
+// validateNetworks finds networks that are none here: where all ranks share memory
+// none of them would ever look. On other hosts the ranks say so themselves.
+func (c *runCmd) validateNetworks() error {
+	if c.Networks == "" || !c.local() {
+		return nil
+	}
+	if _, err := tcp.Choose(strings.Split(c.Networks, ",")); err != nil {
+		return fmt.Errorf("--networks=%s: %w", c.Networks, err)
+	}
+	return nil
 }
 
 // runFabrics are the flags of run that concern fabrics.

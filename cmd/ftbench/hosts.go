@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/launch"
 )
 
@@ -14,8 +16,27 @@ type hostFlags struct {
 	Hosts         *string `placeholder:"HOST[:SLOTS],…" xor:"hosts" help:"Run on these hosts; a slot is a rank, one if no number is given."`
 	Hostfile      string  `placeholder:"FILE" xor:"hosts" type:"path" help:"Run on the hosts in a file: HOST, HOST:SLOTS or HOST slots=N on each line; # begins a comment."`
 	Oversubscribe bool    `help:"Allow more ranks than the hosts have slots."`
-	Rsh           string  `placeholder:"COMMAND" env:"BANYAN_RSH" help:"What starts a command on a host; {host} stands for its name, which comes last where it does not occur. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host}."`
-	RemoteFtbench string  `placeholder:"PATH" help:"Where ftbench is on the hosts; default: where it is here."`
+	Rsh           *string `placeholder:"COMMAND" help:"What starts a command on a host; {host} stands for its name, which comes last where it does not occur. Default: ssh -o BatchMode=yes -o ServerAliveInterval=15 -T {host} (BANYAN_RSH)."`
+	RemoteFtbench *string `placeholder:"PATH" help:"Where ftbench is on the hosts; default: where it is here."`
+}
+
+// rshEnv is the variable for --rsh. Unlike the option it may be set where no host
+// is named.
+const rshEnv = "BANYAN_RSH"
+
+// validateHosts finds options that say how to reach hosts where none is named: the
+// ranks would start here, and not where they are meant to. --oversubscribe does no
+// such harm, so it is remarked upon only.
+func (f *hostFlags) validateHosts() error {
+	switch {
+	case f.Hosts != nil || f.Hostfile != "":
+		return nil
+	case f.Rsh != nil:
+		return errors.New("--rsh is for --hosts or --hostfile: name the hosts")
+	case f.RemoteFtbench != nil:
+		return errors.New("--remote-ftbench is for --hosts or --hostfile: name the hosts")
+	}
+	return nil
 }
 
 // setHosts adds the hosts to the description of a job.
@@ -26,18 +47,29 @@ func (f *hostFlags) setHosts(spec *launch.Spec) (err error) {
 	case f.Hostfile != "":
 		spec.Hosts, err = readHostfile(f.Hostfile)
 	default:
+		if f.Oversubscribe {
+			fmt.Fprintln(spec.Stderr, "ftbench: --oversubscribe is for --hosts and --hostfile: elsewhere ranks need no slots, and there may be more of them than cores")
+		}
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if f.Rsh != "" { // else package launch knows
-		if spec.Shell, err = launch.ParseShell(f.Rsh); err != nil {
+	rsh := os.Getenv(rshEnv)
+	if f.Rsh != nil {
+		rsh = *f.Rsh
+	}
+	if rsh != "" { // else package launch knows
+		if spec.Shell, err = launch.ParseShell(rsh); err != nil {
 			return err
 		}
 	}
 	spec.Oversubscribe = f.Oversubscribe
-	spec.Proxy, err = proxyCommand(f.RemoteFtbench)
+	path := ""
+	if f.RemoteFtbench != nil {
+		path = *f.RemoteFtbench
+	}
+	spec.Proxy, err = proxyCommand(path)
 	return err
 }
 
@@ -70,5 +102,5 @@ func (proxyCmd) Run(*call) error {
 	if _, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), unix.TCGETS); err == nil {
 		return usagef("ftbench proxy is started by ftbench run --hosts, through a remote shell without terminal")
 	}
-	return launch.Proxy(os.Stdin, os.Stdout)
+	return launch.Proxy(os.Stdin, os.Stdout, func() (launch.Exits, error) { return openExits(os.Getenv(exits.Env)) })
 }

@@ -47,6 +47,19 @@ func TestRunOnHosts(t *testing.T) {
 	code, _, errs = ftbench(t, "run", "--hosts", "a", "--remote-ftbench", "/no/such/ftbench", "--", "true")
 	require.Equal(t, exitFailed, code)
 	require.Contains(t, errs, "is /no/such/ftbench on that host")
+	code, _, errs = ftbench(t, "run", "--hosts", "a", "--remote-ftbench", "/bin/true", "--", "true")
+	require.Equal(t, exitFailed, code)
+	require.Contains(t, errs, "has it run /bin/true there, and is that ftbench?")
+}
+
+// Scripts made for other launchers have the option everywhere; the variable of the
+// remote shell may be set for other jobs.
+func TestRunHereHeedsNoHosts(t *testing.T) {
+	t.Setenv(rshEnv, "no such shell")
+	code, out, errs := ftbench(t, "run", "-n", "3", "--oversubscribe", "--", "echo", "x")
+	require.Zero(t, code, errs)
+	require.Equal(t, "x\nx\nx\n", out)
+	require.Contains(t, errs, "--oversubscribe is for --hosts and --hostfile")
 }
 
 // Ctrl-Z stops the ranks on all hosts, fg continues them.
@@ -125,7 +138,7 @@ func TestRunOnNamespaces(t *testing.T) {
 	if !namespaces(t) {
 		return
 	}
-	code, out, errs := ftbench(t, "run", "--netns", "2", "-n", "3", "--netns-rate", "1000", "--bind", "core", "--tag-output", "--",
+	code, out, errs := ftbench(t, "run", "--netns", "2", "-n", "3", "--netns-rate", "1gbit", "--bind", "core", "--tag-output", "--",
 		"sh", "-c", "echo $BANYAN_NODE $(readlink /proc/self/ns/net) $BANYAN_LOCAL_RANK")
 	require.Zero(t, code, errs)
 	said := make(map[string][]string)

@@ -20,6 +20,7 @@ type commands struct {
 	Tune    tuneCmd    `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
 	Info    infoCmd    `cmd:"" help:"Show every setting, its value here and where it comes from."`
 	Doctor  doctorCmd  `cmd:"" help:"Look whether this machine has what the fabrics need, or by which fabric the ranks of a job reach each other."`
+	Agent   agentCmd   `cmd:"" help:"Have the kernel tell ranks of this machine of each other's ends, for ranks that others start."`
 	Tour    tourCmd    `cmd:"" help:"Latency and bandwidth in about a minute; results as files."`
 
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
@@ -106,10 +107,26 @@ func run(to *call) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(to.err, "ftbench: %v (see ftbench --help)\n", err)
+		fmt.Fprintf(to.err, "ftbench: %v (see %s --help)\n", err, wrongIn(err))
 		return exitUsage
 	}
 	return finish(ctx.Run(to), to.err)
+}
+
+// wrongIn names the command whose help has what a command line lacks: the innermost
+// that the parser had found.
+func wrongIn(err error) string {
+	name := "ftbench"
+	var wrong *kong.ParseError
+	if !errors.As(err, &wrong) {
+		return name
+	}
+	for _, step := range wrong.Context.Path {
+		if step.Command != nil && !step.Command.Hidden {
+			name += " " + step.Command.Name
+		}
+	}
+	return name
 }
 
 // finish prints an error, if it has words, and returns the exit code.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -46,12 +48,13 @@ func newOsuCmd() osuCmd {
 type osuCommon struct {
 	Bench *osu.Benchmark `kong:"-"`
 
-	N          int           `short:"n" placeholder:"RANKS" help:"Number of ranks that are started. Default: 2, or two for each of --pairs."`
-	Iterations *int          `short:"i" placeholder:"N" help:"Iterations per size. Default: as OSU, fewer above 8 KiB."`
-	Warmup     *int          `short:"x" placeholder:"N" help:"Iterations before the clock starts. Default: as OSU."`
-	MinTime    time.Duration `help:"Raise the iterations until a size takes so long. Default: do not."`
-	Tail       bool          `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
-	Precision  int           `default:"2" help:"Digits after the point; OSU prints 2."`
+	N          int            `short:"n" placeholder:"RANKS" help:"Number of ranks that are started. Default: 2, or two for each of --pairs."`
+	Iterations *int           `short:"i" placeholder:"N" help:"Iterations per size. Default: as OSU, fewer above 8 KiB."`
+	Warmup     *int           `short:"x" placeholder:"N" help:"Iterations before the clock starts. Default: as OSU."`
+	MinTime    time.Duration  `help:"Raise the iterations until a size takes so long. Default: do not."`
+	MaxTime    *time.Duration `placeholder:"DURATION" help:"Lower the iterations where a size would take longer, as on a slow network, and end before sizes of which not one fits. Default: 10s; without bound with -i, with --fabric sim, or as 0."`
+	Tail       bool           `short:"z" aliases:"tail-lat" help:"Add columns with the 50th, 90th and 99th percentile; from a pass of their own, but of collectives."`
+	Precision  int            `default:"2" help:"Digits after the point; OSU prints 2."`
 	fabricFlags
 	Aware bool   `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline that hangs when a peer dies."`
 	JSON  string `placeholder:"FILE" help:"Store the results and the environment; -: print them, and the table on standard error."`
@@ -244,6 +247,10 @@ func watched(to *call, bar *progressbar.Bar, file string) *call {
 	return &call{to.args, bar.Lines(to.out, isRow), bar.Over(to.err)}
 }
 
+// maxTime is how long a size may take by default: more than OSU's iterations take
+// on networks of some Gbit/s.
+const maxTime = 10 * time.Second
+
 // apply sets the common options that were given.
 func (c *osuOptions) apply(o *osu.Options) error {
 	if err := parseSizes(c.Sizes, &o.Min, &o.Max); err != nil {
@@ -256,6 +263,12 @@ func (c *osuOptions) apply(o *osu.Options) error {
 		o.Warmup, o.WarmupLarge = *c.Warmup, *c.Warmup
 	}
 	o.Validate, o.MinTime = c.Validate, c.MinTime
+	switch {
+	case c.MaxTime != nil:
+		o.MaxTime = *c.MaxTime
+	case c.Iterations == nil && !c.simulated():
+		o.MaxTime = maxTime
+	}
 	if c.Tail {
 		o.Percentiles = []int{50, 90, 99}
 	}
@@ -359,11 +372,18 @@ func (c *osuOptions) measure(w *banyan.World, o osu.Options, look osuTable, to *
 		results.Points = append(results.Points, p)
 		return t.row(p)
 	})
+	var cut *osu.CutError
+	if errors.As(err, &cut) {
+		err = nil // what there is, is right
+	}
 	if err != nil || !first {
 		return err
 	}
 	if err := t.end(); err != nil {
 		return err
+	}
+	if cut != nil {
+		fmt.Fprintf(to.err, "ftbench: osu %s: %v\n", c.Bench.Name, cut)
 	}
 	if results.Fabric, err = c.used(w); err != nil {
 		return err

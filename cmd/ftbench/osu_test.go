@@ -197,3 +197,14 @@ func TestSimulationIsAlone(t *testing.T) {
 		}
 	}
 }
+
+// A sweep that its bound has cut short has succeeded, and says so on all but the table.
+func TestOSUEndsInTime(t *testing.T) {
+	for _, bench := range []string{"bibw", "allreduce"} {
+		code, out, errs := ftbench(t, "osu", bench, "-m", "65536:4194304", "--max-time", "1us")
+		require.Zero(t, code, errs)
+		require.Regexp(t, `(?m)^65536 +[\d.]+\n$`, out)
+		require.NotContains(t, out, "131072")
+		require.Contains(t, errs, "ftbench: osu "+bench+": sizes from 131072 bytes on are left out")
+	}
+}

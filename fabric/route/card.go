@@ -14,6 +14,9 @@ type Card struct {
 	Allowed Set
 	// Addresses are where its providers are reached.
 	Addresses []Address
+	// Enclosed says why no other machine reaches it by TCP, in words for the user; ""
+	// if one may. It is cut where it is longer than 255 bytes.
+	Enclosed string
 	// Quota is how many cores its control group lets it use, in thousandths; 0: no
 	// limit, or it has not looked. One rank of a node looks for all.
 	Quota uint32
@@ -42,13 +45,15 @@ func (c *Card) Address(provider string) []byte {
 //	version 1 | fabrics 1 | hidden 1 | boot 16 | pids 8 | users 8 | net 8 |
 //	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
 //	addresses: count 1, each: length 1, name, length 2, blob |
-//	cores: length 2, bytes
+//	enclosed: length 1, bytes | cores: length 2, bytes
 const (
-	cardVersion  = 1
+	cardVersion  = 2
 	maxAddresses = 8
 	maxProvider  = 16
 	// maxBlob is what the contract of providers promises.
 	maxBlob = 256
+	// maxEnclosed is what a byte counts.
+	maxEnclosed = 255
 	// maxCores is the bytes for 8192 cores.
 	maxCores = 1024
 )
@@ -72,6 +77,8 @@ func (c *Card) Encode() []byte {
 		b = append(append(b, byte(len(a.Provider))), a.Provider...)
 		b = append(le.AppendUint16(b, uint16(len(a.Blob))), a.Blob...)
 	}
+	enclosed := c.Enclosed[:min(len(c.Enclosed), maxEnclosed)]
+	b = append(append(b, byte(len(enclosed))), enclosed...)
 	return append(le.AppendUint16(b, uint16(len(c.Cores))), c.Cores...)
 }
 
@@ -106,6 +113,7 @@ func DecodeCard(b []byte) (Card, error) {
 	for range count {
 		c.Addresses = append(c.Addresses, Address{string(r.counted(1, maxProvider)), r.counted(2, maxBlob)})
 	}
+	c.Enclosed = string(r.counted(1, maxEnclosed))
 	c.Cores = r.counted(2, maxCores)
 	if r.short || len(r.rest) != 0 || c.Allowed&^All != 0 {
 		return Card{}, errCard

@@ -131,6 +131,10 @@ func (n *Node) apart(o *Node) string {
 // Shares reports whether two processes can share memory.
 func (n *Node) Shares(o *Node) bool { return n.apart(o) == "" }
 
+// SameNet reports whether two processes stand in one network namespace, so that
+// loopback joins them.
+func (n *Node) SameNet(o *Node) bool { return n.Boot == o.Boot && n.Net == o.Net }
+
 // group is equal for processes that can share memory, but for hidden ones.
 func (n *Node) group() Node {
 	g := *n

@@ -226,6 +226,7 @@ func full() *Card {
 		for i := range maxAddresses {
 			c.Addresses = append(c.Addresses, Address{strings.Repeat("p", maxProvider-1) + strconv.Itoa(i), slices.Repeat([]byte{byte(i)}, maxBlob)})
 		}
+		c.Enclosed = strings.Repeat("e", maxEnclosed)
 		c.Cores = slices.Repeat([]byte{0xff}, maxCores)
 	})
 }
@@ -247,6 +248,9 @@ func TestCard(t *testing.T) {
 	require.ErrorContains(t, err, "one build")
 	require.Equal(t, []byte{1}, plain(func(c *Card) { c.Addresses = []Address{{"shm", []byte{1}}} }).Address("shm"))
 	require.Nil(t, plain().Address("shm"))
+	long, err := DecodeCard(plain(func(c *Card) { c.Enclosed = strings.Repeat("e", maxEnclosed+1) }).Encode())
+	require.NoError(t, err)
+	require.Len(t, long.Enclosed, maxEnclosed, "cut")
 }
 
 func FuzzDecodeCard(f *testing.F) {

@@ -147,7 +147,7 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Kills: 50, Wakeups: 500, Rounds: 5}
 	case variant == "get":
-		return fabrictest.Budget{Kills: 10_000, Wakeups: 20_000, Rounds: 100}
+		return fabrictest.Budget{Kills: 2_000, Wakeups: 20_000, Rounds: 100}
 	default:
 		return fabrictest.Budget{Kills: 200, Wakeups: 2000, Rounds: 20}
 	}

@@ -36,15 +36,8 @@ func (p *Provider) ticked() {
 		}
 	}
 	p.mending = slices.DeleteFunc(p.mending, func(c *Conn) bool { return c.state == over || c.state == up })
-	for _, l := range p.listeners {
-		if l.deaf {
-			key, err := p.lobby.add(l.fd, l, unix.EPOLLIN)
-			if l.deaf = err != nil; l.deaf {
-				p.alarm(now.Add(longestPause))
-			}
-			l.key = key
-		}
-	}
+	_ = p.stock()
+	p.hearken(now)
 	for _, c := range p.mending {
 		if !c.due.IsZero() {
 			p.alarm(c.due)

@@ -144,9 +144,10 @@ func TestDisturbed(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		rounds = 100
 	}
-	for range rounds {
+	// A fast machine is done before much has been broken: then it goes on.
+	for round := 0; round < rounds || killed < 20*rounds; round++ {
+		require.Less(t, round, 20*rounds, "only %d connections were broken", killed)
 		verify(t, d, fabrictest.Budget{Attentive: true, Wakeups: 500, Rounds: 2},
 			"sizes", "sizes-asleep", "all-to-all", "large-stream", "wakeups-credit", "goroutines", "depart-in-flight")
 	}
-	require.Greater(t, killed, 20*rounds)
 }

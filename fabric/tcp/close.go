@@ -189,6 +189,7 @@ func (p *Provider) release() error {
 		errs = append(errs, unix.Close(l.fd))
 	}
 	p.guests, p.listeners = nil, nil
+	p.spend()
 	if p.timer.fd >= 0 {
 		errs = append(errs, unix.Close(p.timer.fd))
 	}

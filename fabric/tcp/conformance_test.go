@@ -1,6 +1,7 @@
 package tcp_test
 
 import (
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -27,7 +28,13 @@ var variants = map[string]tcp.Config{
 	"apart4brief": {Inet: true, Networks: []string{"10.224.0.0/11"}, Heal: time.Second},
 }
 
-func TestMain(m *testing.M) { fabrictest.Main(m, open) }
+func TestMain(m *testing.M) {
+	if os.Getenv(starvedVar) != "" {
+		fmt.Fprintln(os.Stderr, starve())
+		os.Exit(1)
+	}
+	fabrictest.Main(m, open)
+}
 
 func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 	cfg := variants[os.Getenv(variantVar)]

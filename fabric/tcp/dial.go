@@ -210,7 +210,9 @@ func (c *Conn) conclusion(now time.Time) error {
 			c.finish()
 			return nil
 		}
-		c.conclude(proc.Cause{Kind: proc.Unknown})
+		c.conclude(c.unless(proc.Unknown)) // it may have given up first
+	case lacking:
+		return fmt.Errorf("the other side cannot take a connection: %w", s.want)
 	case departed:
 		c.conclude(proc.Cause{Kind: proc.Departed})
 	}

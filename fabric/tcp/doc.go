@@ -36,6 +36,10 @@
 // to judge. What the kernel knows of a connection, as evidence for them, says
 // [Conn.Health].
 //
+// A process that has no descriptor left for a peer is not silent: it keeps one in
+// reserve, to hear who calls and to say so. Both go on trying, and after [Config].Heal
+// both report the other unreachable.
+//
 // After Depart, Close waits until what was sent has reached the other machine, up to
 // [Config].Linger for a peer that does not read. Of what is still here then the peer may
 // lose a part: the first thing that it says to the closed socket takes it back.

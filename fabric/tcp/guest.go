@@ -3,6 +3,7 @@ package tcp
 import (
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"slices"
 	"time"
 
@@ -26,6 +27,7 @@ type guest struct {
 	way    way // without this end's address
 	due    time.Time
 	hello  *hello     // nil until heard
+	mark   int32      // the last key of Provider.inner then
 	proof  *statement // of one that is postponed
 }
 
@@ -77,10 +79,15 @@ func (p *Provider) heed(ev unix.EpollEvent, newcomers int) {
 // those alone: socket options after the proof, epoll if more has to come.
 func (p *Provider) accept(l *listener) bool {
 	fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-	switch err {
-	case nil:
-	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+	if err != nil && isPressure(err) {
 		p.once("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
+		if p.spend() {
+			fd, sa, err = unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		}
+	}
+	switch {
+	case err == nil:
+	case isPressure(err):
 		p.deafen(l)
 		return false
 	default:
@@ -166,7 +173,7 @@ func (p *Provider) greet(g *guest) bool {
 		p.dismiss(g)
 		return false
 	}
-	g.hello = &h
+	g.hello, g.mark = &h, p.inner.last
 	return true
 }
 
@@ -181,7 +188,7 @@ func (p *Provider) receive(g *guest, s *statement) {
 		return
 	}
 	c := p.conns[h.from]
-	if g.left() || c != nil && c.state != over && c.out.outdated(s.taken) { // for a connection that there is, or was
+	if g.left() || c != nil && c.overtook(g, s) {
 		p.dismiss(g)
 		return
 	}
@@ -207,26 +214,56 @@ func (p *Provider) receive(g *guest, s *statement) {
 		p.drain(c)
 		out = p.judge(c, &a)
 	}
-	ok := p.answer(g, &statement{taken: c.got, outcome: out})
-	if out != admitted || !ok {
-		if first { // it was never met
-			delete(p.conns, h.from)
+	verdict := statement{taken: c.got, outcome: out}
+	if out == admitted && c.fd < 0 && c.dial == nil {
+		if err := p.afford(); err != nil {
+			verdict.outcome = lacking
+			verdict.want, _ = errors.AsType[unix.Errno](err)
 		}
+	}
+	ok := p.answer(g, &verdict)
+	if verdict.outcome != admitted || !ok {
 		p.dismiss(g)
-		if c.state == resting && !slices.Contains(p.mending, c) { // drain has found it broken, and the peer has not been told
-			c.mend(time.Now())
-		}
+		p.turnAway(c, first, verdict.want)
 		return
 	}
 	p.stats.admitted.Add(1)
 	fd := p.leave(g)
 	c.hangUp()
+	_ = p.stock() // if what has been hung up leaves one
 	c.in.reset()
 	tune(fd, g.domain)
 	if !g.way.unix {
 		g.way.here = localName(fd)
 	}
 	c.adopt(fd, g.way, s)
+}
+
+// turnAway decides what becomes of c, whose peer has called and not been let in, for
+// want of something perhaps; 0: of nothing.
+func (p *Provider) turnAway(c *Conn, first bool, want unix.Errno) {
+	switch now := time.Now(); {
+	case first && want == 0: // it was never met
+		delete(p.conns, c.peer)
+	case c.state != resting || slices.Contains(p.mending, c):
+	case want != 0: // both try, and say so if it lasts
+		if first {
+			c.since = now
+		}
+		c.why = want
+		c.mend(now)
+	default: // drain has found it broken, and the peer has not been told
+		c.mend(now)
+	}
+}
+
+// overtook reports whether the guest's call was given up by its peer for the
+// connection that there is, or was: it had said hello before that was made, and a peer
+// that lets another call in, or makes another, hangs up the one before; the proof of
+// which may be on its way still. Or it says that it has taken less than it is known
+// to have.
+func (c *Conn) overtook(g *guest, s *statement) bool {
+	return c.state == up && c.key > g.mark || c.state != over && c.out.outdated(s.taken)
 }
 
 // left reports whether the guest has closed the connection.
@@ -283,6 +320,7 @@ func (p *Provider) dismiss(g *guest) {
 	p.strike(g)
 	_ = unix.Close(g.fd)
 	g.fd = -1
+	_ = p.stock()
 }
 
 // leave has a guest that is a peer leave the lobby, and gives its descriptor.

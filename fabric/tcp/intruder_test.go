@@ -66,6 +66,32 @@ func (c *castle) approach() *intruder {
 	return in
 }
 
+// hail dials p, says hello and hears the challenge, for which wait polls.
+func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) talk {
+	t.Helper()
+	domain, sa := sockaddr(p.self.addrs[0])
+	fd, err := connectTo(domain, sa)
+	require.NoError(t, err)
+	tk := talk{fd: fd}
+	b := h.encode()
+	require.NoError(t, tk.say(b))
+	tk.note(b)
+	var ch []byte
+	wait(func() bool { ch, err = tk.hear(challengeBytes); return ch != nil || err != nil })
+	require.NoError(t, err)
+	tk.note(ch)
+	return tk
+}
+
+// challenged is process 1 where its proof is due.
+func (c *castle) challenged() *intruder {
+	c.Helper()
+	in := &intruder{castle: c}
+	in.talk = hail(c.T, c.Provider, in.greeting(), c.watch)
+	c.Cleanup(in.leave)
+	return in
+}
+
 func (in *intruder) leave() {
 	if !in.closed {
 		in.closed = true
@@ -358,7 +384,7 @@ func TestVersions(t *testing.T) {
 	c := newCastle(t, Config{})
 	for i := range 3 {
 		in := c.approach()
-		h := hello{version: 2, from: 1}
+		h := hello{version: handshakeVersion + 1, from: 1}
 		in.send(h.encode())
 		ch, ok := decodeChallenge(in.reply(challengeBytes)) // so that it can say what is wrong
 		require.True(t, ok)
@@ -366,7 +392,7 @@ func TestVersions(t *testing.T) {
 		in.shownOut()
 		require.Equal(t, uint64(i+1), c.Stats().Versions)
 	}
-	c.logged("speaks version 2")
+	c.logged(fmt.Sprint("speaks version ", handshakeVersion+1))
 	c.unharmed()
 }
 
@@ -482,10 +508,7 @@ func TestNonsense(t *testing.T) {
 // no connection, whenever its proof comes.
 func TestOutdatedHandshake(t *testing.T) {
 	c := newCastle(t, Config{})
-	late := c.approach()
-	h := late.greeting()
-	late.tell(h.encode())
-	late.note(late.reply(challengeBytes))
+	late := c.challenged()
 	in := c.approach()
 	_, ok := in.enter(claim{})
 	require.True(t, ok)

@@ -97,15 +97,20 @@ func (c *Conn) next(now time.Time) {
 	c.pause = min(2*c.pause, longestPause)
 }
 
-// giveUp reports a peer that could not be reached for too long, or that this process has
-// no means to reach.
+// giveUp reports a peer that could not be reached for too long, or that one of the two
+// has no means to reach.
 func (c *Conn) giveUp() {
-	cause := proc.Cause{Kind: proc.Connection}
-	if errno, ok := errors.AsType[unix.Errno](c.why); ok && isPressure(errno) {
-		cause = proc.Cause{Kind: proc.Unreachable, Code: int32(errno)}
-	}
 	c.p.cfg.Logf("tcp: %v could not be reached for %v: %v", c.peer, c.p.cfg.Heal, c.why)
-	c.conclude(cause)
+	c.conclude(c.unless(proc.Connection))
+}
+
+// unless is the cause of an end of that kind, if it is not for want of something that
+// the last attempt failed.
+func (c *Conn) unless(kind proc.Kind) proc.Cause {
+	if errno, ok := errors.AsType[unix.Errno](c.why); ok && isPressure(errno) {
+		return proc.Cause{Kind: proc.Unreachable, Code: int32(errno)}
+	}
+	return proc.Cause{Kind: kind}
 }
 
 // overdue acts when the time of an attempt, or of a rest, has come.

@@ -48,18 +48,9 @@ func TestLateProof(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
 	// process 1 had called as well, and its proof is late
-	domain, sa := sockaddr(p[0].self.addrs[0])
-	fd, err := connectTo(domain, sa)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	tk := talk{fd: fd}
-	h := hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}
-	b := h.encode()
-	tk.note(b)
-	require.NoError(t, tk.say(b))
-	var ch []byte
-	until(t, p, s, func() bool { ch, _ = tk.hear(challengeBytes); return ch != nil })
-	tk.note(ch)
+	tk := hail(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+		func(cond func() bool) { until(t, p, s, cond) })
+	defer unix.Close(tk.fd)
 	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
 	proof := st.seal(p[1].cfg.Secret, roleDialler, tk.transcript)
 	for range 3 {
@@ -88,18 +79,9 @@ func TestVerdictFails(t *testing.T) {
 	for c[0].in.w-c[0].in.r != 60 {
 		p[0].Poll(&s[0].Sink)
 	}
-	domain, sa := sockaddr(p[0].self.addrs[0])
-	fd, err := connectTo(domain, sa)
-	require.NoError(t, err)
-	defer unix.Close(fd)
-	tk := talk{fd: fd}
-	h := hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}
-	b := h.encode()
-	tk.note(b)
-	require.NoError(t, tk.say(b))
-	var ch []byte
-	until(t, p, s, func() bool { ch, _ = tk.hear(challengeBytes); return ch != nil })
-	tk.note(ch)
+	tk := hail(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+		func(cond func() bool) { until(t, p, s, cond) })
+	defer unix.Close(tk.fd)
 	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
 	require.NoError(t, tk.say(st.seal(p[1].cfg.Secret, roleDialler, tk.transcript)))
 	require.Len(t, p[0].guests, 1)
@@ -121,7 +103,7 @@ func TestVerdictFails(t *testing.T) {
 func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
-	g := &guest{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}}
+	g := &guest{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}, mark: p[0].inner.last}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(ends[1])
@@ -147,12 +129,6 @@ func TestVersionOfAnImpostor(t *testing.T) {
 	q := lonely(t, 1)
 	a := q.self
 	a.addrs = append([]netip.AddrPort{l.addr}, a.addrs...) // a bridge that both hosts have, say
-
-	for i := range a.addrs {
-		a.addrs[i] = netip.AddrPortFrom(a.addrs[i].Addr(), a.addrs[i].Port())
-	}
-	a.net = p.self.net
-	a.unix = [unixBytes]byte{}
 	conn, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 	require.NoError(t, err)
 	c := conn.(*Conn)
@@ -193,7 +169,6 @@ func TestAwayLongerThanHeal(t *testing.T) {
 	for c[0].state == up {
 		p[0].Poll(&s[0].Sink)
 	}
-	_ = p
 	// the network is down: this attempt fails, and a rest follows
 	c[0].miss(time.Now(), unix.EHOSTUNREACH)
 	require.Equal(t, resting, c[0].state)

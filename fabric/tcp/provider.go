@@ -53,6 +53,7 @@ type Provider struct {
 	in, out  vector // for reading and writing
 	stats    tallies
 	said     map[string]bool // kinds of remarks that have been made
+	reserve  int             // a descriptor; -1: it is in use
 
 	// departing: Depart has been called. From then on a goroutine answers
 	// newcomers, and mu guards the lobby and everything that Poll does.
@@ -66,7 +67,7 @@ func Open(cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), said: make(map[string]bool), gone: make(map[proc.ID]bool), timer: alarm{fd: -1}}
+	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), said: make(map[string]bool), gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1}
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -88,6 +89,9 @@ func (p *Provider) open() (err error) {
 	}
 	if _, err = p.inner.add(p.timer.fd, &p.timer, unix.EPOLLIN); err != nil {
 		return err
+	}
+	if err = p.stock(); err != nil {
+		return fmt.Errorf("tcp: eventfd: %w", err)
 	}
 	if err = p.listen(); err != nil {
 		return err
@@ -163,13 +167,6 @@ func (p *Provider) take(l *listener, err error) error {
 	p.listeners = append(p.listeners, l)
 	l.key, err = p.lobby.add(l.fd, l, unix.EPOLLIN)
 	return err
-}
-
-// deafen stops to take connections for a while.
-func (p *Provider) deafen(l *listener) {
-	l.deaf = true
-	p.lobby.forget(l.fd, l.key)
-	p.alarm(time.Now().Add(longestPause))
 }
 
 // Name implements fabric.Provider.

@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -40,16 +41,36 @@ func TestTie(t *testing.T) {
 	require.Zero(t, both[0].Stats().Heals+both[1].Stats().Heals)
 }
 
+// A peer that lets this process's dial in hangs up its own. The proof that it had given
+// before may come late: then the connection that both have stays.
+func TestProofOfTheOvertaken(t *testing.T) {
+	c := newCastle(t, Config{})
+	im := newImpostor(c)
+	late := c.challenged()
+	a := address{born: 77, net: c.self.net, addrs: []netip.AddrPort{im.addr}}
+	_, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
+	require.NoError(t, err)
+	in := im.meet()
+	in.note(in.challenge(handshakeVersion))
+	s := statement{outbox: minOutbox}
+	in.send(s.seal(secret, roleAcceptor, in.transcript))
+	c.watch(func() bool { return c.conns[1].state == up })
+	late.send(s.seal(secret, roleDialler, late.transcript))
+	late.shownOut()
+	require.Equal(t, up, c.conns[1].state)
+	require.Zero(t, c.Stats().Admitted+c.Stats().Heals)
+	in.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("over the one that both have")))
+	c.watch(func() bool { return len(c.sink.got) == 1 })
+	require.Empty(t, c.sink.ended)
+}
+
 // What has come over a connection counts when its peer replaces it.
 func TestReplacedConnectionIsDrained(t *testing.T) {
 	c := newCastle(t, Config{})
 	first := c.approach()
 	_, ok := first.enter(claim{})
 	require.True(t, ok)
-	second := c.approach()
-	h := second.greeting()
-	second.tell(h.encode())
-	second.note(second.reply(challengeBytes))
+	second := c.challenged()
 	first.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("the last over the first")))
 	s := statement{outbox: minOutbox}
 	second.tell(s.seal(secret, roleDialler, second.transcript))

@@ -6,6 +6,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -78,7 +80,7 @@ func (h *header) fits() bool {
 // same. Every message has a fixed length.
 const (
 	handshakeMagic   = 0x31504354_594e4e42 // "BNNYTCP1"
-	handshakeVersion = 1
+	handshakeVersion = 2
 	nonceBytes       = 32
 	macBytes         = sha256.Size
 
@@ -170,14 +172,17 @@ const (
 	tied             // the other dial, by the lower id, stays
 	banned           // the dialler has been cut off, or is known to be dead
 	departed         // the other side has departed
+	lacking          // the other side wants a connection, and has no means for it
 )
 
 // statement is what either side says of the pair in its proof or verdict: how
-// many frames it has taken, the size of its outbox, and, in a verdict, the outcome.
+// many frames it has taken, the size of its outbox, and, in a verdict, the outcome, and
+// what is wanting if it is lacking.
 type statement struct {
 	taken   uint32
 	outbox  uint32
 	outcome outcome
+	want    unix.Errno
 }
 
 const statementBytes = 16
@@ -189,7 +194,7 @@ func (s *statement) seal(secret []byte, role string, transcript []byte) []byte {
 	b := le.AppendUint32(make([]byte, 0, verdictBytes), s.taken)
 	b = le.AppendUint32(b, s.outbox)
 	b = le.AppendUint32(b, uint32(s.outcome))
-	b = le.AppendUint32(b, 0)
+	b = le.AppendUint32(b, uint32(s.want))
 	return append(b, mac(secret, role, transcript, b)...)
 }
 
@@ -203,7 +208,8 @@ func (s *statement) open(secret []byte, role string, transcript, b []byte) bool 
 	}
 	le := binary.LittleEndian
 	s.taken, s.outbox, s.outcome = le.Uint32(b), le.Uint32(b[4:]), outcome(le.Uint32(b[8:]))
-	return s.outcome <= departed && s.outbox >= minOutbox && s.outbox <= maxOutbox
+	s.want = unix.Errno(le.Uint32(b[12:]))
+	return s.outcome <= lacking && s.outbox >= minOutbox && s.outbox <= maxOutbox
 }
 
 // The roles keep what one side has proved from being said back by the other.

@@ -22,6 +22,8 @@ type place struct {
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
 	{"proc", 0},                 // the words that floor 1 shares
+	{"internal/exits", 3},       // the log of exits, for readers
+	{"internal/exits/hook", 4},  // its privileged side, for the agent above it
 	{"internal/", 5},            // primitives of the operating system; they may use proc's words
 	{"fabric", 10},              // the provider contract
 	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
@@ -174,6 +176,14 @@ var bans = []ban{
 		func(_ string, tenths int) bool { return tenths < harnessFloor },
 		true,
 		"an application that links Banyan does not bring along what makes and cuts networks",
+	},
+	{
+		[]string{"github.com/cilium/ebpf"},
+		func(dir string, tenths int) bool {
+			return tenths < harnessFloor && !strings.HasPrefix(dir, "internal/exits/")
+		},
+		true,
+		"an application reads what the kernel records and does not load programs: internal/exits needs no BPF library",
 	},
 	{
 		[]string{"C"},

@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 
 func play(role string) error {
 	if role == proxyRole {
-		return launch.Proxy(os.Stdin, os.Stdout)
+		return launch.Proxy(os.Stdin, os.Stdout, nil)
 	}
 	seed, err := strconv.ParseUint(role, 10, 64)
 	if err != nil {

@@ -1,0 +1,71 @@
+package osu
+
+import (
+	"fmt"
+	"time"
+)
+
+// CutError tells that a sweep has ended before its largest size, as an iteration
+// would not have ended within [Options].MaxTime.
+type CutError struct {
+	Size int           // the first that was left out, in bytes
+	Last time.Duration // of an iteration of the size before
+	Max  time.Duration
+}
+
+// Error says from which size on there are no results, and the cure.
+func (e *CutError) Error() string {
+	return fmt.Sprintf("sizes from %d bytes on are left out: an iteration of the size before took %v, and a size may take %v (--max-time; 0: no bound)",
+		e.Size, e.Last.Round(time.Millisecond), e.Max)
+}
+
+// bound keeps the time of each size below MaxTime, about. All ranks come to the same
+// answers, as they are told the same times.
+type bound struct {
+	o    *Options
+	each time.Duration // the longest iteration at the last size; 0: not known
+}
+
+// next begins a size. The error ends the sweep: with twice the bytes not one iteration
+// would fit.
+func (b *bound) next(size int) error {
+	last := b.each
+	b.each = 0
+	if b.o.MaxTime > 0 && 2*last > b.o.MaxTime {
+		return &CutError{size, last, b.o.MaxTime}
+	}
+	return nil
+}
+
+// warmUp runs the iterations that are not counted and returns how many are to be
+// counted. Without bound that is one run; else they are done in growing steps, as
+// the first of them, on a connection that is new, says little of the others. run
+// returns the same time on all ranks.
+func (b *bound) warmUp(size int, run func(n int) (time.Duration, error)) (int, error) {
+	n, warmup := b.o.counts(size)
+	if b.o.MaxTime == 0 {
+		_, err := run(warmup)
+		return n, err
+	}
+	var spent, each time.Duration
+	for done, step := 0, 1; done < warmup && spent < b.o.MaxTime/2; step *= 2 {
+		step = min(step, warmup-done)
+		took, err := run(step)
+		if err != nil {
+			return 0, err
+		}
+		done += step
+		spent += took
+		each = took / time.Duration(step)
+	}
+	b.each = max(b.each, each)
+	return fitting(n, each, b.o.MaxTime), nil
+}
+
+// fitting is how many of n iterations fit into a time, at least one.
+func fitting(n int, each, limit time.Duration) int {
+	if each <= limit/time.Duration(n) {
+		return n
+	}
+	return max(1, int(limit/each))
+}

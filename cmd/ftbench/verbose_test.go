@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Each rank has one line for each that it reaches by a socket, with the addresses and what
+// speaks against faster fabrics where this side connected, and calls all by their ranks.
+func TestVerboseHasALineAPair(t *testing.T) {
+	self, err := os.Executable()
+	require.NoError(t, err)
+	hosts := [][]string{{"--fabric", "tcp"}, {"--fabric", "unix"}, {}}
+	if namespaces(t) {
+		hosts = append(hosts, []string{"--netns", "3"})
+	}
+	for _, where := range hosts {
+		args := append([]string{"run", "-n", "3", "--verbose"}, where...)
+		code, _, errs := ftbench(t, append(args, "--", self, "doctor")...)
+		require.Zero(t, code, errs)
+		require.NotContains(t, errs, "process ", where)
+		var lines int
+		for line := range strings.Lines(errs) {
+			if !strings.Contains(line, "reached by") && !strings.Contains(line, ": over ") {
+				continue
+			}
+			lines++
+			require.Regexp(t, `^banyan: rank \d: .*rank \d`, line)
+			if len(where) > 0 && where[0] == "--netns" {
+				require.Regexp(t, `tcp \S+:\d+ > \S+:\d+( \(not shm: BANYAN_NODE differs|, it connected)`, line)
+			}
+		}
+		require.Equal(t, 6, lines, "%v: %s", where, errs)
+	}
+}

@@ -1,0 +1,91 @@
+package tcp
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// A peer that reads no more may have sent something before: that is read, and then
+// the connection counts as broken, though reading alone would not tell.
+func TestConnectionThatCannotBeWrittenTo(t *testing.T) {
+	tp := newTap(t, Config{})
+	_, errno := sendBytes(tp.fd, wire(header{kind: kind(fabric.ClassTest)}, []byte("said before")))
+	require.Zero(t, errno)
+	require.NoError(t, unix.Shutdown(tp.fd, unix.SHUT_RD))
+	require.True(t, tp.conn.TrySend(fabric.ClassTest, 0, []byte("in vain")))
+	require.Equal(t, up, tp.conn.state, "what it has sent is not read yet")
+	require.True(t, tp.Ready(), "it would sleep")
+	tp.Poll(&tp.sink.Sink)
+	require.Equal(t, [][]byte{[]byte("said before")}, tp.sink.got)
+	require.NotEqual(t, up, tp.conn.state)
+	require.ErrorIs(t, tp.conn.why, unix.EPIPE)
+	require.True(t, tp.conn.out.kept(), "it goes over the next")
+}
+
+// Who departs learns that its farewell has been heard: what it keeps for the peer would
+// have it call one that may have gone as well.
+func TestFarewellIsConfirmed(t *testing.T) {
+	tp := newTap(t, Config{})
+	tp.write(wire(header{kind: kindBye}, nil))
+	tp.taken(1)
+	tp.Poll(&tp.sink.Sink)
+	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, tp.sink.ended)
+}
+
+// What a peer that does not read has left of a frame goes to the kernel before Close ends.
+func TestCloseLeavesNoHalfFrame(t *testing.T) {
+	p, c := pair(t, Config{Unix: true, Linger: 100 * time.Millisecond})
+	sent := 0
+	for c[0].TrySend(fabric.ClassTest, 0, noise(1, 60_000)) {
+		sent++
+	}
+	require.True(t, c[0].out.unsent())
+	p[0].Depart()
+	require.NoError(t, p[0].Close())
+	s := newCollector()
+	for begun := time.Now(); len(s.ended) == 0; {
+		p[1].Poll(&s.Sink)
+		require.Less(t, time.Since(begun), stall)
+	}
+	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
+	require.Len(t, s.got, sent)
+}
+
+// What only this machine's kernel has is not delivered: the peer's first word to a
+// closed socket would take it back.
+func TestUndeliveredInTheKernel(t *testing.T) {
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
+	require.NoError(t, unix.SetsockoptInt(c[0].fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 200_000))
+	const frames = 10 // more than the window that the peer gives who has not read
+	for range frames {
+		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
+	}
+	require.False(t, c[0].out.unsent())
+	busy, full := p[0].undelivered()
+	require.True(t, busy)
+	require.False(t, full)
+	s := [2]*collector{newCollector(), newCollector()}
+	until(t, p, s, func() bool { busy, _ := p[0].undelivered(); return !busy })
+	until(t, p, s, func() bool { return len(s[1].got) == frames })
+}
+
+// A process that has departed and polls no more tells newcomers, and its peers that
+// have lost the connection.
+func TestDepartedAnswersUnpolled(t *testing.T) {
+	gone, here := lonely(t, 0), lonely(t, 1)
+	gone.Depart()
+	_, err := here.Connect(fabric.ConnectSpec{Peer: 0, Address: gone.Address()})
+	require.NoError(t, err)
+	s := newCollector()
+	for begun := time.Now(); len(s.ended) == 0; {
+		here.Poll(&s.Sink)
+		require.Less(t, time.Since(begun), stall)
+	}
+	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
+}

@@ -1,0 +1,114 @@
+package exits
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The conversation with an agent, over a socket of packets: the client says
+// Hello, the agent answers Welcome with three descriptors or a line that says
+// why not, and the connection ends. Who the client is the kernel says.
+const (
+	Hello   = "banyan exits 1"
+	Welcome = "ok"
+	// TextMax bounds the packets of both.
+	TextMax = 512
+)
+
+// patience is how long an agent may take to answer; it loads a program for the
+// first process of a user.
+const patience = 5 * time.Second
+
+// Dial registers this process with the agent at an address, "@name" for an
+// abstract socket or a path, and makes the table from what it hands out. An
+// agent is believed that runs as root or as this process's user.
+func Dial(address string) (*Table, error) {
+	conn, err := net.DialTimeout("unixpacket", address, patience)
+	if err != nil {
+		if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
+			return nil, fmt.Errorf("exits: no agent at %s (ftbench agent): %w", address, ErrNone)
+		}
+		return nil, fmt.Errorf("exits: the agent at %s: %w", address, err)
+	}
+	defer conn.Close()
+	fds, err := ask(conn.(*net.UnixConn))
+	if err != nil {
+		return nil, fmt.Errorf("exits: the agent at %s: %w", address, err)
+	}
+	t, err := New(fds)
+	if err != nil {
+		return nil, err
+	}
+	if !t.Watched(os.Getpid()) {
+		return nil, errors.Join(fmt.Errorf("exits: the agent at %s cannot see the pid namespace of process %d: let it run with CAP_SYS_PTRACE", address, os.Getpid()), t.Close())
+	}
+	return t, nil
+}
+
+func ask(conn *net.UnixConn) (fds [3]int, err error) {
+	peer, err := credentials(conn)
+	if err != nil {
+		return fds, err
+	}
+	if peer.Uid != 0 && int(peer.Uid) != os.Geteuid() {
+		return fds, fmt.Errorf("runs as user %d: only one of root or of user %d is believed", peer.Uid, os.Geteuid())
+	}
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		return fds, err
+	}
+	if _, err := conn.Write([]byte(Hello)); err != nil {
+		return fds, err
+	}
+	text, rights := make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*len(fds)))
+	n, m, _, _, err := conn.ReadMsgUnix(text, rights)
+	if err != nil {
+		return fds, err
+	}
+	got, err := passed(rights[:m])
+	if err == nil && (string(text[:n]) != Welcome || len(got) != len(fds)) {
+		err = errors.New(strings.ToValidUTF8(string(text[:n]), "?"))
+	}
+	if err != nil {
+		return fds, errors.Join(err, closeFDs(got))
+	}
+	return [3]int(got), nil
+}
+
+// credentials are those of who listens, from when it began to.
+func credentials(conn *net.UnixConn) (peer *unix.Ucred, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var inner error
+	err = raw.Control(func(fd uintptr) {
+		peer, inner = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	return peer, errors.Join(err, inner)
+}
+
+// passed are the descriptors in a control message.
+func passed(rights []byte) ([]int, error) {
+	if len(rights) == 0 {
+		return nil, nil
+	}
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil, err
+	}
+	var fds []int
+	for _, m := range messages {
+		more, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			return fds, err
+		}
+		fds = append(fds, more...)
+	}
+	return fds, nil
+}

@@ -1,0 +1,393 @@
+package hook
+
+import (
+	"encoding/binary"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cilium/ebpf"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+func TestEnds(t *testing.T) {
+	for _, how := range []struct {
+		name    string
+		threads bool
+	}{{"told", false}, {"counted", true}} {
+		t.Run(how.name, func(t *testing.T) {
+			h, tab := opened(t, how.threads)
+			if h == nil {
+				return
+			}
+			for _, c := range []struct {
+				does string
+				want proc.Cause
+			}{
+				{"exit 0", exited(0)}, {"exit 3", exited(3)}, {"exit 255", exited(255)},
+				{"kill -KILL $$", killed(unix.SIGKILL)}, {"kill -TERM $$", killed(unix.SIGTERM)},
+				{"kill -SEGV $$", killed(unix.SIGSEGV)},
+			} {
+				a := registered(t, h, shell(c.does))
+				require.True(t, tab.Watched(a.pid()))
+				_, ended := tab.Ended(a.pid())
+				require.False(t, ended)
+				require.NoError(t, a.in.Close())
+				require.Equal(t, c.want, mustEnd(t, tab, a.pid()), c.does)
+			}
+			a := registered(t, h, player("threads"))
+			require.NoError(t, a.in.Close())
+			require.Equal(t, exited(7), mustEnd(t, tab, a.pid()), "by one of many threads")
+		})
+	}
+}
+
+// A process lives while a thread of it does, be it without its first one.
+func TestFirstThreadEnds(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	a := registered(t, h, player("leader"))
+	require.Equal(t, "the first thread is gone", a.line(t))
+	_, ended := tab.Ended(a.pid())
+	require.False(t, ended)
+	require.NoError(t, a.in.Close())
+	require.Equal(t, exited(9), mustEnd(t, tab, a.pid()))
+}
+
+func TestExec(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	a := registered(t, h, player("exec"))
+	require.Equal(t, "other", a.line(t))
+	_, ended := tab.Ended(a.pid())
+	require.False(t, ended)
+	require.NoError(t, a.in.Close())
+	require.Equal(t, exited(5), mustEnd(t, tab, a.pid()))
+}
+
+// A process of a namespace below is known by its pid here.
+func TestNamespaceBelow(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	cmd := shell("exit 4")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	a := registered(t, h, cmd)
+	require.NoError(t, a.in.Close())
+	require.Equal(t, exited(4), mustEnd(t, tab, a.pid()))
+}
+
+// The loader may itself be in a namespace, and pids come back.
+func TestLoaderInNamespaceAndPidUsedAgain(t *testing.T) {
+	if h, _ := opened(t, false); h == nil {
+		return
+	}
+	cmd := player("nested")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+	a := start(t, cmd)
+	require.Equal(t, "exited with code 3 without finalizing <nil>", a.line(t))
+	require.Equal(t, "level 1 ended before true after false", a.line(t))
+	require.Equal(t, "exited with code 4 without finalizing <nil>", a.line(t))
+}
+
+func TestStrangersLeaveNoTrace(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	var pids []int
+	for range 1000 {
+		cmd := exec.Command("/bin/true")
+		require.NoError(t, cmd.Run())
+		pids = append(pids, cmd.Process.Pid)
+	}
+	require.Zero(t, entries(t, h))
+	for _, pid := range pids {
+		require.False(t, tab.Watched(pid))
+	}
+}
+
+// entries is the number of entries in the log.
+func entries(t *testing.T, h *Hook) uint64 {
+	t.Helper()
+	value, err := h.log.LookupBytes(uint32(0))
+	require.NoError(t, err)
+	return binary.NativeEndian.Uint64(value[exits.HeadAt:])
+}
+
+// Who ended while it was being registered is recorded by Forget.
+func TestEndedBeforeRegistered(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	a := start(t, shell("exit 3"))
+	require.NoError(t, a.in.Close())
+	require.NoError(t, unix.Waitid(unix.P_PID, a.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil))
+	require.NoError(t, h.Register(a.pid()))
+	_, ended := tab.Ended(a.pid())
+	require.False(t, ended)
+	require.NoError(t, h.Forget(a.pid()))
+	require.Equal(t, proc.Cause{Kind: proc.Unknown}, mustEnd(t, tab, a.pid()))
+	require.Zero(t, h.Live())
+}
+
+func TestWithdrawn(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	a, b := registered(t, h, shell("exit 3")), registered(t, h, shell("exit 4"))
+	require.NoError(t, h.Withdraw(a.pid()))
+	require.False(t, tab.Watched(a.pid()))
+	require.NoError(t, a.in.Close())
+	require.Error(t, a.Wait())
+	require.NoError(t, b.in.Close())
+	mustEnd(t, tab, b.pid())
+	_, ended := tab.Ended(a.pid())
+	require.False(t, ended)
+}
+
+// Nobody reads the bell, and still it wakes after more entries than it, and the
+// log, have room for.
+func TestBellNeverFills(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	a := registered(t, h, shell("exit 3"))
+	require.True(t, tab.Watched(a.pid()))
+	other := start(t, shell("exit 4"))
+	for range exits.Entries {
+		require.NoError(t, h.Register(other.pid()))
+		require.NoError(t, h.Withdraw(other.pid()))
+	}
+	done := make(chan error, 1)
+	asleep := make(chan struct{})
+	go func() {
+		close(asleep)
+		cause, err := await(tab, a.pid())
+		if err == nil && cause != exited(3) {
+			err = errPatience
+		}
+		done <- err
+	}()
+	<-asleep
+	require.NoError(t, a.in.Close())
+	require.NoError(t, <-done)
+	require.EqualValues(t, 2*exits.Entries+2, entries(t, h))
+	late, err := tableOf(h)
+	require.NoError(t, err)
+	require.Equal(t, exited(3), mustEnd(t, late, a.pid()))
+	require.NoError(t, late.Close())
+}
+
+// TestUnprivilegedReader: who has no privileges reads, and changes nothing.
+func TestUnprivilegedReader(t *testing.T) {
+	h, _ := opened(t, false)
+	if h == nil {
+		return
+	}
+	victim := registered(t, h, shell("kill -KILL $$"))
+	cmd := player("reader")
+	cmd.ExtraFiles = h.Files()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	r := start(t, cmd)
+	require.Equal(t, "user 65534", r.line(t))
+	require.Equal(t, "map for writing: operation not permitted", r.line(t))
+	require.Equal(t, "map for writing: <nil>", r.line(t), "the reader's page of the bell: package comment")
+	require.Equal(t, "make the mapping writable: permission denied", r.line(t))
+	require.Equal(t, "change by a system call: operation not permitted", r.line(t))
+	_, err := r.in.Write([]byte(strconv.Itoa(victim.pid()) + "\n"))
+	require.NoError(t, err)
+	require.NoError(t, victim.in.Close())
+	require.Equal(t, "killed by SIGKILL <nil>", r.line(t))
+}
+
+// The death of who loaded the program changes nothing for those who read.
+func TestLauncherKilled(t *testing.T) {
+	if h, _ := opened(t, false); h == nil {
+		return
+	}
+	l := start(t, player("launcher"))
+	victim, err := strconv.Atoi(l.line(t))
+	require.NoError(t, err)
+	for range 5 {
+		l.line(t) // the reader's attempts
+	}
+	require.NoError(t, l.Process.Kill())
+	require.NoError(t, unix.Waitid(unix.P_PID, l.pid(), nil, unix.WEXITED|unix.WNOWAIT, nil))
+	_, err = l.in.Write([]byte(strconv.Itoa(victim) + "\n"))
+	require.NoError(t, err)
+	require.NoError(t, unix.Kill(victim, unix.SIGKILL))
+	require.Equal(t, "killed by SIGKILL <nil>", l.line(t))
+	require.NoError(t, l.in.Close())
+}
+
+func TestAvailable(t *testing.T) {
+	if h, _ := opened(t, false); h == nil {
+		return
+	}
+	ok, why := Available()
+	require.True(t, ok, why)
+}
+
+// BenchmarkKill is the time from kill(2) to Ended.
+func BenchmarkKill(b *testing.B) {
+	for _, victim := range []string{"thin", "fat"} {
+		for _, polled := range []bool{true, false} {
+			name := map[bool]string{true: "polled/", false: "epoll/"}[polled] + victim
+			b.Run(name, func(b *testing.B) { benchKill(b, victim == "fat", polled) })
+		}
+	}
+}
+
+func benchKill(b *testing.B, fat, polled bool) {
+	h, tab := opened(b, false)
+	if h == nil {
+		return
+	}
+	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	require.NoError(b, err)
+	defer unix.Close(epoll)
+	require.NoError(b, unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, tab.FD(), &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLET}))
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var took []time.Duration
+	for b.Loop() {
+		cmd := exec.Command("/bin/sh", "-c", "echo thin; read x")
+		if fat {
+			cmd = player("fat")
+		}
+		a := registered(b, h, cmd)
+		a.line(b) // it is up, and about to sleep
+		pid := a.pid()
+		_, _ = tab.Ended(pid)
+		from := time.Now()
+		require.NoError(b, unix.Kill(pid, unix.SIGKILL))
+		if polled {
+			for ended := false; !ended; _, ended = tab.Ended(pid) {
+			}
+		} else {
+			_, err = sleep(epoll, tab, pid)
+		}
+		took = append(took, time.Since(from))
+		require.NoError(b, err)
+		require.NoError(b, h.Forget(pid))
+		_ = a.Wait()
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)/2].Nanoseconds())/1e3, "p50-µs")
+	b.ReportMetric(float64(took[len(took)*99/100].Nanoseconds())/1e3, "p99-µs")
+}
+
+// The two entries of a process agree about its name, also where its namespace
+// could not be seen when it was registered.
+func TestNames(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	for _, seen := range []bool{true, false} {
+		cmd := shell("exit 4")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
+		a := start(t, cmd)
+		before := entries(t, h)
+		require.NoError(t, h.Register(a.pid()))
+		inner, space := nameIn(t, h, before)
+		require.EqualValues(t, 1, inner)
+		require.NotEqual(t, h.space, space)
+		if !seen {
+			require.NoError(t, h.live.Put(uint32(a.pid()), uint32(0)))
+			inner, space = 0, 0
+		}
+		require.NoError(t, a.in.Close())
+		mustEnd(t, tab, a.pid())
+		gotInner, gotSpace := nameIn(t, h, before+1)
+		require.Equal(t, inner, gotInner)
+		require.Equal(t, space, gotSpace)
+	}
+}
+
+// nameIn reads the name that an entry has.
+func nameIn(t *testing.T, h *Hook, i uint64) (inner, space uint32) {
+	t.Helper()
+	value, err := h.log.LookupBytes(uint32(0))
+	require.NoError(t, err)
+	at := value[exits.EntriesAt+i*exits.EntrySize:]
+	return binary.NativeEndian.Uint32(at[exits.InnerAt:]), binary.NativeEndian.Uint32(at[exits.EntrySpace:])
+}
+
+// Several goroutines ask one table while processes end.
+func TestConcurrentQuestions(t *testing.T) {
+	h, tab := opened(t, false)
+	if h == nil {
+		return
+	}
+	var pids []int
+	for range 20 {
+		pids = append(pids, registered(t, h, shell("exit 3")).pid())
+	}
+	done := make(chan proc.Cause)
+	for range 4 {
+		go func() {
+			for _, pid := range pids {
+				var cause proc.Cause
+				for ended := false; !ended; runtime.Gosched() {
+					cause, ended = tab.Ended(pid)
+				}
+				done <- cause
+			}
+		}()
+	}
+	for _, pid := range pids {
+		require.NoError(t, unix.Kill(pid, unix.SIGKILL))
+	}
+	for range 4 * len(pids) {
+		require.Equal(t, killed(unix.SIGKILL), <-done)
+	}
+}
+
+// BenchmarkStranger is what the program costs at the exit of a thread or
+// process that nobody has registered.
+func BenchmarkStranger(b *testing.B) {
+	h, _ := opened(b, false)
+	if h == nil {
+		return
+	}
+	stats, err := ebpf.EnableStats(unix.BPF_STATS_RUN_TIME)
+	require.NoError(b, err)
+	defer stats.Close()
+	for b.Loop() {
+		require.NoError(b, exec.Command("/bin/true").Run())
+	}
+	got, err := h.exitProgram.Stats()
+	require.NoError(b, err)
+	b.ReportMetric(float64(got.Runtime.Nanoseconds())/float64(got.RunCount), "ns/exit")
+}
+
+// BenchmarkEnded is the question while nothing happens.
+func BenchmarkEnded(b *testing.B) {
+	h, tab := opened(b, false)
+	if h == nil {
+		return
+	}
+	a := registered(b, h, shell("exit 3"))
+	b.ReportAllocs()
+	for b.Loop() {
+		tab.Ended(a.pid())
+	}
+}

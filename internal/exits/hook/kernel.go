@@ -1,0 +1,164 @@
+package hook
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+)
+
+// kernel is what the programs have to know of the running kernel and of this
+// process's place in it.
+type kernel struct {
+	space          uint32 // inode of this process's pid namespace
+	level          uint32 // how deep it lies; filled in by Hook.level
+	lastThreadTold bool   // the tracepoint says whether the last thread ends
+
+	task   struct{ signal, leader, exitCode, tgid int16 }
+	signal struct{ live, flags, groupExitCode, tgid int16 }
+	pid    struct{ level, numbers int16 }
+	upid   struct{ size, nr, ns int16 }
+	ns     struct{ inum int16 }
+}
+
+// readKernel asks BTF where the fields are.
+func readKernel() (*kernel, error) {
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return nil, fmt.Errorf("the pid namespace of this process: %w", err)
+	}
+	spec, err := btf.LoadKernelSpec()
+	if err != nil {
+		return nil, fmt.Errorf("read the kernel's types (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF): %w", err)
+	}
+	k := &kernel{space: uint32(st.Ino)}
+	var pids, common, pidType int16
+	for _, f := range []struct {
+		to     *int16
+		strukt string
+		field  string
+	}{
+		{&k.task.signal, "task_struct", "signal"},
+		{&k.task.leader, "task_struct", "group_leader"},
+		{&k.task.exitCode, "task_struct", "exit_code"},
+		{&k.task.tgid, "task_struct", "tgid"},
+		{&k.signal.live, "signal_struct", "live"},
+		{&k.signal.flags, "signal_struct", "flags"},
+		{&k.signal.groupExitCode, "signal_struct", "group_exit_code"},
+		{&pids, "signal_struct", "pids"},
+		{&k.pid.level, "pid", "level"},
+		{&k.pid.numbers, "pid", "numbers"},
+		{&k.upid.nr, "upid", "nr"},
+		{&k.upid.ns, "upid", "ns"},
+		{&common, "pid_namespace", "ns"},
+		{&k.ns.inum, "ns_common", "inum"},
+	} {
+		var s *btf.Struct
+		if err := spec.TypeByName(f.strukt, &s); err != nil {
+			return nil, fmt.Errorf("the kernel's struct %s: %w", f.strukt, err)
+		}
+		at, ok := place(s.Members, f.field)
+		if !ok || at >= 1<<15 {
+			return nil, fmt.Errorf("the kernel's struct %s has no usable field %s", f.strukt, f.field)
+		}
+		*f.to = int16(at)
+		if f.strukt == "upid" {
+			k.upid.size = int16(s.Size)
+		}
+	}
+	if pidType, err = tgidType(spec); err != nil {
+		return nil, err
+	}
+	k.signal.tgid = pids + 8*pidType
+	k.ns.inum += common
+	k.lastThreadTold = tellsLastThread(spec)
+	return k, nil
+}
+
+// place finds a field, also inside of anonymous members, in bytes.
+func place(members []btf.Member, name string) (uint32, bool) {
+	for _, m := range members {
+		if m.Name == name {
+			return m.Offset.Bytes(), true
+		}
+		var inside []btf.Member
+		switch t := btf.UnderlyingType(m.Type).(type) {
+		case *btf.Struct:
+			inside = t.Members
+		case *btf.Union:
+			inside = t.Members
+		}
+		if m.Name != "" {
+			continue
+		}
+		if at, ok := place(inside, name); ok {
+			return m.Offset.Bytes() + at, true
+		}
+	}
+	return 0, false
+}
+
+// tgidType is the index of a process's own pid in signal_struct.pids.
+func tgidType(spec *btf.Spec) (int16, error) {
+	var e *btf.Enum
+	if err := spec.TypeByName("pid_type", &e); err != nil {
+		return 0, fmt.Errorf("the kernel's enum pid_type: %w", err)
+	}
+	for _, v := range e.Values {
+		if v.Name == "PIDTYPE_TGID" {
+			return int16(v.Value), nil
+		}
+	}
+	return 0, fmt.Errorf("the kernel's enum pid_type has no PIDTYPE_TGID")
+}
+
+// tellsLastThread looks whether the tracepoint has, besides the task, the word
+// group_dead: since Linux 6.16.
+func tellsLastThread(spec *btf.Spec) bool {
+	var t *btf.Typedef
+	if spec.TypeByName("btf_trace_sched_process_exit", &t) != nil {
+		return false
+	}
+	pointer, ok := t.Type.(*btf.Pointer)
+	if !ok {
+		return false
+	}
+	proto, ok := pointer.Target.(*btf.FuncProto)
+	return ok && len(proto.Params) == 3 // the first one is the tracepoint's own
+}
+
+// inside finds the pid of a process in its own pid namespace, and that: zero if it
+// cannot be seen, because the process is gone or, in a namespace below, somebody
+// else's (CAP_SYS_PTRACE sees it). Then only readers in the loader's namespace
+// hear of it.
+func (h *Hook) inside(pid int) (inner, space uint32) {
+	if self, err := os.Readlink("/proc/self"); err != nil || self != strconv.Itoa(os.Getpid()) {
+		return 0, 0 // /proc numbers processes for another namespace
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, 0
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		numbers, ok := strings.CutPrefix(lines.Text(), "NSpid:")
+		if !ok {
+			continue
+		}
+		all := strings.Fields(numbers)
+		if len(all) == 1 {
+			return uint32(pid), h.space
+		}
+		n, err := strconv.Atoi(all[len(all)-1])
+		var st unix.Stat_t
+		if err != nil || unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", pid), &st) != nil {
+			return 0, 0
+		}
+		return uint32(n), uint32(st.Ino)
+	}
+	return 0, 0
+}

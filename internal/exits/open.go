@@ -1,0 +1,102 @@
+package exits
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// DefaultAgent is the address at which an agent is looked for where [Env] is not
+// set: an abstract Unix socket, one for each network namespace.
+const DefaultAgent = "@banyan-agent"
+
+// ErrNone is in the errors of [Open] where nobody offers what it looks for. It
+// is no mistake of anybody's.
+var ErrNone = errors.New("nobody on this machine tells of exits")
+
+// Open makes the table of this process: of the descriptors that [Env] names, else
+// from the agent. Call it once, after the launcher has answered, since that
+// registers a rank before it answers. An error says why there is none; the
+// process then has to notice ends by other means.
+//
+// The inherited descriptors are taken over and will not be inherited further. A
+// process that was not registered by who started it gets no table of them.
+func Open() (*Table, error) {
+	switch text := os.Getenv(Env); {
+	case text == Off:
+		return nil, fmt.Errorf("exits: %s=%s: %w", Env, Off, ErrNone)
+	case text == On:
+		return nil, fmt.Errorf("exits: %s=%s is for ftbench run, which has not started this process: %w", Env, On, ErrNone)
+	case text == "":
+		return Dial(DefaultAgent)
+	case strings.HasPrefix(text, "@"), strings.HasPrefix(text, "/"):
+		return Dial(text)
+	default:
+		return inherited(text)
+	}
+}
+
+func inherited(text string) (*Table, error) {
+	fds, err := parse(text)
+	if err != nil {
+		return nil, err
+	}
+	// Nothing is closed before it is known to be what the variable says: another
+	// file may have got a number that a wrapper has closed.
+	for i, want := range []string{arrayType, ringType, ""} {
+		if err := checkKind(fds[i], want); err != nil {
+			return nil, fmt.Errorf("%w (%s=%s: did a wrapper close it?)", err, Env, text)
+		}
+	}
+	t, err := New(fds)
+	if err != nil {
+		return nil, err
+	}
+	if !t.Watched(os.Getpid()) {
+		return nil, errors.Join(fmt.Errorf("exits: process %d was not registered by the launcher, which has perhaps started a script: let it end with exec", os.Getpid()), t.Close())
+	}
+	return t, nil
+}
+
+// parse reads three different descriptors above the standard ones.
+func parse(text string) (fds [3]int, err error) {
+	parts := strings.Split(text, ",")
+	ok := len(parts) == len(fds)
+	for i := 0; ok && i < len(fds); i++ {
+		fds[i], err = strconv.Atoi(parts[i])
+		ok = err == nil && fds[i] > 2 && fds[i] < 1<<20
+	}
+	if !ok || fds[0] == fds[1] || fds[1] == fds[2] || fds[0] == fds[2] {
+		return fds, fmt.Errorf("exits: %s=%q: three descriptors such as 4,5,6, the address of an agent (@name or /path), or %s", Env, text, Off)
+	}
+	return fds, nil
+}
+
+// Types of BPF maps, as the kernel shows them in fdinfo.
+const (
+	arrayType = "2"
+	ringType  = "27"
+)
+
+// checkKind looks whether a descriptor is a BPF map of a type, or with "" a link.
+func checkKind(fd int, mapType string) error {
+	f, err := os.Open(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
+	if err != nil {
+		return fmt.Errorf("exits: descriptor %d is not open: %w", fd, err)
+	}
+	defer f.Close()
+	want, what := "map_type:\t"+mapType, "a BPF map of type "+mapType
+	if mapType == "" {
+		want, what = "link_type:\t", "a BPF link"
+	}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		if l := lines.Text(); l == want || mapType == "" && strings.HasPrefix(l, want) {
+			return nil
+		}
+	}
+	return errors.Join(fmt.Errorf("exits: descriptor %d is not %s", fd, what), lines.Err())
+}

@@ -1,0 +1,202 @@
+package exits
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Table answers whether processes have ended. Its methods may be called
+// concurrently, but not with Close or after it.
+type Table struct {
+	log   mapping
+	fds   [3]int
+	space uint32 // this process's pid namespace
+	outer bool   // it is the loader's too
+
+	// seen is the number of entries that have been read: written with mu, read by
+	// Ended without. The log is only gone through when it differs from head.
+	seen atomic.Uint64
+	mu   sync.Mutex
+	// asked has the pids that somebody has asked for, so that memory is bounded by
+	// them and not by what happens on the machine. The map is replaced as a whole.
+	asked atomic.Pointer[map[int]*atomic.Uint64]
+}
+
+// known is in the words of Table.asked, with the status, of processes that are or
+// were registered.
+const known = 1 << 32
+
+// fate is what an entry says of its process, as a word of Table.asked.
+func (e entry) fate() uint64 {
+	if e.status == Withdrawn {
+		return 0
+	}
+	return known | uint64(uint32(e.status))
+}
+
+// New makes a table of the descriptors log, bell and link, and takes them over,
+// also when it fails. It looks at what they are.
+func New(fds [3]int) (*Table, error) {
+	t, err := newTable(fds)
+	if err != nil {
+		return nil, errors.Join(err, closeFDs(fds[:]))
+	}
+	return t, nil
+}
+
+func newTable(fds [3]int) (*Table, error) {
+	for i, want := range []string{arrayType, ringType, ""} {
+		if err := checkKind(fds[i], want); err != nil {
+			return nil, err
+		}
+		unix.CloseOnExec(fds[i])
+	}
+	var st unix.Stat_t
+	if err := unix.Stat("/proc/self/ns/pid", &st); err != nil {
+		return nil, fmt.Errorf("exits: the pid namespace of this process: %w", err)
+	}
+	log, err := mapLog(fds[0])
+	if err != nil {
+		return nil, err
+	}
+	if got := log.word(MagicAt); got != Magic {
+		return nil, errors.Join(fmt.Errorf("exits: the log begins with %#x, not %#x: it is of another version of Banyan", got, Magic), log.unmap())
+	}
+	t := &Table{log: log, fds: fds, space: uint32(st.Ino)}
+	t.outer = log.half(SpaceAt) == t.space
+	t.asked.Store(&map[int]*atomic.Uint64{})
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.seen.Store(oldest(log.head()))
+	t.catchUp()
+	return t, nil
+}
+
+// oldest is the first entry that the log still has.
+func oldest(head uint64) uint64 { return head - min(head, Entries) }
+
+// FD is a descriptor that is always readable and that an edge-triggered epoll
+// reports whenever the log has a new entry. It is the table's: do not close it.
+func (t *Table) FD() int { return t.fds[1] }
+
+// Ended reports whether and how the process with a pid has ended, as this
+// process's pid namespace numbers it: of several with this pid the one that was
+// registered last. Of one that was never registered it reports false for ever.
+// It costs two loads and a look-up; it takes a lock and goes through the news
+// where there are some, and at the first question for a pid.
+func (t *Table) Ended(pid int) (proc.Cause, bool) {
+	fate := t.fate(pid)
+	if fate&known == 0 || int32(fate) == Begun {
+		return proc.Cause{}, false
+	}
+	return causeOf(int32(fate)), true
+}
+
+// Watched reports whether the process with a pid has been registered: only of
+// such one Ended says when it ends.
+func (t *Table) Watched(pid int) bool { return t.fate(pid)&known != 0 }
+
+func (t *Table) fate(pid int) uint64 {
+	if t.log.head() != t.seen.Load() {
+		t.mu.Lock()
+		t.catchUp()
+		t.mu.Unlock()
+	}
+	word := (*t.asked.Load())[pid]
+	if word == nil {
+		word = t.ask(pid)
+	}
+	return word.Load()
+}
+
+// catchUp reads what is new in the log, up to an entry that is being written.
+// Preconditions: mu is held.
+func (t *Table) catchUp() {
+	asked := *t.asked.Load()
+	head := t.log.head()
+	i := max(t.seen.Load(), oldest(head))
+	for ; i < head; i++ {
+		e, ok := t.log.entry(i)
+		if !ok {
+			if head = t.log.head(); i >= oldest(head) {
+				break
+			}
+			i = oldest(head) - 1 // it was overwritten: what it said is lost
+			continue
+		}
+		if word := asked[t.pidOf(e)]; word != nil {
+			word.Store(e.fate())
+		}
+	}
+	t.seen.Store(i)
+}
+
+// ask begins to keep what the log says about a pid.
+func (t *Table) ask(pid int) *atomic.Uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	asked := *t.asked.Load()
+	if word := asked[pid]; word != nil { // asked for at the same time
+		return word
+	}
+	t.catchUp()
+	word := new(atomic.Uint64)
+	seen := t.seen.Load()
+	for i := oldest(seen); i < seen; i++ {
+		if e, ok := t.log.entry(i); ok && t.pidOf(e) == pid {
+			word.Store(e.fate())
+		}
+	}
+	asked = maps.Clone(asked)
+	asked[pid] = word
+	t.asked.Store(&asked)
+	return word
+}
+
+// pidOf is an entry's pid as this process knows it, -1 if it does not.
+func (t *Table) pidOf(e entry) int {
+	switch {
+	case t.outer:
+		return int(e.pid)
+	case e.space == t.space:
+		return int(e.inner)
+	}
+	return -1
+}
+
+// causeOf reads a status of wait(2).
+func causeOf(status int32) proc.Cause {
+	ws := syscall.WaitStatus(status)
+	switch {
+	case status == Unknown:
+		return proc.Cause{Kind: proc.Unknown}
+	case ws.Signaled():
+		return proc.Cause{Kind: proc.Signaled, Code: int32(ws.Signal())}
+	default:
+		return proc.Cause{Kind: proc.Exited, Code: int32(ws.ExitStatus())}
+	}
+}
+
+// Close unmaps the log and closes the descriptors.
+func (t *Table) Close() error {
+	return errors.Join(t.log.unmap(), closeFDs(t.fds[:]))
+}
+
+func closeFDs(fds []int) error {
+	var errs []error
+	for _, fd := range fds {
+		if err := unix.Close(fd); err != nil {
+			errs = append(errs, os.NewSyscallError("close", err))
+		}
+	}
+	return errors.Join(errs...)
+}
