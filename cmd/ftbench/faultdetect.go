@@ -34,8 +34,9 @@ type faultDetectCmd struct {
 	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's word that it is about to wait, and the kill; varied by half. Default: ${default}."`
 	Timeout   time.Duration `default:"10s" help:"How long a survivor may take. Default: ${default}."`
 	Plot      string        `placeholder:"FILE" help:"Draw which share of the survivors did not know yet against the time since the kill; .svg or .png."`
-	JSON      string        `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
-	Fabric    fabricList    `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+	exitsFlag
+	JSON   string     `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 }
 
 // Help has the examples.
@@ -55,6 +56,7 @@ Examples:
   ftbench fault detect --kills 1000 --victim-rss 512 --json results/detect.json
   ftbench fault detect -n 32 --kills 200 --plot results/detect.svg
   ftbench fault detect -n 8 --wait barrier --per-job 10
+  ftbench fault detect --exits off
   ftbench fault detect --fabric tcp`
 }
 
@@ -122,7 +124,7 @@ func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
 	}
 	bar := progressbar.Start(to.err, "fault detect", o.Kills)
 	defer bar.Stop()
-	job := deadlyJob{args: to.args, err: bar.Over(to.err), bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
+	job := deadlyJob{args: to.args, exits: c.exitsFlag, err: bar.Over(to.err), bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
 	result, err := faultbench.Detect(ctx, o, job.start, bar.Over(words.out), func(faultbench.Round) { bar.Step(1) })
 	if err != nil {
 		return orInterrupt(ctx, err)
@@ -145,9 +147,10 @@ func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
 
 // deadlyJob starts jobs some of whose ranks are killed.
 type deadlyJob struct {
-	args []string
-	err  io.Writer
-	bind bool
+	args  []string
+	err   io.Writer
+	bind  bool
+	exits exitsFlag
 }
 
 // start implements faultbench.Start.
@@ -158,11 +161,12 @@ func (j *deadlyJob) start(ctx context.Context, ranks, kills int, out io.Writer) 
 	}
 	spec := launch.Spec{
 		N: ranks, Argv: append([]string{self}, j.args...), OnFailure: launch.Continue,
-		Export: []string{startedBy + "=1"}, Stdout: out, Stderr: &withoutKills{j.err},
+		Env: os.Environ(), Export: []string{startedBy + "=1"}, Stdout: out, Stderr: &withoutKills{j.err},
 	}
 	if j.bind {
 		spec.Bind = launch.BindCore
 	}
+	j.exits.setExits(&spec)
 	result, err := launch.Run(ctx, spec)
 	if err != nil {
 		return err
