@@ -106,8 +106,9 @@ func (c *Comm) Send(buf []byte, dst, tag int) error {
 // AnyTag. Messages from one rank match in the order in which they were sent.
 //
 // Errors: ErrTruncate if the message is longer than buf, which then holds its
-// beginning; ErrArgument, ErrProcFailed, ErrProcFailedPending, ErrDeparted,
-// ErrRevoked, ErrClosed.
+// beginning; ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed. From
+// AnySource ErrProcFailed means that some rank has failed and this process has not
+// said that it knows ([Comm.FailureAck]).
 func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
 	if c.unaware {
 		return p2p.Recv[p2p.Unaware](c.core, buf, src, tag)
@@ -135,7 +136,8 @@ func (c *Comm) Isend(buf []byte, dst, tag int) Request {
 }
 
 // Irecv begins to receive into buf, which must not be used until the request
-// has been waited for. It never fails: errors are the request's.
+// has been waited for. It never fails: errors are the request's. From AnySource they
+// include ErrProcFailedPending, which does not end it: see [Request.Wait].
 func (c *Comm) Irecv(buf []byte, src, tag int) Request {
 	if c.unaware {
 		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c}

@@ -51,7 +51,7 @@ func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Statu
 	if err := ctx.Err(); err != nil {
 		return Status{}, fmt.Errorf("recv on %s was not begun: %w", c.Name(), err)
 	}
-	return c.Irecv(buf, src, tag).WaitContext(ctx)
+	return c.Irecv(buf, src, tag).finish(ctx)
 }
 
 // ProbeContext is Probe that ends with the context.
@@ -136,7 +136,7 @@ func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, 
 		st, _ := c.e.Wait(r.h) // the send's error comes first
 		return st, err
 	}
-	return r.WaitContext(ctx)
+	return r.finish(ctx)
 }
 
 // WaitContext is Wait that ends with the context. A receive that has not been
@@ -148,11 +148,11 @@ func (r Request) WaitContext(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// await is WaitContext that also tells whether a send was left under way.
+// await is WaitContext that also tells whether the request was left under way: a
+// send, or a receive that is pending for a failure.
 func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
-	if ctx.Done() == nil || r.h.Empty() {
-		st, err = r.Wait()
-		return st, false, err
+	if r.h.Empty() {
+		return Status{}, false, nil
 	}
 	r.c.e.Lock()
 	if left, err = r.settle(ctx); err != nil {
@@ -160,17 +160,37 @@ func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
 		return Status{}, left, err
 	}
 	st, err = r.c.e.Take(r.h)
+	left = r.state(r.c.e) != p2p.Ended
 	r.c.e.Unlock()
-	return st, false, r.c.raise(err)
+	return st, left, r.c.raise(err)
+}
+
+// finish is WaitContext of a call that blocks: no receive stays pending.
+func (r Request) finish(ctx context.Context) (st Status, err error) {
+	if r.h.Empty() {
+		return Status{}, nil
+	}
+	r.c.e.Lock()
+	if _, err = r.settle(ctx); err != nil {
+		r.c.e.Unlock()
+		return Status{}, err
+	}
+	st, err = r.c.e.Conclude(r.h)
+	r.c.e.Unlock()
+	return st, r.c.raise(err)
 }
 
 // settle waits until the request can be taken, without its outcome's being long
 // in coming, or the context has ended: then the error says what became of the
 // request. Precondition: the engine's lock is held.
 func (r Request) settle(ctx context.Context) (left bool, err error) {
+	if ctx.Done() == nil {
+		return false, nil
+	}
 	e := r.c.e
 	one := [...]Request{r}
-	if awaitOne(ctx, e, one[:]) >= 0 || e.State(r.h) != p2p.Pending {
+	awaitOne(ctx, e, one[:])
+	if s := e.State(r.h); s != p2p.Pending && (s != p2p.InDoubt || ctx.Err() == nil) {
 		return false, nil
 	}
 	what, send := e.Describe(r.h)

@@ -7,6 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
@@ -82,4 +83,27 @@ func (o *options) applyDetection() error {
 	}
 	o.pulse = pulseOf(s)
 	return nil
+}
+
+// openEnds opens what the kernel records of ended processes, if somebody on this machine
+// offers it; else nil, and shared memory has its own means.
+func openEnds(ranks int, logf func(string, ...any)) *exits.Table {
+	if ranks == 1 {
+		return nil
+	}
+	t, err := exits.Open()
+	switch {
+	case err == nil:
+		return t
+	case logf != nil:
+		logf("deaths are not told of by the kernel's record: %v", err)
+	}
+	return nil
+}
+
+func closeEnds(t *exits.Table) error {
+	if t == nil {
+		return nil
+	}
+	return t.Close()
 }

@@ -21,7 +21,9 @@
 // An operation that needs a process which has died returns an error instead of
 // hanging: errors.Is(err, [ErrProcFailed]) tells, and errors.As with a
 // *[ProcFailedError] names the ranks and the cause. Operations that do not need
-// the dead go on as if nothing had happened.
+// the dead go on as if nothing had happened. A receive from [AnySource] tells that
+// somebody has died who might have sent, with [ErrProcFailedPending], and goes on:
+// [Comm.GetFailed] says who, [Comm.AckFailed] that the application knows.
 //
 // Whoever would rather have it in one place sets a handler, which is told of every
 // failed operation on a communicator and on those made from it

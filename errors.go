@@ -13,6 +13,12 @@ var (
 	ErrArgument          = ft.ErrArgument
 )
 
+// The names of ErrProcFailed in run-through stabilization.
+var (
+	ErrProcFailStop = ft.ErrProcFailStop
+	ErrRankFailStop = ft.ErrRankFailStop
+)
+
 // ProcFailedError tells which ranks an operation needed and has lost, and how
 // they ended.
 type ProcFailedError = ft.ProcFailedError

@@ -235,3 +235,48 @@ func ExampleComm_SetErrorHandler() {
 	})
 	// Output: told: send on world: wrong argument: rank 5, want 0 … 0
 }
+
+// The idiom of a master: one receive from anybody stays posted for good. When a worker
+// dies it says so, the master acknowledges and waits again; no answer is lost.
+func ExampleComm_AckFailed() {
+	err := banyan.Simulate(3, banyan.Simulation{
+		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+	}, func(w *banyan.World) error {
+		c := w.Comm()
+		switch c.Rank() {
+		case 1:
+			w.Sleep(2 * time.Millisecond)
+			return c.Send([]byte("answer"), 0, 0)
+		case 2:
+			_, err := c.Recv(nil, 0, 0) // killed here
+			return err
+		}
+		if err := errors.Join(c.Send(nil, 1, 9), c.Send(nil, 2, 9)); err != nil {
+			return err
+		}
+		buf := make([]byte, 6)
+		r := c.Irecv(buf, banyan.AnySource, 0)
+		for {
+			st, err := r.Wait()
+			if !errors.Is(err, banyan.ErrProcFailedPending) {
+				fmt.Printf("%s of rank %d\n", buf, st.Source)
+				return err
+			}
+			failed := c.GetFailed()
+			ranks, err := failed.Translate([]int{0}, c.Group())
+			if err != nil {
+				return err
+			}
+			fmt.Println("dead:", ranks) // the place to give its work to somebody else
+			if _, err := c.AckFailed(failed.Size()); err != nil {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// dead: [2]
+	// answer of rank 1
+}

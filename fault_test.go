@@ -123,7 +123,7 @@ func TestWildcardAfterAFailure(t *testing.T) {
 			return errors.New("the dead has sent")
 		}
 		_, err := c.Recv(buf, banyan.AnySource, 1)
-		if !errors.Is(err, banyan.ErrProcFailedPending) {
+		if !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("a receive from anybody: %v", err)
 		}
 		return nil

@@ -31,7 +31,7 @@ func (w *World) Finalize() error {
 		w.pulse.Stop()
 	}
 	w.progress.Depart()
-	err = errors.Join(lost, err, w.progress.Close(), w.job.Finalize(context.Background()))
+	err = errors.Join(lost, err, w.progress.Close(), closeEnds(w.ends), w.job.Finalize(context.Background()))
 	w.tally()
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/host"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
@@ -62,9 +63,10 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) (w *World, err error) {
 	l := &launched{Job: job, key: firstCard, remarks: newRemarks(o.logf)}
 	cfg := progress.Config{Routed: l.remarks.ofRoutes()}
+	var ends *exits.Table
 	defer func() {
 		if err != nil && w == nil {
-			err = errors.Join(err, closeAll(&cfg))
+			err = errors.Join(err, closeAll(&cfg), closeEnds(ends))
 		}
 	}()
 	if l.self, err = here(o, job); err != nil {
@@ -74,6 +76,9 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if l.self.Allowed.Has(route.Shm) {
 		sc := o.shmConfig(set)
 		sc.Self, sc.MaxProcs, sc.Logf = proc.ID(job.Rank()), job.Size(), l.remarks.ofMemory()
+		if ends = openEnds(job.Size(), o.logf); ends != nil {
+			sc.Exits = ends
+		}
 		if cfg.Shm, err = shm.Open(sc); err != nil {
 			return nil, fmt.Errorf("%w (%s=unix,tcp does without shared memory)", err, fabricVariable)
 		}
@@ -95,7 +100,10 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if sockets != nil {
 		cfg.Others = []fabric.Provider{sockets}
 	}
-	return newWorld(l, cfg, o)
+	if w, err = newWorld(l, cfg, o); err == nil {
+		w.ends = ends
+	}
+	return w, err
 }
 
 // closeAll closes the providers of an engine that is not made.

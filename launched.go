@@ -20,8 +20,10 @@ import (
 // launched is the bootstrap by a launcher.
 type launched struct {
 	*launch.Job
-	self    route.Card
-	nodes   *route.Topology
+	self  route.Card
+	nodes *route.Topology
+	// missing are the ranks that died while the cards were exchanged; nil: none.
+	missing *launch.MissingError
 	remarks *remarks // nil: nobody listens
 
 	mu    sync.Mutex
@@ -110,6 +112,7 @@ func (l *launched) exchange(ctx context.Context) error {
 	if err := l.Fence(ctx); err != nil && !errors.As(err, &missing) {
 		return err
 	}
+	l.missing = missing
 	if l.Rank() == 0 {
 		return nil
 	}
@@ -143,6 +146,9 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 	var p *tcp.Provider
 	if l.self.Allowed&route.Sockets != 0 {
 		secret, err := l.Secret(ctx)
+		if errors.Is(err, launch.ErrNotFound) && l.missing != nil {
+			return nil, fmt.Errorf("%w: sockets need the job's secret, which it has not published", l.missing)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,11 @@ import (
 // the zero Request in the slice. One that was ended by Request.Wait is not: set
 // it yourself, or it may be reported once more as a success. No other goroutine
 // may wait for one of them meanwhile.
+//
+// A receive from AnySource that a failure has put in doubt has not ended (see
+// [Request.Wait]): it is reported with ErrProcFailedPending where no other request
+// would be, stays in the slice, and is reported again by the next call, until the
+// failure has been acknowledged or the receive matched.
 
 // WaitAny waits until one of the requests is complete, ends it, and tells which,
 // with its outcome. If several are, it takes the first. The index is -1 if none
@@ -31,20 +36,23 @@ func TestAny(reqs []Request) (index int, st Status, done bool, err error) {
 	e.Lock()
 	e.Poll()
 	i, pending := look(e, reqs)
+	done = pending == 0
 	var c *Comm
 	if i >= 0 {
 		c = reqs[i].c
 		st, err = take(reqs, i)
+		done = reqs[i].c == nil
 	}
 	e.Unlock()
 	if err != nil {
 		c.tell(err)
 	}
-	return i, st, i >= 0 || pending == 0, err
+	return i, st, done, err
 }
 
 // TestAll makes progress and, if every request is complete, ends them all as
-// WaitAll does; else it ends none.
+// WaitAll does; else it ends none. The error is that of a receive that is
+// ErrProcFailedPending, if none has ended.
 func TestAll(reqs []Request) (done bool, err error) {
 	e, err := engine(reqs)
 	if e == nil {
@@ -52,11 +60,18 @@ func TestAll(reqs []Request) (done bool, err error) {
 	}
 	e.Lock()
 	e.Poll()
-	if _, pending := look(e, reqs); pending > 0 {
-		e.Unlock()
-		return false, nil
-	}
 	var failed failures
+	if _, pending := look(e, reqs); pending > 0 {
+		for i := range reqs {
+			if c := reqs[i].c; reqs[i].state(e) == p2p.InDoubt {
+				_, err := take(reqs, i)
+				failed = failures{{c, err}}
+				break
+			}
+		}
+		e.Unlock()
+		return false, failed.raise()
+	}
 	for i := range reqs {
 		c := reqs[i].c
 		if _, err := take(reqs, i); err != nil {
@@ -120,29 +135,44 @@ func (r Request) state(e *p2p.Engine) p2p.State {
 	return e.State(r.h)
 }
 
-// look finds the first request that is complete, or else -1 and how many are
-// under way. Those after the first complete one are counted too.
+// look finds the first request that is complete, or else the first that is in
+// doubt, or else -1, and how many are under way, those in doubt and after the first
+// included.
 func look(e *p2p.Engine, reqs []Request) (first, pending int) {
 	first = -1
+	doubt := -1
 	for i := range reqs {
 		switch reqs[i].state(e) {
 		case p2p.Pending:
 			pending++
+		case p2p.InDoubt:
+			pending++
+			if doubt < 0 {
+				doubt = i
+			}
 		case p2p.Complete:
 			if first < 0 {
 				first = i
 			}
 		}
 	}
+	if first < 0 {
+		first = doubt
+	}
 	return first, pending
 }
 
-// awaitOne waits until a request is complete and gives its index, or -1 if none
-// is active or the context ends first. It is one wait, whatever their number: each has the watch's
+// awaitOne waits until a request is complete, or in doubt, and gives its index, or -1
+// if none is active or the context ends first. It is one wait, whatever their number: each has the watch's
 // completion finished with its own.
 func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
-	for {
+	for polled := false; ; {
 		i, pending := look(e, reqs)
+		if i >= 0 && !polled && reqs[i].state(e) == p2p.InDoubt {
+			polled = true
+			e.Poll() // one may complete
+			continue
+		}
 		if i >= 0 || pending == 0 || ctx.Err() != nil {
 			return i
 		}
@@ -160,19 +190,22 @@ func awaitOne(ctx context.Context, e *p2p.Engine, reqs []Request) int {
 	}
 }
 
-// take ends a request that is complete or has ended.
+// take ends a request that is complete or has ended, and tells of one in doubt.
 func take(reqs []Request, i int) (Status, error) {
 	r := reqs[i]
-	reqs[i] = Request{}
 	if r.c == nil {
 		return Status{}, nil
 	}
-	return r.c.e.Take(r.h)
+	st, err := r.c.e.Take(r.h)
+	if err == nil || r.state(r.c.e) == p2p.Ended {
+		reqs[i] = Request{}
+	}
+	return st, err
 }
 
 func takeComplete(e *p2p.Engine, reqs []Request, out []Outcome) (more []Outcome, failed failures) {
 	for i := range reqs {
-		if reqs[i].state(e) == p2p.Complete {
+		if s := reqs[i].state(e); s == p2p.Complete || s == p2p.InDoubt {
 			c := reqs[i].c
 			st, err := take(reqs, i)
 			out = append(out, Outcome{i, st, err})

@@ -3,17 +3,22 @@ package banyan_test
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // This file compares matching with a model of MPI's rules so simple that it can
@@ -25,7 +30,9 @@ import (
 //   - if a receive took a message, each earlier one of the same source and
 //     context that it would have taken too was taken by a receive posted before;
 //   - what a probe tells is what the next receive of that source and tag gets;
-//   - a receive that was taken back has taken nothing.
+//   - a receive that was taken back has taken nothing;
+//   - a receive that was told to be pending, because somebody has died who takes no
+//     part in this, has kept its place: the rules hold for it as for others.
 
 // phaseSends is how many messages a rank sends in one phase. Phases are checked
 // one by one, so the checks may be quadratic.
@@ -62,6 +69,8 @@ type matcher struct {
 	comms []*banyan.Comm // the contexts
 	size  int
 	ops   int // sends and receives begun, probes and cancels that had an effect
+	// How often a receive was pending, and failures were acknowledged.
+	pending, acked int
 	// Of the phase: what the others send to this rank, by source in their
 	// order; the receives under way; how many messages are to come.
 	plan  [][]*sent
@@ -99,36 +108,45 @@ func content(s *sent, src, number int) []byte {
 
 // compare runs phases until a number of operations has been done by this rank.
 func compare(w *banyan.World, seed uint64, ops int) (int, error) {
-	c := w.Comm()
-	d, err := c.Dup()
+	m, err := newMatcher(w.Comm(), seed, w.Comm().Size())
 	if err != nil {
 		return 0, err
 	}
+	return m.run(ops)
+}
+
+// newMatcher makes a rank of a comparison among the first ranks.
+func newMatcher(c *banyan.Comm, seed uint64, size int) (*matcher, error) {
+	d, err := c.Dup()
+	return &matcher{
+		r:    rand.New(rand.NewPCG(seed, uint64(c.Rank()))),
+		seed: seed, comms: []*banyan.Comm{c, d}, size: size,
+	}, err
+}
+
+func (m *matcher) run(ops int) (int, error) {
+	c := m.comms[0]
 	between, err := c.Dup()
 	if err != nil {
 		return 0, err
-	}
-	m := &matcher{
-		r:    rand.New(rand.NewPCG(seed, uint64(c.Rank()))),
-		seed: seed, comms: []*banyan.Comm{c, d}, size: c.Size(),
 	}
 	// A phase has one send and one receive a message, and more. All ranks do as
 	// many phases.
 	for phase := range ops/(2*phaseSends) + 1 {
 		if err := m.phase(phase); err != nil {
-			return m.ops, fmt.Errorf("rank %d, phase %d of seed %d: %w", c.Rank(), phase, seed, err)
+			return m.ops, fmt.Errorf("rank %d, phase %d of seed %d: %w", c.Rank(), phase, m.seed, err)
 		}
-		if err := barrier(between); err != nil {
+		if err := barrier(between, m.size); err != nil {
 			return m.ops, err
 		}
 	}
 	return m.ops, nil
 }
 
-// barrier returns when all ranks have called it.
-func barrier(c *banyan.Comm) error {
-	for d := 1; d < c.Size(); d *= 2 {
-		to, from := (c.Rank()+d)%c.Size(), (c.Rank()+c.Size()-d)%c.Size()
+// barrier returns when the first n ranks have called it.
+func barrier(c *banyan.Comm, n int) error {
+	for d := 1; d < n; d *= 2 {
+		to, from := (c.Rank()+d)%n, (c.Rank()+n-d)%n
 		if _, err := c.Sendrecv(nil, to, 0, nil, from, 0); err != nil {
 			return err
 		}
@@ -221,7 +239,7 @@ func (m *matcher) post(w *wanted) error {
 func (m *matcher) probe(w *wanted) error {
 	st, found, err := m.comms[w.ctx].Iprobe(w.src, w.tag)
 	if err != nil || !found {
-		return err
+		return m.pass(err, w)
 	}
 	m.ops++
 	if !w.takes(st.Source, st.Tag) {
@@ -239,7 +257,7 @@ func (m *matcher) probe(w *wanted) error {
 func (m *matcher) claim(w *wanted) error {
 	msg, found, err := m.comms[w.ctx].Improbe(w.src, w.tag)
 	if err != nil || !found {
-		return err
+		return m.pass(err, w)
 	}
 	m.ops++
 	w.buf = make([]byte, msg.Status().Count)
@@ -274,7 +292,7 @@ func (m *matcher) test(i int) error {
 	w := m.open[i]
 	st, done, err := w.req.Test()
 	if err != nil || !done {
-		return err
+		return m.pass(err, w)
 	}
 	m.drop(i)
 	return m.took(w, st)
@@ -286,12 +304,37 @@ func (m *matcher) testAny() error {
 		reqs[i] = w.req
 	}
 	i, st, _, err := banyan.TestAny(reqs)
-	if err != nil || i < 0 {
+	if i < 0 {
 		return err
 	}
 	w := m.open[i]
+	if err != nil {
+		return m.pass(err, w)
+	}
 	m.drop(i)
 	return m.took(w, st)
+}
+
+// pass lets the errors of wildcards pass that a death brings: the receive is pending,
+// the probe has failed. Now and then it acknowledges the failure.
+func (m *matcher) pass(err error, w *wanted) error {
+	if err == nil {
+		return nil
+	}
+	var failed *banyan.ProcFailedError
+	posted := w.req != (banyan.Request{})
+	switch {
+	case !errors.As(err, &failed) || w.src != banyan.AnySource || failed.Pending != posted || len(failed.Ranks) == 0:
+		return err
+	case slices.Min(failed.Ranks) < m.size:
+		return fmt.Errorf("the living are said to be dead: %w", err)
+	}
+	m.pending++
+	if m.r.IntN(20) == 0 {
+		m.acked++
+		return m.comms[w.ctx].FailureAck()
+	}
+	return nil
 }
 
 func (m *matcher) drop(i int) {
@@ -382,6 +425,51 @@ func TestMatchingAgainstTheRules(t *testing.T) {
 	}
 	t.Logf("%d operations", done.Load())
 	require.GreaterOrEqual(t, done.Load(), int64(total))
+}
+
+// B3-9 with deaths: ranks that take no part die, one after the other, so that
+// receives by wildcard are pending, acknowledged, matched, cancelled in every order.
+func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
+	const living, victims = 4, 3
+	total := operations(500_000, 40_000)
+	var pending, acked atomic.Int64
+	for seed := range uint64(8) {
+		require.NoError(t, banyan.Simulate(living+victims, banyan.Simulation{
+			Seed: seed,
+			Configure: func(c *sim.Config) {
+				c.Get = seed%2 == 0
+				c.Spikes = sim.Spikes{Chance: 0.02, Min: sim.Microsecond, Max: 200 * sim.Microsecond}
+			},
+			Faults: func(s *sim.Sim) error {
+				for i := range victims {
+					if err := s.Kill(proc.ID(living+i), fabric.Time(time.Microsecond)*fabric.Time(200+int(seed)*50+400*i)); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		}, func(w *banyan.World) error {
+			c := w.Comm()
+			if c.Rank() >= living {
+				_, _ = c.Recv(nil, 0, 1<<20) // nobody sends it; rank 0 may leave first
+				return nil
+			}
+			for i := range victims {
+				c.Irecv(nil, living+i, 1<<20) // so that the death will be noticed
+			}
+			m, err := newMatcher(c, seed, living)
+			if err != nil {
+				return err
+			}
+			_, err = m.run(total / 8 / living)
+			pending.Add(int64(m.pending))
+			acked.Add(int64(m.acked))
+			return err
+		}), "seed %d", seed)
+	}
+	t.Logf("%d times pending, %d acknowledgements", pending.Load(), acked.Load())
+	require.GreaterOrEqual(t, pending.Load(), int64(100))
+	require.GreaterOrEqual(t, acked.Load(), int64(scaled(8*living, living)))
 }
 
 // opsEnv tells the ranks of a real job how many operations to do.

@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ type options struct {
 	eager    int
 	noGet    bool
 	early    int
+	profile  Profile
 	async    async
 	detect   *detection // nil: not given
 	pulse    pulse      // what holds
@@ -27,6 +29,11 @@ type Option func(*options)
 // unaware one, which hangs when a peer dies. The unaware one is there to
 // measure what awareness costs.
 func WithAware(aware bool) Option { return func(o *options) { o.unaware = !aware } }
+
+// WithProfile chooses the rules that communicators follow after failures, [ULFM] by
+// default, where [Comm.SetProfile] does not say otherwise. All ranks should choose the
+// same.
+func WithProfile(p Profile) Option { return func(o *options) { o.profile = p } }
 
 // WithFabric restricts the ways on which messages travel: "shm" (shared memory),
 // "unix" (Unix-domain sockets), "tcp", or several with commas between them. Other names
@@ -113,6 +120,9 @@ func gather(opts []Option) (options, error) {
 	var o options
 	for _, f := range opts {
 		f(&o)
+	}
+	if o.profile > RTS {
+		return o, fmt.Errorf("%w: %v", ErrArgument, o.profile)
 	}
 	if _, err := o.allowed(nil); err != nil {
 		return o, err

@@ -62,12 +62,14 @@ func (p *Persistent) active() bool {
 // Wait waits for the operation that was started last, with its outcome. It
 // returns at once if that has been waited for, or none was started.
 func (p *Persistent) Wait() (Status, error) {
-	r := p.round
-	p.round = Request{}
-	if r.c == nil {
+	if p.round.c == nil {
 		return Status{}, nil
 	}
-	return r.Wait()
+	st, err := p.round.Wait()
+	if err == nil || !p.active() { // else it is pending
+		p.round = Request{}
+	}
+	return st, err
 }
 
 // Free lets go of the buffer. Error: ErrArgument while the operation is active.

@@ -11,7 +11,11 @@ type Request struct {
 }
 
 // Wait returns when the operation is complete, with its outcome. The Status
-// means something for receives only. Errors as of Send and Recv.
+// means something for receives only. Errors as of Send and Recv, and
+// ErrProcFailedPending: a rank has failed of which this receive from AnySource may
+// have been meant to receive. Then it has not ended: acknowledge the failure
+// ([Comm.FailureAck]) and wait again, wait again without (the error comes again,
+// unless a message has), or cancel it and wait.
 func (r Request) Wait() (Status, error) {
 	if r.h.Empty() {
 		return Status{}, nil
@@ -21,7 +25,7 @@ func (r Request) Wait() (Status, error) {
 }
 
 // Test makes progress and reports whether the operation is complete; if so it
-// has ended, as by Wait.
+// has ended, as by Wait. With ErrProcFailedPending it has not: done is false.
 func (r Request) Test() (st Status, done bool, err error) {
 	if r.h.Empty() {
 		return Status{}, true, nil
@@ -32,8 +36,9 @@ func (r Request) Test() (st Status, done bool, err error) {
 
 // Cancel takes back a receive that has not been matched with a message: its
 // request completes, with Status.Cancelled, and is to be waited for as always.
-// A receive that has been matched completes normally. On sends it has no
-// effect: what has gone out may be matched at any time.
+// A receive that has been matched completes normally; one that is pending for a
+// failure has not been. On sends it has no effect: what has gone out may be matched
+// at any time.
 func (r Request) Cancel() {
 	if r.c != nil {
 		r.c.e.Cancel(r.h)
@@ -41,7 +46,8 @@ func (r Request) Cancel() {
 }
 
 // WaitAll waits for all requests and sets them to the zero Request. It returns
-// the first error in their order; all have ended when it returns.
+// the first error in their order; all have ended when it returns, but those that
+// are ErrProcFailedPending (see [Request.Wait]), which stay in the slice.
 func WaitAll(reqs []Request) error {
 	var failed failures
 	var locked *p2p.Engine
@@ -59,7 +65,14 @@ func WaitAll(reqs []Request) error {
 			e.Lock()
 			locked = e
 		}
-		if _, err := locked.Take(r.h); err != nil {
+		_, err := locked.Take(r.h)
+		if err != nil && locked.State(r.h) != p2p.Ended {
+			locked.Poll() // what it waits for may have arrived
+			if _, err = locked.Take(r.h); locked.State(r.h) != p2p.Ended {
+				reqs[i] = r
+			}
+		}
+		if err != nil {
 			failed = append(failed, failure{r.c, err})
 		}
 	}

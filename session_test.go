@@ -120,6 +120,12 @@ func (s *session) do(line string) string {
 	switch verb {
 	case "send", "ssend", "rsend", "isend", "issend", "irsend":
 		return s.send(verb, c, a)
+	case "sendrecv":
+		return s.sendrecv(c, a)
+	case "failed", "acked", "ack", "failure-ack", "reenable", "profile":
+		return s.acknowledge(verb, name, c)
+	case "barrier", "bcast", "allreduce":
+		return s.collective(verb, c, a)
 	case "recv", "irecv", "mrecv":
 		return s.recv(verb, name, c, a)
 	case "probe", "iprobe", "mprobe", "improbe":
@@ -156,6 +162,72 @@ func (s *session) recv(verb, name string, c *banyan.Comm, a words) string {
 		st, err = s.probed[name].Recv(buf)
 	}
 	return outcome(st, buf, err)
+}
+
+func (s *session) sendrecv(c *banyan.Comm, a words) string {
+	buf, tag := make([]byte, 1<<20), a.number("tag", 0)
+	st, err := c.Sendrecv(a.data(), a.number("to", -9), tag, buf, a.number("from", -9), tag)
+	return outcome(st, buf, err)
+}
+
+// acknowledge has the verbs of an application that knows of failures.
+func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
+	ranks := func(g banyan.Group) string {
+		all := make([]int, g.Size())
+		for i := range all {
+			all[i] = i
+		}
+		in, err := g.Translate(all, c.Group())
+		if err != nil {
+			return failure(err)
+		}
+		return fmt.Sprint(in)
+	}
+	var err error
+	switch verb {
+	case "failed":
+		return ranks(c.GetFailed())
+	case "acked":
+		return ranks(c.FailureGetAcked())
+	case "ack":
+		var n int
+		if n, err = strconv.Atoi(name); err != nil {
+			return err.Error()
+		}
+		if n, err = c.AckFailed(n); err == nil {
+			return strconv.Itoa(n)
+		}
+	case "reenable":
+		var g banyan.Group
+		if g, err = c.ReenableAnySource(); err == nil {
+			return ranks(g)
+		}
+	case "profile":
+		err = c.SetProfile(map[string]banyan.Profile{"rts": banyan.RTS, "ulfm": banyan.ULFM}[name])
+	default:
+		err = c.FailureAck()
+	}
+	if err != nil {
+		return failure(err)
+	}
+	return "ok"
+}
+
+// collective is for those that end at once: the step after begins when it has ended.
+func (s *session) collective(verb string, c *banyan.Comm, a words) string {
+	var err error
+	switch buf := make([]byte, 8); verb {
+	case "barrier":
+		err = c.Barrier()
+	case "bcast":
+		err = c.Bcast(buf, a.number("root", 0))
+	default:
+		err = c.AllreduceBytes(buf, func(acc, in []byte) {})
+	}
+	if err != nil {
+		return failure(err)
+	}
+	return "ok"
 }
 
 func outcome(st banyan.Status, buf []byte, err error) string {
@@ -207,7 +279,7 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 		return outcome(st, r.buf, err)
 	case "test":
 		st, done, err := r.Test()
-		if !done {
+		if !done && err == nil {
 			return "pending"
 		}
 		return outcome(st, r.buf, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -27,6 +28,7 @@ type World struct {
 	holders  holders   // communicators with attributes
 	notice   *p2p.Comm // see finalize.go
 	counting []counting
+	ends     *exits.Table                     // nil: the kernel's record is not to be had
 	pulse    *control.Pulse                   // nil: there is no failure detector
 	logf     func(format string, args ...any) // nil: nobody listens
 }
@@ -69,6 +71,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	cfg.Resolve = job.Address
 	w := &World{job: job, progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
 	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
+	w.p2p.SetProfile(o.profile)
 	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())

@@ -61,7 +61,7 @@ var roles = map[string]func(*banyan.World) error{
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	if len(os.Args) == 2 && os.Args[1] == proxyArg {
-		if err := launch.Proxy(os.Stdin, os.Stdout); err != nil {
+		if err := launch.Proxy(os.Stdin, os.Stdout, nil); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}
@@ -402,7 +402,7 @@ func dieInMidStream(w *banyan.World) error {
 		if err := c.Send(buf[:8], 1, 1); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("a send to the dead: %v", err)
 		}
-		if _, err := c.Recv(buf, banyan.AnySource, 7); !errors.Is(err, banyan.ErrProcFailedPending) {
+		if _, err := c.Recv(buf, banyan.AnySource, 7); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("a receive from anybody: %v", err)
 		}
 		return survivors(c)

@@ -13,8 +13,9 @@ var (
 	// ErrProcFailed: the operation needed a process that has failed
 	// (S1-14, MPI_ERR_PROC_FAILED).
 	ErrProcFailed = errors.New("process failed")
-	// ErrProcFailedPending: a wildcard receive may never be matched because a
-	// possible sender has failed (S1-13).
+	// ErrProcFailedPending: a non-blocking wildcard receive may never be matched
+	// because a possible sender has failed. Nothing has ended: the receive keeps its
+	// place in the matching queue, and its request is to be waited for again (S1-13).
 	ErrProcFailedPending = errors.New("process failed, receive pending")
 	// ErrRevoked: the communicator has been revoked.
 	ErrRevoked = errors.New("communicator revoked")
@@ -29,8 +30,16 @@ var (
 	ErrArgument = errors.New("wrong argument")
 )
 
-// ProcFailedError says which processes an operation needed and has lost. It is
-// ErrProcFailed to errors.Is.
+// The names that the proposals of run-through stabilization give the same class
+// (S2-7, S4-18).
+var (
+	ErrProcFailStop = ErrProcFailed
+	ErrRankFailStop = ErrProcFailed
+)
+
+// ProcFailedError says which processes an operation needed, or may have needed,
+// and has lost. It is ErrProcFailed to errors.Is, or, if Pending,
+// ErrProcFailedPending.
 type ProcFailedError struct {
 	Op    string // "send", "recv", …
 	Comm  string // the communicator's name
@@ -39,6 +48,8 @@ type ProcFailedError struct {
 	// other communicators, where both sides are one.
 	Local []int
 	Cause proc.Cause
+	// Pending: the operation has not ended.
+	Pending bool
 }
 
 // Error names operation, communicator, ranks and cause.
@@ -50,7 +61,11 @@ func (e *ProcFailedError) Error() string {
 	if len(e.Local) > 0 {
 		who = append(who, "rank "+list(e.Local)+" of this side")
 	}
-	return fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
+	text := fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
+	if e.Pending {
+		text += "; the receive is pending: acknowledge the failure to wait on, or cancel it"
+	}
+	return text
 }
 
 func list(ranks []int) string {
@@ -61,5 +76,10 @@ func list(ranks []int) string {
 	return strings.Join(texts, ", ")
 }
 
-// Unwrap makes the error an ErrProcFailed.
-func (e *ProcFailedError) Unwrap() error { return ErrProcFailed }
+// Unwrap gives the class.
+func (e *ProcFailedError) Unwrap() error {
+	if e.Pending {
+		return ErrProcFailedPending
+	}
+	return ErrProcFailed
+}

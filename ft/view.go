@@ -14,6 +14,7 @@ type View struct {
 	// they saw last. Each death raises it by one.
 	epoch  atomic.Uint64
 	failed Set
+	order  []proc.ID // the same, as they were entered
 	causes map[proc.ID]proc.Cause
 }
 
@@ -27,6 +28,7 @@ func (v *View) Enter(id proc.ID, cause proc.Cause) bool {
 	if !v.failed.Add(id) {
 		return false
 	}
+	v.order = append(v.order, id)
 	if v.causes == nil {
 		v.causes = make(map[proc.ID]proc.Cause)
 	}
@@ -43,3 +45,7 @@ func (v *View) Cause(id proc.ID) proc.Cause { return v.causes[id] }
 
 // Set is the set of the known dead; the caller does not change it.
 func (v *View) Set() *Set { return &v.failed }
+
+// Order lists the known dead in the order in which they were entered: what it
+// gave before is a prefix of what it gives later. The caller does not change it.
+func (v *View) Order() []proc.ID { return v.order }

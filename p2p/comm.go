@@ -24,7 +24,7 @@ const (
 const (
 	stateRevoked = 1 << iota
 	// stateFailed: a member has failed and the application has not said that
-	// it knows.
+	// it knows. Of a collective's context: a member has failed.
 	stateFailed
 	stateFreed
 	stateFinal // the engine has been closed
@@ -62,6 +62,12 @@ type Comm struct {
 	local *Comm
 	// onError: set before the first operation; see OnError.
 	onError func(error)
+	// profile, acked: see acknowledge.go.
+	profile Profile
+	acked   int
+	// nulls: written and read under the lock; someNull is set after it for good.
+	nulls    ft.Set
+	someNull atomic.Bool
 }
 
 // linkTable is one page of a communicator's links.
@@ -73,10 +79,10 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(name, g, g, rank, ctx)
+	return e.newComm(e.profile, name, g, g, rank, ctx)
 }
 
-func (e *Engine) newComm(name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
 	ctx &^= collContext
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -84,6 +90,7 @@ func (e *Engine) newComm(name string, g, peers Group, rank int, ctx uint32) (*Co
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
+	c.profile = profile
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
 	return c, nil
 }
@@ -164,6 +171,9 @@ func (c *Comm) connect(rank int) (*link, error) {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
+	if c.nobody(rank) {
+		return l, nil // recognized meanwhile: the table has no place for it
+	}
 	page := c.links[rank/linkPage].Load()
 	if page == nil {
 		page = new(linkTable)
@@ -179,13 +189,19 @@ func (c *Comm) connect(rank int) (*link, error) {
 func (c *Comm) checkState(op string, wild bool) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.check(op, wild)
+	if err := c.check(op); err != nil {
+		return err
+	}
+	if wild && c.profile == RTS && c.doubtful() {
+		return c.doubt(op, false) // S4-15; in ULFM it begins
+	}
+	return nil
 }
 
 // check is the early exit once more, under the lock: what an operation saw of the
 // state at its beginning may be history when it is about to wait. A collective
 // needs everybody, so its messages to the living end as well.
-func (c *Comm) check(op string, wild bool) error {
+func (c *Comm) check(op string) error {
 	switch s := c.state.Load(); {
 	case s == 0:
 		return nil
@@ -197,16 +213,15 @@ func (c *Comm) check(op string, wild bool) error {
 		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
 	case c.coll == nil:
 		return c.bereaved(op)
-	case wild:
-		return fmt.Errorf("%s on %s from any source: %w", op, c.name, ft.ErrProcFailedPending)
 	}
 	return nil
 }
 
 // Collective is the early exit of collective operations: they need everybody, so
-// a member that has failed unrecognized is an error at once (S2-7).
+// a member that has failed is an error at once, also when the failure has been
+// acknowledged (S1-36, S2-7).
 func (c *Comm) Collective(op string) error {
-	if c.state.Load() == 0 {
+	if c.coll.state.Load() == 0 {
 		return nil
 	}
 	return c.coll.checkState(op, false)

@@ -32,7 +32,7 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	d, err := c.e.newComm(fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
+	d, err := c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
 	if err != nil || c.local == nil {
 		return d, err
 	}
@@ -49,7 +49,7 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	if rank < 0 {
 		return nil, nil
 	}
-	return c.e.NewComm(fmt.Sprintf("%s.%d", c.name, n), g, rank, c.context(n, color, g.digest()))
+	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -69,7 +69,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	n := c.partly[key]
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
-	return c.e.NewComm(name, g, rank, c.context(key, uint64(n)))
+	return c.e.newComm(c.profile, name, g, g, rank, c.context(key, uint64(n)))
 }
 
 // Bridge makes an intercommunicator between the group of this communicator and
@@ -83,7 +83,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	// The seed alone decides the context: the two sides have other parents.
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
-	inter, err := c.e.newComm(fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
+	inter, err := c.e.newComm(c.profile, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -101,7 +101,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	return c.e.NewComm(fmt.Sprintf("%s.%d", c.name, n), g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
 }
 
 // Seed gives what the leaders of two sides may use, together, as a seed of

@@ -32,9 +32,11 @@
 // At the top of an operation the communicator's state word is loaded once and
 // compared; only a mismatch (revoked, a failure that the application has not
 // acknowledged) leaves the fast path. At the bottom, when a peer's death
-// becomes known, everything that depends on it completes with an error, once; of
-// a collective's messages also those to the living, and what has been announced
-// to them is withdrawn (withdraw.go).
+// becomes known, everything that depends on it completes with an error, once, but
+// wildcard receives, which it may not have been meant for: they are pending until
+// the application acknowledges the failure (pending.go, acknowledge.go). Of
+// a collective's messages those to the living complete too, and what has been
+// announced to them is withdrawn (withdraw.go).
 // The unaware engine is the same source with the first check removed by the
 // compiler ([Mode]) and the second not registered; it is the baseline that the
 // cost of fault awareness is measured against.

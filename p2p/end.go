@@ -28,12 +28,18 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	e.dropArriving(l)
 	e.posted.all(func(r *Request) {
 		if err := r.bereft(l, cause); err != nil {
-			e.posted.remove(r)
+			e.unpost(r)
 			r.fail(err)
+		} else if r.inDoubtBy(l, cause) {
+			r.suspend()
 		}
 	})
 	e.probing.all(func(r *Request) {
-		if err := r.bereft(l, cause); err != nil {
+		err := r.bereft(l, cause)
+		if err == nil && r.inDoubtBy(l, cause) {
+			err = r.comm.doubt(r.kind.String(), false)
+		}
+		if err != nil {
 			e.probing.remove(r)
 			r.fail(err)
 		}
@@ -75,10 +81,8 @@ func (r *Request) bereft(l *link, cause proc.Cause) error {
 	case r.comm.coll == nil && cause.Failed() && r.comm.has(l.peer):
 		// A collective needs everybody, whomever this receive names (S2-12).
 		return r.comm.lost("collective", l)
-	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0:
+	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil
-	case cause.Failed():
-		return r.comm.check(r.kind.String(), true)
 	}
 	return r.comm.deserted(r.kind.String())
 }

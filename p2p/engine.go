@@ -31,6 +31,7 @@ type Engine struct {
 	numbers  numbers
 	freed    freedContexts
 	closed   bool
+	profile  Profile
 	flushing []*Request
 	watches  *Watch     // free ones
 	detached []*Request // sends that nobody waits for any more

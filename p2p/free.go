@@ -145,7 +145,7 @@ func (e *Engine) Close() {
 		}
 	}
 	e.posted.all(func(r *Request) {
-		e.posted.remove(r)
+		e.unpost(r)
 		r.fail(final(r))
 	})
 	e.probing.all(func(r *Request) {

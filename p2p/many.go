@@ -25,10 +25,10 @@ func (e *Engine) Cancel(h Handle) {
 // one. Precondition: the lock is held.
 func (e *Engine) takeBack(r *Request) bool {
 	switch {
-	case r.Done() || r.kind == reqSend || r.from != proc.None:
+	case r.Done() && !r.pending || r.kind == reqSend || r.from != proc.None:
 		return false
 	case r.kind == reqRecv:
-		e.posted.remove(r)
+		e.unpost(r)
 	default:
 		e.probing.remove(r)
 	}
@@ -45,12 +45,15 @@ const (
 	Ended    State = iota // waited for, or tested to be complete
 	Pending               // under way
 	Complete              // to be taken
+	InDoubt               // under way, and a wait for it would be ft.ErrProcFailedPending
 )
 
 // State tells how far a request is; the zero Handle's is Complete.
 // Precondition: the lock is held.
 func (e *Engine) State(h Handle) State {
 	switch {
+	case h.r != nil && h.r.gen == h.gen && h.r.pending:
+		return InDoubt
 	case h.r == nil || h.r.gen == h.gen && h.r.Done():
 		return Complete
 	case h.r.gen == h.gen:

@@ -149,6 +149,9 @@ func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 			best = r
 		}
 	}
+	if best != nil && best.pending {
+		best.resume()
+	}
 	return best
 }
 

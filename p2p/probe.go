@@ -58,12 +58,12 @@ func (g *Message) Recv(buf []byte) (Status, error) {
 
 // Irecv begins to receive the message into buf. Errors are the request's.
 func (g *Message) Irecv(buf []byte) Handle {
-	if g.st.Source == ProcNull {
-		return Handle{}
-	}
 	e := g.comm.e
 	e.p.Lock()
 	defer e.p.Unlock()
+	if g.st.Source == ProcNull {
+		return e.nullRecv(g.comm)
+	}
 	r := e.newRequest(g.comm, reqRecv, buf)
 	h := Handle{r, r.gen}
 	switch m := g.m; {
@@ -72,7 +72,7 @@ func (g *Message) Irecv(buf []byte) Handle {
 	case g.comm.state.Load()&stateRevoked != 0:
 		g.m = nil
 		e.discard(m)
-		r.fail(g.comm.check("recv", false))
+		r.fail(g.comm.check("recv"))
 	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
 		r.matched(m.from, m.imm)
 		r.fail(g.comm.lost("recv", m.link))
@@ -97,12 +97,12 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	if err != nil {
 		return Message{}, false, err
 	}
-	if src == ProcNull {
-		return Message{st: Status{Source: src, Tag: tag}}, true, nil
-	}
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
+	if c.nobody(src) {
+		return Message{comm: c, st: nullStatus}, true, nil
+	}
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
 	if e.seek(r); wait && !r.Done() {
@@ -136,6 +136,9 @@ func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
+	if c.nobody(src) {
+		return e.nullRecv(c)
+	}
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
 	if e.seek(r); !r.Done() {
@@ -167,7 +170,11 @@ func (e *Engine) seek(r *Request) {
 		e.found(r, m)
 		return
 	}
-	if err := r.comm.hopeless(r.kind.String(), r.src); err != nil {
+	err := r.comm.hopeless(r.kind.String(), r.src)
+	if err == nil && r.src == proc.None && r.comm.doubtful() {
+		err = r.comm.doubt(r.kind.String(), false)
+	}
+	if err != nil {
 		r.fail(err)
 	}
 }

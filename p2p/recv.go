@@ -10,8 +10,7 @@ import (
 
 // Recv receives a message from rank src (or AnySource) with a tag (or AnyTag)
 // into buf. A longer message fills buf and is ft.ErrTruncate. Other errors:
-// ft.ErrArgument, ft.ErrProcFailed, ft.ErrProcFailedPending, ft.ErrRevoked,
-// ft.ErrDeparted.
+// ft.ErrArgument, ft.ErrProcFailed, ft.ErrRevoked, ft.ErrDeparted.
 func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	if checked[M]() && c.state.Load() != 0 {
 		return c.recvInDoubt(buf, src, tag)
@@ -61,14 +60,12 @@ func (c *Comm) irecvInDoubt(buf []byte, src, tag int) Handle {
 }
 
 func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
-	if src == ProcNull {
-		return Status{Source: src, Tag: tag}, nil
-	}
-	st, err := c.e.Wait(c.irecvSlow(buf, src, tag))
+	st, err := c.e.finishNow(c.irecvSlow(buf, src, tag))
 	return st, c.raise(err)
 }
 
-// Irecv posts a receive into buf. Errors are the request's.
+// Irecv posts a receive into buf. Errors are the request's. One from AnySource may
+// be ft.ErrProcFailedPending: then it has not ended.
 func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
 		return c.irecvInDoubt(buf, src, tag)
@@ -92,15 +89,22 @@ func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	if err != nil {
 		return c.e.failed(c, reqRecv, err)
 	}
-	if src == ProcNull {
-		return Handle{}
-	}
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
+	if c.nobody(src) {
+		return e.nullRecv(c)
+	}
 	r := e.newRequest(c, reqRecv, buf)
+	h := Handle{r, r.gen}
+	if src == AnySource && c.doubtful() {
+		e.p.Progress() // what it would match may have arrived
+	}
 	e.post(r, key, c.ctx|uint64(uint32(tag)))
-	return Handle{r, r.gen}
+	if src == AnySource && !r.Done() && r.from == proc.None && c.doubtful() {
+		r.suspend()
+	}
+	return h
 }
 
 // Sendrecv sends and receives at once; neither waits for the other.
@@ -110,15 +114,16 @@ func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rta
 	if serr != nil {
 		c.e.Cancel(h)
 	}
-	st, err := c.e.Wait(h)
+	st, err := c.e.finishNow(h)
 	if serr != nil {
 		return st, serr // Send has told of it
 	}
 	return st, c.raise(err)
 }
 
-// source checks a receive's or probe's arguments and gives what to match. It connects to
-// a named rank, so that its end will be noticed.
+// source checks a receive's or probe's arguments and gives what to match; see nobody
+// for ranks without a process. It connects to a named rank, so that its end will be
+// noticed.
 func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	switch {
 	case uint(tag) > MaxTag && tag != AnyTag:
@@ -153,7 +158,7 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 
 // hopeless says why an operation is not to wait for a message from src.
 func (c *Comm) hopeless(op string, src proc.ID) error {
-	if err := c.check(op, src == proc.None); err != nil {
+	if err := c.check(op); err != nil {
 		return err
 	}
 	if src == proc.None {
@@ -385,14 +390,4 @@ func donePull(j *progress.Job) {
 		e.fetch(l, r)
 	}
 	r.pullErr = nil
-}
-
-// deserted is the error of a wildcard when no peer is left to send.
-func (c *Comm) deserted(op string) error {
-	for rank := range c.reach {
-		if l := c.e.known(c.peers.Proc(rank)); l == nil || l.ep.State == progress.Alive {
-			return nil
-		}
-	}
-	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNobodyLeft)
 }

@@ -57,8 +57,11 @@ type Request struct {
 	awaited bool
 	job     progress.Job
 	busy    bool // a job runs without the lock: finish when it is done
-	// cancelled: a receive or probe that was taken back.
+	// cancelled: a receive or probe that was taken back, or one from nobody.
 	cancelled bool
+	// pending: a posted wildcard receive that a death has put in doubt; see
+	// pending.go.
+	pending bool
 }
 
 type reqKind uint8
@@ -68,9 +71,10 @@ const (
 	reqSend
 	reqProbe
 	reqClaim // a matched probe
+	reqNull  // a receive from nobody
 )
 
-func (k reqKind) String() string { return [...]string{"recv", "send", "probe", "mprobe"}[k] }
+func (k reqKind) String() string { return [...]string{"recv", "send", "probe", "mprobe", "recv"}[k] }
 
 // Handle names a request to the application. It is a small value; the zero
 // Handle is a request that has completed successfully.
@@ -126,6 +130,9 @@ func (r *Request) status() Status {
 		return Status{}
 	}
 	if r.cancelled {
+		if r.kind == reqNull {
+			return nullStatus
+		}
 		return Status{Cancelled: true}
 	}
 	return Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag, Count: r.count}
@@ -153,33 +160,49 @@ func (r *Request) matched(from proc.ID, imm uint64) {
 }
 
 // Wait waits for the request, gives its outcome and ends it; waiting for an
-// ended request gives a zero Status at once.
+// ended request gives a zero Status at once. With ft.ErrProcFailedPending it has
+// not ended: wait again, or take it back.
 func (e *Engine) Wait(h Handle) (Status, error) {
 	if h.r == nil {
 		return Status{}, nil
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
+	if e.State(h) == InDoubt {
+		e.p.Progress() // what it waits for may have arrived
+	}
 	return e.Take(h)
 }
 
-// Take is Wait for who holds the lock.
+// Take is Wait for who holds the lock; it makes no progress for a request that is in
+// doubt.
 func (e *Engine) Take(h Handle) (Status, error) {
 	r := h.r
 	if r == nil || r.gen != h.gen {
 		return Status{}, nil
 	}
-	if !r.Done() {
-		if r.awaited {
-			return Status{}, r.twoWaiters()
+	if !r.Done() || r.pending {
+		if err := e.await(r); err != nil {
+			return Status{}, err
 		}
-		r.awaited = true
-		e.p.Wait(&r.Completion)
-		r.awaited = false
 	}
 	st, err := r.status(), r.err
 	e.recycle(r)
 	return st, err
+}
+
+// await waits until the request can be taken, or has to be told to be pending.
+func (e *Engine) await(r *Request) error {
+	if r.awaited {
+		return r.twoWaiters()
+	}
+	r.awaited = true
+	e.p.Wait(&r.Completion)
+	r.awaited = false
+	if r.pending {
+		return r.comm.doubt(r.kind.String(), true)
+	}
+	return nil
 }
 
 // twoWaiters is the error of a second goroutine that waits for a request, or
@@ -190,7 +213,7 @@ func (r *Request) twoWaiters() error {
 }
 
 // Test makes progress once and reports whether the request is complete; if so
-// it is ended as by Wait.
+// it is ended as by Wait. One that is pending is not, and has an error.
 func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	if h.r == nil {
 		return Status{}, true, nil
@@ -200,14 +223,14 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	if h.r.gen == h.gen && h.r.awaited {
 		return Status{}, false, h.r.twoWaiters()
 	}
-	if h.r.gen == h.gen && !h.r.Done() {
+	if h.r.gen == h.gen && (!h.r.Done() || h.r.pending) {
 		e.p.Progress()
 		if !h.r.Done() {
 			return Status{}, false, nil
 		}
 	}
 	st, err = e.Take(h)
-	return st, true, err
+	return st, h.r.gen != h.gen, err
 }
 
 // Empty reports whether the handle is the zero Handle.

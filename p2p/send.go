@@ -95,7 +95,7 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
 	imm := c.ctx | uint64(tag)
-	switch err := c.check("send", false); {
+	switch err := c.check("send"); {
 	case err != nil:
 		r.fail(err)
 	case l.ep.State != progress.Alive:
@@ -118,6 +118,8 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 		return nil, nil
 	case uint(dst) >= uint(c.peers.size):
 		return nil, c.badRank(op, dst)
+	case c.recognized(dst):
+		return nil, nil
 	}
 	l, err := c.connect(dst)
 	if err != nil {

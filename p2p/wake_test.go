@@ -92,7 +92,7 @@ func TestWildcardThatPollsTheDeath(t *testing.T) {
 		})
 		c, err := New(p, true, Limits{}).NewComm("world", WorldGroup(3), 0, 1)
 		require.NoError(t, err)
-		require.ErrorIs(t, op(c), ft.ErrProcFailedPending, name)
+		require.ErrorIs(t, op(c), ft.ErrProcFailed, name)
 	}
 }
 

@@ -201,6 +201,10 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 	e.Kick()
 }
 
+// Runs reports whether the kernel has it that a peer of this machine is there and not
+// stopped; false where it cannot tell. Precondition: the lock is held.
+func (e *Engine) Runs(peer proc.ID) bool { return e.shm != nil && e.shm.Runs(peer) }
+
 func (e *Engine) departed(p fabric.Provider, peer proc.ID) {
 	ep := e.known(p, peer)
 	if ep.State != Alive || ep.by != p {

@@ -28,6 +28,10 @@ func (c *Completion) Reset() {
 	}
 }
 
+// Reopen takes Finish back: a goroutine that waits and has not seen it waits on.
+// Precondition: the lock is held.
+func (c *Completion) Reopen() { c.done = false }
+
 // Finish completes it and wakes its waiter. Precondition: the lock is held.
 func (c *Completion) Finish() {
 	c.done = true

@@ -23,16 +23,16 @@ func TestWords(t *testing.T) {
 // values and where they come from, unless the detector is off.
 func TestTimeoutHasThreePeriods(t *testing.T) {
 	for env, ok := range map[string]bool{
-		"BANYAN_DETECT_PERIOD=333ms": true, "BANYAN_DETECT_PERIOD=334ms": false,
-		"BANYAN_DETECT_TIMEOUT=600ms": true, "BANYAN_DETECT_TIMEOUT=599ms": false,
+		"BANYAN_DETECT_PERIOD=1000ms": true, "BANYAN_DETECT_PERIOD=1001ms": false,
+		"BANYAN_DETECT_TIMEOUT=1500ms": true, "BANYAN_DETECT_TIMEOUT=1499ms": false,
 	} {
 		_, err := Load(Surroundings{Environ: []string{env}})
 		require.Equal(t, ok, err == nil, "%s: %v", env, err)
 		_, err = Load(Surroundings{Environ: []string{env, "BANYAN_DETECT=off"}})
 		require.NoError(t, err, env)
 	}
-	_, err := Load(Surroundings{Environ: []string{"BANYAN_DETECT_PERIOD=500ms"}})
-	require.ErrorContains(t, err, "detect.timeout = 1s (default) is less than 3 times detect.period = 500ms (BANYAN_DETECT_PERIOD)")
+	_, err := Load(Surroundings{Environ: []string{"BANYAN_DETECT_PERIOD=1500ms"}})
+	require.ErrorContains(t, err, "detect.timeout = 3s (default) is less than 3 times detect.period = 1500ms (BANYAN_DETECT_PERIOD)")
 	_, err = Load(Surroundings{Environ: []string{"BANYAN_DETECT_TIMOUT=2s"}})
 	require.ErrorContains(t, err, "BANYAN_DETECT_TIMEOUT")
 }

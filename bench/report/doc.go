@@ -18,7 +18,7 @@
 //
 //	schema       "banyan-bench"
 //	version      1
-//	kind         what Results are: "osu", "match", "netpipe", "compare", "tour", "tune"
+//	kind         what Results are: "osu", "match", "netpipe", "fault-detect", "compare", "tour", "tune"
 //	command      the command line
 //	started      RFC 3339, when the measuring began
 //	seconds      how long it took

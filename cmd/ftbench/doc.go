@@ -5,6 +5,7 @@
 //	                  the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench match     time to match against the length of the queues
+//	ftbench fault     what failures cost: time from the death of a rank to its error
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
 //	ftbench tune      find the thresholds that suit this machine; write them to a file
 //	ftbench doctor    what this machine has for the fabrics; by which the ranks of a job

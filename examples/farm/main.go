@@ -47,67 +47,105 @@ func main() {
 	}
 }
 
-// hand is a worker, as the master sees it.
-type hand struct {
-	rank       int
-	busy, dead bool
-	task       int64
-	answer     [2]int64 // the number, its result
+// farm is what the master knows.
+type farm struct {
+	c     *banyan.Comm
+	todo  []int64
+	given map[int]int64 // by worker: the task that it has
+	lost  int           // workers whose death has been seen to
+	done  int
+	sum   int64
 }
 
-// master keeps a receive posted for each busy worker. A worker that has died
-// shows as an error of its receive, and of no other.
+// master takes answers from whoever has one. When a worker has died the receive tells
+// so, but goes on: the master sees who it was, says that it knows, and waits again.
 func master(c *banyan.Comm, tasks int) error {
-	todo := make([]int64, tasks)
-	for i := range todo {
-		todo[i] = int64(i)
+	f := farm{c: c, given: make(map[int]int64)}
+	for i := range tasks {
+		f.todo = append(f.todo, int64(i))
 	}
-	hands, results := make([]hand, c.Size()-1), make([]banyan.Request, c.Size()-1)
-	for i := range hands {
-		hands[i].rank = i + 1
+	for worker := 1; worker < c.Size(); worker++ {
+		f.give(worker)
 	}
-	var done, lost int
-	var sum int64
-	for done < tasks {
-		for i := range hands {
-			if h := &hands[i]; !h.busy && !h.dead && len(todo) > 0 {
-				h.task, todo = todo[0], todo[1:]
-				h.busy, results[i] = true, h.give(c)
-			}
+	var answer [2]int64 // the number, its result
+	next := banyan.Irecv(c, answer[:], banyan.AnySource, tagResult)
+	for f.done < tasks {
+		if len(f.given) == 0 {
+			return fmt.Errorf("farm: no worker is left, %d of %d tasks are done", f.done, tasks)
 		}
-		i, _, err := banyan.WaitAny(results)
+		st, err := next.Wait()
 		switch {
-		case i < 0:
-			return fmt.Errorf("farm: no worker is left, %d of %d tasks are done", done, tasks)
-		case errors.Is(err, banyan.ErrProcFailed):
-			lost++
-			hands[i].dead = true
-			todo = append(todo, hands[i].task) // for somebody else
+		case errors.Is(err, banyan.ErrProcFailedPending): // somebody else may still answer
+			if err := f.bury(); err != nil {
+				return err
+			}
+			continue
+		case errors.Is(err, banyan.ErrProcFailed): // it died within its answer
+			if err := f.bury(); err != nil {
+				return err
+			}
 		case err != nil:
 			return err
 		default:
-			done++
-			hands[i].busy = false
-			sum += hands[i].answer[1]
+			f.done++
+			f.sum += answer[1]
+			delete(f.given, st.Source)
+			f.give(st.Source)
 		}
+		next = banyan.Irecv(c, answer[:], banyan.AnySource, tagResult)
 	}
-	for i := range hands {
-		_ = banyan.Send(c, []int64{-1}, i+1, tagTask) // the dead do not care
+	next.Cancel()
+	_, _ = next.Wait()
+	for worker := 1; worker < c.Size(); worker++ {
+		_ = banyan.Send(c, []int64{-1}, worker, tagTask) // the dead do not care
 	}
-	fmt.Printf("%d tasks done, sum of squares %d, workers lost: %d\n", done, sum, lost)
+	fmt.Printf("%d tasks done, sum of squares %d, workers lost: %d\n", f.done, f.sum, f.lost)
 	n := int64(tasks)
-	if want := n * (n - 1) * (2*n - 1) / 6; sum != want {
+	if want := n * (n - 1) * (2*n - 1) / 6; f.sum != want {
 		return fmt.Errorf("farm: the sum should be %d", want)
 	}
 	return nil
 }
 
-// give sends a worker its task and begins to receive the answer. If the worker
-// is dead both fail; the receive is the one that is looked at.
-func (h *hand) give(c *banyan.Comm) banyan.Request {
-	r := banyan.Irecv(c, h.answer[:], h.rank, tagResult)
-	_ = banyan.Send(c, []int64{h.task}, h.rank, tagTask)
-	return r
+// give sends a worker a task, if there is one. That it is dead need not be looked at
+// here: the receive tells.
+func (f *farm) give(worker int) {
+	if len(f.todo) == 0 {
+		return
+	}
+	f.given[worker], f.todo = f.todo[0], f.todo[1:]
+	_ = banyan.Send(f.c, []int64{f.given[worker]}, worker, tagTask)
+}
+
+// bury takes back the tasks of the workers that have died since the last time, and
+// acknowledges their failure: those that were looked at, no others.
+func (f *farm) bury() error {
+	failed := f.c.GetFailed()
+	for i := f.lost; i < failed.Size(); i++ {
+		rank, err := failed.Translate([]int{i}, f.c.Group())
+		if err != nil {
+			return err
+		}
+		if task, busy := f.given[rank[0]]; busy {
+			f.todo = append(f.todo, task)
+			delete(f.given, rank[0])
+		}
+	}
+	f.lost = failed.Size()
+	if _, err := f.c.AckFailed(f.lost); err != nil {
+		return err
+	}
+	for worker := 1; worker < f.c.Size(); worker++ { // the idle take over
+		if _, busy := f.given[worker]; !busy && !f.dead(worker, failed) {
+			f.give(worker)
+		}
+	}
+	return nil
+}
+
+func (f *farm) dead(worker int, failed banyan.Group) bool {
+	rank, err := f.c.Group().Translate([]int{worker}, failed)
+	return err != nil || rank[0] != banyan.Undefined
 }
 
 func worker(c *banyan.Comm, dies bool) error {

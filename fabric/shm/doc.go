@@ -42,10 +42,25 @@
 //
 // # Death
 //
-// A pidfd per peer tells of its end: certain, but late by about 20 µs per
-// resident megabyte. It is the backstop under the detectors of package
-// ft/detect. What a peer had published is delivered before its end is, also by a
-// peer that this process had not heard of when it died.
+// The end of the header's page are robust words, one for each process id, or one for
+// several where there are more than 256. They are on the robust list of a thread that
+// lives as long as the endpoint (package internal/robust): when the process dies,
+// the kernel marks them and wakes who waits, before it frees the process's memory. A
+// watcher waits at the peers' words, up to 127 to a thread, at what Config.Exits
+// tells, and at the peers' pidfds: these tell of every end, but late by about
+// 20 µs per resident megabyte, and are the backstop where the kernel, a seccomp
+// profile or a word that somebody overwrote keep the others from telling. Detection
+// says what a machine has.
+//
+// Evidence is made true before it is reported: the peer is killed through its
+// pidfd, to which one that has ended does not mind. That ends also what a peer has
+// become by exec. Then what it had published is delivered, also by a peer that
+// this process had not heard of when it died, and then its end, with the exit code or
+// the signal if the kernel has told it by then: nothing is held back for that.
+// A peer that closes its endpoint without departing is reported as failed, and not
+// killed: it has taken back its words, and can send nothing.
+//
+// Inform takes word of a death from elsewhere, with the same consequences.
 //
 // # Departure
 //
@@ -69,6 +84,10 @@
 // proc.Corrupt. Processes of one job run as one user: this protects against
 // faults, not against a malicious peer, which could send valid nonsense.
 //
-// Floor 2. The pidfd watcher is a goroutine of its own; it only sets a flag
-// and rings the bell.
+// A peer that scribbles over the robust words of another one can make its death
+// known later, and no sooner: a mark is believed after the kernel has confirmed that the
+// thread is gone.
+//
+// Floor 2. The watchers are goroutines of their own; they fence the peer, set a flag
+// and ring the bell. A thread does nothing but hold the words.
 package shm

@@ -211,6 +211,9 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	}
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
+	if c.gone.Load() && c.fate.Kind == proc.Unknown && c.reader.pidfd >= 0 {
+		c.fate = c.learnFate() // it may be told by now
+	}
 	givenUp := c.half != nil && c.ending
 	if c.gone.Load() && !c.ending && c.departedUnheard() {
 		c.fate = proc.Cause{Kind: proc.Departed}

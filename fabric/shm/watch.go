@@ -116,9 +116,16 @@ func (w *watcher) askExits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		if _, ended := w.exits.Ended(c.reader.pid); ended {
-			w.condemn(c, byExits)
-		}
+		w.ask(c)
+	}
+}
+
+// ask looks whether one peer is.
+//
+// Preconditions: w.mu is held.
+func (w *watcher) ask(c *Conn) {
+	if _, ended := w.exits.Ended(c.reader.pid); ended {
+		w.condemn(c, byExits)
 	}
 }
 
@@ -173,7 +180,9 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		}
 	}
 	if w.exits != nil {
-		w.askExits() // it may have told before the peer was in the list
+		w.mu.Lock()
+		w.ask(c) // it may have told before the peer was in the list
+		w.mu.Unlock()
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ func TestImpostors(t *testing.T) {
 				in.leave()
 			}
 			require.Greater(t, im.met, 1, "tried once only")
-			require.Equal(t, []proc.Cause{{Kind: proc.Connection}}, c.sink.ended)
+			require.Equal(t, []proc.Cause{{Kind: proc.Heartbeat}}, c.sink.ended)
 			require.False(t, c.conns[1].met)
 		})
 	}

@@ -98,10 +98,10 @@ func (c *Conn) next(now time.Time) {
 }
 
 // giveUp reports a peer that could not be reached for too long, or that one of the two
-// has no means to reach.
+// has no means to reach. Silence is no proof that it has ended, so it is reported as that.
 func (c *Conn) giveUp() {
 	c.p.cfg.Logf("tcp: %v could not be reached for %v: %v", c.peer, c.p.cfg.Heal, c.why)
-	c.conclude(c.unless(proc.Connection))
+	c.conclude(c.unless(proc.Heartbeat))
 }
 
 // unless is the cause of an end of that kind, if it is not for want of something that

@@ -85,7 +85,7 @@ func lifeOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) {
 			return fmt.Errorf("%v hangs", id)
 		}
 	}
-	if heard != 1 || len(causes) != 1 || causes[0].Kind != proc.Connection {
+	if heard != 1 || len(causes) != 1 || causes[0].Kind != proc.Heartbeat {
 		return fmt.Errorf("%v heard %d frames and these ends of its peer: %v", id, heard, causes)
 	}
 	return nil

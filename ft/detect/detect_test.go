@@ -3,6 +3,7 @@ package detect
 import (
 	"errors"
 	"math/bits"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,6 +53,28 @@ func TestSilenceIsDeath(t *testing.T) {
 	require.Empty(t, ofKind(until(m, 1990*ms), Report))
 	got := ofKind(until(m, 2300*ms), Report)
 	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}}}, got)
+}
+
+// Who is silent and runs, as the kernel of its machine has it, is not reported and counts
+// on this side; one that has been stopped is.
+func TestSeenIsNoSilence(t *testing.T) {
+	m := newMachine(3, 4, Majority) // who hears nobody ends itself
+	seen := []proc.ID{0, 1}
+	var got []Action
+	for m.Due() <= 6000*ms {
+		now := m.Due()
+		for _, id := range m.Doubted() {
+			if slices.Contains(seen, id) {
+				m.Seen(id, now)
+			}
+		}
+		m.Tick(now)
+		got = append(got, drained(m)...)
+	}
+	require.Empty(t, ofKind(got, Die))
+	require.Equal(t, []Action{{Kind: Report, Peer: 2, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(got, Report))
+	seen = seen[:0]
+	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
 }
 
 // Of two processes the one with the higher id ends itself.

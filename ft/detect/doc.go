@@ -67,6 +67,10 @@
 //
 // By the rule Off there is no count, and both sides go on.
 //
+// A process that gets no core is silent, too. Of one on the same machine the kernel
+// knows whether it runs or has been stopped, and the driver says so with [Machine.Seen] before
+// the verdict: it counts as an answer.
+//
 // # Who counts as dead must end
 //
 // Who passes a verdict, or is a neighbour of whom it concerns, tells it so at once

@@ -22,11 +22,16 @@ type Bell struct {
 // publishes work afterwards sees the announcement; the owner must look once
 // more for work that was published before.
 func (b *Bell) Arm() {
-	b.armed.Store(b.count.Load())
-	b.asleep.Store(1)
+	b.announce()
 	if Registered() {
 		Barrier()
 	}
+}
+
+// announce is Arm for ringers who all use Ring without a look at Asleep.
+func (b *Bell) announce() {
+	b.armed.Store(b.count.Load())
+	b.asleep.Store(1)
 }
 
 // Sleep waits until a Ring since Arm or until d has passed; d < 0 waits

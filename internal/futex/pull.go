@@ -40,8 +40,17 @@ func (p *Pull) Ring() {
 	p.mu.RUnlock()
 }
 
-// Arm is Bell.Arm; like Sleep and Disarm it is the owner's.
-func (p *Pull) Arm() { p.bell.Arm() }
+// Arm is Bell.Arm; like Sleep and Disarm it is the owner's. A private bell is rung by
+// Ring alone, whose compare-and-swap is the ringer's barrier: the owner needs none. Nor
+// does it register for one then, which waits for a grace period of the kernel, seconds
+// on a bad day, in which the engine's lock would be held.
+func (p *Pull) Arm() {
+	if p.bell == &p.private {
+		p.private.announce()
+		return
+	}
+	p.bell.Arm()
+}
 
 // Sleep is Bell.Sleep.
 func (p *Pull) Sleep(d time.Duration) { p.bell.Sleep(d) }

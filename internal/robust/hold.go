@@ -60,6 +60,7 @@ func (h *Holder) live(began chan<- error) {
 		return
 	}
 	defer close(h.done)
+	promptly()
 	err := setList(h.head)
 	began <- err
 	if err != nil {

@@ -49,7 +49,8 @@ func child(n int) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	for range 4 { // threads that are busy while it dies
+	const busy = 4
+	for range busy { // threads that are busy while it dies
 		go func() {
 			for n := 0; ; n++ {
 				_ = n
@@ -78,7 +79,7 @@ type victim struct {
 	seen  Seen
 }
 
-func spawn(t *testing.T, n int) *victim {
+func spawn(t testing.TB, n int) *victim {
 	t.Helper()
 	fd, err := unix.MemfdCreate("words", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
@@ -107,7 +108,7 @@ func spawn(t *testing.T, n int) *victim {
 	return v
 }
 
-func (v *victim) read(t *testing.T) string {
+func (v *victim) read(t testing.TB) string {
 	t.Helper()
 	line, err := v.out.ReadString('\n')
 	require.NoError(t, err)

@@ -116,6 +116,7 @@ const (
 func (g *group) run() {
 	defer close(g.done)
 	runtime.LockOSThread()
+	promptly()
 	list := make([]waiter, 0, maxWaiters)
 	faults := 0
 	for {

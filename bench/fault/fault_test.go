@@ -1,0 +1,177 @@
+package fault
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// roleEnv makes the test binary be a rank.
+const roleEnv = "BANYAN_TEST_FAULT"
+
+var tested = Options{Ranks: 4, Kills: 5, PerJob: 3, VictimMB: 1, Settle: time.Millisecond, Timeout: time.Minute}
+
+func TestMain(m *testing.M) {
+	how := os.Getenv(roleEnv)
+	if how == "" {
+		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
+		os.Exit(m.Run())
+	}
+	o := tested
+	o.Wait = Wait(how)
+	if err := rankOf(o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+}
+
+func rankOf(o Options) error {
+	w, err := banyan.Init()
+	if err != nil {
+		return err
+	}
+	fmt.Println("some rank says hello")
+	if err := Rank(w, o, os.Stdout); err != nil {
+		return err
+	}
+	return w.Finalize()
+}
+
+// job starts ranks that wait in that way.
+func job(how Wait) Start {
+	return func(ctx context.Context, ranks, kills int, out io.Writer) error {
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		var errs bytes.Buffer
+		result, err := launch.Run(ctx, launch.Spec{
+			N: ranks, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"="+string(how)), Stdout: out, Stderr: &errs,
+		})
+		if err != nil {
+			return err
+		}
+		for rank, end := range result.Ends {
+			if victim := rank >= ranks-kills; end.Failed() != victim || victim && end.Signal != unix.SIGKILL {
+				return fmt.Errorf("rank %d %v\n%s", rank, end, errs.Bytes())
+			}
+		}
+		return nil
+	}
+}
+
+// Every survivor of every round is measured, however it waits.
+func TestDetect(t *testing.T) {
+	for _, how := range []Wait{ForVictim, ForAny, InBarrier} {
+		t.Run(string(how), func(t *testing.T) {
+			o := tested
+			o.Wait = how
+			var rest bytes.Buffer
+			rounds := 0
+			r, err := Detect(t.Context(), o, job(how), &rest, func(Round) { rounds++ })
+			require.NoError(t, err)
+			require.Equal(t, o.Kills, rounds)
+			require.Equal(t, o.Kills, r.Last.Count)
+			require.Equal(t, 3*o.Kills, r.Each.Count)
+			require.Len(t, r.All(), r.Each.Count)
+			require.Positive(t, r.Each.Min)
+			require.GreaterOrEqual(t, r.Last.Max, r.Last.P50)
+			require.Equal(t, r.Last.Max, r.Each.Max)
+			// Two jobs, of 3 and of 2 victims.
+			require.Equal(t, o.Processes(3)+o.Processes(2), bytes.Count(rest.Bytes(), []byte("some rank says hello\n")))
+		})
+	}
+}
+
+// A rank that fails is what the error tells, not what the harness missed for it.
+func TestRankFails(t *testing.T) {
+	o := tested
+	o.Wait = ForVictim
+	_, err := Detect(t.Context(), o, job("no such way"), io.Discard, nil)
+	require.ErrorContains(t, err, "exited with code 3")
+	require.ErrorContains(t, err, "no such way")
+}
+
+// lonely is a job without ranks that says those lines and ends with the context.
+func lonely(text string) Start {
+	return func(ctx context.Context, _, _ int, out io.Writer) error {
+		if _, err := io.WriteString(out, text); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return nil
+	}
+}
+
+// Who is not ready in time, or does not notice, is named.
+func TestSilence(t *testing.T) {
+	o := Options{Ranks: 3, Kills: 1, PerJob: 1, Wait: ForVictim, Timeout: time.Millisecond}
+	_, err := Detect(t.Context(), o, lonely("fault: rank 1 pid 7 victim 2 at 0\n"), io.Discard, nil)
+	require.ErrorContains(t, err, "ranks [0 2] were not ready for the death of rank 2")
+}
+
+// The lines of different ranks overtake each other.
+func TestLinesOutOfOrder(t *testing.T) {
+	var said sync.WaitGroup
+	lines := make(chan line, 8)
+	said.Go(func() {
+		w := &wire{lines: lines, rest: io.Discard}
+		for _, part := range []string{"fault: rank 1 pid 1 victim 3 at 0\nfau", "lt: rank 1 pid 1 victim 2 at 9\nnoise\n", "fault: rank 0 pid 1 victim 2 at 8\n"} {
+			_, _ = w.Write([]byte(part)) // its writer is io.Discard
+		}
+		close(lines)
+	})
+	k := &killer{o: Options{Ranks: 3, Timeout: time.Hour}, lines: lines, said: make(map[stage]map[int]line)}
+	got, err := k.collect(t.Context(), 2, 2, true)
+	require.NoError(t, err)
+	require.Equal(t, map[int]line{0: {0, 1, 2, 8}, 1: {1, 1, 2, 9}}, got)
+	got, err = k.collect(t.Context(), 3, 1, false)
+	require.NoError(t, err)
+	require.Len(t, got, 1)
+	said.Wait()
+	_, err = k.collect(t.Context(), 3, 2, false)
+	require.ErrorIs(t, err, errJobEnded)
+}
+
+func TestOptions(t *testing.T) {
+	good := Options{Ranks: 2, Kills: 1, PerJob: 1, Wait: ForAny, Timeout: 1}
+	require.NoError(t, good.Check())
+	for name, spoil := range map[string]func(*Options){
+		"-n 1":             func(o *Options) { o.Ranks = 1 },
+		"--kills 0":        func(o *Options) { o.Kills = 0 },
+		"--per-job 0":      func(o *Options) { o.PerJob = 0 },
+		"--victim-rss -1":  func(o *Options) { o.VictimMB = -1 },
+		`--wait "asleep"`:  func(o *Options) { o.Wait = "asleep" },
+		"--timeout=0s":     func(o *Options) { o.Timeout = 0 },
+		"--settle=-1ns":    func(o *Options) { o.Settle = -1 },
+		"--kills 10000000": func(o *Options) { o.Kills = 10_000_000 },
+	} {
+		o := good
+		spoil(&o)
+		require.ErrorContains(t, o.Check(), name)
+	}
+}
+
+func TestUnaware(t *testing.T) {
+	require.Equal(t, []Step{{1, 1}, {5, 0.75}, {5, 0.5}, {9, 0.25}}, Unaware([]time.Duration{5, 9, 1, 5}))
+}
+
+// A percentile is never beyond what was measured.
+func TestSpread(t *testing.T) {
+	s, err := spread([]time.Duration{1_000_001, 3_000_000})
+	require.NoError(t, err)
+	require.Equal(t, time.Duration(3_000_000), s.P99)
+	require.Equal(t, time.Duration(1_000_001), s.Min)
+	require.InDelta(t, 2_000_000, float64(s.Mean), 4000)
+}

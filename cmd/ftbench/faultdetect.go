@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	faultbench "github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// faultCmd has the measurements of failures.
+type faultCmd struct {
+	Detect faultDetectCmd `cmd:"" help:"Time from the death of a rank to the error at those that wait for it."`
+}
+
+// faultDetectCmd measures detection.
+type faultDetectCmd struct {
+	N         int           `short:"n" default:"2" placeholder:"RANKS" help:"Ranks of a round, the victim included. Default: ${default}."`
+	Kills     int           `default:"100" help:"How many ranks are killed, one after another. Default: ${default}."`
+	PerJob    int           `default:"1" placeholder:"KILLS" help:"Victims that each job starts with, which saves start-ups; those whose turn has not come sleep. Default: ${default}."`
+	Wait      string        `enum:"victim,any,barrier" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier. Default: ${default}."`
+	VictimRSS int           `name:"victim-rss" default:"0" placeholder:"MB" help:"MiB that a victim has touched beside what a rank has anyway: the kernel gives them back before some detectors hear of the death. Default: ${default}."`
+	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's word that it is about to wait, and the kill; varied by half. Default: ${default}."`
+	Timeout   time.Duration `default:"10s" help:"How long a survivor may take. Default: ${default}."`
+	Plot      string        `placeholder:"FILE" help:"Draw which share of the survivors did not know yet against the time since the kill; .svg or .png."`
+	exitsFlag
+	JSON   string     `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+}
+
+// Help has the examples.
+func (faultDetectCmd) Help() string {
+	return `A rank is killed with SIGKILL while the others wait for it; the time from kill(2) to the
+return of each survivor's operation with the error is what is measured, on the clock
+that all processes of a machine share. Over each survivor, and over the last survivor of
+each round. An error that names anybody but the victim, comes before the kill, or does
+not come within --timeout is a failure of the measurement: exit code 1.
+
+The command starts its ranks itself: bound to a core each where there are enough, else
+unbound. With --per-job 1 each kill has a job of its own, so nothing but the ranks of the
+round is there.
+
+Examples:
+  ftbench fault detect
+  ftbench fault detect --kills 1000 --victim-rss 512 --json results/detect.json
+  ftbench fault detect -n 32 --kills 200 --plot results/detect.svg
+  ftbench fault detect -n 8 --wait barrier --per-job 10
+  ftbench fault detect --exits off
+  ftbench fault detect --fabric tcp`
+}
+
+// faultDetectResults are the results in the JSON file.
+type faultDetectResults struct {
+	Fabric string `json:"fabric"` // as given; "": all
+	*faultbench.Result
+}
+
+// options are those of the harness.
+func (c *faultDetectCmd) options() faultbench.Options {
+	return faultbench.Options{
+		Ranks: c.N, Kills: c.Kills, PerJob: c.PerJob, Wait: faultbench.Wait(c.Wait), VictimMB: c.VictimRSS,
+		Settle: c.Settle, Timeout: c.Timeout,
+	}
+}
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultDetectCmd) Run(to *call) error {
+	o := c.options()
+	if err := o.Check(); err != nil {
+		return usage(err)
+	}
+	if launch.Started() {
+		return c.rank(o, to)
+	}
+	if c.Plot != "" {
+		if err := figure.Check(c.Plot); err != nil {
+			return usage(err)
+		}
+	}
+	if err := checkFiles(c.Plot, c.JSON); err != nil {
+		return err
+	}
+	return c.measure(o, to)
+}
+
+// startedBy names the variable by which a rank knows that this command has started it:
+// in anybody else's job nobody would kill.
+const startedBy = "BANYAN_FAULT_DETECT"
+
+func (c *faultDetectCmd) rank(o faultbench.Options, to *call) error {
+	if os.Getenv(startedBy) == "" {
+		return usagef("fault detect: it starts its ranks itself and kills some of them: run it alone, not in another launcher's job")
+	}
+	var opts []banyan.Option
+	if c.Fabric != "" {
+		opts = append(opts, banyan.WithFabric(string(c.Fabric)))
+	}
+	return inJob(true, func(w *banyan.World) error { return faultbench.Rank(w, o, to.out) }, opts...)
+}
+
+// measure kills, prints the table and writes the files.
+func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
+	file := report.Begin("fault-detect")
+	ctx, stop := interruptible()
+	defer stop()
+	words := to.words(c.JSON)
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return err
+	}
+	if len(cpus) < o.Ranks {
+		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns, and survivors are woken one after another\n", o.Ranks, len(cpus))
+	}
+	bar := progressbar.Start(to.err, "fault detect", o.Kills)
+	defer bar.Stop()
+	job := deadlyJob{args: to.args, exits: c.exitsFlag, err: bar.Over(to.err), bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
+	result, err := faultbench.Detect(ctx, o, job.start, bar.Over(words.out), func(faultbench.Round) { bar.Step(1) })
+	if err != nil {
+		return orInterrupt(ctx, err)
+	}
+	bar.Stop()
+	if err := faultDetectTable(words.out, result); err != nil {
+		return err
+	}
+	if c.Plot != "" {
+		if err := figure.Save(c.Plot, faultDetectChart(result)); err != nil {
+			return err
+		}
+	}
+	if err := to.store(file, c.JSON, faultDetectResults{string(c.Fabric), result}); err != nil {
+		return err
+	}
+	_, err = io.WriteString(words.out, named("files:", c.Plot, c.JSON))
+	return err
+}
+
+// deadlyJob starts jobs some of whose ranks are killed.
+type deadlyJob struct {
+	args  []string
+	err   io.Writer
+	bind  bool
+	exits exitsFlag
+}
+
+// start implements faultbench.Start.
+func (j *deadlyJob) start(ctx context.Context, ranks, kills int, out io.Writer) error {
+	self, err := selfPath()
+	if err != nil {
+		return err
+	}
+	spec := launch.Spec{
+		N: ranks, Argv: append([]string{self}, j.args...), OnFailure: launch.Continue,
+		Env: os.Environ(), Export: []string{startedBy + "=1"}, Stdout: out, Stderr: &withoutKills{j.err},
+	}
+	if j.bind {
+		spec.Bind = launch.BindCore
+	}
+	j.exits.setExits(&spec)
+	result, err := launch.Run(ctx, spec)
+	if err != nil {
+		return err
+	}
+	for rank, end := range result.Ends {
+		if expected := rank >= ranks-kills && end.Signal == unix.SIGKILL; !expected && end.Failed() {
+			return fmt.Errorf("fault detect: rank %d %v", rank, end)
+		}
+	}
+	return result.Output
+}
+
+// withoutKills passes on all but the launcher's remarks about those who were to die.
+type withoutKills struct{ to io.Writer }
+
+var killed = regexp.MustCompile(`(?m)^banyan: rank \d+ was killed by SIGKILL after .*\n`)
+
+// Write implements io.Writer; the launcher writes whole lines.
+func (w *withoutKills) Write(p []byte) (int, error) {
+	if rest := killed.ReplaceAll(p, nil); len(rest) > 0 {
+		if _, err := w.to.Write(rest); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// faultDetectTable prints the percentiles.
+func faultDetectTable(out io.Writer, r *faultbench.Result) error {
+	o := r.Options
+	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
+	text := fmt.Sprintf("# Banyan failure detection, from kill to error, µs; %d ranks, %d kills, wait: %s", o.Ranks, o.Kills, o.Wait)
+	if o.VictimMB > 0 {
+		text += fmt.Sprintf(", victim with %d MiB", o.VictimMB)
+	}
+	text += fmt.Sprintf("\n%-18s%10s%12s%12s%12s%12s%12s\n", "# Survivor", "Samples", "Min", "P50", "P90", "P99", "Max")
+	for _, row := range []struct {
+		name string
+		s    faultbench.Spread
+	}{{"each", r.Each}, {"last", r.Last}} {
+		s := row.s
+		text += fmt.Sprintf("%-18s%10d%12.1f%12.1f%12.1f%12.1f%12.1f\n", row.name, s.Count, us(s.Min), us(s.P50), us(s.P90), us(s.P99), us(s.Max))
+	}
+	_, err := io.WriteString(out, text)
+	return err
+}
+
+// faultDetectChart draws the tails.
+func faultDetectChart(r *faultbench.Result) figure.Chart {
+	o := r.Options
+	tail := func(name string, times []time.Duration) figure.Series {
+		s := figure.Series{Name: name}
+		for _, step := range faultbench.Unaware(times) {
+			s.Points = append(s.Points, figure.Point{X: max(1e-3, float64(step.After)/1e3), Y: step.Share})
+		}
+		return s
+	}
+	series := []figure.Series{tail("each survivor", r.All())}
+	if o.Ranks > 2 { // else they are the same
+		series = append(series, tail("last survivor", r.Lasts()))
+	}
+	return figure.Chart{
+		Title: fmt.Sprintf("From kill to error, %d ranks, %d kills, wait: %s", o.Ranks, o.Kills, o.Wait),
+		X:     figure.Axis{Title: "time since the kill (µs)"}, Y: figure.Axis{Title: "share that does not know yet"},
+		Series: series,
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestFaultDetect(t *testing.T) {
+	dir := t.TempDir()
+	plot, file := filepath.Join(dir, "detect.svg"), filepath.Join(dir, "detect.json")
+	code, out, errs := ftbench(t, "fault", "detect", "-n", "3", "--kills", "4", "--per-job", "2", "--victim-rss", "2", "--settle", "1ms",
+		"--plot", plot, "--json", file)
+	require.Zero(t, code, errs)
+	require.NotContains(t, errs, "SIGKILL", "who was to die is not news")
+	require.Contains(t, out, "3 ranks, 4 kills, wait: victim, victim with 2 MiB")
+	require.Regexp(t, `(?m)^each +8( +\d+\.\d){5}$`, out)
+	require.Regexp(t, `(?m)^last +4( +\d+\.\d){5}$`, out)
+	require.Contains(t, out, "files: "+plot+" "+file)
+
+	svg, err := os.ReadFile(plot)
+	require.NoError(t, err)
+	require.Contains(t, string(svg), "share that does not know yet")
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var stored struct {
+		Kind    string
+		Results struct {
+			Options struct{ Ranks, Kills int }
+			Each    struct {
+				P50 int64 `json:"p50_ns"`
+			} `json:"each_survivor"`
+			Rounds []struct {
+				Survivors []int64 `json:"survivors_ns"`
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &stored))
+	require.Equal(t, "fault-detect", stored.Kind)
+	require.Equal(t, 3, stored.Results.Options.Ranks)
+	require.Positive(t, stored.Results.Each.P50)
+	require.Len(t, stored.Results.Rounds, 4)
+	require.Len(t, stored.Results.Rounds[0].Survivors, 2)
+}
+
+// In a job that somebody else has started nobody would kill.
+func TestFaultDetectInAJob(t *testing.T) {
+	self, err := selfPath()
+	require.NoError(t, err)
+	code, _, errs := ftbench(t, "run", "-n", "1", "--", self, "fault", "detect")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, errs, "run it alone")
+}
+
+// Only the deaths that were wanted are not reported.
+func TestWithoutKills(t *testing.T) {
+	var b strings.Builder
+	w := &withoutKills{&b}
+	text := "banyan: rank 1 was killed by SIGKILL after 31ms\nbanyan: rank 0 exited with code 1 after 3ms\n"
+	n, err := w.Write([]byte(text))
+	require.NoError(t, err)
+	require.Equal(t, len(text), n)
+	require.Equal(t, "banyan: rank 0 exited with code 1 after 3ms\n", b.String())
+}
