@@ -1,7 +1,7 @@
 // Package exits is where a process reads that another process of its machine
 // has ended, and how, some 30 microseconds after the fact and whatever the
-// memory that the dead leaves behind. The kernel writes it: a BPF program at the
-// exit of processes (package hook), loaded by somebody who may (ftbench run,
+// memory and the threads that the dead leaves behind. The kernel writes it: BPF programs at
+// fatal signals and at the exit of threads (package hook), loaded by somebody who may (ftbench run,
 // ftbench agent). This package needs no privileges and no BPF library.
 //
 //	t, err := exits.Open() // the error says why there is none: do without
@@ -11,15 +11,16 @@
 //
 // # What is shared
 //
-// Three descriptors, which is all that a reader gets and needs:
+// Three or four descriptors, which are all that a reader gets and needs:
 //
 //	log    a BPF array of one value, frozen: nobody writes it but the BPF programs
 //	       of its hook. It is mapped read-only.
 //	bell   a BPF ring buffer. Each entry of the log puts a word there and wakes
 //	       all who poll it. Nobody reads the words, so it stays readable: poll it
 //	       edge-triggered.
-//	link   keeps the program at its hook while any process holds it. So the loader
-//	       may die: what was registered is still recorded.
+//	links  keep the programs at their hooks while any process holds them. So the
+//	       loader may die: what was registered is still recorded. One, or
+//	       two where the kernel lets signals be seen.
 //
 // The log is a ring of the last [Entries] entries behind a header:
 //
@@ -44,6 +45,14 @@
 // A log and no table of processes, because pids are used again: registering is
 // an entry too (Begun), so the newest entry of a pid says what is true of the
 // process that has it now. Who registers does so before anybody learns of it.
+//
+// # What it means
+//
+// An end is recorded when it is decided: SIGKILL has been sent, a thread has
+// called exit_group, a crash. The process cannot go back from there, but on
+// another processor it may run for some microseconds more, and the kernel has still
+// to take it apart. So an entry is evidence: fence the process (SIGKILL by
+// pidfd) and take what it had published, before anything is made of it.
 //
 // # Who is registered
 //

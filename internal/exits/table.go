@@ -91,8 +91,8 @@ func oldest(head uint64) uint64 { return head - min(head, Entries) }
 // reports whenever the log has a new entry. It is the table's: do not close it.
 func (t *Table) FD() int { return t.fds[1] }
 
-// Ended reports whether and how the process with a pid has ended, as this
-// process's pid namespace numbers it: of several with this pid the one that was
+// Ended reports whether and how the process with a pid has ended, or is bound to in
+// microseconds (package comment), as this process's pid namespace numbers it: of several with this pid the one that was
 // registered last. Of one that was never registered it reports false for ever.
 // It costs two loads and a look-up; it takes a lock and goes through the news
 // where there are some, and at the first question for a pid.
