@@ -282,3 +282,43 @@ func TestDepartures(t *testing.T) {
 		require.NoError(t, x.check(nil), "seed %d, %d processes", seed, n)
 	}
 }
+
+// Who cannot be connected to has died, and the others are told; once this process
+// waits for the others to finalize it has departed as likely.
+func TestGoneWhileFinalizing(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		var told bool
+		cfg := sim.DefaultConfig(3)
+		s, err := sim.New(cfg)
+		require.NoError(t, err)
+		for id := range proc.ID(3) {
+			require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
+				e := progress.New(progress.Config{
+					Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+				})
+				pulse := Start(Config{
+					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},
+					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
+				})
+				if last && id == 0 {
+					pulse.Finalizing()
+				}
+				var done progress.Completion
+				e.Lock()
+				if id == 0 {
+					pulse.ended(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
+				}
+				e.After(second, done.Finish)
+				e.Wait(&done)
+				told = told || id == 1 && e.View().Failed(2)
+				e.Unlock()
+				pulse.Stop()
+				e.Depart()
+				require.NoError(t, e.Close())
+			}))
+		}
+		require.NoError(t, s.Run())
+		require.Equal(t, !last, told)
+	}
+}
