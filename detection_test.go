@@ -245,14 +245,13 @@ func TestLauncherKilled(t *testing.T) {
 			require.NoError(t, err)
 			cmd := exec.Command(exe)
 			cmd.Env = append(os.Environ(), roleEnv+"=launches", fifoEnv+"="+fifo, env)
-			var errs bytes.Buffer
-			cmd.Stderr = &errs
+			cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
 			require.NoError(t, cmd.Start())
 			line, err := os.Open(fifo)
 			require.NoError(t, err)
 			in := bufio.NewScanner(line)
 			for range orphanRanks {
-				require.True(t, in.Scan(), errs.String())
+				require.True(t, in.Scan())
 			}
 			require.NoError(t, cmd.Process.Kill())
 			_ = cmd.Wait()

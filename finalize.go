@@ -25,6 +25,9 @@ func (w *World) Finalize() error {
 	}
 	lost := w.holders.close()
 	w.p2p.Flush()
+	if w.pulse != nil {
+		w.pulse.Finalizing()
+	}
 	err := w.fence()
 	w.p2p.Close()
 	if w.pulse != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Inform tells that a peer has ended, as is known from elsewhere. It is fenced: if it
-// lives after all, it is killed. What has arrived from it is delivered by the next
+// lives after all, it is killed, unless it has departed. What has arrived from it is delivered by the next
 // Polls, then its end is reported with that cause, if no end was reported
 // before. A peer that was never connected is barred: Connect answers
 // fabric.ErrPeerGone, nothing from it is delivered, and if it comes all the same it is
@@ -26,6 +26,7 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 	case c == nil:
 		p.barred[peer] = fabric.ErrPeerGone
 	case c.reported || c.ending || c.gone.Load():
+	case c.departedUnheard(): // which the next Polls find
 	default:
 		if c.half != nil {
 			c.in.cur.refused.Store(uint32(unix.ECONNREFUSED))

@@ -40,6 +40,18 @@ func TestInformOfAConnectedPeer(t *testing.T) {
 	}
 }
 
+// Word that comes after a departure, which was not looked at yet, neither turns that into
+// a death nor kills who is about to exit in order.
+func TestInformOfTheDeparted(t *testing.T) {
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	v.meet(p)
+	v.order("depart")
+	p.Inform(1, silent)
+	require.Equal(t, proc.Departed, newEar().end(p).Kind)
+	v.order("nothing") // it lives
+}
+
 // One that has knocked and was not looked at yet has sent all the same.
 func TestInformOfANewcomer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})

@@ -46,6 +46,7 @@ type Pulse struct {
 	gone fabric.Parker // unparked when one of the goroutines has ended
 	left int           // goroutines that have not ended
 	over bool          // Stop has been called, or this process ends
+	last bool          // Finalizing has been called
 
 	draining   bool
 	unsent     []detect.Action // wait for a connection
@@ -71,6 +72,15 @@ func Start(cfg Config) *Pulse {
 	p.due = p.m.Due()
 	p.spawn(p.watch)
 	return p
+}
+
+// Finalizing says that this process waits for the others to finalize, after which each
+// departs in its own time. Who cannot be connected to for the first time from now on has departed as
+// likely as it has died, so it is not reported to others.
+func (p *Pulse) Finalizing() {
+	p.e.Lock()
+	defer p.e.Unlock()
+	p.last = true
 }
 
 // Stop ends the detector, for a process that is about to depart: nothing is
@@ -158,6 +168,12 @@ func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
 		p.m.Departed(ep.Proc)
 	case proc.Expelled:
 		p.m.Expelled(ep.Proc, now)
+	case proc.Unknown:
+		if p.last {
+			p.m.Departed(ep.Proc)
+		} else {
+			p.m.Died(ep.Proc, cause, now)
+		}
 	default:
 		p.m.Died(ep.Proc, cause, now)
 	}

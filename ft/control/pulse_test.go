@@ -120,6 +120,14 @@ func (x *trial) check(dead []proc.ID) error {
 	return errors.Join(errs...)
 }
 
+// seeds is how many schedules are tried, of so many in the long form.
+func seeds(n uint64) uint64 {
+	if testing.Short() {
+		n /= 10
+	}
+	return n
+}
+
 // some draws k of n processes.
 func some(r *rand.Rand, n, k int) []proc.ID {
 	var ids []proc.ID
@@ -144,7 +152,7 @@ func TestNoFalseDeath(t *testing.T) {
 // Every survivor learns of every death, whomever it has talked to: with kills at any
 // time, also of those who pass the news on.
 func TestDeathsReachAll(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 2 + r.IntN(20)
 		dead := some(r, n, 1+r.IntN(n-1))
@@ -167,7 +175,7 @@ func TestDeathsReachAll(t *testing.T) {
 
 // A cut that is mended before the timeout is no death.
 func TestCutThatHeals(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		n := 2 + r.IntN(12)
 		side := some(r, n, 1+r.IntN(n-1))
@@ -196,7 +204,7 @@ func others(n int, side []proc.ID) []proc.ID {
 // goes on.
 func TestPartition(t *testing.T) {
 	var slowest fabric.Time
-	for seed := range uint64(200) {
+	for seed := range seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		n := 3 + r.IntN(12)
 		small := some(r, n, 1+r.IntN(n/2))
@@ -246,7 +254,7 @@ func TestPartitionWithoutRule(t *testing.T) {
 // A partition that heals too late: who counts as dead learns of it and ends itself,
 // and nobody goes on who is dead elsewhere.
 func TestCutThatHealsTooLate(t *testing.T) {
-	for seed := range uint64(200) {
+	for seed := range seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		n := 3 + r.IntN(10)
 		small := some(r, n, 1+r.IntN((n-1)/2))
@@ -271,7 +279,7 @@ func TestCutThatHealsTooLate(t *testing.T) {
 // Processes that leave in order, at their own times, are not reported, and those who
 // are left are observed by those who are left.
 func TestDepartures(t *testing.T) {
-	for seed := range uint64(100) {
+	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		n := 3 + r.IntN(10)
 		x := trial{n: n, seed: seed}
@@ -280,5 +288,45 @@ func TestDepartures(t *testing.T) {
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		require.NoError(t, x.check(nil), "seed %d, %d processes", seed, n)
+	}
+}
+
+// Who cannot be connected to has died, and the others are told; once this process
+// waits for the others to finalize it has departed as likely.
+func TestGoneWhileFinalizing(t *testing.T) {
+	for _, last := range []bool{false, true} {
+		var told bool
+		cfg := sim.DefaultConfig(3)
+		s, err := sim.New(cfg)
+		require.NoError(t, err)
+		for id := range proc.ID(3) {
+			require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
+				e := progress.New(progress.Config{
+					Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+				})
+				pulse := Start(Config{
+					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},
+					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
+				})
+				if last && id == 0 {
+					pulse.Finalizing()
+				}
+				var done progress.Completion
+				e.Lock()
+				if id == 0 {
+					pulse.ended(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
+				}
+				e.After(second, done.Finish)
+				e.Wait(&done)
+				told = told || id == 1 && e.View().Failed(2)
+				e.Unlock()
+				pulse.Stop()
+				e.Depart()
+				require.NoError(t, e.Close())
+			}))
+		}
+		require.NoError(t, s.Run())
+		require.Equal(t, !last, told)
 	}
 }

@@ -36,6 +36,7 @@ func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
 	if role == "" {
 		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
+		os.Setenv("BANYAN_EXITS", "off")   // nor of an agent that may run on it
 		os.Exit(m.Run())
 	}
 	if err := play(role); err != nil {
