@@ -257,8 +257,9 @@ func TestAgentKilled(t *testing.T) {
 	a := start(t, "agent", address, nil)
 	require.Equal(t, "ready", a.line(t))
 	x, y := start(t, "rank", address, nil), start(t, "rank", address, nil)
-	x.line(t)
-	y.line(t)
+	for _, r := range []*actor{x, y} {
+		require.Equal(t, fmt.Sprint(r.Process.Pid, " true"), r.line(t))
+	}
 	require.NoError(t, a.Process.Kill())
 	require.NoError(t, unix.Waitid(unix.P_PID, a.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	x.ask(t, y.Process.Pid)
