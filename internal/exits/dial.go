@@ -23,7 +23,7 @@ const (
 
 // patience is how long an agent may take to answer; it loads a program for the
 // first process of a user.
-const patience = 5 * time.Second
+const patience = 15 * time.Second
 
 // Dial registers this process with the agent at an address, "@name" for an
 // abstract socket or a path, and makes the table from what it hands out. An

@@ -21,7 +21,7 @@ const (
 	// MaxTalks bounds the conversations under way; others wait in the queue.
 	MaxTalks = 64
 	// TalkTime is how long a process may take to say what it wants.
-	TalkTime = 2 * time.Second
+	TalkTime = 10 * time.Second
 )
 
 // Event is what the agent has done, for a log.
