@@ -32,6 +32,38 @@ func TestWaitingReceivesEnd(t *testing.T) {
 	require.Equal(t, Pending, e.State(step))
 }
 
+// S0-3: who finalizes has not failed. Operations with it end with a class of their own,
+// nothing is in doubt, and collectives and acknowledgements know nothing of it.
+func TestDepartureIsNoFailure(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	departs := func(p proc.ID) {
+		s.left = p
+		e.poll()
+	}
+	named, sent := Irecv[Aware](c, nil, 2, 5), Issend[Aware](c, nil, 2, 5)
+	wild := Irecv[Aware](c, nil, AnySource, 5)
+	departs(2)
+	for name, h := range map[string]Handle{"recv": named, "send": sent} {
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, ft.ErrDeparted, name)
+		require.NotErrorIs(t, err, ft.ErrProcFailed, name)
+	}
+	for name, op := range directed(2) {
+		err := op(c)
+		require.ErrorIs(t, err, ft.ErrDeparted, name)
+		require.NotErrorIs(t, err, ft.ErrProcFailed, name)
+	}
+	require.Equal(t, Pending, e.State(wild))
+	require.Empty(t, c.Failed())
+	require.NoError(t, c.Collective("barrier"))
+	departs(3)
+	require.Equal(t, Pending, e.State(wild))
+	departs(1)
+	require.Equal(t, Pending, e.State(wild), "this process may send to itself")
+	kill(2) // too late
+	require.Empty(t, c.Failed())
+}
+
 // half are the frames of messages of rank 1 that are not whole: one that is arriving,
 // and one that is only announced.
 var half = map[string][]frame{
