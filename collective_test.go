@@ -14,7 +14,7 @@ import (
 )
 
 // A collective needs both sides of an intercommunicator; the error names the dead
-// of each by the rank that they have there.
+// of each by the rank that they have there. The queries tell the sides apart (S4-7).
 func TestCollectiveNamesTheDeadOfBothSides(t *testing.T) {
 	require.NoError(t, Simulate(4, Simulation{
 		Faults: func(s *sim.Sim) error { return s.Kill(3, fabric.Time(time.Millisecond)) },
@@ -41,6 +41,9 @@ func TestCollectiveNamesTheDeadOfBothSides(t *testing.T) {
 		}
 		if !slices.Equal(failed.Ranks, remote) || !slices.Equal(failed.Local, local) {
 			return fmt.Errorf("rank %d: %w: remote %v, local %v", c.Rank(), failed, failed.Ranks, failed.Local)
+		}
+		if here, there := inter.GroupFailed().Size(), inter.RemoteGroupFailed().Size(); here != len(local) || there != len(remote) {
+			return fmt.Errorf("rank %d: %d failed on this side, %d on the other", c.Rank(), here, there)
 		}
 		return nil
 	}))

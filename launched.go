@@ -30,6 +30,7 @@ type launched struct {
 	key   string      // under which cards are found
 	last  *route.Card // the card that was asked for last
 	owner proc.ID     // whose it is
+	all   map[proc.ID]*route.Card
 }
 
 // The keys under which ranks publish.
@@ -109,7 +110,7 @@ func (l *launched) exchange(ctx context.Context) error {
 	}
 	// That a rank has died meanwhile is for those to find out who need it.
 	var missing *launch.MissingError
-	if err := l.Fence(ctx); err != nil && !errors.As(err, &missing) {
+	if err := l.Job.Fence(ctx); err != nil && !errors.As(err, &missing) {
 		return err
 	}
 	l.missing = missing
@@ -131,7 +132,7 @@ func (l *launched) publish(ctx context.Context) error {
 	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
 		return err
 	}
-	return l.Fence(ctx)
+	return l.Job.Fence(ctx)
 }
 
 // sockets opens what reaches the ranks that share no memory with this one, and
@@ -201,12 +202,35 @@ func (l *launched) card(peer proc.ID) (*route.Card, error) {
 	if l.last != nil && l.owner == peer {
 		return l.last, nil
 	}
+	if c := l.all[peer]; c != nil {
+		return c, nil
+	}
 	c, err := l.fetch(context.Background(), int(peer))
 	if err != nil {
 		return nil, err
 	}
 	l.last, l.owner = c, peer
 	return c, nil
+}
+
+// Fence implements bootstrap. Of a launcher that waits for the dead in a fence nothing
+// can be asked meanwhile; but then the ranks must reach others that they have never
+// met, to find out who is dead. So the cards of all are read first.
+func (l *launched) Fence(ctx context.Context) error {
+	if l.SparesDead() {
+		return l.Job.Fence(ctx)
+	}
+	all := make(map[proc.ID]*route.Card)
+	for rank := 0; rank < l.Size() && ctx.Err() == nil; rank++ {
+		// A request that is given up would be the launcher's last.
+		if c, err := l.fetch(context.WithoutCancel(ctx), rank); err == nil { // else it died before it had one
+			all[proc.ID(rank)] = c
+		}
+	}
+	l.mu.Lock()
+	l.all = all
+	l.mu.Unlock()
+	return l.Job.Fence(ctx)
 }
 
 // Verdicts implements bootstrap.

@@ -32,7 +32,7 @@ const manyEnv = "BANYAN_TEST_RANKS"
 
 func init() {
 	roles["many"] = many
-	roles["bereaved"] = bereaved
+	roles["bereaved"], roles["unmet"] = bereaved, unmet
 }
 
 // bereaved: rank 2 dies, rank 1 learns of it, ranks 0 and 3 have talked to nobody
@@ -61,14 +61,28 @@ func bereaved(w *banyan.World) error {
 	return nil
 }
 
+// unmet has rank 2 die when the others are in Finalize, or soon will be, without
+// anybody having sent anything.
+func unmet(w *banyan.World) error {
+	if w.Comm().Rank() == 2 {
+		w.Sleep(50 * time.Millisecond)
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	if err := w.Finalize(); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d has left\n", w.Comm().Rank())
+	return nil
+}
+
 // leaves checks that the survivors end in order although the launcher's fence
 // would wait for the dead for ever.
-func leaves(t *testing.T, env []string, name string, args ...string) {
+func leaves(t *testing.T, role string, env []string, name string, args ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(env, roleEnv+"=bereaved")
+	cmd.Env = append(env, roleEnv+"="+role)
 	out, _ := cmd.CombinedOutput() // the launcher reports the dead, each in its way
 	require.NoError(t, ctx.Err(), "%s hangs\n%s", cmd, out)
 	said := regexp.MustCompile(`rank \d has left`).FindAllString(string(out), -1)
@@ -78,12 +92,21 @@ func leaves(t *testing.T, env []string, name string, args ...string) {
 // The shell keeps the dead rank's connection to the launcher open: Hydra 4.0 ends
 // all ranks, whatever its options say, when it writes to one that is closed.
 func TestLaunchersHydraAfterADeath(t *testing.T) {
-	leaves(t, asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
+	leaves(t, "bereaved", asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
 		"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
 }
 
+// S1-12: one that dies while all others finalize, who have never met it nor each
+// other, keeps them from nothing: they find out by then who is alive.
+func TestLaunchersHydraUnmet(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		leaves(t, "unmet", append(asFour(), "BANYAN_FABRIC="+fabric), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
+			"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
+	}
+}
+
 func TestLaunchersOwnAfterADeath(t *testing.T) {
-	leaves(t, asFour(), ftbench(t), "run", "-n", strconv.Itoa(four), "--on-failure=continue", "--", me(t))
+	leaves(t, "bereaved", asFour(), ftbench(t), "run", "-n", strconv.Itoa(four), "--on-failure=continue", "--", me(t))
 }
 
 // many checks that the world is the one that was asked for: its size, each rank

@@ -112,7 +112,7 @@ func TestLaunchersSlurm(t *testing.T) {
 		})
 	}
 	t.Run("after a death", func(t *testing.T) {
-		leaves(t, c.env, "srun", c.srun("--mpi=pmi2", "-N1", "--kill-on-bad-exit=0", "--wait=0")...)
+		leaves(t, "bereaved", c.env, "srun", c.srun("--mpi=pmi2", "-N1", "--kill-on-bad-exit=0", "--wait=0")...)
 	})
 	t.Run("no PMI", func(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), "srun", c.srun("--mpi=none", "-N1")...)

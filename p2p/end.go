@@ -115,6 +115,7 @@ func (e *Engine) dropArriving(l *link) {
 		case m.claimed: // its receive will say so
 		case m.req == nil:
 			e.early.remove(m)
+			e.unkept(m)
 			fallthrough
 		default:
 			e.early.release(m)

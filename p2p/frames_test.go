@@ -17,6 +17,7 @@ type stray struct {
 	inbox []frame
 	sent  []frame
 	down  proc.ID // ends at the next poll, if not 0
+	left  proc.ID // departs at the next poll, if not 0
 }
 
 type frame struct {
@@ -53,6 +54,11 @@ func (s *stray) Poll(sink *fabric.Sink) int {
 	if s.down != 0 {
 		sink.Down(s.down, proc.Cause{Kind: proc.Signaled, Code: 9})
 		s.down = 0
+		n++
+	}
+	if s.left != 0 {
+		sink.Departed(s.left)
+		s.left = 0
 		n++
 	}
 	return n

@@ -102,8 +102,10 @@ func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
+	require.NoError(t, Send[Aware](c.Coll(), nil, 1, 0)) // the link is known
 	s.down = 2
 	e.poll()
+	sent := len(s.sent)
 	var failed *ft.ProcFailedError
 	for name, op := range map[string]func(c *Comm) error{
 		"send":  func(c *Comm) error { return Send[Aware](c, nil, 1, 0) },
@@ -114,6 +116,7 @@ func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
 		require.ErrorAs(t, op(c.Coll()), &failed, name)
 		require.Equal(t, []int{2}, failed.Ranks, name)
 	}
+	require.Len(t, s.sent, sent, "none was begun")
 	require.NoError(t, Send[Aware](c, nil, 1, 0))
 }
 

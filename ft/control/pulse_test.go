@@ -254,6 +254,7 @@ func TestPartitionWithoutRule(t *testing.T) {
 // A partition that heals too late: who counts as dead learns of it and ends itself,
 // and nobody goes on who is dead elsewhere.
 func TestCutThatHealsTooLate(t *testing.T) {
+	ended := 0
 	for seed := range seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		n := 3 + r.IntN(10)
@@ -261,7 +262,7 @@ func TestCutThatHealsTooLate(t *testing.T) {
 		x := trial{n: n, seed: seed, until: 20 * second}
 		x.faults = func(s *sim.Sim) error {
 			from := second + fabric.Time(r.Int64N(int64(second)))
-			length := fabric.Time(r.Int64N(int64(2 * second)))
+			length := fabric.Time(r.Int64N(int64(2 * DefaultTimeout)))
 			return s.Partition(sim.Partition{A: small, B: others(n, small), From: from, To: from + length, OneWay: seed%2 == 0})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
@@ -273,7 +274,9 @@ func TestCutThatHealsTooLate(t *testing.T) {
 		}
 		require.NoError(t, x.check(dead), "seed %d, %d processes, %v cut off", seed, n, small)
 		require.Less(t, len(dead), n, "seed %d", seed)
+		ended += len(dead)
 	}
+	require.NotZero(t, ended, "no cut was long enough")
 }
 
 // Processes that leave in order, at their own times, are not reported, and those who

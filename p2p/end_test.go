@@ -1,0 +1,152 @@
+package p2p
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// S1-7, S2-12, S4-12: of the receives that wait when a peer dies those end that name it, and
+// all of collectives that need it, whomever they name; others go on.
+func TestWaitingReceivesEnd(t *testing.T) {
+	_, e, c, kill := bereaved(t)
+	named, other := Irecv[Aware](c, nil, 2, 5), Irecv[Aware](c, nil, 1, 5)
+	collective := Irecv[Aware](c.Coll(), nil, 1, 5)
+	elsewhere, err := e.NewComm("without it", NewGroup([]proc.ID{0, 1}), 0, 10)
+	require.NoError(t, err)
+	step := Irecv[Aware](elsewhere.Coll(), nil, 1, 5)
+	kill(2)
+	for name, h := range map[string]Handle{"named": named, "collective": collective} {
+		require.Equal(t, Complete, e.State(h), name)
+		var failed *ft.ProcFailedError
+		_, err := e.Wait(h)
+		require.ErrorAs(t, err, &failed, name)
+		require.Equal(t, []int{2}, failed.Ranks, name)
+	}
+	require.Equal(t, Pending, e.State(other))
+	require.Equal(t, Pending, e.State(step))
+}
+
+// S0-3: who finalizes has not failed. Operations with it end with a class of their own,
+// nothing is in doubt, and collectives and acknowledgements know nothing of it.
+func TestDepartureIsNoFailure(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	departs := func(p proc.ID) {
+		s.left = p
+		e.poll()
+	}
+	named, sent := Irecv[Aware](c, nil, 2, 5), Issend[Aware](c, nil, 2, 5)
+	wild := Irecv[Aware](c, nil, AnySource, 5)
+	departs(2)
+	for name, h := range map[string]Handle{"recv": named, "send": sent} {
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, ft.ErrDeparted, name)
+		require.NotErrorIs(t, err, ft.ErrProcFailed, name)
+	}
+	for name, op := range directed(2) {
+		err := op(c)
+		require.ErrorIs(t, err, ft.ErrDeparted, name)
+		require.NotErrorIs(t, err, ft.ErrProcFailed, name)
+	}
+	require.Equal(t, Pending, e.State(wild))
+	require.Empty(t, c.Failed())
+	require.NoError(t, c.Collective("barrier"))
+	departs(3)
+	require.Equal(t, Pending, e.State(wild))
+	departs(1)
+	require.Equal(t, Pending, e.State(wild), "this process may send to itself")
+	kill(2) // too late
+	require.Empty(t, c.Failed())
+}
+
+// half are the frames of messages of rank 1 that are not whole: one that is arriving,
+// and one that is only announced.
+var half = map[string][]frame{
+	"arriving": {
+		{fabric.ClassFirst, 9<<32 | 5, binary.LittleEndian.AppendUint64(nil, 300)},
+		{fabric.ClassFrag, 0, make([]byte, 256)},
+	},
+	"announced": {{fabric.ClassRTS, 9<<32 | 5, appendRTS(nil, rts{sender: 7, total: 300})}},
+}
+
+// S1-2, S1-14: what has come of a message that will never be whole is forgotten when its
+// sender dies, and no receive or probe takes it afterwards; one that is whole stays.
+func TestHalfMessagesOfTheDead(t *testing.T) {
+	for name, frames := range half {
+		s, e, c, kill := bereaved(t)
+		s.inbox = append([]frame{arrival(5, "whole")}, frames...)
+		e.poll()
+		require.Equal(t, 2, e.early.n, name)
+		kill(1)
+		require.Equal(t, 1, e.early.n, name)
+		st, err := Recv[Aware](c, make([]byte, 300), 1, 5)
+		require.NoError(t, err, name)
+		require.Equal(t, 5, st.Count, name)
+		for op, call := range directed(1) {
+			require.ErrorIs(t, call(c), ft.ErrProcFailed, "%s, %s", name, op)
+		}
+		_, err = e.Wait(Irecv[Aware](c, make([]byte, 300), 1, 5))
+		require.ErrorIs(t, err, ft.ErrProcFailed, name)
+		requireNothingOf(t, e, 1)
+	}
+}
+
+// One that a receive has taken ends that with the failure, and nothing writes into its
+// buffer afterwards.
+func TestHalfReceived(t *testing.T) {
+	for name, frames := range half {
+		s, e, c, kill := bereaved(t)
+		h := Irecv[Aware](c, make([]byte, 300), AnySource, 5)
+		s.inbox = frames
+		e.poll()
+		require.Equal(t, Pending, e.State(h), name)
+		kill(1)
+		require.Equal(t, Complete, e.State(h), name)
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, ft.ErrProcFailed, name)
+		requireNothingOf(t, e, 1)
+	}
+}
+
+// One that a matched probe has taken out ends its receive with the failure.
+func TestHalfClaimed(t *testing.T) {
+	for name, frames := range half {
+		s, e, c, kill := bereaved(t)
+		s.inbox = frames
+		m, err := Mprobe[Aware](c, AnySource, 5)
+		require.NoError(t, err, name)
+		require.Equal(t, 300, m.Status().Count, name)
+		kill(1)
+		_, err = m.Recv(make([]byte, 300))
+		require.ErrorIs(t, err, ft.ErrProcFailed, name)
+		requireNothingOf(t, e, 1)
+	}
+}
+
+// What nobody will receive, because the communicator was freed while it arrived, is
+// forgotten as well.
+func TestHalfOrphaned(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	s.inbox = half["arriving"]
+	e.poll()
+	require.NoError(t, c.Free())
+	kill(1)
+	requireNothingOf(t, e, 1)
+}
+
+// requireNothingOf checks that nothing is kept of a peer's messages.
+func requireNothingOf(t *testing.T, e *Engine, peer proc.ID) {
+	t.Helper()
+	l := e.known(peer)
+	require.Nil(t, l.in)
+	require.Nil(t, l.active)
+	require.Zero(t, l.kept)
+	require.Zero(t, l.waiting)
+	require.Zero(t, e.early.n)
+	require.Zero(t, e.posted.n)
+}
