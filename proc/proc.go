@@ -53,7 +53,7 @@ const (
 )
 
 var kindNames = [...]string{
-	Unknown: "gone", Departed: "departed", Exited: "exited", Signaled: "killed",
+	Unknown: "ended, how is not known", Departed: "departed", Exited: "exited", Signaled: "killed",
 	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
 	Unreachable: "unreachable", Expelled: "it counts this process as dead",
 }

@@ -109,6 +109,8 @@ func TestParseTimes(t *testing.T) {
 		require.ErrorContains(t, err, "tcp.heal", text)
 		require.ErrorContains(t, err, "100ms … 60m is possible", text)
 	}
+	_, err := k.Parse("abc")
+	require.EqualError(t, err, "tcp.heal = abc: 100ms … 60m is possible; a number without a unit is seconds")
 	for v, want := range map[int]string{100: "100ms", 1000: "1s", 1500: "1500ms", 90_000: "90s", 120_000: "2m"} {
 		require.Equal(t, want, k.Format(v))
 	}

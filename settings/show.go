@@ -20,8 +20,11 @@ func (s *Set) Write(w io.Writer, onlyChanged bool) error {
 			fmt.Fprintf(&b, "# %s\n", line)
 		}
 		unit := string(k.Unit) + "; "
-		if k.Unit == Switch || k.Unit == Word {
+		switch k.Unit {
+		case Switch, Word:
 			unit = ""
+		case Millis:
+			unit = bareIsSeconds + "; "
 		}
 		fmt.Fprintf(&b, "# %s%s; default %s; %s\n", unit, k.Range(), k.Format(k.Default), k.Variable())
 		fmt.Fprintf(&b, "%-24s # %s\n\n", k.Name+" = "+k.Format(s.Int(id)), s.Origin(id))

@@ -60,6 +60,9 @@ func (k *Knob) Parse(text string) (int, error) {
 	default:
 		v, ok = parseNumber(word, k.Unit == Bytes)
 	}
+	if !ok && k.Unit == Millis {
+		return 0, fmt.Errorf("%s = %s: %s is possible; %s", k.Name, text, k.Range(), bareIsSeconds)
+	}
 	if !ok {
 		return 0, fmt.Errorf("%s = %s: %s is possible", k.Name, text, k.Range())
 	}
@@ -75,6 +78,9 @@ func parseSwitch(word string) (int, bool) {
 	}
 	return 0, false
 }
+
+// bareIsSeconds says what parseMillis makes of a number, where users read of times.
+const bareIsSeconds = "a number without a unit is seconds"
 
 func parseMillis(word string) (int, bool) {
 	if _, err := strconv.Atoi(word); err == nil {

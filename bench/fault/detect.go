@@ -174,8 +174,17 @@ func (k *killer) silent(victim int, said map[int]line, noticed bool) error {
 		if _, ok := said[victim]; !ok {
 			missing = append(missing, victim)
 		}
-		return fmt.Errorf("fault detect: after %v ranks %v were not ready for the death of rank %d; --timeout waits longer", k.o.Timeout, missing, victim)
+		return fmt.Errorf("fault detect: after %v ranks %s were not ready for the death of rank %d; --timeout waits longer", k.o.Timeout, some(missing), victim)
 	}
-	return fmt.Errorf("fault detect: %v after the death of rank %d (wait: %s) %d of %d survivors had not noticed it: ranks %v; --timeout waits longer",
-		k.o.Timeout, victim, k.o.Wait, len(missing), k.o.Ranks-1, missing)
+	return fmt.Errorf("fault detect: %v after the death of rank %d (wait: %s) %d of %d survivors had not noticed it: ranks %s; --timeout waits longer",
+		k.o.Timeout, victim, k.o.Wait, len(missing), k.o.Ranks-1, some(missing))
+}
+
+// some names ranks, not all where they are many.
+func some(ranks []int) string {
+	const most = 16
+	if len(ranks) <= most {
+		return fmt.Sprint(ranks)
+	}
+	return fmt.Sprintf("%v and %d more", ranks[:most], len(ranks)-most)
 }

@@ -119,6 +119,9 @@ func TestSilence(t *testing.T) {
 	o := Options{Ranks: 3, Kills: 1, PerJob: 1, Wait: ForVictim, Timeout: time.Millisecond}
 	_, err := Detect(t.Context(), o, lonely("fault: rank 1 pid 7 victim 2 at 0\n"), io.Discard, nil)
 	require.ErrorContains(t, err, "ranks [0 2] were not ready for the death of rank 2")
+	o.Ranks = 40
+	_, err = Detect(t.Context(), o, lonely(""), io.Discard, nil)
+	require.ErrorContains(t, err, "13 14 15] and 24 more were not ready for the death of rank 39")
 }
 
 // The lines of different ranks overtake each other.

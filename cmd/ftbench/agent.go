@@ -74,12 +74,12 @@ type exitsFlag struct {
 }
 
 // setExits puts the choice into a job's description, and for ranks on other
-// hosts into its environment.
+// hosts among its variables.
 func (f exitsFlag) setExits(spec *launch.Spec) {
 	value := os.Getenv(exits.Env)
 	if f.Exits == exits.On || f.Exits == exits.Off {
 		value = f.Exits
-		spec.Env = append(slices.Clip(spec.Env), exits.Env+"="+value)
+		spec.Export = append(slices.Clip(spec.Export), exits.Env+"="+value)
 	}
 	spec.Exits = func() (launch.Exits, error) { return openExits(value) }
 }
@@ -90,6 +90,8 @@ func openExits(value string) (launch.Exits, error) {
 	switch {
 	case value == exits.Off, strings.HasPrefix(value, "@"), strings.HasPrefix(value, "/"):
 		return nil, nil
+	case value != "" && value != exits.On && !exits.Descriptors(value):
+		return nil, fmt.Errorf("%s=%q: %s, %s, or the address of an agent (@name or /path, see ftbench agent --help) is possible", exits.Env, value, exits.On, exits.Off)
 	}
 	h, err := hook.Open()
 	switch {

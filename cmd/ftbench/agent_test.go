@@ -81,3 +81,28 @@ func TestAgentAddress(t *testing.T) {
 	require.ErrorContains(t, (&agentCmd{Address: "relative"}).Validate(), "absolute path")
 	require.NoError(t, (&agentCmd{Address: exits.DefaultAgent}).Validate())
 }
+
+// The choice about the kernel's record comes on top of what ranks inherit.
+func TestExitsKeepTheEnvironment(t *testing.T) {
+	t.Setenv("BANYAN_TEST_MARK", "here")
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self, "run", "--exits", "off", "--", "sh", "-c", `echo "$BANYAN_TEST_MARK $BANYAN_EXITS"`)
+	cmd.Stderr = os.Stderr
+	said, err := cmd.Output()
+	require.NoError(t, err)
+	require.Equal(t, "here off\n", string(said))
+}
+
+func TestExitsVariable(t *testing.T) {
+	for _, value := range []string{"quark", "1,2,3", "on "} {
+		_, err := openExits(value)
+		require.ErrorContains(t, err, fmt.Sprintf("BANYAN_EXITS=%q: ", value))
+		require.ErrorContains(t, err, "ftbench agent")
+	}
+	for _, value := range []string{"off", "@agent", "/run/agent"} {
+		h, err := openExits(value)
+		require.NoError(t, err)
+		require.Nil(t, h)
+	}
+}

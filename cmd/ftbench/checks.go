@@ -17,6 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/settings"
@@ -182,7 +183,41 @@ func detection(root fs.FS) []finding {
 	default:
 		found = append(found, finding{warning, what, oneLine(why), "start jobs with these capabilities, or have ftbench agent run with them"})
 	}
-	return found
+	return append(found, recorder(), silence())
+}
+
+// recorder says who has the kernel record ends for ranks that are started in this
+// environment.
+func recorder() finding {
+	const what = "agent"
+	switch table, err := exits.Open(); {
+	case err == nil:
+		if err := table.Close(); err != nil {
+			return finding{warning, what, err.Error(), ""}
+		}
+		return finding{ok, what, "the kernel's record of ends is there, also for ranks that ftbench run does not start", ""}
+	case os.Getenv(exits.Env) == "":
+		return finding{ok, what, "none at " + exits.DefaultAgent + ": only ranks that ftbench run starts may have the kernel's record of ends", ""}
+	case os.Getenv(exits.Env) == exits.Off, os.Getenv(exits.Env) == exits.On:
+		return finding{ok, what, exits.Env + "=" + os.Getenv(exits.Env) + ": not asked", ""}
+	default:
+		return finding{warning, what, oneLine(err.Error()), "unset " + exits.Env + ", or start the agent there"}
+	}
+}
+
+// silence says when who falls silent counts as dead. A setting that is wrong is
+// reported with the settings.
+func silence() finding {
+	const what = "silence"
+	s, err := settings.Load(settings.Here())
+	switch {
+	case err != nil:
+		return finding{warning, what, "not known: a setting is wrong, see below", ""}
+	case !s.On(settings.Detect):
+		return finding{warning, what, "nobody looks for it (detect = off, " + s.Origin(settings.Detect) + "): ranks whose machine is lost are waited for, and who has never talked to a dead rank may wait for it", ""}
+	}
+	say := func(id settings.ID) string { return settings.Of(id).Format(s.Int(id)) }
+	return finding{ok, what, fmt.Sprintf("of %s is death, heartbeats each %s (detect.timeout, detect.period)", say(settings.DetectTimeout), say(settings.DetectPeriod)), ""}
 }
 
 // onNode says what tells first of the death of a rank on this machine.

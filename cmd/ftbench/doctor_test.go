@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
 // Alone the command tries every fabric between two real ranks; every line has its
@@ -234,4 +235,26 @@ func TestChecksOfFiles(t *testing.T) {
 	slow := processors(fstest.MapFS{"sys/devices/system/cpu/cpufreq/policy0/scaling_governor": text("powersave\n")})
 	require.Equal(t, "governor", slow[len(slow)-1].what)
 	require.Equal(t, 2, len(limits(none))-1, "open files, address space, memory")
+}
+
+// What the environment says of the detection of failures is found with its place.
+func TestDoctorOfDetection(t *testing.T) {
+	for environment, want := range map[string]string{
+		"BANYAN_DETECT=off":                          `^warning +silence +nobody looks for it \(detect = off, BANYAN_DETECT\)`,
+		"BANYAN_DETECT_TIMEOUT=7s":                   `^ok +silence +of 7s is death`,
+		"BANYAN_DETECT_TIMEOUT=1":                    `^warning +silence +not known`,
+		exits.Env + "=off":                           `^ok +agent +BANYAN_EXITS=off: not asked`,
+		exits.Env + "=" + t.TempDir() + "/none.sock": `^warning +agent +.*none.sock.*: unset BANYAN_EXITS, or start the agent there`,
+		exits.Env + "=quark":                         `^warning +agent +.*quark`,
+	} {
+		t.Run(environment, func(t *testing.T) {
+			name, value, _ := strings.Cut(environment, "=")
+			t.Setenv(name, value)
+			var lines []string
+			for _, f := range []finding{recorder(), silence()} {
+				lines = append(lines, fmt.Sprintf("%s %s %s: %s", f.state, f.what, f.text, f.cure))
+			}
+			require.Regexp(t, "(?m)"+want, strings.Join(lines, "\n"))
+		})
+	}
 }
