@@ -41,7 +41,10 @@
 // until they are heard. The verdict falls when the silence has reached Timeout and
 // the window has passed since the Ask: all whose time has come are dead, of cause
 // Heartbeat. A single silent process or host is reported within Timeout + 2
-// Periods; any set of processes within 2 Timeouts + 4 Periods.
+// Periods; any set of processes within 2 Timeouts + 4 Periods. The difference are those
+// of a set whose two observers are silent with them: how long they have been, nobody
+// alive knows when they do not answer, and to judge them with the suspects would
+// kill who was held up for no longer than the window.
 //
 // # The own lateness
 //

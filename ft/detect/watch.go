@@ -81,6 +81,7 @@ func (m *Machine) unwatch(id proc.ID) {
 func (m *Machine) alive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		w := &m.watches[i]
+		m.seen.Silence = max(m.seen.Silence, m.clock()-w.heard)
 		w.heard, w.asked = max(w.heard, m.clock()), never
 		if w.why &^= watchMute; w.why == 0 {
 			m.watches = slices.Delete(m.watches, i, i+1)
@@ -105,7 +106,7 @@ func (m *Machine) vouch(id proc.ID) {
 func (m *Machine) partners() {
 	succ, far, pred := m.walk(1), proc.None, m.walk(-1)
 	if m.cfg.Procs > 3 {
-		far = m.walk(m.cfg.Procs / 2)
+		far = m.abroad(m.cfg.Procs / 2)
 	}
 	if far == succ {
 		far = proc.None
@@ -120,6 +121,23 @@ func (m *Machine) partners() {
 	if pred != proc.None {
 		m.observe(pred, watchPred, m.clock())
 	}
+}
+
+// abroad finds the first process at or behind distance d that is not gone and on
+// another node than this one; where all others are on this node, or gone, the
+// first that is not gone. Round the ring's end it begins behind this process.
+func (m *Machine) abroad(d int) proc.ID {
+	n := m.cfg.Procs
+	if m.cfg.Node != nil {
+		home := m.cfg.Node(m.cfg.Self)
+		for i := range n {
+			q := proc.ID((int(m.cfg.Self) + d + i) % n)
+			if q != m.cfg.Self && !m.gone(q) && m.cfg.Node(q) != home {
+				return q
+			}
+		}
+	}
+	return m.walk(d)
 }
 
 // beat sends the heartbeats of this period, and all that is done once a period.
@@ -149,6 +167,7 @@ func (m *Machine) suspect() {
 		w := &m.watches[i]
 		if w.asked == never && clock-w.heard >= m.cfg.patience() {
 			w.asked = clock
+			m.seen.Suspicions++
 			names = append(names, w.id)
 		}
 		open = open || w.asked != never
