@@ -27,6 +27,7 @@ type deadlyJob struct {
 	exits  exitsFlag
 	net    *netns.Net // nil: all ranks are on this machine
 	hosts  int        // of net
+	abort  bool       // the first failure ends the job: what follows from it says nothing
 }
 
 // start implements faultbench.Start.
@@ -46,6 +47,9 @@ func (j *deadlyJob) run(ctx context.Context, ranks int, out io.Writer, rightly f
 	spec := launch.Spec{
 		N: ranks, Argv: append([]string{self}, j.args...), OnFailure: launch.Continue,
 		Env: os.Environ(), Export: append([]string{startedBy + "=1"}, j.export...), Stdout: out, Stderr: j.err,
+	}
+	if j.abort {
+		spec.OnFailure = launch.Abort
 	}
 	if j.bind {
 		spec.Bind = launch.BindCore

@@ -69,7 +69,7 @@ func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
 	ctx, stop := interruptible()
 	defer stop()
 	words := to.words(c.JSON)
-	job := deadlyJob{args: to.args, exits: c.exitsFlag, hosts: int(c.Netns)}
+	job := deadlyJob{args: to.args, exits: c.exitsFlag, hosts: int(c.Netns), abort: true}
 	if c.Netns > 0 {
 		if job.net, err = netns.Open(netns.Config{Hosts: int(c.Netns)}); err != nil {
 			return fmt.Errorf("--netns: %w", err)

@@ -334,16 +334,24 @@ func (m *Machine) plan() {
 		if w.asked == never {
 			m.wake(w.heard + m.cfg.patience() + m.lost)
 		} else {
-			m.wake(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
+			m.wakeFor(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
 		}
 	}
-	if m.round.open && !m.round.again {
-		m.wake(m.round.asked + m.cfg.window()/2 + m.lost)
+	if m.round.open {
+		m.wake(m.round.again + m.cfg.window()/2 + m.lost)
 	}
 }
 
 // wake wants a Tick at t at the latest.
 func (m *Machine) wake(t fabric.Time) { m.due = min(m.due, max(t, m.now)) }
+
+// wakeFor wants a Tick at t for a verdict. If that is past, it waits for answers, which come
+// by themselves, and is looked at again with the next questions.
+func (m *Machine) wakeFor(t fabric.Time) {
+	if t > m.now {
+		m.wake(t)
+	}
+}
 
 func (m *Machine) send(to proc.ID, payload []byte) {
 	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload})

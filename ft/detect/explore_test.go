@@ -162,8 +162,9 @@ func (w *world) pause(i int, at, length fabric.Time) {
 	w.push(event{at: at + length, what: evResume, to: i})
 }
 
-// quiet is the time within which, after the last disturbance, all is known.
-func (w *world) quiet() fabric.Time { return 2*w.cfg.Timeout + 4*w.cfg.Period }
+// quiet is the time within which, after the last disturbance, all is known, and a side
+// that is lost has given up.
+func (w *world) quiet() fabric.Time { return 3*w.cfg.Timeout + 4*w.cfg.Period }
 
 // excused tells whether a process may have been silent for the timeout, seen from
 // another: heartbeats come once a period, and a question that was lost is
