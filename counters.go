@@ -3,14 +3,15 @@ package banyan
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/progress"
 )
 
-// Counters are what this rank has counted at its sockets since Init. Shared memory
-// and the simulator have nothing of the kind; where no pair of ranks needs sockets all
-// stay 0. They only grow.
+// Counters are what this rank has counted at its sockets since Init, and what its
+// failure detector has seen. Shared memory and the simulator have no sockets; where no
+// pair of ranks needs them, what is counted there stays 0. They only grow.
 type Counters struct {
 	// Admitted are the connections that other ranks have made to this one, each
 	// after it had proved to know the job's secret. One that is made again counts
@@ -21,6 +22,29 @@ type Counters struct {
 	Healed uint64
 	// Refused are those that were not let in.
 	Refused Refused
+	// Detector tells how much patience this job needs.
+	Detector Detector
+}
+
+// Detector is what a rank's failure detector has seen so far, to set detect.timeout by:
+// a job whose ranks are late or silent for more than half of it is near a false
+// failure. Without a detector all is 0.
+type Detector struct {
+	// Late is the longest time by which this rank's heartbeats were held up, because
+	// it got no core or was stopped.
+	Late time.Duration
+	// Silence is the longest that nothing was heard of a rank that this one observes
+	// and that then was heard: its lateness and the network's. Up to detect.period
+	// is usual. Time for which this rank did not run itself is left out.
+	Silence time.Duration
+	// Suspicions is how often this rank has asked all others for a rank after such
+	// a silence, which begins two periods before detect.timeout.
+	Suspicions uint64
+}
+
+// plus is what two ranks have seen.
+func (d Detector) plus(o Detector) Detector {
+	return Detector{max(d.Late, o.Late), max(d.Silence, o.Silence), d.Suspicions + o.Suspicions}
 }
 
 // Refused counts connections to this rank's sockets that were not let in, by reason.
@@ -46,7 +70,7 @@ func (r Refused) Total() uint64 {
 	return r.Strangers + r.Versions + r.Forgers + r.Misled + r.Dawdlers + r.Crowded
 }
 
-// Plus is the sum of two ranks' counters.
+// Plus is the sum of two ranks' counters, and the longer of their times.
 func (c Counters) Plus(o Counters) Counters {
 	c.Admitted += o.Admitted
 	c.Healed += o.Healed
@@ -56,10 +80,11 @@ func (c Counters) Plus(o Counters) Counters {
 	c.Refused.Misled += o.Refused.Misled
 	c.Refused.Dawdlers += o.Refused.Dawdlers
 	c.Refused.Crowded += o.Refused.Crowded
+	c.Detector = c.Detector.plus(o.Detector)
 	return c
 }
 
-// String gives the counters in a line, as "admitted 3, healed 0, refused 12 (10
+// String gives what is counted at sockets in a line, as "admitted 3, healed 0, refused 12 (10
 // strangers, 2 forgers)".
 func (c Counters) String() string {
 	s := fmt.Sprintf("admitted %d, healed %d, refused %d", c.Admitted, c.Healed, c.Refused.Total())
@@ -87,7 +112,14 @@ func (w *World) Counters() Counters {
 	var c Counters
 	for _, p := range w.counting {
 		s := p.Stats()
-		c = c.Plus(Counters{s.Admitted, s.Heals, Refused{s.Strangers, s.Versions, s.Forgers, s.Misled, s.Dawdlers, s.Crowded}})
+		c = c.Plus(Counters{
+			Admitted: s.Admitted, Healed: s.Heals,
+			Refused: Refused{s.Strangers, s.Versions, s.Forgers, s.Misled, s.Dawdlers, s.Crowded},
+		})
+	}
+	if w.pulse != nil {
+		s := w.pulse.Stats()
+		c.Detector = Detector{time.Duration(s.Late), time.Duration(s.Silence), s.Suspicions}
 	}
 	return c
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
@@ -67,6 +68,7 @@ func (w *World) observe(p *pulse, host fabric.Host) {
 		Detect: detect.Config{
 			Self: w.progress.Self(), Procs: w.job.Size(), Period: p.period, Timeout: p.timeout,
 			Seed: uint64(host.Now()), Partition: p.rule,
+			Node: func(id proc.ID) int { return w.job.Node(int(id)) },
 		},
 	})
 }

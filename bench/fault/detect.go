@@ -54,7 +54,7 @@ func oneJob(ctx context.Context, o Options, kills int, start Start, rest io.Writ
 	lines := make(chan line, 2*processes*(kills+1))
 	ended := make(chan error, 1)
 	go func() {
-		ended <- start(ctx, processes, kills, &wire{lines: lines, rest: rest})
+		ended <- start(ctx, processes, kills, wired(lines, rest))
 		close(lines)
 	}()
 	k := &killer{o: o, lines: lines, said: make(map[stage]map[int]line)}
@@ -94,7 +94,7 @@ type stage struct {
 	noticed bool
 }
 
-var errJobEnded = errors.New("fault detect: the job ended before its victims were killed")
+var errJobEnded = errors.New("fault: the job ended before its victims")
 
 // round kills one victim when all are ready.
 func (k *killer) round(ctx context.Context, victim int) (Round, error) {

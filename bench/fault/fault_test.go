@@ -129,7 +129,7 @@ func TestLinesOutOfOrder(t *testing.T) {
 	var said sync.WaitGroup
 	lines := make(chan line, 8)
 	said.Go(func() {
-		w := &wire{lines: lines, rest: io.Discard}
+		w := wired(lines, io.Discard)
 		for _, part := range []string{"fault: rank 1 pid 1 victim 3 at 0\nfau", "lt: rank 1 pid 1 victim 2 at 9\nnoise\n", "fault: rank 0 pid 1 victim 2 at 8\n"} {
 			_, _ = w.Write([]byte(part)) // its writer is io.Discard
 		}

@@ -27,12 +27,12 @@ func parse(text []byte) (l line, ok bool) {
 	return l, err == nil
 }
 
-// wire is the standard output of a job's ranks: their lines go into a channel,
+// wire is the standard output of a job's ranks: lines that take wants go there,
 // anything else to rest.
 type wire struct {
-	part  []byte // of a line
-	lines chan<- line
-	rest  io.Writer
+	part []byte // of a line
+	take func(line []byte) bool
+	rest io.Writer
 }
 
 // Write implements io.Writer.
@@ -43,11 +43,22 @@ func (w *wire) Write(p []byte) (int, error) {
 		if end == 0 {
 			return len(p), nil
 		}
-		if l, ok := parse(w.part[:end]); ok {
-			w.lines <- l
-		} else if _, err := w.rest.Write(w.part[:end]); err != nil {
-			return 0, err
+		if !w.take(w.part[:end]) {
+			if _, err := w.rest.Write(w.part[:end]); err != nil {
+				return 0, err
+			}
 		}
 		w.part = w.part[end:]
 	}
+}
+
+// wired is a wire to a channel.
+func wired(lines chan<- line, rest io.Writer) *wire {
+	return &wire{rest: rest, take: func(text []byte) bool {
+		l, ok := parse(text)
+		if ok {
+			lines <- l
+		}
+		return ok
+	}}
 }

@@ -1,14 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"os"
-	"regexp"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
 	faultbench "github.com/banyan-hpc/banyan/bench/fault"
@@ -21,7 +16,9 @@ import (
 
 // faultCmd has the measurements of failures.
 type faultCmd struct {
-	Detect faultDetectCmd `cmd:"" help:"Time from the death of a rank to the error at those that wait for it."`
+	Detect  faultDetectCmd  `cmd:"" help:"Time from the death of a rank to the error at those that wait for it."`
+	Silence faultSilenceCmd `cmd:"" help:"Time from the cut of a host's network to the error at the ranks of the others."`
+	Soak    faultSoakCmd    `cmd:"" help:"Ranks under full load, none of which may be taken for dead."`
 }
 
 // faultDetectCmd measures detection.
@@ -94,19 +91,8 @@ func (c *faultDetectCmd) Run(to *call) error {
 	return c.measure(o, to)
 }
 
-// startedBy names the variable by which a rank knows that this command has started it:
-// in anybody else's job nobody would kill.
-const startedBy = "BANYAN_FAULT_DETECT"
-
 func (c *faultDetectCmd) rank(o faultbench.Options, to *call) error {
-	if os.Getenv(startedBy) == "" {
-		return usagef("fault detect: it starts its ranks itself and kills some of them: run it alone, not in another launcher's job")
-	}
-	var opts []banyan.Option
-	if c.Fabric != "" {
-		opts = append(opts, banyan.WithFabric(string(c.Fabric)))
-	}
-	return inJob(true, func(w *banyan.World) error { return faultbench.Rank(w, o, to.out) }, opts...)
+	return deadlyRank("detect", func(w *banyan.World) error { return faultbench.Rank(w, o, to.out) }, c.Fabric)
 }
 
 // measure kills, prints the table and writes the files.
@@ -124,7 +110,7 @@ func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
 	}
 	bar := progressbar.Start(to.err, "fault detect", o.Kills)
 	defer bar.Stop()
-	job := deadlyJob{args: to.args, exits: c.exitsFlag, err: bar.Over(to.err), bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
+	job := deadlyJob{args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
 	result, err := faultbench.Detect(ctx, o, job.start, bar.Over(words.out), func(faultbench.Round) { bar.Step(1) })
 	if err != nil {
 		return orInterrupt(ctx, err)
@@ -143,55 +129,6 @@ func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
 	}
 	_, err = io.WriteString(words.out, named("files:", c.Plot, c.JSON))
 	return err
-}
-
-// deadlyJob starts jobs some of whose ranks are killed.
-type deadlyJob struct {
-	args  []string
-	err   io.Writer
-	bind  bool
-	exits exitsFlag
-}
-
-// start implements faultbench.Start.
-func (j *deadlyJob) start(ctx context.Context, ranks, kills int, out io.Writer) error {
-	self, err := selfPath()
-	if err != nil {
-		return err
-	}
-	spec := launch.Spec{
-		N: ranks, Argv: append([]string{self}, j.args...), OnFailure: launch.Continue,
-		Env: os.Environ(), Export: []string{startedBy + "=1"}, Stdout: out, Stderr: &withoutKills{j.err},
-	}
-	if j.bind {
-		spec.Bind = launch.BindCore
-	}
-	j.exits.setExits(&spec)
-	result, err := launch.Run(ctx, spec)
-	if err != nil {
-		return err
-	}
-	for rank, end := range result.Ends {
-		if expected := rank >= ranks-kills && end.Signal == unix.SIGKILL; !expected && end.Failed() {
-			return fmt.Errorf("fault detect: rank %d %v", rank, end)
-		}
-	}
-	return result.Output
-}
-
-// withoutKills passes on all but the launcher's remarks about those who were to die.
-type withoutKills struct{ to io.Writer }
-
-var killed = regexp.MustCompile(`(?m)^banyan: rank \d+ was killed by SIGKILL after .*\n`)
-
-// Write implements io.Writer; the launcher writes whole lines.
-func (w *withoutKills) Write(p []byte) (int, error) {
-	if rest := killed.ReplaceAll(p, nil); len(rest) > 0 {
-		if _, err := w.to.Write(rest); err != nil {
-			return 0, err
-		}
-	}
-	return len(p), nil
 }
 
 // faultDetectTable prints the percentiles.

@@ -88,6 +88,17 @@ func (f *netnsFlags) startNetns(spec launch.Spec, n *int) (err error) {
 	if err != nil {
 		return fmt.Errorf("--netns: %w", err)
 	}
+	spread(&spec, net, hosts)
+	heal := disturb(net, f.NetnsFault, spec.Stderr)
+	err = errors.Join(finished(launch.Run(context.Background(), spec)), heal())
+	if cerr := net.Close(); cerr != nil && err == nil {
+		err = fmt.Errorf("--netns: %w", cerr)
+	}
+	return err
+}
+
+// spread puts the ranks of a job evenly on namespaces.
+func spread(spec *launch.Spec, net *netns.Net, hosts int) {
 	number := make(map[string]int)
 	first := 0
 	for i := range hosts {
@@ -102,10 +113,4 @@ func (f *netnsFlags) startNetns(spec launch.Spec, n *int) (err error) {
 		first += slots
 	}
 	spec.Shell = func(host string, cmd *exec.Cmd) error { return net.Start(number[host], cmd) }
-	heal := disturb(net, f.NetnsFault, spec.Stderr)
-	err = errors.Join(finished(launch.Run(context.Background(), spec)), heal())
-	if cerr := net.Close(); cerr != nil && err == nil {
-		err = fmt.Errorf("--netns: %w", cerr)
-	}
-	return err
 }

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"sync/atomic"
+
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/proc"
@@ -52,6 +54,10 @@ type Pulse struct {
 	unsent     []detect.Action // wait for a connection
 	connecting bool
 	failed     map[proc.ID]bool // of whom a remark has been made
+
+	// What the detector has seen: written by watch, read by any goroutine.
+	late, silence atomic.Int64
+	suspicions    atomic.Uint64
 }
 
 // Start begins to observe and to be observed. It is called once, before the first
@@ -137,6 +143,7 @@ func (p *Pulse) watch() {
 			}
 		}
 		p.m.Tick(now)
+		p.publish()
 		p.drain()
 		p.due, p.busy = p.m.Due(), false
 		if again++; found == 0 || again > mostAgain {
@@ -144,6 +151,22 @@ func (p *Pulse) watch() {
 		} else {
 			p.due = min(p.due, now+soon)
 		}
+	}
+}
+
+// publish lets others read what the detector has seen.
+func (p *Pulse) publish() {
+	s := p.m.Stats()
+	p.late.Store(int64(s.Late))
+	p.silence.Store(int64(s.Silence))
+	p.suspicions.Store(s.Suspicions)
+}
+
+// Stats is what the detector has seen up to a period ago. Any goroutine may call it
+// at any time.
+func (p *Pulse) Stats() detect.Stats {
+	return detect.Stats{
+		Late: fabric.Time(p.late.Load()), Silence: fabric.Time(p.silence.Load()), Suspicions: p.suspicions.Load(),
 	}
 }
 

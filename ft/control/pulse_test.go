@@ -213,7 +213,7 @@ func TestPartition(t *testing.T) {
 			small, large = large, small
 		}
 		const cut = 2 * second
-		x := trial{n: n, seed: seed, until: 15 * second}
+		x := trial{n: n, seed: seed, until: 25 * second}
 		x.faults = func(s *sim.Sim) error {
 			return s.Partition(sim.Partition{A: small, B: large, From: cut, To: fabric.Forever})
 		}

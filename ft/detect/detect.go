@@ -39,6 +39,10 @@ type Config struct {
 	// Seed spreads the first heartbeats of the processes over a Period.
 	Seed      uint64
 	Partition Rule
+	// Node gives the machine on which a process is, so that one is observed from
+	// another than its own: equal for those that fall silent together. nil: each
+	// has one of its own.
+	Node func(proc.ID) int
 }
 
 // Check says what is wrong with the configuration, nil if nothing is.
@@ -98,6 +102,7 @@ type Machine struct {
 	lost fabric.Time // how long in all this process was held up
 	held fabric.Time // the longest time at once
 	due  fabric.Time // when Tick is wanted
+	seen Stats
 	next fabric.Time // when the next heartbeats are due
 
 	// log has every end that is known, in the order in which it came to be known.
@@ -165,6 +170,9 @@ func mix(x uint64) uint64 {
 // Tick tells the time. It is wanted at Due; called earlier it does no harm,
 // called later the machine knows that its own process was held up.
 func (m *Machine) Tick(now fabric.Time) {
+	if m.due != fabric.Forever {
+		m.seen.Late = max(m.seen.Late, now-m.due)
+	}
 	if !m.advance(now) {
 		return
 	}
@@ -266,6 +274,20 @@ func (m *Machine) Departed(peer proc.ID) {
 	m.reshape()
 }
 
+// Stats is what a detector has seen so far of the patience that its job needs.
+type Stats struct {
+	// Late is the longest time by which a Tick came after it was due.
+	Late fabric.Time
+	// Silence is the longest that a process was not heard which was to be heard, and
+	// then it was. Time for which this process did not run itself is not in it.
+	Silence fabric.Time
+	// Suspicions is how often a process was asked for after a silence.
+	Suspicions uint64
+}
+
+// Stats gives what was seen so far.
+func (m *Machine) Stats() Stats { return m.seen }
+
 // Expelled says that another process refuses this one because it counts as dead
 // there. Unless the other counts as dead or unreachable here, this process ends
 // itself.
@@ -312,16 +334,24 @@ func (m *Machine) plan() {
 		if w.asked == never {
 			m.wake(w.heard + m.cfg.patience() + m.lost)
 		} else {
-			m.wake(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
+			m.wakeFor(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
 		}
 	}
-	if m.round.open && !m.round.again {
-		m.wake(m.round.asked + m.cfg.window()/2 + m.lost)
+	if m.round.open {
+		m.wake(m.round.again + m.cfg.window()/2 + m.lost)
 	}
 }
 
 // wake wants a Tick at t at the latest.
 func (m *Machine) wake(t fabric.Time) { m.due = min(m.due, max(t, m.now)) }
+
+// wakeFor wants a Tick at t for a verdict. If that is past, it waits for answers, which come
+// by themselves, and is looked at again with the next questions.
+func (m *Machine) wakeFor(t fabric.Time) {
+	if t > m.now {
+		m.wake(t)
+	}
+}
 
 func (m *Machine) send(to proc.ID, payload []byte) {
 	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload})

@@ -36,12 +36,15 @@
 // and the round's number. Who heard a suspect within half a Period vouches for it;
 // who knows it gone sends that (a loose Tell); others Probe it, which it answers
 // with Here, and Vouch once anything comes from it. The suspicion ends with a
-// Vouch or a frame of the suspect. After half the window those that have not
-// answered are asked again, and are watched as if heard last when they were asked,
-// until they are heard. The verdict falls when the silence has reached Timeout and
+// Vouch or a frame of the suspect. After each half of the window those that have not
+// answered are asked again, and are watched as if heard last when they were
+// asked, until they are heard. The verdict falls when the silence has reached Timeout and
 // the window has passed since the Ask: all whose time has come are dead, of cause
 // Heartbeat. A single silent process or host is reported within Timeout + 2
-// Periods; any set of processes within 2 Timeouts + 4 Periods.
+// Periods; any set of processes within 2 Timeouts + 4 Periods. The difference are those
+// of a set whose two observers are silent with them: how long they have been, nobody
+// alive knows when they do not answer, and to judge them with the suspects would
+// kill who was held up for no longer than the window.
 //
 // # The own lateness
 //
@@ -57,13 +60,16 @@
 // half of those counted, or just half and hold the lowest id counted. Counted are
 // all of the job, except who has departed or is proven dead. Dead by silence
 // remain counted: otherwise two sides of successive partitions, of which one has
-// not heard of an earlier verdict, could both be majorities. Who may not go on
-// asks for Die. As only answers count, a process that hears others without being heard
+// not heard of an earlier verdict, could both be majorities. As only answers count, a process that hears others without being heard
 // has no majority. Of two processes the one with the lower id survives the other's
 // silence, and not the other way round.
 //
 // Two sides can both go on only if those who joined in the one's verdict have since
 // died with proof, the proof reached the other side and the verdict did not.
+//
+// Who has no majority when a verdict is due waits a Timeout more for answers: where all
+// are busy and connections are yet to be made, a window is short. Who has one after
+// all asks anew first; who has none by then asks for Die.
 //
 // By the rule Off there is no count, and both sides go on.
 //

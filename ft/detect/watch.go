@@ -41,8 +41,10 @@ type round struct {
 	id       uint64
 	open     bool
 	asked    fabric.Time // when all were asked last
-	again    bool        // the silent have been asked a second time
+	again    fabric.Time // when those who had not answered were asked last
 	answered map[proc.ID]fabric.Time
+	short    bool        // a verdict was due, and a majority lacked
+	lacking  fabric.Time // since when it lacks; never: it does not
 }
 
 func (m *Machine) clock() fabric.Time { return m.now - m.lost }
@@ -81,6 +83,7 @@ func (m *Machine) unwatch(id proc.ID) {
 func (m *Machine) alive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		w := &m.watches[i]
+		m.seen.Silence = max(m.seen.Silence, m.clock()-w.heard)
 		w.heard, w.asked = max(w.heard, m.clock()), never
 		if w.why &^= watchMute; w.why == 0 {
 			m.watches = slices.Delete(m.watches, i, i+1)
@@ -105,7 +108,7 @@ func (m *Machine) vouch(id proc.ID) {
 func (m *Machine) partners() {
 	succ, far, pred := m.walk(1), proc.None, m.walk(-1)
 	if m.cfg.Procs > 3 {
-		far = m.walk(m.cfg.Procs / 2)
+		far = m.abroad(m.cfg.Procs / 2)
 	}
 	if far == succ {
 		far = proc.None
@@ -120,6 +123,23 @@ func (m *Machine) partners() {
 	if pred != proc.None {
 		m.observe(pred, watchPred, m.clock())
 	}
+}
+
+// abroad finds the first process at or behind distance d that is not gone and on
+// another node than this one; where all others are on this node, or gone, the
+// first that is not gone. Round the ring's end it begins behind this process.
+func (m *Machine) abroad(d int) proc.ID {
+	n := m.cfg.Procs
+	if m.cfg.Node != nil {
+		home := m.cfg.Node(m.cfg.Self)
+		for i := range n {
+			q := proc.ID((int(m.cfg.Self) + d + i) % n)
+			if q != m.cfg.Self && !m.gone(q) && m.cfg.Node(q) != home {
+				return q
+			}
+		}
+	}
+	return m.walk(d)
 }
 
 // beat sends the heartbeats of this period, and all that is done once a period.
@@ -149,6 +169,7 @@ func (m *Machine) suspect() {
 		w := &m.watches[i]
 		if w.asked == never && clock-w.heard >= m.cfg.patience() {
 			w.asked = clock
+			m.seen.Suspicions++
 			names = append(names, w.id)
 		}
 		open = open || w.asked != never
@@ -158,7 +179,7 @@ func (m *Machine) suspect() {
 		m.round.open, m.round.answered = false, nil
 	case len(names) > 0:
 		m.askAll(names)
-	case !m.round.again && clock-m.round.asked >= m.cfg.window()/2:
+	case clock-m.round.again >= m.cfg.window()/2:
 		m.askAgain()
 	}
 }
@@ -168,8 +189,10 @@ func (m *Machine) askAll(names []proc.ID) {
 	r := &m.round
 	if !r.open {
 		r.answered = make(map[proc.ID]fabric.Time)
+		r.short, r.lacking = false, never
 	}
-	r.open, r.again, r.asked = true, false, m.clock()
+	r.open, r.asked = true, m.clock()
+	r.again = r.asked
 	r.id++
 	m.ask(names, func(proc.ID) bool { return true })
 }
@@ -190,7 +213,7 @@ func (m *Machine) ask(names []proc.ID, chosen func(proc.ID) bool) {
 // them from now on: they have been silent since they were asked.
 func (m *Machine) askAgain() {
 	r := &m.round
-	r.again = true
+	r.again = m.clock()
 	var names []proc.ID
 	for _, w := range m.watches {
 		if w.asked != never {
@@ -220,7 +243,10 @@ func (m *Machine) judge() {
 			since = max(since, w.asked)
 		}
 	}
-	if len(due) == 0 || m.cfg.Partition == Majority && !m.broken.alone && !m.majority(since) {
+	if len(due) == 0 {
+		return
+	}
+	if m.cfg.Partition == Majority && !m.broken.alone && !m.mayJudge(due, since) {
 		return
 	}
 	for _, id := range due {
@@ -231,14 +257,47 @@ func (m *Machine) judge() {
 	}
 }
 
-// majority reports whether this side goes on, and ends the process if not.
-func (m *Machine) majority(since fabric.Time) bool {
+// mayJudge tells whether this side goes on. If it is not known to, it waits a Timeout
+// more for answers before it gives up: where all are busy, and connections are yet to be
+// made, a window is short. Who then has a majority after all asks anew: meanwhile the other
+// side may have passed a verdict on this one, and shrunk by departures.
+func (m *Machine) mayJudge(due []proc.ID, since fabric.Time) bool {
+	r := &m.round
+	switch with, clock := m.majority(since), m.clock(); {
+	case with && !r.short:
+		return true
+	case with:
+		r.short = false
+		for _, id := range due {
+			i, _ := m.search(id)
+			m.watches[i].asked = clock
+		}
+		m.askAll(due)
+	case r.lacking == never:
+		r.short, r.lacking = true, clock
+	default:
+		r.short = true
+		if clock-r.lacking >= m.cfg.Timeout {
+			m.end(&EndError{Partition: true, With: m.with(since), Of: m.counted, By: proc.None})
+		}
+	}
+	return false
+}
+
+// with is how many are on this side: this process and who has answered since then.
+func (m *Machine) with(since fabric.Time) int {
 	with := 1
 	for _, at := range m.round.answered {
 		if at >= since {
 			with++
 		}
 	}
+	return with
+}
+
+// majority reports whether this side goes on.
+func (m *Machine) majority(since fabric.Time) bool {
+	with := m.with(since)
 	if 2*with > m.counted {
 		return true
 	}
@@ -251,7 +310,6 @@ func (m *Machine) majority(since fabric.Time) bool {
 			return true
 		}
 	}
-	m.end(&EndError{Partition: true, With: with, Of: m.counted, By: proc.None})
 	return false
 }
 

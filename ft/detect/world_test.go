@@ -91,6 +91,8 @@ type world struct {
 	longest int
 	report  fabric.Time // of the last Report
 	verbose bool
+	short   bool // a process stopped for less than the timeout
+	long    bool // or for longer
 }
 
 func (w *world) push(e event) {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	faultbench "github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// faultSilenceCmd measures how long a silent host is unknown.
+type faultSilenceCmd struct {
+	N        int           `short:"n" default:"8" placeholder:"RANKS" help:"Ranks, spread evenly. Default: ${default}."`
+	Hosts    netnsHosts    `default:"4" help:"Hosts, which are network namespaces of this machine; at least 3. Default: ${default}."`
+	Rounds   int           `default:"4" help:"How many hosts are cut off, one after another, each from a job of its own. Default: ${default}."`
+	Period   time.Duration `default:"500ms" help:"detect.period. Default: ${default}."`
+	Timeout  time.Duration `default:"3s" help:"detect.timeout. Default: ${default}."`
+	Patience time.Duration `default:"30s" help:"How long a survivor may take at all, or to be ready. Default: ${default}."`
+	JSON     string        `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+	Fabric   fabricList    `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+}
+
+// Help has the examples.
+func (faultSilenceCmd) Help() string {
+	return `The hosts are network namespaces on one bridge, which begins to drop whatever goes to one
+of them or comes from it: no connection breaks, nobody is told. The ranks of the other
+hosts wait for messages from all that are silent. What is measured is the time from the
+beginning of the cut, some milliseconds before it holds, until all of these have ended
+with the error, over each survivor and over the last of each round. The silent ranks have
+to end themselves, since the others are more.
+
+A survivor may take detect.timeout and two periods: exit code 3 if one took longer. An error
+before the cut, of another rank, or none within --patience: exit code 1. It takes
+the privileges of ftbench run --netns.
+
+Examples:
+  ftbench fault silence
+  ftbench fault silence -n 32 --rounds 20 --json results/silence.json
+  ftbench fault silence --timeout 2s --period 100ms
+  ftbench fault silence --hosts 3 -n 3 --fabric tcp`
+}
+
+// silentHost names the variable that tells a rank which host falls silent.
+const silentHost = "BANYAN_FAULT_SILENT"
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultSilenceCmd) Run(to *call) (err error) {
+	o := faultbench.SilenceOptions{
+		Ranks: c.N, Hosts: int(c.Hosts), Rounds: c.Rounds, Period: c.Period, Timeout: c.Timeout, Patience: c.Patience,
+	}
+	if err := o.Check(); err != nil {
+		return usage(err)
+	}
+	if launch.Started() {
+		return deadlyRank("silence", func(w *banyan.World) error {
+			if o.Silent, err = strconv.Atoi(os.Getenv(silentHost)); err != nil {
+				return fmt.Errorf("fault silence: %s: %w", silentHost, err)
+			}
+			return faultbench.SilenceRank(w, o, to.out)
+		}, c.Fabric, banyan.WithDetection(c.Period, c.Timeout))
+	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
+	net, err := netns.Open(netns.Config{Hosts: int(c.Hosts)})
+	if err != nil {
+		return fmt.Errorf("fault silence: %w", err)
+	}
+	defer func() {
+		if cerr := net.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	return c.measure(o, net, to)
+}
+
+// measure cuts hosts off, prints the table and writes the file.
+func (c *faultSilenceCmd) measure(o faultbench.SilenceOptions, net *netns.Net, to *call) error {
+	file := report.Begin("fault-silence")
+	ctx, stop := interruptible()
+	defer stop()
+	words := to.words(c.JSON)
+	bar := progressbar.Start(to.err, "fault silence", o.Rounds)
+	defer bar.Stop()
+	network := faultbench.Network{
+		Start: func(ctx context.Context, silent int, out io.Writer) error {
+			job := deadlyJob{
+				args: to.args, export: []string{silentHost + "=" + strconv.Itoa(silent)},
+				err: &withoutEnds{bar.Over(to.err)}, net: net, hosts: o.Hosts,
+			}
+			// Survivors are checked by what they say, whoever counts as dead by their code.
+			return job.run(ctx, o.Ranks, out, func(_ int, end launch.End) bool { return end.Code == banyan.ExitExpelled })
+		},
+		Cut: net.Isolate, Heal: net.Heal,
+	}
+	result, err := faultbench.Silence(ctx, o, network, bar.Over(words.out), func(faultbench.Round) { bar.Step(1) })
+	if err != nil {
+		return orInterrupt(ctx, err)
+	}
+	bar.Stop()
+	if err := faultSilenceTable(words.out, result); err != nil {
+		return err
+	}
+	if err := to.store(file, c.JSON, result); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(words.out, named("files:", c.JSON)); err != nil {
+		return err
+	}
+	if result.Missed() {
+		return exitCode(exitMissed)
+	}
+	return nil
+}
+
+// faultSilenceTable prints the percentiles and the verdict.
+func faultSilenceTable(out io.Writer, r *faultbench.SilenceResult) error {
+	o := r.Options
+	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
+	text := fmt.Sprintf("# Banyan silent hosts, from cut to error, ms; %d ranks on %d hosts, %d rounds; detect.period %v, detect.timeout %v\n"+
+		"%-18s%10s%12s%12s%12s%12s%12s\n", o.Ranks, o.Hosts, o.Rounds, o.Period, o.Timeout,
+		"# Survivor", "Samples", "Min", "P50", "P90", "P99", "Max")
+	for _, row := range []struct {
+		name string
+		s    faultbench.Spread
+	}{{"each", r.Each}, {"last", r.Last}} {
+		s := row.s
+		text += fmt.Sprintf("%-18s%10d%12.1f%12.1f%12.1f%12.1f%12.1f\n", row.name, s.Count, ms(s.Min), ms(s.P50), ms(s.P90), ms(s.P99), ms(s.Max))
+	}
+	verdict := "met"
+	if r.Missed() {
+		verdict = "missed"
+	}
+	_, err := fmt.Fprintf(out, "%s# B5-7: last survivor at most %.1f, bound %.1f (timeout + 2 periods): %s\n", text, ms(r.Last.Max), ms(r.Bound), verdict)
+	return err
+}

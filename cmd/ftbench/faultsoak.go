@@ -1,0 +1,121 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	faultbench "github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// faultSoakCmd looks for false failures.
+type faultSoakCmd struct {
+	N       int           `short:"n" default:"32" placeholder:"RANKS" help:"Ranks. Default: ${default}."`
+	For     time.Duration `default:"10m" help:"How long. Default: ${default}."`
+	Absent  time.Duration `default:"5s" help:"How long a fourth of the ranks makes no call, in turn. Default: ${default}."`
+	Netns   netnsHosts    `placeholder:"HOSTS" help:"Run on so many network namespaces of this machine as if they were hosts: shared memory within each, TCP between them."`
+	Period  time.Duration `default:"500ms" help:"detect.period. Default: ${default}."`
+	Timeout time.Duration `default:"3s" help:"detect.timeout. Default: ${default}."`
+	exitsFlag
+	JSON   string     `placeholder:"FILE" help:"Store what each rank has seen, and the environment; -: print it, and the table on standard error."`
+	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+}
+
+// Help has the examples.
+func (faultSoakCmd) Help() string {
+	return `Each rank computes and makes garbage without end, on top of that the ranks exchange
+messages in bursts, and a fourth of them in turn makes no call for --absent. Nobody dies:
+a rank that is reported dead, or that ends itself, is a false failure. Exit code 1.
+
+The table has what the failure detectors have seen: the longest time by which a rank's
+heartbeats were late, the longest silence of a rank that then was heard, and how
+often ranks were asked for. On a machine as busy as yours will be, a silence of more
+than half of detect.timeout says that it is too short.
+
+Examples:
+  ftbench fault soak
+  ftbench fault soak --for 1m --fabric tcp
+  ftbench fault soak -n 64 --netns 4 --timeout 2s --period 200ms
+  ftbench fault soak --for 10h --json results/soak.json`
+}
+
+// Run soaks, or is a rank of the job that it has started.
+func (c *faultSoakCmd) Run(to *call) error {
+	o := faultbench.SoakOptions{Ranks: c.N, For: c.For, Absent: c.Absent}
+	if err := o.Check(); err != nil {
+		return usage(err)
+	}
+	if launch.Started() {
+		return deadlyRank("soak", func(w *banyan.World) error { return faultbench.SoakRank(w, o, to.out) },
+			c.Fabric, banyan.WithDetection(c.Period, c.Timeout))
+	}
+	if c.N < int(c.Netns) {
+		return usagef("fault soak: -n %d: --netns=%d needs a rank for each namespace", c.N, c.Netns)
+	}
+	if err := checkFiles(c.JSON); err != nil {
+		return err
+	}
+	return c.soak(o, to)
+}
+
+// soak runs the job, prints the table, also of a job that failed, and writes the file.
+func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
+	file := report.Begin("fault-soak")
+	ctx, stop := interruptible()
+	defer stop()
+	words := to.words(c.JSON)
+	job := deadlyJob{args: to.args, exits: c.exitsFlag, hosts: int(c.Netns), abort: true}
+	if c.Netns > 0 {
+		if job.net, err = netns.Open(netns.Config{Hosts: int(c.Netns)}); err != nil {
+			return fmt.Errorf("--netns: %w", err)
+		}
+		defer func() {
+			if cerr := job.net.Close(); err == nil {
+				err = cerr
+			}
+		}()
+	}
+	bar := progressbar.Start(to.err, "fault soak", int(c.For/time.Second))
+	defer bar.Stop()
+	job.err = bar.Over(to.err)
+	begun, shown := time.Now(), 0
+	result, err := faultbench.Soak(ctx, o, job.start, bar.Over(words.out), func(r *faultbench.SoakResult) {
+		spent := int(time.Since(begun) / time.Second)
+		bar.Step(spent - shown)
+		shown = spent
+		d := r.All().Detector
+		bar.Note(fmt.Sprintf("late %v, silence %v", d.Late.Round(time.Millisecond), d.Silence.Round(time.Millisecond)))
+	})
+	bar.Stop()
+	if result == nil {
+		return orInterrupt(ctx, err)
+	}
+	if terr := c.table(words.out, result); terr != nil {
+		return terr
+	}
+	if err != nil {
+		return orInterrupt(ctx, err)
+	}
+	if err := to.store(file, c.JSON, result); err != nil {
+		return err
+	}
+	_, err = io.WriteString(words.out, named("files:", c.JSON))
+	return err
+}
+
+// table prints what was seen.
+func (c *faultSoakCmd) table(out io.Writer, r *faultbench.SoakResult) error {
+	all := r.All()
+	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
+	_, err := fmt.Fprintf(out, "# Banyan under load: %d ranks for %v; detect.period %v, detect.timeout %v\n"+
+		"%-12s%12s%14s%16s%16s%12s\n%-12d%12d%14d%16.0f%16.0f%12d\n",
+		r.Options.Ranks, r.Options.For, c.Period, c.Timeout,
+		"# Phases", "Messages", "Collections", "Latest (ms)", "Silence (ms)", "Suspicions",
+		all.Phases, all.Messages, all.Collections, ms(all.Detector.Late), ms(all.Detector.Silence), all.Detector.Suspicions)
+	return err
+}

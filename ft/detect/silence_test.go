@@ -1,0 +1,91 @@
+package detect
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// nodes spreads n processes over so many nodes: in blocks, round and round in blocks,
+// or anyhow.
+func nodes(rng *rand.Rand, n, count int) func(proc.ID) int {
+	on := make([]int, n)
+	how, block := rng.IntN(3), 1+rng.IntN(3)
+	for i := range on {
+		switch how {
+		case 0:
+			on[i] = i * count / n
+		case 1:
+			on[i] = i / block % count
+		case 2:
+			on[i] = rng.IntN(count)
+		}
+	}
+	return func(id proc.ID) int { return on[id] }
+}
+
+// silence has a set of processes fall silent at once, and gives how long it took until
+// all others knew of all.
+func silence(t *testing.T, seed uint64, rng *rand.Rand, cfg Config, n int, silent []int) fabric.Time {
+	t.Helper()
+	w := quietWorld(rng, n, cfg, mutant{})
+	at := 2500*ms + fabric.Time(rng.Int64N(int64(200*ms)))
+	for _, i := range silent {
+		w.push(event{at: at, what: evKill, to: i})
+	}
+	w.settle(w.quiet())
+	w.check()
+	require.Empty(t, w.wrong, "seed %d, silent %v of %d", seed, silent, n)
+	return w.report - at
+}
+
+var second = Config{Period: 200 * ms, Timeout: 1000 * ms}
+
+// A host that falls silent is reported by every survivor within the timeout and two
+// periods: whichever processes it holds, if it is known who is on it; and neighbours on
+// the ring in any case.
+func TestSilentHost(t *testing.T) {
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		n := 3 + rng.IntN(30)
+		cfg, silent := second, []int(nil)
+		cfg.Seed = seed
+		if seed%2 == 0 {
+			first, size := rng.IntN(n), 1+rng.IntN((n-1)/2)
+			for i := range size {
+				silent = append(silent, (first+i)%n)
+			}
+		} else {
+			cfg.Node = nodes(rng, n, 3+rng.IntN(n))
+			for i, home := 0, cfg.Node(proc.ID(rng.IntN(n))); i < n; i++ {
+				if cfg.Node(proc.ID(i)) == home {
+					silent = append(silent, i)
+				}
+			}
+			if 2*len(silent) >= n {
+				continue
+			}
+		}
+		took := silence(t, seed, rng, cfg, n, silent)
+		require.LessOrEqual(t, took, cfg.Timeout+2*cfg.Period, "seed %d, %v of %d", seed, silent, n)
+	}
+}
+
+// Any other minority takes until those have been asked for whom nobody alive observes.
+func TestSilentSet(t *testing.T) {
+	longest := fabric.Time(0)
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		n := 3 + rng.IntN(30)
+		cfg := second
+		cfg.Seed = seed
+		longest = max(longest, silence(t, seed, rng, cfg, n, rng.Perm(n)[:1+rng.IntN((n-1)/2)]))
+	}
+	t.Logf("at most %d ms", longest/ms)
+	require.Greater(t, longest, second.Timeout+2*second.Period, "none of the sets was without an observer")
+	require.LessOrEqual(t, longest, 2*second.Timeout+4*second.Period)
+}
