@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/exits"
@@ -21,6 +22,29 @@ type pulse struct {
 	on              bool
 	period, timeout fabric.Time
 	rule            detect.Rule
+	usual           bool // nobody has chosen the times
+}
+
+// crowdPatience is how much longer a silence may last by default where ranks share cores.
+// 32 ranks that compute and collect garbage on two cores lost each other over sockets
+// after three seconds.
+const crowdPatience = 4
+
+// adapt makes the default times longer where a node is crowded. All ranks have the same
+// topology, so they come to the same times.
+func (p *pulse) adapt(t *route.Topology, logf func(string, ...any)) {
+	if !p.on || !p.usual || t.Size() == 1 {
+		return
+	}
+	for node := range t.Nodes() {
+		if t.Crowded(node) {
+			p.timeout *= crowdPatience
+			if logf != nil {
+				logf("detect.timeout is %v, as ranks share cores", time.Duration(p.timeout))
+			}
+			return
+		}
+	}
 }
 
 // pulseOf takes what settings say.
@@ -29,7 +53,8 @@ func pulseOf(s *settings.Set) pulse {
 	return pulse{
 		on:     s.On(settings.Detect),
 		period: millis(settings.DetectPeriod), timeout: millis(settings.DetectTimeout),
-		rule: detect.Rule(s.Int(settings.DetectPartition)),
+		rule:  detect.Rule(s.Int(settings.DetectPartition)),
+		usual: !s.Changed(settings.DetectPeriod) && !s.Changed(settings.DetectTimeout),
 	}
 }
 

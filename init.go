@@ -88,6 +88,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if err := l.exchange(ctx); err != nil {
 		return nil, err
 	}
+	o.pulse.adapt(l.nodes, o.logf)
 	h := host.New(host.Config{
 		Bell: bell, Shared: l.nodes.Crowded(l.Node(job.Rank())),
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),

@@ -222,7 +222,8 @@ var table = [numKnobs]Knob{
 		Name: "detect.timeout", Unit: Millis, Min: 10 * detect.MinPeriods, Max: longestHeal, Default: millis(control.DefaultTimeout),
 		Meaning: []string{
 			"Silence after which a rank counts as dead and is made so; three periods at least. More",
-			"where ranks are stopped, machines suspended, or networks gone for longer.",
+			"where ranks are stopped, machines suspended, or networks gone for longer. Four times",
+			"as long by itself where ranks share cores and neither this nor the period is set.",
 		},
 	},
 	DetectPartition: {

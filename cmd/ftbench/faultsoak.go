@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"time"
@@ -9,6 +10,7 @@ import (
 	faultbench "github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/internal/netns"
 	"github.com/banyan-hpc/banyan/launch"
 )
@@ -19,8 +21,8 @@ type faultSoakCmd struct {
 	For     time.Duration `default:"10m" help:"How long. Default: ${default}."`
 	Absent  time.Duration `default:"5s" help:"How long a fourth of the ranks makes no call, in turn. Default: ${default}."`
 	Netns   netnsHosts    `placeholder:"HOSTS" help:"Run on so many network namespaces of this machine as if they were hosts: shared memory within each, TCP between them."`
-	Period  time.Duration `default:"500ms" help:"detect.period. Default: ${default}."`
-	Timeout time.Duration `default:"3s" help:"detect.timeout. Default: ${default}."`
+	Period  time.Duration `placeholder:"TIME" help:"detect.period. Default: as the library has it."`
+	Timeout time.Duration `placeholder:"TIME" help:"detect.timeout. Default: as the library has it, which is longer where ranks share cores."`
 	exitsFlag
 	JSON   string     `placeholder:"FILE" help:"Store what each rank has seen, and the environment; -: print it, and the table on standard error."`
 	Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
@@ -52,7 +54,7 @@ func (c *faultSoakCmd) Run(to *call) error {
 	}
 	if launch.Started() {
 		return deadlyRank("soak", func(w *banyan.World) error { return faultbench.SoakRank(w, o, to.out) },
-			c.Fabric, banyan.WithDetection(c.Period, c.Timeout))
+			c.Fabric, c.times()...)
 	}
 	if c.N < int(c.Netns) {
 		return usagef("fault soak: -n %d: --netns=%d needs a rank for each namespace", c.N, c.Netns)
@@ -61,6 +63,24 @@ func (c *faultSoakCmd) Run(to *call) error {
 		return err
 	}
 	return c.soak(o, to)
+}
+
+// times are the detector's, where any is given.
+func (c *faultSoakCmd) times() []banyan.Option {
+	if c.Period == 0 && c.Timeout == 0 {
+		return nil
+	}
+	return []banyan.Option{banyan.WithDetection(
+		cmp.Or(c.Period, time.Duration(control.DefaultPeriod)), cmp.Or(c.Timeout, time.Duration(control.DefaultTimeout)))}
+}
+
+// describe says which times those are.
+func (c *faultSoakCmd) describe() string {
+	if c.times() == nil {
+		return "the library's detect.period and detect.timeout"
+	}
+	return fmt.Sprintf("detect.period %v, detect.timeout %v",
+		cmp.Or(c.Period, time.Duration(control.DefaultPeriod)), cmp.Or(c.Timeout, time.Duration(control.DefaultTimeout)))
 }
 
 // soak runs the job, prints the table, also of a job that failed, and writes the file.
@@ -112,9 +132,9 @@ func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
 func (c *faultSoakCmd) table(out io.Writer, r *faultbench.SoakResult) error {
 	all := r.All()
 	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	_, err := fmt.Fprintf(out, "# Banyan under load: %d ranks for %v; detect.period %v, detect.timeout %v\n"+
+	_, err := fmt.Fprintf(out, "# Banyan under load: %d ranks for %v; %s\n"+
 		"%-12s%12s%14s%16s%16s%12s\n%-12d%12d%14d%16.0f%16.0f%12d\n",
-		r.Options.Ranks, r.Options.For, c.Period, c.Timeout,
+		r.Options.Ranks, r.Options.For, c.describe(),
 		"# Phases", "Messages", "Collections", "Latest (ms)", "Silence (ms)", "Suspicions",
 		all.Phases, all.Messages, all.Collections, ms(all.Detector.Late), ms(all.Detector.Silence), all.Detector.Suspicions)
 	return err
