@@ -168,6 +168,7 @@ func TestOrderlyEndIsNoDeath(t *testing.T) {
 			e := newEar()
 			require.Equal(t, proc.Cause{Kind: want}, e.end(p))
 			require.Zero(t, p.watch.by[byWord].Load())
+			p.Poll(&e.Sink) // clears away
 			require.Equal(t, -1, c.reader.pidfd)
 			require.NoError(t, v.in.Close()) // ends what it has become
 			_ = v.cmd.Wait()
@@ -221,6 +222,8 @@ type ledger struct {
 }
 
 func (l *ledger) FD() int { return l.fd }
+
+func (l *ledger) Watched(int) bool { return true }
 
 func (l *ledger) Ended(pid int) (proc.Cause, bool) {
 	l.mu.Lock()

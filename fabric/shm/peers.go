@@ -178,6 +178,7 @@ func (c *Conn) probe(a *address) bool {
 // bury reports the peers that have ended, each after the last of its frames.
 func (p *Provider) bury(s *fabric.Sink) int {
 	p.watch.pending.Store(false)
+	p.clearAway()
 	n := p.tend()
 	// Callbacks may connect: walk a copy. Ascending, so that order is stable.
 	ended := make([]*Conn, 0, len(p.conns))
@@ -191,6 +192,28 @@ func (p *Provider) bury(s *fabric.Sink) int {
 		n += p.conclude(s, c)
 	}
 	return n
+}
+
+// remains are what is still held of a peer whose end has been reported. To give it
+// back takes longer than to report.
+type remains struct {
+	c *Conn
+	// givenUp: it has to read in its slot that it has been given up.
+	givenUp bool
+}
+
+// clearAway gives back what is held of peers whose end has been reported.
+func (p *Provider) clearAway() {
+	for _, r := range p.remains {
+		err := r.c.release()
+		if !r.givenUp {
+			err = errors.Join(err, p.own.free(r.c.peer))
+		}
+		if err != nil {
+			p.cfg.Logf("shm: releasing %v: %v", r.c.peer, err)
+		}
+	}
+	p.remains = nil
 }
 
 // conclude delivers what is left of a peer and reports its end.
@@ -221,13 +244,13 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	if c.in.corrupt {
 		c.fencePeer()
 	}
-	err := c.release()
-	if !givenUp { // else it still has to read there that it has been given up
-		err = errors.Join(err, p.own.free(c.peer))
+	c.die()
+	c.hasIn, c.half = false, nil
+	if c.reader.pidfd >= 0 {
+		p.watch.forget(c)
 	}
-	if err != nil {
-		p.cfg.Logf("shm: releasing %v: %v", c.peer, err)
-	}
+	p.remains = append(p.remains, remains{c, givenUp})
+	p.suspect() // the next Poll clears them away: who waits for the news is told first
 	switch {
 	case c.in.departed:
 		s.Departed(c.peer)

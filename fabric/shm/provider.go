@@ -31,6 +31,8 @@ type Provider struct {
 	wait    answers
 	knocks  uint32 // as of the last look at the bitmap
 	seen    []uint64
+	// remains: see clearAway.
+	remains []remains
 	// departed: Depart or Close has been called; closed: Close.
 	departed, closed bool
 }
@@ -247,6 +249,7 @@ func (p *Provider) Close() error {
 	}
 	p.departed, p.closed = true, true
 	var errs []error
+	p.clearAway()
 	for _, c := range p.conns {
 		c.hangUp(byeClosed)
 		if !c.reported {

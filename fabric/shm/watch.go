@@ -171,7 +171,9 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		w.mu.Unlock()
 		return err
 	}
-	if w.words != nil && a.keeper != 0 {
+	// Two that tell at once wake two threads, of which one waits for the other.
+	told := w.exits != nil && w.exits.Watched(c.reader.pid)
+	if w.words != nil && a.keeper != 0 && !told {
 		// The process is the right one and lived a moment ago: see openProcess.
 		if seen, err := robust.See(int(a.keeper)); err == nil {
 			w.words.Add(c.watchKey, seg.word(c.p.cfg.Self), seen)
