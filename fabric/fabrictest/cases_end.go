@@ -152,6 +152,9 @@ func floodUntilEnd(e *Env, id proc.ID) {
 
 // closeInFlight closes while the process lives on, until peers know.
 func closeInFlight(e *Env) {
+	if e.ID != 0 {
+		e.MayEnd(0) // it may have closed before all others have met
+	}
 	e.meet()
 	if e.ID == 0 {
 		sendBurst(e, e.Rand.IntN(burst))
@@ -159,7 +162,6 @@ func closeInFlight(e *Env) {
 		e.Others(func(id proc.ID) { e.Control.Await(id, "know") })
 		return
 	}
-	e.MayEnd(0)
 	for !e.Ended(0) {
 		sendBurst(e, 1)
 	}
@@ -216,13 +218,15 @@ func departUnmet(e *Env) {
 }
 
 func exit(e *Env) {
+	if e.ID != 0 {
+		e.MayEnd(0)
+	}
 	e.meet()
 	const code = 3
 	if e.ID == 0 {
 		sendBurst(e, burst)
 		e.Exit(code)
 	}
-	e.MayEnd(0)
 	e.AwaitEnd(0)
 	e.checkCause(0, proc.Cause{Kind: proc.Exited, Code: code})
 	e.Control.Await(0, SignalEnded)
