@@ -3,8 +3,11 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -16,6 +19,8 @@ import (
 // fences the peer, sets a flag and rings the bell; the engine's Poll does the rest.
 type watcher struct {
 	epfd, stop int
+	file       *os.File // epfd, for the runtime's poller
+	conn       syscall.RawConn
 	// pending: some connection's gone flag is new. Written by the goroutines,
 	// taken by Poll.
 	pending atomic.Bool
@@ -65,6 +70,16 @@ func (w *watcher) open() (err error) {
 	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return fmt.Errorf("shm: epoll_create1: %w%s", err, cure(err))
 	}
+	if err = unix.SetNonblock(w.epfd, true); err != nil { // else the runtime does not poll it
+		return fmt.Errorf("shm: fcntl: %w", err)
+	}
+	w.file = os.NewFile(uintptr(w.epfd), "the ends of peers")
+	if w.conn, err = w.file.SyscallConn(); err == nil {
+		err = w.file.SetReadDeadline(time.Time{}) // it says whether the runtime polls it
+	}
+	if err != nil {
+		return fmt.Errorf("shm: %w", err)
+	}
 	if w.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
 		return fmt.Errorf("shm: eventfd: %w%s", err, cure(err))
 	}
@@ -90,25 +105,30 @@ func (w *watcher) register(fd int, key int32, how uint32) error {
 	return nil
 }
 
+// run waits through the runtime's own poller. A goroutine that sleeps in a system call
+// keeps its processor until the runtime's monitor takes it away, and the one that
+// it has woken waits for that.
 func (w *watcher) run() {
 	defer close(w.done)
 	events := make([]unix.EpollEvent, 16)
-	for {
-		n, err := unix.EpollWait(w.epfd, events, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return
-		}
-		for _, ev := range events[:max(n, 0)] {
-			switch ev.Fd {
-			case stopKey:
-				return
-			case exitsKey:
-				w.askExits()
-			default:
-				w.ended(ev.Fd, byPidfd)
+	_ = w.conn.Read(func(fd uintptr) (stop bool) {
+		for {
+			n, err := unix.EpollWait(int(fd), events, 0)
+			if n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
+				return err != nil
+			}
+			for _, ev := range events[:max(n, 0)] {
+				switch ev.Fd {
+				case stopKey:
+					return true
+				case exitsKey:
+					w.askExits()
+				default:
+					w.ended(ev.Fd, byPidfd)
+				}
 			}
 		}
-	}
+	})
 }
 
 // askExits looks which peers are among the processes that have ended.
@@ -212,9 +232,13 @@ func (w *watcher) close() {
 }
 
 func (w *watcher) shut() {
-	for _, fd := range []int{w.epfd, w.stop} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
+	switch {
+	case w.file != nil:
+		_ = w.file.Close()
+	case w.epfd >= 0:
+		_ = unix.Close(w.epfd)
+	}
+	if w.stop >= 0 {
+		_ = unix.Close(w.stop)
 	}
 }
