@@ -85,7 +85,7 @@ func computes(w *banyan.World) error {
 		return c.Barrier()
 	}
 	sum := 0
-	for w.Now() < 5*time.Second {
+	for w.Now() < 3*time.Second {
 		for i := range 1000 {
 			sum += i
 		}

@@ -61,7 +61,7 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Kills: 5, Wakeups: 500, Rounds: 5}
 	case variant == "default":
-		return fabrictest.Budget{Kills: 100, Wakeups: 20_000, Rounds: 30}
+		return fabrictest.Budget{Kills: 60, Wakeups: 10_000, Rounds: 20}
 	default:
 		return fabrictest.Budget{Kills: 20, Wakeups: 2_000, Rounds: 10}
 	}

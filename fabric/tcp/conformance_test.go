@@ -71,7 +71,7 @@ func budget(variant string) fabrictest.Budget {
 	case testing.Short():
 		return fabrictest.Budget{Attentive: true, Kills: 5, Wakeups: 500, Rounds: 5}
 	case variant == "loopback":
-		return fabrictest.Budget{Attentive: true, Kills: 50, Wakeups: 10_000, Rounds: 15}
+		return fabrictest.Budget{Attentive: true, Kills: 30, Wakeups: 6_000, Rounds: 10}
 	default:
 		return fabrictest.Budget{Attentive: true, Kills: 10, Wakeups: 1_000, Rounds: 5}
 	}

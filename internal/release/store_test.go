@@ -9,7 +9,10 @@ import (
 func TestStore64Publishes(t *testing.T) {
 	type line struct{ flag, data uint64 }
 	var l line
-	const rounds = 200_000
+	rounds := uint64(200_000)
+	if testing.Short() { // under the race detector each takes a hundred times as long
+		rounds = 20_000
+	}
 	done := make(chan int)
 	go func() {
 		bad := 0
