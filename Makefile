@@ -3,8 +3,7 @@
 
 GO        ?= go
 FUZZTIME  ?= 20s
-# Per package: a package that hangs is reported with all its stacks, and the
-# whole stays within the ten minutes that make test may take.
+# Per package: a package that hangs is reported with all its stacks.
 TIMEOUT   ?= 4m
 LONGTIMEOUT ?= 60m
 
@@ -49,7 +48,7 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	$(GO) tool staticcheck ./...
 
 .PHONY: test
-test: check ## everything that must pass before a commit, under ten minutes on two cores
+test: check ## everything that must pass before a commit, a quarter of an hour on two cores
 	$(GOTEST) -timeout $(TIMEOUT) ./...
 	@$(MAKE) --no-print-directory race
 

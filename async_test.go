@@ -79,6 +79,9 @@ func check(got, want []byte) error {
 // The roles of others, with an attendant in each rank.
 func TestAsyncRoles(t *testing.T) {
 	for role, n := range map[string]int{"ring": 5, "crowd": 8, "threads": 2, "several": 2} {
+		if testing.Short() && role == "crowd" {
+			continue
+		}
 		t.Run(role, func(t *testing.T) { succeed(t, n, role, asyncEnv+"=1") })
 	}
 }

@@ -83,7 +83,7 @@ func TestCollectivesEndAtAllSurvivors(t *testing.T) {
 // themselves; the others go on, without an error if nobody had to end.
 func TestCollectivesUnderPartition(t *testing.T) {
 	ended := 0
-	for seed := range uint64(scaled(200, 30)) {
+	for seed := range uint64(scaled(200, 12)) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		o := observed{n: 3 + r.IntN(8), seed: seed}
 		var small, large []proc.ID

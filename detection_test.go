@@ -134,6 +134,7 @@ func stopped(w *banyan.World) error {
 func TestStoppedForTooLong(t *testing.T) {
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix": {"BANYAN_FABRIC=unix"}} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			res, out := job(t, launch.Continue, 3, "stopped", append(env, quick...)...)
 			require.False(t, res.Ends[0].Failed() || res.Ends[1].Failed(), "%v\n%s", res.Ends, out)
 			if name == "shm" { // killed at once by who shares its node
@@ -178,10 +179,13 @@ func absentees(w *banyan.World) error {
 // made for that, and answer in time: nobody takes itself for cut off.
 func TestSilenceWhileAllCompute(t *testing.T) {
 	for name, env := range map[string][]string{"tcp": {"BANYAN_FABRIC=tcp"}, "shm": nil} {
+		if testing.Short() && name == "shm" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			const n = 17
 			file := filepath.Join(t.TempDir(), "pid")
-			res, out := job(t, launch.Continue, n, "absentees", append(env, fifoEnv+"="+file)...)
+			res, out := job(t, launch.Continue, n, "absentees", append(env, fifoEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
 			for _, e := range res.Ends[:n-1] {
 				require.False(t, e.Failed(), "%v\n%s", e, out)
 			}
