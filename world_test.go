@@ -82,6 +82,8 @@ func rank(role string) error {
 	switch role {
 	case "counted":
 		return counted()
+	case "dead start":
+		return deadStart()
 	case "launches":
 		return launches()
 	}
