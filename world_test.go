@@ -56,6 +56,7 @@ var roles = map[string]func(*banyan.World) error{
 	"absentees":  absentees,
 	"outage":     outage,
 	"split":      splitApart,
+	"leave":      leave,
 }
 
 func TestMain(m *testing.M) {

@@ -257,7 +257,9 @@ func TestEndByAnotherProvider(t *testing.T) {
 // to have ended when it is connected to.
 func TestPeerWithoutAddress(t *testing.T) {
 	e := pair(t, [2]string{}, fabric.ErrPeerGone)[0]
-	e.resolve = func(string, proc.ID) ([]byte, error) { return nil, fmt.Errorf("%w: it has published nothing", fabric.ErrPeerGone) }
+	e.resolve = func(string, proc.ID) ([]byte, error) {
+		return nil, fmt.Errorf("%w: it has published nothing", fabric.ErrPeerGone)
+	}
 	told := 0
 	e.OnEnd(func(ep *Endpoint, cause proc.Cause) {
 		require.True(t, cause.Failed())
