@@ -114,6 +114,9 @@ func bereave(w *banyan.World) error {
 func TestDeathWhileStarting(t *testing.T) {
 	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp", "both": nodes("a;a;b")} {
 		for victim := range scaled(2, 1) {
+			if victim > 0 && name == "both" { // the steps of tcp
+				continue
+			}
 			t.Run(fmt.Sprintf("%s/rank %d", name, victim), func(t *testing.T) {
 				steps := 0
 				for ; dieWhileStarting(t, victim, steps, env); steps++ {

@@ -57,6 +57,7 @@ var roles = map[string]func(*banyan.World) error{
 	"outage":     outage,
 	"split":      splitApart,
 	"leave":      leave,
+	"strangers":  strangers,
 }
 
 func TestMain(m *testing.M) {
@@ -86,7 +87,9 @@ func rank(role string) error {
 	case "dead start":
 		return deadStart()
 	case "launches":
-		return launches()
+		return launches("orphans", orphanRanks)
+	case "launches strangers":
+		return launches("strangers", strangerRanks)
 	}
 	var opts []banyan.Option
 	if n, err := strconv.Atoi(os.Getenv(eagerEnv)); err == nil {
