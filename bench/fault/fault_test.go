@@ -103,24 +103,21 @@ func TestRankFails(t *testing.T) {
 	require.ErrorContains(t, err, "no such way")
 }
 
-// lonely is a job without ranks that says those lines and ends with the context.
-func lonely(text string) Start {
-	return func(ctx context.Context, _, _ int, out io.Writer) error {
-		if _, err := io.WriteString(out, text); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}
+// lonely is a job without ranks that ends with the context.
+func lonely(ctx context.Context, _, _ int, _ io.Writer) error {
+	<-ctx.Done()
+	return nil
 }
 
 // Who is not ready in time, or does not notice, is named.
 func TestSilence(t *testing.T) {
 	o := Options{Ranks: 3, Kills: 1, PerJob: 1, Wait: ForVictim, Timeout: time.Hour, StartTimeout: time.Millisecond}
-	_, err := Detect(t.Context(), o, lonely("fault: rank 1 pid 7 victim 2 at 0\n"), io.Discard, Watch{})
+	k := &killer{o: o, limit: o.StartTimeout, lines: make(chan line), said: make(map[stage]map[int]line)}
+	k.heard(2, false)[1] = line{rank: 1, pid: 7, victim: 2}
+	_, err := k.collect(t.Context(), 2, o.Ranks, false)
 	require.ErrorContains(t, err, "ranks [0 2] were not ready for the death of rank 2")
 	o.Ranks = 40
-	_, err = Detect(t.Context(), o, lonely(""), io.Discard, Watch{})
+	_, err = Detect(t.Context(), o, lonely, io.Discard, Watch{})
 	require.ErrorContains(t, err, "13 14 15] and 24 more were not ready for the death of rank 39")
 }
 
