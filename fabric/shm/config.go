@@ -50,10 +50,11 @@ type Exits interface {
 	// FD is a descriptor that an edge-triggered epoll reports whenever another
 	// process has ended.
 	FD() int
-	// Watched tells whether the end of the process with a pid will be told of.
+	// Watched tells whether a process with that pid is registered and has not ended, so
+	// that its end will be told of.
 	Watched(pid int) bool
-	// Ended tells whether and how the process with a pid, as it is registered, has
-	// ended. Any goroutine may call it; it neither locks nor waits.
+	// Ended tells whether and how the process that was registered last with a pid has
+	// ended. Another one may have the pid by now. Any goroutine may call it; it neither locks nor waits.
 	Ended(pid int) (proc.Cause, bool)
 }
 

@@ -223,7 +223,10 @@ type ledger struct {
 
 func (l *ledger) FD() int { return l.fd }
 
-func (l *ledger) Watched(int) bool { return true }
+func (l *ledger) Watched(pid int) bool {
+	_, ended := l.Ended(pid)
+	return !ended
+}
 
 func (l *ledger) Ended(pid int) (proc.Cause, bool) {
 	l.mu.Lock()
@@ -232,36 +235,49 @@ func (l *ledger) Ended(pid int) (proc.Cause, bool) {
 	return c, ok
 }
 
-// What Exits tells is reported with its cause, also of a peer that is connected
-// to afterwards; and the process is made to have ended.
-func TestExitsTell(t *testing.T) {
+// told makes an endpoint with a source of exits, and how the test writes to it.
+func told(t *testing.T) (p *Provider, say func(v *prey, cause proc.Cause)) {
+	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	want := proc.Cause{Kind: proc.Exited, Code: 77}
-	for _, early := range []bool{false, true} {
-		l := &ledger{fd: fd, ends: map[int]proc.Cause{}}
-		p := open(t, Config{Self: 0, MaxProcs: 2, Exits: l})
-		v := spawn(t, role{Self: 1, MaxProcs: 2})
-		say := func() {
-			l.mu.Lock()
-			l.ends[v.cmd.Process.Pid] = want
-			l.mu.Unlock()
-			_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-			require.NoError(t, err)
-		}
-		if early {
-			say()
-			_, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
-			require.NoError(t, err)
-		} else {
-			v.meet(p)
-			say()
-		}
-		require.Equal(t, want, newEar().end(p))
-		require.EqualValues(t, 1, p.watch.by[byExits].Load())
-		require.Equal(t, unix.SIGKILL, v.signaled())
+	l := &ledger{fd: fd, ends: map[int]proc.Cause{}}
+	return open(t, Config{Self: 0, MaxProcs: 2, Exits: l}), func(v *prey, cause proc.Cause) {
+		l.mu.Lock()
+		l.ends[v.cmd.Process.Pid] = cause
+		l.mu.Unlock()
+		_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		require.NoError(t, err)
 	}
+}
+
+// What Exits tells is reported with its cause, and the process is made to have ended.
+func TestExitsTell(t *testing.T) {
+	p, say := told(t)
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	v.meet(p)
+	want := proc.Cause{Kind: proc.Exited, Code: 77}
+	say(v, want)
+	require.Equal(t, want, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byExits].Load())
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
+// Pids come back. The end of an earlier process with the peer's pid, which stands in the
+// record where the peer itself does not, costs nobody its life: the word tells of
+// this one's end, and how it ended is not taken from there either.
+func TestEndOfAnEarlierProcess(t *testing.T) {
+	withWords(t)
+	p, say := told(t)
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	say(v, proc.Cause{Kind: proc.Exited, Code: 77})
+	c := v.meet(p)
+	p.watch.askExits() // as at the next bell
+	v.order("nothing") // it lives
+	p.deaf(c, byPidfd)
+	v.kill()
+	allow(t, killed, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byWord].Load())
 }
 
 // Endpoints that come and go leave neither threads nor descriptors behind.

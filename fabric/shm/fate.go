@@ -49,7 +49,7 @@ func (c *Conn) departedUnheard() bool {
 // the process's first thread has let go, which is soon after the first thread of
 // all. Afterwards the pidfd has it, from Linux 6.15 on.
 func (c *Conn) learnFate() proc.Cause {
-	if c.p.cfg.Exits != nil {
+	if c.told {
 		if cause, ok := c.p.cfg.Exits.Ended(c.reader.pid); ok {
 			return cause
 		}

@@ -136,13 +136,15 @@ func (w *watcher) askExits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		w.ask(c)
+		if c.told {
+			w.ask(c)
+		}
 	}
 }
 
 // ask looks whether one peer is.
 //
-// Preconditions: w.mu is held.
+// Preconditions: w.mu is held, c.told.
 func (w *watcher) ask(c *Conn) {
 	if _, ended := w.exits.Ended(c.reader.pid); ended {
 		w.condemn(c, byExits)
@@ -179,7 +181,12 @@ func (w *watcher) condemn(c *Conn, by evidence) {
 
 // add begins to watch c, whose peer has the address a and the segment seg. It
 // stays mapped until forget.
+//
+// Config.Exits is believed about a peer that it watched while the peer was there. An
+// end that it has already may be that of an earlier process with the same pid; if it is
+// the peer's, the word and the pidfd tell of it as well.
 func (w *watcher) add(c *Conn, seg *segment, a *address) error {
+	c.told = w.exits != nil && w.exits.Watched(c.reader.pid)
 	w.mu.Lock()
 	c.watchKey = w.next
 	w.next++
@@ -192,8 +199,7 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		return err
 	}
 	// Two that tell at once wake two threads, of which one waits for the other.
-	told := w.exits != nil && w.exits.Watched(c.reader.pid)
-	if w.words != nil && a.keeper != 0 && !told {
+	if w.words != nil && a.keeper != 0 && !c.told {
 		// The process is the right one and lived a moment ago: see openProcess.
 		if seen, err := robust.See(int(a.keeper)); err == nil {
 			w.words.Add(c.watchKey, seg.word(c.p.cfg.Self), seen)
@@ -201,7 +207,7 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
 		}
 	}
-	if w.exits != nil {
+	if c.told {
 		w.mu.Lock()
 		w.ask(c) // it may have told before the peer was in the list
 		w.mu.Unlock()

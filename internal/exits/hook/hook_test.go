@@ -41,6 +41,7 @@ func TestEnds(t *testing.T) {
 				require.False(t, ended)
 				require.NoError(t, a.in.Close())
 				require.Equal(t, c.want, mustEnd(t, tab, a.pid()), c.does)
+				require.False(t, tab.Watched(a.pid())) // the pid may be another's by now
 			}
 			a := registered(t, h, player("threads"))
 			require.NoError(t, a.in.Close())
