@@ -288,3 +288,43 @@ func TestCheck(t *testing.T) {
 	}
 	require.True(t, strings.Contains(Majority.String()+Off.String(), "majorityoff"))
 }
+
+// Who has not heard a suspect itself does not vouch for it, though it does not
+// suspect it yet: because it observes it since just now, or by another's word.
+func TestVouchesAreForWhoWasHeard(t *testing.T) {
+	said := func(m *Machine) (kinds []byte) {
+		for _, a := range ofKind(drained(m), Send) {
+			if k := a.Payload[0]; k == kindVouch || k == kindProbe {
+				kinds = append(kinds, k)
+			}
+		}
+		return kinds
+	}
+	m := newMachine(2, 5, Majority)
+	require.NoError(t, m.Heard(4, appendAsk(nil, 1, []proc.ID{1}), 10*ms)) // its first heartbeat has time
+	require.Equal(t, []byte{kindProbe}, said(m))
+	m.Died(1, proc.Cause{Kind: proc.Signaled, Code: 9}, 20*ms)
+	drained(m)
+	require.NoError(t, m.Heard(4, appendAsk(nil, 2, []proc.ID{0}), 30*ms)) // observed for 10 ms
+	require.Equal(t, []byte{kindProbe}, said(m))
+	require.NoError(t, m.Heard(3, appendVouch(nil, 0), 40*ms))
+	require.NoError(t, m.Heard(4, appendAsk(nil, 3, []proc.ID{0}), 150*ms))
+	require.Equal(t, []byte{kindProbe}, said(m))
+	require.NoError(t, m.Heard(0, frameBeat, 160*ms))
+	require.Equal(t, []byte{kindVouch}, said(m))
+	require.NoError(t, m.Heard(4, appendAsk(nil, 4, []proc.ID{0}), 170*ms))
+	require.Equal(t, []byte{kindVouch}, said(m))
+}
+
+// Two processes that cannot reach each other, and have nobody else, hear nothing of
+// each other, and live: neither ends for that.
+func TestUnreachableIsNotJudged(t *testing.T) {
+	for self := range 2 {
+		m := newMachine(self, 3, Majority)
+		m.Died(2, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
+		m.Died(proc.ID(1-self), proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
+		got := until(m, 9000*ms)
+		require.Empty(t, ofKind(got, Die))
+		require.Empty(t, ofKind(got, Report))
+	}
+}

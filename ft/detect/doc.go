@@ -33,7 +33,7 @@
 // Who was not heard for Timeout - 2 Periods (at least 1.5 Periods) is suspected,
 // and the window up to Timeout begins. All that are not gone, the suspect too, get
 // an Ask that names the suspects (32 in one frame). Everybody answers with Answer
-// and the round's number. Who heard a suspect within half a Period vouches for it;
+// and the round's number. Who itself heard a suspect within half a Period vouches for it;
 // who knows it gone sends that (a loose Tell); others Probe it, which it answers
 // with Here, and Vouch once anything comes from it. The suspicion ends with a
 // Vouch or a frame of the suspect. After each half of the window those that have not
@@ -72,6 +72,9 @@
 // all asks anew first; who has none by then asks for Die.
 //
 // By the rule Off there is no count, and both sides go on.
+//
+// Who is Unreachable (Died) is not heard and lives. The others say so; where there is nobody
+// else left, no verdict is passed on it.
 //
 // A process that gets no core is silent, too. Of one on the same machine the kernel
 // knows whether it runs or has been stopped, and the driver says so with [Machine.Seen] before
