@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"bytes"
 	"encoding/hex"
 	"os"
 	"sync"
@@ -280,13 +281,43 @@ func TestEndOfAnEarlierProcess(t *testing.T) {
 	require.EqualValues(t, 1, p.watch.by[byWord].Load())
 }
 
+// Hundreds of deaths leave no descriptor, mapping or thread with who survives them.
+func TestManyDeaths(t *testing.T) {
+	const jobs, each = 4, 60
+	cfg := Config{Self: 0, MaxProcs: 1 + jobs*each, Lines: 64, BulkBytes: 16 << 10}
+	p := open(t, cfg)
+	var first, last [3]int
+	for job := range jobs {
+		v := spawn(t, role{Self: proc.ID(1 + job*each), MaxProcs: cfg.MaxProcs, Lines: 64, BulkBytes: 16 << 10, Ids: each})
+		v.order("dial " + hex.EncodeToString(p.Address()))
+		e := newEar()
+		sleepUntil(p, e, func() bool { return len(e.got) == each })
+		v.kill()
+		sleepUntil(p, e, func() bool { return len(e.ends) == each })
+		p.Poll(&e.Sink) // clears away
+		require.NoError(t, v.in.Close())
+		_ = v.cmd.Wait()
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		last = [3]int{entriesOf(t, "/proc/self/fd"), bytes.Count(maps, []byte("memfd:")), len(p.remains)}
+		if job == 0 {
+			first = last
+		}
+	}
+	require.Equal(t, first, last, "descriptors, segments, remains")
+	require.Zero(t, p.watch.words.Watched())
+	require.Empty(t, p.watch.conns)
+}
+
+func entriesOf(t *testing.T, dir string) int {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	return len(list)
+}
+
 // Endpoints that come and go leave neither threads nor descriptors behind.
 func TestNothingIsLeft(t *testing.T) {
-	count := func(dir string) int {
-		list, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		return len(list)
-	}
 	const tasks, descriptors = "/proc/self/task", "/proc/self/fd"
 	once := func() {
 		a, b := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
@@ -297,11 +328,11 @@ func TestNothingIsLeft(t *testing.T) {
 		require.NoError(t, b.Close())
 	}
 	once()
-	threads, open := count(tasks), count(descriptors)
+	threads, open := entriesOf(t, tasks), entriesOf(t, descriptors)
 	const n = 50 // each with four threads of its own
 	for range n {
 		once()
 	}
-	require.Equal(t, open, count(descriptors))
-	require.Less(t, count(tasks), threads+n)
+	require.Equal(t, open, entriesOf(t, descriptors))
+	require.Less(t, entriesOf(t, tasks), threads+n)
 }
