@@ -82,6 +82,8 @@ func rank(role string) error {
 	switch role {
 	case "counted":
 		return counted()
+	case "traceless":
+		return traceless()
 	case "launches":
 		return launches()
 	}
