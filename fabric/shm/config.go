@@ -54,7 +54,7 @@ type Exits interface {
 	// that its end will be told of.
 	Watched(pid int) bool
 	// Ended tells whether and how the process that was registered last with a pid has
-	// ended. Another one may have the pid by now. Any goroutine may call it; it neither locks nor waits.
+
 	Ended(pid int) (proc.Cause, bool)
 }
 

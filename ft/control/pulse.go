@@ -82,7 +82,7 @@ func Start(cfg Config) *Pulse {
 
 // Finalizing says that this process waits for the others to finalize, after which each
 // departs in its own time. Who cannot be connected to for the first time from now on has departed as
-// likely as it has died, so it is not reported to others.
+// likely as it has died, so others are told neither.
 func (p *Pulse) Finalizing() {
 	p.e.Lock()
 	defer p.e.Unlock()
@@ -193,7 +193,7 @@ func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
 		p.m.Expelled(ep.Proc, now)
 	case proc.Unknown:
 		if p.last {
-			p.m.Departed(ep.Proc)
+			p.m.Missing(ep.Proc)
 		} else {
 			p.m.Died(ep.Proc, cause, now)
 		}

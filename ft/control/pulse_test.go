@@ -333,3 +333,44 @@ func TestGoneWhileFinalizing(t *testing.T) {
 		require.Equal(t, !last, told)
 	}
 }
+
+// That one which waits for the others to finalize could not connect to a process is no
+// word about its end: when it dies everybody learns of that.
+func TestDeathAfterDoubtWhileFinalizing(t *testing.T) {
+	const n, leaver, victim = 16, 0, 3 // who are no neighbours
+	var knew [n]bool
+	s, err := sim.New(sim.DefaultConfig(n))
+	require.NoError(t, err)
+	for id := range proc.ID(n) {
+		require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
+			e := progress.New(progress.Config{
+				Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+			})
+			pulse := Start(Config{
+				Engine: e, Detect: detect.Config{Self: id, Procs: n, Period: DefaultPeriod, Timeout: DefaultTimeout},
+				Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
+			})
+			var done progress.Completion
+			if id == leaver {
+				pulse.Finalizing()
+			}
+			e.Lock()
+			if id == leaver {
+				pulse.ended(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
+			}
+			e.After(6*second, done.Finish)
+			e.Wait(&done)
+			knew[id] = e.View().Failed(victim)
+			e.Unlock()
+			pulse.Stop()
+			e.Depart()
+			require.NoError(t, e.Close())
+		}))
+	}
+	require.NoError(t, s.Kill(victim, 2*second))
+	require.NoError(t, s.Run())
+	for id, knows := range knew {
+		require.Equal(t, id != victim, knows, "process %d", id)
+	}
+}

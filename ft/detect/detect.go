@@ -118,7 +118,8 @@ type Machine struct {
 	pleas     []plea
 	round     round
 
-	apart []proc.ID // who cannot be reached from here, and lives
+	apart   []proc.ID // who cannot be reached from here, and lives
+	missing map[proc.ID]bool
 
 	reports, sends []Action // reports: also obituaries, each before its Report
 	reported, sent int      // how many of them Next has given

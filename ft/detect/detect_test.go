@@ -328,3 +328,20 @@ func TestUnreachableIsNotJudged(t *testing.T) {
 		require.Empty(t, ofKind(got, Report))
 	}
 }
+
+// Who is missing while all finalize is not expected, counted or spoken of, until
+// somebody knows how it ended.
+func TestMissing(t *testing.T) {
+	m := newMachine(4, 5, Majority)
+	for p := range proc.ID(3) {
+		m.Missing(p)
+	}
+	m.Departed(3)
+	got := until(m, 5000*ms)
+	require.Empty(t, ofKind(got, Die))
+	require.Empty(t, ofKind(got, Report))
+	require.Equal(t, 1, m.counted)
+	require.NoError(t, m.Heard(1, appendTell(nil, flagLoose, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
+	require.Equal(t, 2, m.counted)
+	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(drained(m), Report))
+}

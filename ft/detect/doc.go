@@ -5,7 +5,7 @@
 //
 //	m := detect.New(cfg, host.Now())
 //	for each input:
-//		m.Tick(now) // at m.Due(), or m.Heard, m.Died, m.Departed, m.Expelled
+//		m.Tick(now) // at m.Due(), or m.Heard, m.Died, m.Departed, m.Missing, m.Expelled
 //		for a, ok := m.Next(); ok; a, ok = m.Next() {
 //			switch a.Kind {
 //			case detect.Send:   // to a.To, class detect; dropped if there is no credit

@@ -244,7 +244,7 @@ func (m *Machine) alone() bool {
 			apart++
 		}
 	}
-	return apart > 0 && apart == m.cfg.Procs-1-len(m.log)
+	return apart > 0 && apart == m.cfg.Procs-1-len(m.log)-len(m.missing)
 }
 
 // mayJudge tells whether this side goes on. If it is not known to, it waits a Timeout
@@ -293,7 +293,7 @@ func (m *Machine) majority(since fabric.Time) bool {
 	}
 	if 2*with == m.counted {
 		lowest := proc.ID(0)
-		for i, ok := m.index[lowest]; ok && m.log[i].proven; i, ok = m.index[lowest] {
+		for i, ok := m.index[lowest]; ok && m.log[i].proven || m.missing[lowest]; i, ok = m.index[lowest] {
 			lowest++
 		}
 		if at, ok := m.round.answered[lowest]; lowest == m.cfg.Self || ok && at >= since {
