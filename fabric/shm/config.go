@@ -54,7 +54,8 @@ type Exits interface {
 	// that its end will be told of.
 	Watched(pid int) bool
 	// Ended tells whether and how the process that was registered last with a pid has
-
+	// ended. Another one may have the pid by now. Any goroutine may call it, also with a
+	// lock held: it takes one of its own at most, and does not wait for events.
 	Ended(pid int) (proc.Cause, bool)
 }
 
