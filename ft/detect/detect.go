@@ -140,7 +140,8 @@ type mutant struct {
 }
 
 // New makes the detector of one process. It begins to send heartbeats within a
-// Period, and grants the others an extra Timeout for the first ones.
+// Period, and expects those of others as if all had just been heard: who has been
+// silent from its first moment on is found as soon as anybody else.
 //
 // Preconditions: cfg.Check() == nil.
 func New(cfg Config, now fabric.Time) *Machine {
@@ -150,10 +151,7 @@ func New(cfg Config, now fabric.Time) *Machine {
 	m := &Machine{cfg: cfg, now: now, index: make(map[proc.ID]int), counted: cfg.Procs,
 		succ: proc.None, far: proc.None, stale: true}
 	m.reshape()
-	m.sends = m.sends[:0]
-	for i := range m.watches {
-		m.watches[i].heard += cfg.Timeout
-	}
+	m.sends = m.sends[:0] // the greetings: all at once would connect while all start
 	m.next = now + 1 + fabric.Time(mix(cfg.Seed^uint64(cfg.Self))%uint64(cfg.Period))
 	m.plan()
 	return m

@@ -25,8 +25,8 @@
 // distance n/2, marked as far. It watches the first before it that is not gone,
 // and everybody who sends it a far Beat. So a block of silent neighbours, such as
 // a host, is watched from outside as long as it is less than half the ring.
-// A new observer or a new predecessor is granted a Timeout; new receivers get a
-// Beat at once. Whatever comes from a process is a sign of its life.
+// A new observer or a new predecessor is granted a Timeout, which at the start
+// begins with New; later on new receivers get a Beat at once. Whatever comes from a process is a sign of its life.
 //
 // # Suspicion
 //
