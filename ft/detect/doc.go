@@ -64,8 +64,15 @@
 // has no majority. Of two processes the one with the lower id survives the other's
 // silence, and not the other way round.
 //
-// Two sides can both go on only if those who joined in the one's verdict have since
-// died with proof, the proof reached the other side and the verdict did not.
+// Two sides can both go on only if one of those who joined in the one's verdict has
+// since died with proof or departed, and the other side passed its own knowing of that
+// end and not of the verdict: the network is cut a second time, elsewhere, around that end.
+// The tests look for schedules that end so otherwise. No rule on what a process knows by itself closes this hole, as long as the proven dead do
+// not count: to the other side it is the same whether who was silent has passed a verdict with the
+// help of the dead, when it must not go on, or has fallen silent for good, when it must. Counting
+// them until a majority of the last count has agreed that they are dead would, at the price that
+// who is left when more than half crash at once does not outlive a silence; that is for
+// agreement to do.
 //
 // Who has no majority when a verdict is due waits a Timeout more for answers: where all
 // are busy and connections are yet to be made, a window is short. Who has one after

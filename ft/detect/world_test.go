@@ -93,6 +93,9 @@ type world struct {
 	verbose bool
 	short   bool // a process stopped for less than the timeout
 	long    bool // or for longer
+
+	judged   bool // verdicts are recorded
+	verdicts []verdict
 }
 
 func (w *world) push(e event) {
@@ -270,7 +273,11 @@ func (w *world) input(p *node, e event) {
 	from := proc.ID(e.from)
 	switch e.what {
 	case evTick:
-		p.m.Tick(w.now)
+		if w.judged {
+			w.trial(p, e.to)
+		} else {
+			p.m.Tick(w.now)
+		}
 		p.tick = 0
 	case evFrame:
 		if p.view[e.from] && w.refuse {
