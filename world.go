@@ -53,6 +53,9 @@ type bootstrap interface {
 	Finalize(ctx context.Context) error
 	// Expire ends this process because it must not go on. It does not return.
 	Expire(why error)
+	// Warn says something that whoever looks after the job should know, also if nobody
+	// takes remarks.
+	Warn(text string)
 	// Abort ends all processes of the job, this one too. It does not return.
 	Abort(code int, why string)
 }

@@ -41,6 +41,9 @@ type Config struct {
 	Ring func()
 	// Logf receives how each connection was made, and who was refused. Nil discards it.
 	Logf func(format string, args ...any)
+	// Warn receives what is to be said also where nobody asks for remarks. Nil: Logf. Any
+	// goroutine may call it.
+	Warn func(format string, args ...any)
 }
 
 const (
@@ -81,6 +84,9 @@ func (c *Config) check() error {
 	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
+	}
+	if c.Warn == nil {
+		c.Warn = c.Logf
 	}
 	if c.Ring == nil {
 		c.Ring = func() {}

@@ -265,8 +265,7 @@ func (p *Provider) Ready() bool {
 	if epollNow(p.inner.fd, p.events[:1]) > 0 {
 		return true
 	}
-	p.watch.arm()
-	return false
+	return !p.watch.arm()
 }
 
 // mended takes a connection off the list of those that are to be made.

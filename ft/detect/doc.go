@@ -82,7 +82,8 @@
 //
 // A process that gets no core is silent, too. Of one on the same machine the kernel
 // knows whether it runs or has been stopped, and the driver says so with [Machine.Seen] before
-// the verdict: it counts as an answer.
+// the verdict: it counts as an answer. Who is asked by others says so too ([Machine.Asked]), and
+// vouches for those of its machine.
 //
 // # Who counts as dead must end
 //
