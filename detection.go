@@ -24,6 +24,7 @@ type pulse struct {
 	period, timeout fabric.Time
 	rule            detect.Rule
 	usual           bool // nobody has chosen the times
+	longer          bool // the timeout is crowdPatience times the default
 }
 
 // crowdPatience is how much longer a silence may last by default where ranks share cores.
@@ -39,7 +40,7 @@ func (p *pulse) adapt(t *route.Topology, logf func(string, ...any)) {
 	}
 	for node := range t.Nodes() {
 		if t.Crowded(node) {
-			p.timeout *= crowdPatience
+			p.timeout, p.longer = p.timeout*crowdPatience, true
 			if logf != nil {
 				logf("detect.timeout is %v, as ranks share cores", time.Duration(p.timeout))
 			}

@@ -26,6 +26,18 @@ func Detection() (method, why string) {
 	return "robust futexes", "the kernel marks a word in shared memory before it frees the memory of the dead (tried)"
 }
 
+// Evidence says what tells first of the deaths of peers: Config.Exits, if there is one, robust
+// words, or their descriptors.
+func (p *Provider) Evidence() string {
+	switch {
+	case p.cfg.Exits != nil:
+		return "the kernel's record"
+	case p.watch.words != nil:
+		return "robust words"
+	}
+	return SlowDetection
+}
+
 // fencePeer kills the peer, so that a report of its death is true whatever the
 // evidence was. To one that has ended nothing happens. A peer in this very
 // process is spared.
