@@ -158,7 +158,7 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
 		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.remarks.ofSockets()
-		cfg.Warn = l.warnf
+		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
 		}
