@@ -66,7 +66,7 @@
 //
 // Two sides can both go on only if one of those who joined in the one's verdict has
 // since died with proof or departed, and the other side passed its own knowing of that
-// end and not of the verdict: the network is cut a second time, elsewhere, around that end.
+// end and not of the verdict: the network is cut a second time, elsewhere, or a process is stopped, around that end.
 // The tests look for schedules that end so otherwise. No rule on what a process knows by itself closes this hole, as long as the proven dead do
 // not count: to the other side it is the same whether who was silent has passed a verdict with the
 // help of the dead, when it must not go on, or has fallen silent for good, when it must. Counting

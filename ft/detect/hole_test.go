@@ -97,9 +97,9 @@ func sides(rng *rand.Rand, n int) []bool {
 	return s
 }
 
-// torn gives two processes of which one takes the other for dead and both go on, or that
+// apart gives two processes of which one takes the other for dead and both go on, or that
 // go on at the two sides of the last cut.
-func (w *world) torn() (i, j int, ok bool) {
+func (w *world) apart() (i, j int, ok bool) {
 	for i, p := range w.nodes {
 		for j, q := range w.nodes {
 			if i != j && p.runs() && q.runs() && (p.m.dead(proc.ID(j)) || w.blocked(i, j)) {
@@ -143,7 +143,7 @@ func TestTornOnlyByLosses(t *testing.T) {
 			continue
 		}
 		w.settle(w.quiet())
-		i, j, both := w.torn()
+		i, j, both := w.apart()
 		if !both {
 			continue
 		}

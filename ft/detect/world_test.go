@@ -95,6 +95,7 @@ type world struct {
 	long    bool // or for longer
 
 	judged   bool // verdicts are recorded
+	torn     bool // two go on that count each other as dead, as they may
 	verdicts []verdict
 }
 
