@@ -43,6 +43,9 @@ type Config struct {
 	// Logf receives the choice of the copy method, once per connection, and
 	// refused strangers. Nil discards them.
 	Logf func(format string, args ...any)
+	// Warn receives what is to be said also where nobody asks for remarks: what was killed,
+	// what does not work any more. Nil: Logf.
+	Warn func(format string, args ...any)
 }
 
 // Exits is what some part of the machine knows of ended processes.
@@ -83,6 +86,9 @@ func (c *Config) check() error {
 	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
+	}
+	if c.Warn == nil {
+		c.Warn = c.Logf
 	}
 	if c.MaxProcs < 1 || c.MaxProcs > proc.MaxIDs {
 		return fmt.Errorf("shm: MaxProcs is %d, want 1 … %d", c.MaxProcs, proc.MaxIDs)

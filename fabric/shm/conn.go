@@ -51,6 +51,7 @@ type Conn struct {
 	fate     proc.Cause
 	reported bool // Down or Departed has been said
 	silenced bool // Invalidate
+	fencer   bool // this process was the first to kill the peer for its silence
 	fenced   atomic.Uint32
 }
 

@@ -233,6 +233,26 @@ func TestPartition(t *testing.T) {
 	t.Logf("known everywhere %v ms after the cut at the latest", slowest/millisecond)
 }
 
+// A process that is silent from its first moments on, before those who observe it are
+// connected to it, is found as soon as any other.
+func TestSilentFromTheStart(t *testing.T) {
+	for seed := range seeds(100) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		n := 3 + r.IntN(15)
+		silent := some(r, n, 1)
+		from := fabric.Time(r.Int64N(int64(200 * millisecond)))
+		x := trial{n: n, seed: seed, until: 10 * second, busy: func(id proc.ID) bool { return seed%2 == 0 }}
+		x.faults = func(s *sim.Sim) error {
+			return s.Partition(sim.Partition{A: silent, B: others(n, silent), From: from, To: fabric.Forever})
+		}
+		require.NoError(t, x.run(), "seed %d", seed)
+		require.NoError(t, x.check(silent), "seed %d, %d processes", seed, n)
+		for _, id := range others(n, silent) {
+			require.LessOrEqual(t, x.when[id][silent[0]], from+DefaultTimeout+2*DefaultPeriod, "seed %d: process %d of %d", seed, id, n)
+		}
+	}
+}
+
 // Without the rule both sides go on, and each knows that the other is dead.
 func TestPartitionWithoutRule(t *testing.T) {
 	x := trial{n: 7, rule: detect.Off, until: 15 * second}

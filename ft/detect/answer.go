@@ -29,6 +29,7 @@ func (m *Machine) heardAsk(from proc.ID, f *frame) {
 			m.send(from, appendVouch(nil, id))
 		default:
 			m.plead(id, from)
+			m.asked = append(m.asked, id)
 		}
 	}
 	if known != nil {

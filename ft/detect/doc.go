@@ -25,8 +25,8 @@
 // distance n/2, marked as far. It watches the first before it that is not gone,
 // and everybody who sends it a far Beat. So a block of silent neighbours, such as
 // a host, is watched from outside as long as it is less than half the ring.
-// A new observer or a new predecessor is granted a Timeout; new receivers get a
-// Beat at once. Whatever comes from a process is a sign of its life.
+// A new observer or a new predecessor is granted a Timeout, which at the start
+// begins with New; later on new receivers get a Beat at once. Whatever comes from a process is a sign of its life.
 //
 // # Suspicion
 //
@@ -64,8 +64,15 @@
 // has no majority. Of two processes the one with the lower id survives the other's
 // silence, and not the other way round.
 //
-// Two sides can both go on only if those who joined in the one's verdict have since
-// died with proof, the proof reached the other side and the verdict did not.
+// Two sides can both go on only if one of those who joined in the one's verdict has
+// since died with proof or departed, and the other side passed its own knowing of that
+// end and not of the verdict: the network is cut a second time, elsewhere, or a process is stopped, around that end.
+// The tests look for schedules that end so otherwise. No rule on what a process knows by itself closes this hole, as long as the proven dead do
+// not count: to the other side it is the same whether who was silent has passed a verdict with the
+// help of the dead, when it must not go on, or has fallen silent for good, when it must. Counting
+// them until a majority of the last count has agreed that they are dead would, at the price that
+// who is left when more than half crash at once does not outlive a silence; that is for
+// agreement to do.
 //
 // Who has no majority when a verdict is due waits a Timeout more for answers: where all
 // are busy and connections are yet to be made, a window is short. Who has one after
@@ -78,7 +85,8 @@
 //
 // A process that gets no core is silent, too. Of one on the same machine the kernel
 // knows whether it runs or has been stopped, and the driver says so with [Machine.Seen] before
-// the verdict: it counts as an answer.
+// the verdict: it counts as an answer. Who is asked by others says so too ([Machine.Asked]), and
+// vouches for those of its machine.
 //
 // # Who counts as dead must end
 //

@@ -203,7 +203,7 @@ func (m *Machine) heardTell(from proc.ID, f *frame) {
 			continue
 		}
 		if m.enter(e.id, e.cause, from) && e.cause.Failed() {
-			m.report(e.id, e.cause)
+			m.report(e.id, e.cause, 0)
 		}
 	}
 	crossed := m.crossed(from, f)

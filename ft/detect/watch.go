@@ -228,9 +228,10 @@ func (m *Machine) judge() {
 		return
 	}
 	for _, id := range due {
-		cause := proc.Cause{Kind: proc.Heartbeat}
+		i, _ := m.search(id)
+		cause, silent := proc.Cause{Kind: proc.Heartbeat}, clock-m.watches[i].heard
 		if m.enter(id, cause, proc.None) {
-			m.report(id, cause)
+			m.report(id, cause, silent)
 		}
 	}
 }
@@ -301,38 +302,4 @@ func (m *Machine) majority(since fabric.Time) bool {
 		}
 	}
 	return false
-}
-
-// Doubted gives the processes of which something is expected that has not come: while
-// all are asked for suspects, the suspects and who has not answered. The driver may know better
-// of some, and say so with Seen.
-func (m *Machine) Doubted() []proc.ID {
-	if !m.round.open || m.ended {
-		return nil
-	}
-	var ids []proc.ID
-	for q := range proc.ID(m.cfg.Procs) {
-		if at, ok := m.round.answered[q]; q != m.cfg.Self && !m.gone(q) && (!ok || at < m.round.asked || m.suspected(q)) {
-			ids = append(ids, q)
-		}
-	}
-	return ids
-}
-
-func (m *Machine) suspected(id proc.ID) bool {
-	i, ok := m.search(id)
-	return ok && m.watches[i].asked != never
-}
-
-// Seen says that a process runs, as the kernel of a common machine has it: it is silent
-// for want of a core. That is as good as an answer from it.
-func (m *Machine) Seen(id proc.ID, now fabric.Time) {
-	if !m.advance(now) || !m.other(id) || m.gone(id) {
-		return
-	}
-	m.alive(id)
-	m.vouch(id)
-	if m.round.open {
-		m.round.answered[id] = m.clock()
-	}
 }
