@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -23,6 +24,7 @@ type pulse struct {
 	period, timeout fabric.Time
 	rule            detect.Rule
 	usual           bool // nobody has chosen the times
+	longer          bool // the timeout is crowdPatience times the default
 }
 
 // crowdPatience is how much longer a silence may last by default where ranks share cores.
@@ -38,7 +40,7 @@ func (p *pulse) adapt(t *route.Topology, logf func(string, ...any)) {
 	}
 	for node := range t.Nodes() {
 		if t.Crowded(node) {
-			p.timeout *= crowdPatience
+			p.timeout, p.longer = p.timeout*crowdPatience, true
 			if logf != nil {
 				logf("detect.timeout is %v, as ranks share cores", time.Duration(p.timeout))
 			}
@@ -90,12 +92,24 @@ func (w *World) observe(p *pulse, host fabric.Host) {
 	}
 	w.pulse = control.Start(control.Config{
 		Engine: w.progress, Die: w.job.Expire, Logf: w.logf,
+		Killed: func(peer proc.ID, silent fabric.Time) { w.job.Warn(killedFor(peer, silent, p.timeout)) },
 		Detect: detect.Config{
 			Self: w.progress.Self(), Procs: w.job.Size(), Period: p.period, Timeout: p.timeout,
 			Seed: uint64(host.Now()), Partition: p.rule,
 			Node: func(id proc.ID) int { return w.job.Node(int(id)) },
 		},
 	})
+}
+
+// killedFor says why a rank was killed for its silence, and what to set. Nothing was heard of it
+// for so long here; 0: somebody else has found that.
+func killedFor(peer proc.ID, silent, timeout fabric.Time) string {
+	how := "did not run, and was silent for " + time.Duration(silent).Round(time.Millisecond).String()
+	if silent == 0 {
+		how = "was silent for so long, as others have found"
+	}
+	return fmt.Sprintf("rank %d counts as dead and has been killed: it %s; detect.timeout is %v, "+
+		"raise it (BANYAN_DETECT_TIMEOUT) if ranks are to survive longer stops", peer, how, time.Duration(timeout))
 }
 
 // applyDetection takes what the option says, for the simulator: without it there is

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -113,7 +114,7 @@ func stopped(w *banyan.World) error {
 		return fmt.Errorf("a rank that counts as dead goes on: %v", err)
 	case 1:
 		_, err := c.Recv(nil, 2, 3)
-		return expectDeath("recv", err)
+		return expectSilence(w, err)
 	}
 	if _, err := c.Recv(pid, 2, 1); err != nil {
 		return err
@@ -125,6 +126,20 @@ func stopped(w *banyan.World) error {
 	_, err := c.Recv(nil, 2, 3)
 	if gone := syscall.Kill(victim, syscall.SIGCONT); gone != nil && gone != syscall.ESRCH { // it may have been killed
 		return gone
+	}
+	return expectSilence(w, err)
+}
+
+// expectSilence checks that a receive from rank 2 has ended because of its silence, for
+// which who shares memory with it has killed it.
+func expectSilence(w *banyan.World, err error) error {
+	r, rerr := w.Route(2)
+	want := "silent"
+	if r.Fabric == "shm" {
+		want = "silent for longer than detect.timeout, and killed for that"
+	}
+	if rerr == nil && (err == nil || !strings.Contains(err.Error(), want)) {
+		return fmt.Errorf("recv: want the end of rank 2 as %q, got: %v", want, err)
 	}
 	return expectDeath("recv", err)
 }
@@ -139,6 +154,8 @@ func TestStoppedForTooLong(t *testing.T) {
 			require.False(t, res.Ends[0].Failed() || res.Ends[1].Failed(), "%v\n%s", res.Ends, out)
 			if name == "shm" { // killed at once by who shares its node
 				require.Equal(t, unix.SIGKILL, res.Ends[2].Signal, "%v\n%s", res.Ends, out)
+				words := regexp.MustCompile(`banyan: rank [01]: rank 2 counts as dead and has been killed: it (did not run, and was silent for \d.*s|was silent for so long, as others have found); detect.timeout is 2s, raise it \(BANYAN_DETECT_TIMEOUT\) .*\n`)
+				require.Len(t, words.FindAllString(out, -1), 1, out) // who kills says so
 				return
 			}
 			require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out)

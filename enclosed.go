@@ -59,11 +59,5 @@ func (l *launched) unneeded(o *options) {
 	if err == nil {
 		return
 	}
-	say := o.logf
-	if say == nil {
-		say = func(format string, args ...any) {
-			fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), fmt.Sprintf(format, args...))
-		}
-	}
-	say("%v: correct the networks (%s); all ranks share memory, so this job goes on without", err, networksCure)
+	l.Warn(fmt.Sprintf("%v: correct the networks (%s); all ranks share memory, so this job goes on without", err, networksCure))
 }

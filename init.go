@@ -63,7 +63,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 // start publishes where this rank stands, learns where the others do, and opens what
 // it takes to reach them.
 func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) (w *World, err error) {
-	l := &launched{Job: job, key: firstCard, remarks: newRemarks(o.logf)}
+	l := &launched{Job: job, key: firstCard, logf: o.logf, remarks: newRemarks(o.logf)}
 	cfg := progress.Config{Routed: l.remarks.ofRoutes()}
 	var ends *exits.Table
 	defer func() {
@@ -78,6 +78,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if l.self.Allowed.Has(route.Shm) {
 		sc := o.shmConfig(set)
 		sc.Self, sc.MaxProcs, sc.Logf = proc.ID(job.Rank()), job.Size(), l.remarks.ofMemory()
+		sc.Warn = l.warnf
 		if ends = openEnds(job.Size(), o.logf); ends != nil {
 			sc.Exits = ends
 		}

@@ -26,7 +26,8 @@ type launched struct {
 	// lost are ranks that have died between the fences of the start; of many the
 	// first.
 	lost    []launch.Lost
-	remarks *remarks // nil: nobody listens
+	remarks *remarks                         // nil: nobody listens
+	logf    func(format string, args ...any) // the same
 
 	mu    sync.Mutex
 	key   string      // under which cards are found
@@ -169,6 +170,7 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
 		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.remarks.ofSockets()
+		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
 		}
@@ -308,6 +310,18 @@ func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
 
 // Node implements bootstrap.
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
+
+// warnf is Warn for fabrics, which speak of processes where users know ranks.
+func (l *launched) warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, inRanks(args)...)) }
+
+// Warn implements bootstrap.
+func (l *launched) Warn(text string) {
+	if l.logf != nil {
+		l.logf("%s", text)
+		return
+	}
+	fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text)
+}
 
 // Expire implements bootstrap.
 func (l *launched) Expire(why error) {

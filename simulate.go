@@ -113,6 +113,9 @@ func (b bench) SparesDead() bool { return true }
 // Finalize implements bootstrap.
 func (b bench) Finalize(context.Context) error { return nil }
 
+// Warn implements bootstrap. Nothing that a simulation does is to be warned of.
+func (b bench) Warn(string) {}
+
 // Expire implements bootstrap.
 func (b bench) Expire(why error) {
 	*b.aborted = fmt.Errorf("rank %d ends itself: %w", b.rank, why)

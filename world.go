@@ -28,8 +28,9 @@ type World struct {
 	holders  holders   // communicators with attributes
 	notice   *p2p.Comm // see finalize.go
 	counting []counting
-	ends     *exits.Table                     // nil: the kernel's record is not to be had
-	pulse    *control.Pulse                   // nil: there is no failure detector
+	ends     *exits.Table   // nil: the kernel's record is not to be had
+	pulse    *control.Pulse // nil: there is no failure detector
+	finding  Detection
 	logf     func(format string, args ...any) // nil: nobody listens
 }
 
@@ -53,6 +54,9 @@ type bootstrap interface {
 	Finalize(ctx context.Context) error
 	// Expire ends this process because it must not go on. It does not return.
 	Expire(why error)
+	// Warn says something that whoever looks after the job should know, also if nobody
+	// takes remarks.
+	Warn(text string)
 	// Abort ends all processes of the job, this one too. It does not return.
 	Abort(code int, why string)
 }
@@ -70,6 +74,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	cfg.Self = proc.ID(job.Rank())
 	cfg.Resolve = job.Address
 	w := &World{job: job, progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
+	w.finding = findings(&o.pulse, &cfg, job.Size() == 1)
 	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
 	w.p2p.SetProfile(o.profile)
 	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)

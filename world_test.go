@@ -86,6 +86,8 @@ func rank(role string) error {
 		return counted()
 	case "dead start":
 		return deadStart()
+	case "traceless":
+		return traceless()
 	case "launches":
 		return launches("orphans", orphanRanks)
 	case "launches strangers":

@@ -198,7 +198,8 @@ type Provider interface {
 	// its own says how the peer ended. One that there is no connection to is barred:
 	// nobody is told, Connect answers ErrPeerGone, and whoever comes as that peer is
 	// refused, which it may learn as Down with cause proc.Expelled. A provider that may
-	// kill the peer does so, lest it live after all. It does not wait, and may be called
+	// kill the peer does so, lest it live after all, and then says proc.Fenced of one that
+	// was silent (proc.Heartbeat). It does not wait, and may be called
 	// by what Poll calls.
 	//
 	// Preconditions: cause.Failed(), peer is another process.

@@ -63,7 +63,8 @@ func roleExits() error {
 	if err != nil {
 		return err
 	}
-	if !tab.Watched(pid) {
+	watched := tab.Watched(pid)
+	if _, ended := tab.Ended(pid); !watched && !ended {
 		return errors.New("a peer is not watched")
 	}
 	for {

@@ -45,6 +45,8 @@ const (
 	Heartbeat
 	// Corrupt: it wrote what no correct process writes, and was cut off.
 	Corrupt
+	// Fenced: it fell silent for longer than the timeout, and was killed for that.
+	Fenced
 	// Unreachable: it has not ended, but for want of something one of the two
 	// cannot connect to the other, and both have been told.
 	Unreachable
@@ -55,6 +57,7 @@ const (
 var kindNames = [...]string{
 	Unknown: "ended, how is not known", Departed: "departed", Exited: "exited", Signaled: "killed",
 	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
+	Fenced:      "silent for longer than detect.timeout, and killed for that",
 	Unreachable: "unreachable", Expelled: "it counts this process as dead",
 }
 

@@ -14,7 +14,8 @@ func TestCauseInErrors(t *testing.T) {
 		"killed by SIGKILL":                     {Kind: Signaled, Code: 9},
 		"connection lost":                       {Kind: Connection},
 		"silent":                                {Kind: Heartbeat},
-		"it counts this process as dead":        {Kind: Expelled},
+		"silent for longer than detect.timeout, and killed for that": {Kind: Fenced},
+		"it counts this process as dead":                             {Kind: Expelled},
 	} {
 		require.Equal(t, want, c.String())
 	}

@@ -214,6 +214,10 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 // stopped; false where it cannot tell. Precondition: the lock is held.
 func (e *Engine) Runs(peer proc.ID) bool { return e.shm != nil && e.shm.Runs(peer) }
 
+// Fencer reports whether this process was the first of its machine to kill a peer for its
+// silence. Precondition: the lock is held.
+func (e *Engine) Fencer(peer proc.ID) bool { return e.shm != nil && e.shm.Fencer(peer) }
+
 func (e *Engine) departed(p fabric.Provider, peer proc.ID) {
 	ep := e.known(p, peer)
 	if ep.State != Alive || ep.by != p {

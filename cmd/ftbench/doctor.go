@@ -32,7 +32,8 @@ line begins with ok, warning or missing; what is not ok has its cure. The exit c
 
 As a job it prints by which fabric each rank reaches each other one, and for each that
 is not shared memory why, with the addresses and the interface of each pair of sockets
-and how many connections were admitted, healed and refused: start it as you start your
+and how many connections were admitted, healed and refused; and how ranks learn of each
+other's deaths: by what on each node, and after what silence. Start it as you start your
 program. All pairs connect for it. ? stands for ranks that could not be asked. The exit
 code is 1 if a pair has no fabric, else 0.
 

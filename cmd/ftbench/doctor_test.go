@@ -66,6 +66,8 @@ func TestDoctorSaysThatItCannotPrint(t *testing.T) {
 func TestDoctorOfAJob(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
+	t.Setenv("BANYAN_DETECT_TIMEOUT", "7s")
+	t.Setenv(exits.Env, exits.Off)
 	code, out, errs := ftbench(t, "run", "-n", "3", "--", self, "doctor")
 	require.Zero(t, code, errs)
 	require.Equal(t, `# 3 ranks on 1 node
@@ -74,7 +76,11 @@ func TestDoctorOfAJob(t *testing.T) {
      1     0   shm    -  shm
      2     0   shm  shm    -
 shm: 6 ways
+# failure detection
+silence: of 7s is death (detect.timeout), heartbeats each 500ms (detect.period), partition rule majority (detect.partition)
+node 0: deaths are told of first by robust words
 `, out)
+	t.Setenv("BANYAN_DETECT_TIMEOUT", "")
 	code, out, errs = ftbench(t, "run", "-n", "3", "--fabric", "tcp", "--verbose", "--", self, "doctor")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "tcp: 6 ways, as 0 > 1: not shm: neither may use it (BANYAN_FABRIC")
@@ -82,7 +88,10 @@ shm: 6 ways
      0 > 1: tcp \S+:\d+ > \S+:\d+, \w+
      0 > 2: tcp \S+:\d+ > \S+:\d+, \w+
      1 > 2: tcp \S+:\d+ > \S+:\d+, \w+
-connections: admitted 3, healed 0, refused 0$`, out)
+connections: admitted 3, healed 0, refused 0
+# failure detection
+silence: of (3s is death \(detect.timeout\)|12s is death \(detect.timeout, 4 times the default as ranks share cores\)), .*
+node 0: deaths are told of first by connection$`, out)
 	require.Regexp(t, `banyan: rank \d: connections: admitted \d, healed 0, refused 0\n`, errs)
 	require.Regexp(t, `banyan: rank \d: rank \d is reached by tcp`, errs)
 	code, out, errs = ftbench(t, "run", "-n", "3", "--", "sh", "-c", `if [ $PMI_RANK = 1 ]; then BANYAN_FABRIC=unix; else BANYAN_FABRIC=shm; fi; export BANYAN_FABRIC; exec "$0" doctor`, self)
@@ -91,6 +100,25 @@ connections: admitted 3, healed 0, refused 0$`, out)
 	require.Contains(t, out, "     1     0     ?    -    ?\n")
 	require.Contains(t, out, "?: not asked, as rank 0 does not reach it: 1\n")
 	require.Contains(t, out, "none: 2 ways, as 0 > 1: route from rank 0 to rank 1: no fabric joins")
+}
+
+// What silence is death, and by what deaths are seen on each node.
+func TestDeathsOfAJob(t *testing.T) {
+	on := banyan.Detection{On: true, Period: 5e8, Timeout: 12e9, Longer: 4, Partition: "majority", Evidence: "pidfd"}
+	words, off := on, banyan.Detection{Evidence: "connection"}
+	words.Evidence = "robust words"
+	node := func(rank int) int { return rank }
+	require.Equal(t, `# failure detection
+silence: of 12s is death (detect.timeout, 4 times the default as ranks share cores), heartbeats each 500ms (detect.period), partition rule majority (detect.partition)
+nodes 0 to 1: deaths are told of first by pidfd
+node 3: deaths are told of first by robust words
+between nodes: by connection
+`, deaths([]*told{{Detection: on}, {Detection: on}, nil, {Detection: words}}, node))
+	text := deaths([]*told{{Detection: off}, {Detection: on}}, func(int) int { return 0 })
+	require.Contains(t, text, "silence: nobody looks for it (detect is off)")
+	require.Contains(t, text, "warning: rank 1 has other values than rank 0 (on true, timeout 12s, ")
+	require.Contains(t, text, "node 0: deaths are told of first by connection, by other ranks by pidfd\n")
+	require.Contains(t, deaths([]*told{{Detection: off}}, node), "there is nobody to observe")
 }
 
 // Networks that join no two machines are named with what there is beside them.

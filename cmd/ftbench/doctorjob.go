@@ -33,7 +33,7 @@ const answerTime = 30 * time.Second
 func showRoutes(w *banyan.World, out io.Writer) ([][]reached, error) {
 	c := w.Comm()
 	mine := told{Reached: greet(w)}
-	mine.Counters = w.Counters()
+	mine.Counters, mine.Detection = w.Counters(), w.Detection()
 	// A rank that rank 0 does not reach is not asked: it cannot answer.
 	if c.Rank() != 0 {
 		if mine.Reached[0].Fabric == none {
@@ -54,7 +54,7 @@ func showRoutes(w *banyan.World, out io.Writer) ([][]reached, error) {
 		all[rank] = &t
 	}
 	rows := rowsOf(all)
-	_, err := io.WriteString(out, routesTable(rows, w.Node)+sockets(all))
+	_, err := io.WriteString(out, routesTable(rows, w.Node)+sockets(all)+deaths(all, w.Node))
 	return rows, err
 }
 

@@ -13,8 +13,9 @@ import (
 
 // told is what a rank tells rank 0.
 type told struct {
-	Reached  []reached
-	Counters banyan.Counters
+	Reached   []reached
+	Counters  banyan.Counters
+	Detection banyan.Detection
 }
 
 // details says what the connection of a route is: addresses and, for TCP, the

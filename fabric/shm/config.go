@@ -43,6 +43,9 @@ type Config struct {
 	// Logf receives the choice of the copy method, once per connection, and
 	// refused strangers. Nil discards them.
 	Logf func(format string, args ...any)
+	// Warn receives what is to be said also where nobody asks for remarks: what was killed,
+	// what does not work any more. Nil: Logf.
+	Warn func(format string, args ...any)
 }
 
 // Exits is what some part of the machine knows of ended processes.
@@ -50,10 +53,12 @@ type Exits interface {
 	// FD is a descriptor that an edge-triggered epoll reports whenever another
 	// process has ended.
 	FD() int
-	// Watched tells whether the end of the process with a pid will be told of.
+	// Watched tells whether a process with that pid is registered and has not ended, so
+	// that its end will be told of.
 	Watched(pid int) bool
-	// Ended tells whether and how the process with a pid, as it is registered, has
-	// ended. Any goroutine may call it; it neither locks nor waits.
+	// Ended tells whether and how the process that was registered last with a pid has
+	// ended. Another one may have the pid by now. Any goroutine may call it, also with a
+	// lock held: it takes one of its own at most, and does not wait for events.
 	Ended(pid int) (proc.Cause, bool)
 }
 
@@ -81,6 +86,9 @@ func (c *Config) check() error {
 	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
+	}
+	if c.Warn == nil {
+		c.Warn = c.Logf
 	}
 	if c.MaxProcs < 1 || c.MaxProcs > proc.MaxIDs {
 		return fmt.Errorf("shm: MaxProcs is %d, want 1 … %d", c.MaxProcs, proc.MaxIDs)

@@ -32,7 +32,10 @@ type Conn struct {
 	reader  reader
 	// watchKey names the connection to the watcher.
 	watchKey int32
-	get      bool
+	// told: Config.Exits tells of the peer's end. Written before the watcher knows of
+	// the connection.
+	told bool
+	get  bool
 	// half: the peer's address while it has knocked and cannot be connected back
 	// to; why not, and since when it is tried. why stays when it is given up.
 	half  *address
@@ -48,6 +51,7 @@ type Conn struct {
 	fate     proc.Cause
 	reported bool // Down or Departed has been said
 	silenced bool // Invalidate
+	fencer   bool // this process was the first to kill the peer for its silence
 	fenced   atomic.Uint32
 }
 

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"bytes"
 	"encoding/hex"
 	"os"
 	"sync"
@@ -223,7 +224,10 @@ type ledger struct {
 
 func (l *ledger) FD() int { return l.fd }
 
-func (l *ledger) Watched(int) bool { return true }
+func (l *ledger) Watched(pid int) bool {
+	_, ended := l.Ended(pid)
+	return !ended
+}
 
 func (l *ledger) Ended(pid int) (proc.Cause, bool) {
 	l.mu.Lock()
@@ -232,45 +236,88 @@ func (l *ledger) Ended(pid int) (proc.Cause, bool) {
 	return c, ok
 }
 
-// What Exits tells is reported with its cause, also of a peer that is connected
-// to afterwards; and the process is made to have ended.
-func TestExitsTell(t *testing.T) {
+// told makes an endpoint with a source of exits, and how the test writes to it.
+func told(t *testing.T) (p *Provider, say func(v *prey, cause proc.Cause)) {
+	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	want := proc.Cause{Kind: proc.Exited, Code: 77}
-	for _, early := range []bool{false, true} {
-		l := &ledger{fd: fd, ends: map[int]proc.Cause{}}
-		p := open(t, Config{Self: 0, MaxProcs: 2, Exits: l})
-		v := spawn(t, role{Self: 1, MaxProcs: 2})
-		say := func() {
-			l.mu.Lock()
-			l.ends[v.cmd.Process.Pid] = want
-			l.mu.Unlock()
-			_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-			require.NoError(t, err)
-		}
-		if early {
-			say()
-			_, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
-			require.NoError(t, err)
-		} else {
-			v.meet(p)
-			say()
-		}
-		require.Equal(t, want, newEar().end(p))
-		require.EqualValues(t, 1, p.watch.by[byExits].Load())
-		require.Equal(t, unix.SIGKILL, v.signaled())
+	l := &ledger{fd: fd, ends: map[int]proc.Cause{}}
+	return open(t, Config{Self: 0, MaxProcs: 2, Exits: l}), func(v *prey, cause proc.Cause) {
+		l.mu.Lock()
+		l.ends[v.cmd.Process.Pid] = cause
+		l.mu.Unlock()
+		_, err := unix.Write(fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+		require.NoError(t, err)
 	}
+}
+
+// What Exits tells is reported with its cause, and the process is made to have ended.
+func TestExitsTell(t *testing.T) {
+	p, say := told(t)
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	v.meet(p)
+	want := proc.Cause{Kind: proc.Exited, Code: 77}
+	say(v, want)
+	require.Equal(t, want, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byExits].Load())
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
+// Pids come back. The end of an earlier process with the peer's pid, which stands in the
+// record where the peer itself does not, costs nobody its life: the word tells of
+// this one's end, and how it ended is not taken from there either.
+func TestEndOfAnEarlierProcess(t *testing.T) {
+	withWords(t)
+	p, say := told(t)
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	say(v, proc.Cause{Kind: proc.Exited, Code: 77})
+	c := v.meet(p)
+	p.watch.askExits() // as at the next bell
+	v.order("nothing") // it lives
+	p.deaf(c, byPidfd)
+	v.kill()
+	allow(t, killed, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byWord].Load())
+}
+
+// Hundreds of deaths leave no descriptor, mapping or thread with who survives them.
+func TestManyDeaths(t *testing.T) {
+	const jobs, each = 4, 60
+	cfg := Config{Self: 0, MaxProcs: 1 + jobs*each, Lines: 64, BulkBytes: 16 << 10}
+	p := open(t, cfg)
+	var first, last [3]int
+	for job := range jobs {
+		v := spawn(t, role{Self: proc.ID(1 + job*each), MaxProcs: cfg.MaxProcs, Lines: 64, BulkBytes: 16 << 10, Ids: each})
+		v.order("dial " + hex.EncodeToString(p.Address()))
+		e := newEar()
+		sleepUntil(p, e, func() bool { return len(e.got) == each })
+		v.kill()
+		sleepUntil(p, e, func() bool { return len(e.ends) == each })
+		p.Poll(&e.Sink) // clears away
+		require.NoError(t, v.in.Close())
+		_ = v.cmd.Wait()
+		maps, err := os.ReadFile("/proc/self/maps")
+		require.NoError(t, err)
+		last = [3]int{entriesOf(t, "/proc/self/fd"), bytes.Count(maps, []byte("memfd:")), len(p.remains)}
+		if job == 0 {
+			first = last
+		}
+	}
+	require.Equal(t, first, last, "descriptors, segments, remains")
+	require.Zero(t, p.watch.words.Watched())
+	require.Empty(t, p.watch.conns)
+}
+
+func entriesOf(t *testing.T, dir string) int {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	return len(list)
 }
 
 // Endpoints that come and go leave neither threads nor descriptors behind.
 func TestNothingIsLeft(t *testing.T) {
-	count := func(dir string) int {
-		list, err := os.ReadDir(dir)
-		require.NoError(t, err)
-		return len(list)
-	}
 	const tasks, descriptors = "/proc/self/task", "/proc/self/fd"
 	once := func() {
 		a, b := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
@@ -281,11 +328,11 @@ func TestNothingIsLeft(t *testing.T) {
 		require.NoError(t, b.Close())
 	}
 	once()
-	threads, open := count(tasks), count(descriptors)
+	threads, open := entriesOf(t, tasks), entriesOf(t, descriptors)
 	const n = 50 // each with four threads of its own
 	for range n {
 		once()
 	}
-	require.Equal(t, open, count(descriptors))
-	require.Less(t, count(tasks), threads+n)
+	require.Equal(t, open, entriesOf(t, descriptors))
+	require.Less(t, entriesOf(t, tasks), threads+n)
 }

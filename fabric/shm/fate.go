@@ -26,6 +26,18 @@ func Detection() (method, why string) {
 	return "robust futexes", "the kernel marks a word in shared memory before it frees the memory of the dead (tried)"
 }
 
+// Evidence says what tells first of the deaths of peers: Config.Exits, if there is one, robust
+// words, or their descriptors.
+func (p *Provider) Evidence() string {
+	switch {
+	case p.cfg.Exits != nil:
+		return "the kernel's record"
+	case p.watch.words != nil:
+		return "robust words"
+	}
+	return SlowDetection
+}
+
 // fencePeer kills the peer, so that a report of its death is true whatever the
 // evidence was. To one that has ended nothing happens. A peer in this very
 // process is spared.
@@ -35,21 +47,52 @@ func (c *Conn) fencePeer() {
 	}
 }
 
+// fenceSilent kills a peer that counts as dead for its silence, and gives the cause of its
+// end. It leaves word of that in the peer's header, for those who see the end of a process that
+// was killed.
+func (c *Conn) fenceSilent() proc.Cause {
+	if c.reader.pidfd < 0 || c.reader.pid == os.Getpid() {
+		return proc.Cause{Kind: proc.Heartbeat}
+	}
+	c.fencer = c.segment.header != nil && c.segment.head().fenced.CompareAndSwap(0, 1)
+	c.fencePeer()
+	return proc.Cause{Kind: proc.Fenced}
+}
+
+// Fencer reports whether this process was the first to kill a peer for its silence. It is
+// called like Poll.
+func (p *Provider) Fencer(peer proc.ID) bool {
+	c := p.conns[peer]
+	return c != nil && c.fencer
+}
+
 // departedUnheard reports whether the peer has departed without having heard of
 // this process: then it has left word in its header only.
 func (c *Conn) departedUnheard() bool {
 	return c.segment.header != nil && c.segment.head().state.Load() == stateDeparted
 }
 
-// learnFate says how the peer has ended, if that can be had at once.
+// learnFate says how the peer has ended, if that can be had at once, and why it was
+// killed if a peer of it has done so.
+func (c *Conn) learnFate() proc.Cause {
+	fate := c.kernelsWord()
+	killed := fate.Kind == proc.Unknown || fate == proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
+	if killed && c.segment.header != nil && c.segment.head().fenced.Load() != 0 {
+		return proc.Cause{Kind: proc.Fenced}
+	}
+	return fate
+}
+
+// kernelsWord says how the peer has ended, as the kernel has it; Unknown if that cannot be
+// had at once.
 //
 // Of a process that is ending /proc has the exit status until the parent has
 // asked for it. But who reads it there while the process has its memory may become the last
 // to let go of that, and has to free it: 9 ms for 512 MB. So it is read when
 // the process's first thread has let go, which is soon after the first thread of
 // all. Afterwards the pidfd has it, from Linux 6.15 on.
-func (c *Conn) learnFate() proc.Cause {
-	if c.p.cfg.Exits != nil {
+func (c *Conn) kernelsWord() proc.Cause {
+	if c.told {
 		if cause, ok := c.p.cfg.Exits.Ended(c.reader.pid); ok {
 			return cause
 		}

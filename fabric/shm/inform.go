@@ -32,7 +32,10 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 			c.in.cur.refused.Store(uint32(unix.ECONNREFUSED))
 			fenceStranger(c.half)
 		}
-		if cause.Failed() {
+		switch {
+		case cause.Kind == proc.Heartbeat:
+			cause = c.fenceSilent()
+		case cause.Failed():
 			c.fencePeer()
 		}
 		c.give(cause)
@@ -45,7 +48,7 @@ func (p *Provider) turnAway(id proc.ID, a *address) {
 	entry := newRing(p.own.slot(id), p.own.geometry)
 	entry.cur.refused.Store(uint32(unix.ECONNREFUSED))
 	fenceStranger(a)
-	p.cfg.Logf("shm: %v has come, which counts as dead: refused and killed", id)
+	p.cfg.Warn("shm: %v has come, which counts as dead: refused and killed", id)
 }
 
 // fenceStranger kills the process with an address, if there is one with that

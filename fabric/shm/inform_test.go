@@ -28,7 +28,8 @@ func TestInformOfAConnectedPeer(t *testing.T) {
 			p.Inform(1, silent)
 			p.Inform(1, proc.Cause{Kind: proc.Connection})
 			e := newEar()
-			require.Equal(t, silent, e.end(p))
+			require.Equal(t, proc.Cause{Kind: proc.Fenced}, e.end(p))
+			require.True(t, p.Fencer(1))
 			require.Equal(t, []uint64{1}, e.got)
 			require.Equal(t, unix.SIGKILL, v.signaled())
 			p.Inform(1, silent)
@@ -38,6 +39,20 @@ func TestInformOfAConnectedPeer(t *testing.T) {
 			require.Len(t, e.ends, 1)
 		})
 	}
+}
+
+// Those who see the end of one that was killed for its silence know that it was that.
+func TestOthersSeeWhyItWasKilled(t *testing.T) {
+	killer, other := open(t, Config{Self: 0, MaxProcs: 3}), open(t, Config{Self: 2, MaxProcs: 3})
+	v := spawn(t, role{Self: 1, MaxProcs: 3})
+	v.meet(killer)
+	v.meet(other)
+	killer.Inform(1, silent)
+	require.Equal(t, proc.Cause{Kind: proc.Fenced}, newEar().end(other))
+	other.Inform(1, silent)
+	require.True(t, killer.Fencer(1))
+	require.False(t, other.Fencer(1))
+	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
 // Word that comes after a departure, which was not looked at yet, neither turns that into
@@ -59,7 +74,7 @@ func TestInformOfANewcomer(t *testing.T) {
 	v.order("dial " + hex.EncodeToString(p.Address()))
 	p.Inform(1, silent)
 	e := newEar()
-	require.Equal(t, silent, e.end(p))
+	require.Equal(t, proc.Cause{Kind: proc.Fenced}, e.end(p))
 	require.Equal(t, []uint64{1}, e.got)
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }

@@ -34,8 +34,11 @@ type header struct {
 	// newcomers afterwards; read by newcomers after they have knocked. So one of
 	// them sees the other.
 	state atomic.Uint32
-	_     [28]byte
-	bell  futex.Bell
+	// fenced: 1 once a peer kills the owner because it was silent. Written by the one that
+	// does, before; read by those who see the owner's end.
+	fenced atomic.Uint32
+	_      [24]byte
+	bell   futex.Bell
 	// knocks: raised by every process that has put its address into its slot
 	// and its bit into the bitmap; read by the owner in every Poll.
 	knocks atomic.Uint32

@@ -207,7 +207,7 @@ func (e *ear) end(p *Provider) proc.Cause {
 func (p *Provider) deaf(c *Conn, to evidence) {
 	switch to {
 	case byPidfd:
-		_ = unix.EpollCtl(p.watch.epfd, unix.EPOLL_CTL_DEL, c.reader.pidfd, nil)
+		p.watch.set.Remove(c.reader.pidfd)
 	case byWord:
 		p.watch.words.Remove(c.watchKey)
 	}

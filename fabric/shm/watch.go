@@ -1,16 +1,13 @@
 package shm
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/internal/epoll"
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
@@ -18,9 +15,7 @@ import (
 // what Config.Exits knows, and on their pidfds, which tell last and of every end. It
 // fences the peer, sets a flag and rings the bell; the engine's Poll does the rest.
 type watcher struct {
-	epfd, stop int
-	file       *os.File // epfd, for the runtime's poller
-	conn       syscall.RawConn
+	set *epoll.Set
 	// pending: some connection's gone flag is new. Written by the goroutines,
 	// taken by Poll.
 	pending atomic.Bool
@@ -34,6 +29,7 @@ type watcher struct {
 	words *robust.Watch // nil where the kernel has no such thing
 	exits Exits
 	logf  func(format string, args ...any)
+	warn  func(format string, args ...any)
 	// by counts the ends by what told of them first.
 	by [evidences]atomic.Uint32
 }
@@ -50,11 +46,10 @@ const (
 
 func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 	w := &watcher{
-		epfd: -1, stop: -1, conns: make(map[int32]*Conn), next: firstKey, done: make(chan struct{}),
-		ring: ring, exits: cfg.Exits, logf: cfg.Logf,
+		conns: make(map[int32]*Conn), next: firstKey, done: make(chan struct{}),
+		ring: ring, exits: cfg.Exits, logf: cfg.Logf, warn: cfg.Warn,
 	}
 	if err := w.open(); err != nil {
-		w.shut()
 		return nil, err
 	}
 	if err := robust.Supported(); err == nil {
@@ -67,68 +62,44 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 }
 
 func (w *watcher) open() (err error) {
-	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return fmt.Errorf("shm: epoll_create1: %w%s", err, cure(err))
+	if w.set, err = epoll.New("the ends of peers"); err != nil {
+		return fmt.Errorf("shm: %w%s", err, cure(err))
 	}
-	if err = unix.SetNonblock(w.epfd, true); err != nil { // else the runtime does not poll it
-		return fmt.Errorf("shm: fcntl: %w", err)
-	}
-	w.file = os.NewFile(uintptr(w.epfd), "the ends of peers")
-	if w.conn, err = w.file.SyscallConn(); err == nil {
-		err = w.file.SetReadDeadline(time.Time{}) // it says whether the runtime polls it
-	}
-	if err != nil {
-		return fmt.Errorf("shm: %w", err)
-	}
-	if w.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-		return fmt.Errorf("shm: eventfd: %w%s", err, cure(err))
-	}
-	if err = w.register(w.stop, stopKey, unix.EPOLLONESHOT); err == nil && w.exits != nil {
-		err = w.register(w.exits.FD(), exitsKey, unix.EPOLLET)
+	if w.exits != nil {
+		if err = w.register(w.exits.FD(), exitsKey, unix.EPOLLET); err != nil {
+			w.set.Close()
+		}
 	}
 	return err
 }
 
-// These keys are no connection's.
+// Connections have the keys behind that of Config.Exits.
 const (
-	stopKey  = 0
 	exitsKey = 1
 	firstKey = 2
 )
 
 func (w *watcher) register(fd int, key int32, how uint32) error {
-	// The kernel hands the key back as it is; the field's name is a habit.
-	ev := unix.EpollEvent{Events: unix.EPOLLIN | how, Fd: key}
-	if err := unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {
-		return fmt.Errorf("shm: epoll_ctl: %w%s", err, cure(err))
+	if err := w.set.Add(fd, key, unix.EPOLLIN|how); err != nil {
+		return fmt.Errorf("shm: %w%s", err, cure(err))
 	}
 	return nil
 }
 
-// run waits through the runtime's own poller. A goroutine that sleeps in a system call
-// keeps its processor until the runtime's monitor takes it away, and the one that
-// it has woken waits for that.
+// run waits for what the descriptors tell. Where that fails it says so: robust words go on
+// telling, and the failure detector finds who is silent.
 func (w *watcher) run() {
 	defer close(w.done)
-	events := make([]unix.EpollEvent, 16)
-	_ = w.conn.Read(func(fd uintptr) (stop bool) {
-		for {
-			n, err := unix.EpollWait(int(fd), events, 0)
-			if n == 0 || err != nil && !errors.Is(err, unix.EINTR) {
-				return err != nil
-			}
-			for _, ev := range events[:max(n, 0)] {
-				switch ev.Fd {
-				case stopKey:
-					return true
-				case exitsKey:
-					w.askExits()
-				default:
-					w.ended(ev.Fd, byPidfd)
-				}
-			}
+	err := w.set.Wait(func(key int32) {
+		if key == exitsKey {
+			w.askExits()
+		} else {
+			w.ended(key, byPidfd)
 		}
 	})
+	if err != nil {
+		w.warn("shm: the kernel no longer tells of ended peers by descriptors, so some may be found late: %v", err)
+	}
 }
 
 // askExits looks which peers are among the processes that have ended.
@@ -136,13 +107,15 @@ func (w *watcher) askExits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		w.ask(c)
+		if c.told {
+			w.ask(c)
+		}
 	}
 }
 
 // ask looks whether one peer is.
 //
-// Preconditions: w.mu is held.
+// Preconditions: w.mu is held, c.told.
 func (w *watcher) ask(c *Conn) {
 	if _, ended := w.exits.Ended(c.reader.pid); ended {
 		w.condemn(c, byExits)
@@ -179,7 +152,12 @@ func (w *watcher) condemn(c *Conn, by evidence) {
 
 // add begins to watch c, whose peer has the address a and the segment seg. It
 // stays mapped until forget.
+//
+// Config.Exits is believed about a peer that it watched while the peer was there. An
+// end that it has already may be that of an earlier process with the same pid; if it is
+// the peer's, the word and the pidfd tell of it as well.
 func (w *watcher) add(c *Conn, seg *segment, a *address) error {
+	c.told = w.exits != nil && w.exits.Watched(c.reader.pid)
 	w.mu.Lock()
 	c.watchKey = w.next
 	w.next++
@@ -192,8 +170,7 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		return err
 	}
 	// Two that tell at once wake two threads, of which one waits for the other.
-	told := w.exits != nil && w.exits.Watched(c.reader.pid)
-	if w.words != nil && a.keeper != 0 && !told {
+	if w.words != nil && a.keeper != 0 && !c.told {
 		// The process is the right one and lived a moment ago: see openProcess.
 		if seen, err := robust.See(int(a.keeper)); err == nil {
 			w.words.Add(c.watchKey, seg.word(c.p.cfg.Self), seen)
@@ -201,7 +178,7 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
 		}
 	}
-	if w.exits != nil {
+	if c.told {
 		w.mu.Lock()
 		w.ask(c) // it may have told before the peer was in the list
 		w.mu.Unlock()
@@ -218,27 +195,13 @@ func (w *watcher) forget(c *Conn) {
 	if w.words != nil {
 		w.words.Remove(c.watchKey)
 	}
-	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_DEL, c.reader.pidfd, nil)
+	w.set.Remove(c.reader.pidfd)
 }
 
 func (w *watcher) close() {
 	if w.words != nil {
 		w.words.Close()
 	}
-	one := [8]byte{1}
-	_, _ = unix.Write(w.stop, one[:])
+	w.set.Close()
 	<-w.done
-	w.shut()
-}
-
-func (w *watcher) shut() {
-	switch {
-	case w.file != nil:
-		_ = w.file.Close()
-	case w.epfd >= 0:
-		_ = unix.Close(w.epfd)
-	}
-	if w.stop >= 0 {
-		_ = unix.Close(w.stop)
-	}
 }

@@ -58,12 +58,18 @@ func newDoorman(p *Provider) *doorman {
 		return nil
 	}
 	stop := unix.EpollEvent{Events: unix.EPOLLIN, Fd: stopKey}
-	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: innerKey}
+	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: lobbyKey}
 	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.stop, &stop)
 	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.lobby.fd, &lobby)
 	go d.run(p)
 	return d
 }
+
+// The keys of what the doorman waits for.
+const (
+	stopKey = iota
+	lobbyKey
+)
 
 func (d *doorman) run(p *Provider) {
 	defer close(d.done)
@@ -71,6 +77,7 @@ func (d *doorman) run(p *Provider) {
 	for {
 		n, err := unix.EpollWait(d.epfd, events, int(guestTime.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
+			p.cfg.Warn("tcp: newcomers are not answered while this process leaves: %v", err)
 			return
 		}
 		for _, ev := range events[:max(n, 0)] {

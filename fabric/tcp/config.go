@@ -37,10 +37,16 @@ type Config struct {
 	// Eager is the length in bytes up to which messages are better sent at once than
 	// announced, Reply that for answers; 0 means 64 KiB and 768 KiB.
 	Eager, Reply int
+	// Shared says that this process lets others have the core between two polls, as it has to
+	// where ranks share cores. That takes so long that each poll looks at all connections.
+	Shared bool
 	// Ring rings the bell of this process; any goroutine may call it.
 	Ring func()
 	// Logf receives how each connection was made, and who was refused. Nil discards it.
 	Logf func(format string, args ...any)
+	// Warn receives what is to be said also where nobody asks for remarks. Nil: Logf. Any
+	// goroutine may call it.
+	Warn func(format string, args ...any)
 }
 
 const (
@@ -81,6 +87,9 @@ func (c *Config) check() error {
 	}
 	if c.Logf == nil {
 		c.Logf = func(string, ...any) {}
+	}
+	if c.Warn == nil {
+		c.Warn = c.Logf
 	}
 	if c.Ring == nil {
 		c.Ring = func() {}

@@ -346,3 +346,29 @@ func TestConfirmToEach(t *testing.T) {
 		require.Equal(t, kindTaken, h.kind)
 	}
 }
+
+// Where ranks share cores the process lets others run between two polls, for as long as that
+// takes: each poll finds what has come over any connection.
+func TestSharedLooksAtAll(t *testing.T) {
+	c := newCastle(t, Config{Shared: true})
+	var peers []*intruder
+	for id := proc.ID(1); id <= 3; id++ {
+		in := c.approach()
+		_, ok := in.enter(claim{hello: func(h *hello) { h.from = id }})
+		require.True(t, ok)
+		peers = append(peers, in)
+	}
+	for number := range uint32(stride) {
+		for i, in := range peers {
+			_, errno := sendBytes(in.fd, wire(header{kind: kind(fabric.ClassTest), number: number}, []byte{7}))
+			require.Zero(t, errno)
+			fds := []unix.PollFd{{Fd: int32(c.Lookup(proc.ID(i + 1)).(*Conn).fd), Events: unix.POLLIN}}
+			n, err := unix.Poll(fds, -1)
+			require.NoError(t, err)
+			require.Equal(t, 1, n)
+			before := len(c.sink.got)
+			c.Poll(&c.sink.Sink)
+			require.Len(t, c.sink.got, before+1, "frame %d of peer %d", number, i+1)
+		}
+	}
+}

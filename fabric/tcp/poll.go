@@ -15,7 +15,7 @@ const (
 	// loyalty is how many polls without result it takes until the connection that was
 	// heard last is no longer read on suspicion.
 	loyalty = 1024
-	// stride is how often all others are looked at meanwhile.
+	// stride is how often all others are looked at meanwhile, by a process that has a core.
 	stride = 32
 	// favour is after how many turns in which it had something that connection is taken
 	// out of epoll's hands: the sender's kernel tells epoll of each arrival.
@@ -53,7 +53,7 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	if p.quiet++; p.quiet >= loyalty {
 		p.restore()
 	}
-	if p.turns++; p.quiet >= loyalty || p.turns%stride == 0 {
+	if p.turns++; p.quiet >= loyalty || p.turns%stride == 0 || p.cfg.Shared && n == 0 {
 		n += p.look(s)
 	}
 	if p.knocked && p.leisure(n) {
@@ -265,8 +265,7 @@ func (p *Provider) Ready() bool {
 	if epollNow(p.inner.fd, p.events[:1]) > 0 {
 		return true
 	}
-	p.watch.arm()
-	return false
+	return !p.watch.arm()
 }
 
 // mended takes a connection off the list of those that are to be made.

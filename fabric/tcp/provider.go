@@ -97,7 +97,7 @@ func (p *Provider) open() (err error) {
 	if err = p.listen(); err != nil {
 		return err
 	}
-	p.watch, err = newWatcher(p.inner.fd, p.cfg.Ring)
+	p.watch, err = newWatcher(p.inner.fd, p.cfg.Ring, p.cfg.Warn)
 	return err
 }
 

@@ -1,70 +1,72 @@
 package tcp
 
 import (
-	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/internal/epoll"
 )
 
 // watcher is the goroutine that rings the bell while the process sleeps.
 type watcher struct {
-	epfd, stop, inner int
-	done              chan struct{}
+	set   *epoll.Set
+	inner int
+	ring  func()
+	warn  func(format string, args ...any)
+	// failed: nobody rings any more. Set by whoever finds out, read by Ready.
+	failed atomic.Bool
+	done   chan struct{}
 }
 
-const (
-	stopKey = iota
-	innerKey
-)
+// innerKey is the key of the provider's own set, the only one that is watched.
+const innerKey = 1
 
-func newWatcher(inner int, ring func()) (*watcher, error) {
-	w := &watcher{epfd: -1, stop: -1, inner: inner, done: make(chan struct{})}
+func newWatcher(inner int, ring func(), warn func(format string, args ...any)) (*watcher, error) {
+	w := &watcher{inner: inner, ring: ring, warn: warn, done: make(chan struct{})}
 	var err error
-	if w.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("tcp: epoll_create1: %w", err)
+	if w.set, err = epoll.New("the sockets of this process"); err != nil {
+		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	if w.stop, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-		_ = unix.Close(w.epfd)
-		return nil, fmt.Errorf("tcp: eventfd: %w", err)
+	if err := w.set.Add(inner, innerKey, unix.EPOLLONESHOT); err != nil {
+		w.set.Close()
+		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	stop := unix.EpollEvent{Events: unix.EPOLLIN, Fd: stopKey}
-	idle := unix.EpollEvent{Events: unix.EPOLLONESHOT, Fd: innerKey}
-	err = errors.Join(unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, w.stop, &stop), unix.EpollCtl(w.epfd, unix.EPOLL_CTL_ADD, inner, &idle))
-	if err != nil {
-		_, _ = unix.Close(w.epfd), unix.Close(w.stop)
-		return nil, fmt.Errorf("tcp: epoll_ctl: %w", err)
-	}
-	go w.run(ring)
+	go w.run()
 	return w, nil
 }
 
-// arm has the bell rung for the next thing that happens, once.
-func (w *watcher) arm() {
-	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: innerKey}
-	_ = unix.EpollCtl(w.epfd, unix.EPOLL_CTL_MOD, w.inner, &ev)
+// arm has the bell rung for the next thing that happens, once. It reports whether it will
+// be.
+func (w *watcher) arm() bool {
+	if w.failed.Load() {
+		return false
+	}
+	err := w.set.Change(w.inner, innerKey, unix.EPOLLIN|unix.EPOLLONESHOT)
+	if err != nil {
+		w.fail(err)
+	}
+	return err == nil
 }
 
-func (w *watcher) run(ring func()) {
+func (w *watcher) run() {
 	defer close(w.done)
-	events := make([]unix.EpollEvent, 2)
-	for {
-		n, err := unix.EpollWait(w.epfd, events, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return
-		}
-		for _, ev := range events[:max(n, 0)] {
-			if ev.Fd == stopKey {
-				return
-			}
-			ring()
-		}
+	if err := w.set.Wait(func(int32) { w.ring() }); err != nil {
+		w.fail(err)
+	}
+}
+
+// fail has the process go on without sleep: it is slow where others need the core, and
+// nothing is lost.
+func (w *watcher) fail(err error) {
+	if !w.failed.Swap(true) {
+		w.warn("tcp: the kernel no longer tells of what comes over sockets, so this process polls and never sleeps: %v", err)
+		w.ring()
 	}
 }
 
 func (w *watcher) close() {
-	one := [8]byte{1}
-	_, _ = unix.Write(w.stop, one[:])
+	w.set.Close()
 	<-w.done
-	_, _ = unix.Close(w.epfd), unix.Close(w.stop)
 }

@@ -30,6 +30,10 @@ type Config struct {
 	// Die ends this process, for a reason that says so itself. It is called with the
 	// engine's lock held and does not return.
 	Die func(why error)
+	// Killed, if set, is told of a process that this one has killed because it was silent, and for
+	// how long nothing was heard of it; 0: somebody else knows. It is called with the
+	// engine's lock held.
+	Killed func(peer proc.ID, silent fabric.Time)
 	// Logf receives remarks; nil discards them.
 	Logf func(format string, args ...any)
 }
@@ -40,6 +44,7 @@ type Pulse struct {
 	e    *progress.Engine
 	m    *detect.Machine
 	die  func(error)
+	told func(proc.ID, fabric.Time) // of whom this process has killed; nil: nobody is
 	logf func(format string, args ...any)
 
 	wake fabric.Parker // of the goroutine that watches the time
@@ -68,7 +73,7 @@ type Pulse struct {
 func Start(cfg Config) *Pulse {
 	h := cfg.Engine.Host()
 	p := &Pulse{
-		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, logf: cfg.Logf,
+		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Killed, logf: cfg.Logf,
 		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
 	}
 	p.e.Handle(fabric.ClassDetect, p.heard)
@@ -82,7 +87,7 @@ func Start(cfg Config) *Pulse {
 
 // Finalizing says that this process waits for the others to finalize, after which each
 // departs in its own time. Who cannot be connected to for the first time from now on has departed as
-// likely as it has died, so it is not reported to others.
+// likely as it has died, so others are told neither.
 func (p *Pulse) Finalizing() {
 	p.e.Lock()
 	defer p.e.Unlock()
@@ -137,11 +142,7 @@ func (p *Pulse) watch() {
 			return
 		}
 		now = p.e.Host().Now()
-		for _, id := range p.m.Doubted() {
-			if p.e.Runs(id) {
-				p.m.Seen(id, now)
-			}
-		}
+		p.look(p.m.Doubted(), now)
 		p.m.Tick(now)
 		p.publish()
 		p.drain()
@@ -150,6 +151,16 @@ func (p *Pulse) watch() {
 			again = 0
 		} else {
 			p.due = min(p.due, now+soon)
+		}
+	}
+}
+
+// look asks the kernel of some that are silent whether they run: who gets no core
+// says nothing either.
+func (p *Pulse) look(ids []proc.ID, now fabric.Time) {
+	for _, id := range ids {
+		if p.e.Runs(id) {
+			p.m.Seen(id, now)
 		}
 	}
 }
@@ -174,7 +185,10 @@ func (p *Pulse) heard(from proc.ID, _ uint64, payload []byte) {
 	if p.over {
 		return
 	}
-	if err := p.m.Heard(from, payload, p.e.Host().Now()); err != nil {
+	now := p.e.Host().Now()
+	err := p.m.Heard(from, payload, now)
+	p.look(p.m.Asked(), now)
+	if err != nil {
 		p.remark(from, "detect: cutting %v off, which sends what no detector does: %v", from, err)
 		p.e.Report(from, proc.Cause{Kind: proc.Corrupt})
 	}
@@ -193,7 +207,7 @@ func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
 		p.m.Expelled(ep.Proc, now)
 	case proc.Unknown:
 		if p.last {
-			p.m.Departed(ep.Proc)
+			p.m.Missing(ep.Proc)
 		} else {
 			p.m.Died(ep.Proc, cause, now)
 		}
@@ -220,6 +234,9 @@ func (p *Pulse) drain() {
 			p.send(a)
 		case detect.Report:
 			p.e.Report(a.Peer, a.Cause)
+			if p.told != nil && p.e.Fencer(a.Peer) {
+				p.told(a.Peer, a.Silent)
+			}
 		case detect.Die:
 			p.over = true
 			p.die(a.Err)

@@ -233,6 +233,26 @@ func TestPartition(t *testing.T) {
 	t.Logf("known everywhere %v ms after the cut at the latest", slowest/millisecond)
 }
 
+// A process that is silent from its first moments on, before those who observe it are
+// connected to it, is found as soon as any other.
+func TestSilentFromTheStart(t *testing.T) {
+	for seed := range seeds(100) {
+		r := rand.New(rand.NewPCG(seed, 6))
+		n := 3 + r.IntN(15)
+		silent := some(r, n, 1)
+		from := fabric.Time(r.Int64N(int64(200 * millisecond)))
+		x := trial{n: n, seed: seed, until: 10 * second, busy: func(id proc.ID) bool { return seed%2 == 0 }}
+		x.faults = func(s *sim.Sim) error {
+			return s.Partition(sim.Partition{A: silent, B: others(n, silent), From: from, To: fabric.Forever})
+		}
+		require.NoError(t, x.run(), "seed %d", seed)
+		require.NoError(t, x.check(silent), "seed %d, %d processes", seed, n)
+		for _, id := range others(n, silent) {
+			require.LessOrEqual(t, x.when[id][silent[0]], from+DefaultTimeout+2*DefaultPeriod, "seed %d: process %d of %d", seed, id, n)
+		}
+	}
+}
+
 // Without the rule both sides go on, and each knows that the other is dead.
 func TestPartitionWithoutRule(t *testing.T) {
 	x := trial{n: 7, rule: detect.Off, until: 15 * second}
@@ -331,5 +351,46 @@ func TestGoneWhileFinalizing(t *testing.T) {
 		}
 		require.NoError(t, s.Run())
 		require.Equal(t, !last, told)
+	}
+}
+
+// That one which waits for the others to finalize could not connect to a process is no
+// word about its end: when it dies everybody learns of that.
+func TestDeathAfterDoubtWhileFinalizing(t *testing.T) {
+	const n, leaver, victim = 16, 0, 3 // who are no neighbours
+	var knew [n]bool
+	s, err := sim.New(sim.DefaultConfig(n))
+	require.NoError(t, err)
+	for id := range proc.ID(n) {
+		require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
+			e := progress.New(progress.Config{
+				Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+			})
+			pulse := Start(Config{
+				Engine: e, Detect: detect.Config{Self: id, Procs: n, Period: DefaultPeriod, Timeout: DefaultTimeout},
+				Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
+			})
+			var done progress.Completion
+			if id == leaver {
+				pulse.Finalizing()
+			}
+			e.Lock()
+			if id == leaver {
+				pulse.ended(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
+			}
+			e.After(6*second, done.Finish)
+			e.Wait(&done)
+			knew[id] = e.View().Failed(victim)
+			e.Unlock()
+			pulse.Stop()
+			e.Depart()
+			require.NoError(t, e.Close())
+		}))
+	}
+	require.NoError(t, s.Kill(victim, 2*second))
+	require.NoError(t, s.Run())
+	for id, knows := range knew {
+		require.Equal(t, id != victim, knows, "process %d", id)
 	}
 }

@@ -87,7 +87,10 @@ type Action struct {
 	Payload []byte     // of Send; shared with other Sends, not to be changed
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
-	Err     error      // of Die: an *EndError
+	// Silent, of Report, is how long nothing was heard of a Peer that this process itself
+	// has found dead by silence; else 0.
+	Silent fabric.Time
+	Err    error // of Die: an *EndError
 }
 
 // Machine is the detector of one process. Its methods must not be called at the
@@ -116,9 +119,11 @@ type Machine struct {
 	succ, far proc.ID // where heartbeats go
 	watches   []watch // in ascending order of id
 	pleas     []plea
+	asked     []proc.ID // see Asked
 	round     round
 
-	apart []proc.ID // who cannot be reached from here, and lives
+	apart   []proc.ID // who cannot be reached from here, and lives
+	missing map[proc.ID]bool
 
 	reports, sends []Action // reports: also obituaries, each before its Report
 	reported, sent int      // how many of them Next has given
@@ -140,7 +145,8 @@ type mutant struct {
 }
 
 // New makes the detector of one process. It begins to send heartbeats within a
-// Period, and grants the others an extra Timeout for the first ones.
+// Period, and expects those of others as if all had just been heard: who has been
+// silent from its first moment on is found as soon as anybody else.
 //
 // Preconditions: cfg.Check() == nil.
 func New(cfg Config, now fabric.Time) *Machine {
@@ -150,10 +156,7 @@ func New(cfg Config, now fabric.Time) *Machine {
 	m := &Machine{cfg: cfg, now: now, index: make(map[proc.ID]int), counted: cfg.Procs,
 		succ: proc.None, far: proc.None, stale: true}
 	m.reshape()
-	m.sends = m.sends[:0]
-	for i := range m.watches {
-		m.watches[i].heard += cfg.Timeout
-	}
+	m.sends = m.sends[:0] // the greetings: all at once would connect while all start
 	m.next = now + 1 + fabric.Time(mix(cfg.Seed^uint64(cfg.Self))%uint64(cfg.Period))
 	m.plan()
 	return m
@@ -274,20 +277,6 @@ func (m *Machine) Departed(peer proc.ID) {
 	m.reshape()
 }
 
-// Stats is what a detector has seen so far of the patience that its job needs.
-type Stats struct {
-	// Late is the longest time by which a Tick came after it was due.
-	Late fabric.Time
-	// Silence is the longest that a process was not heard which was to be heard, and
-	// then it was. Time for which this process did not run itself is not in it.
-	Silence fabric.Time
-	// Suspicions is how often a process was asked for after a silence.
-	Suspicions uint64
-}
-
-// Stats gives what was seen so far.
-func (m *Machine) Stats() Stats { return m.seen }
-
 // Expelled says that another process refuses this one because it counts as dead
 // there. Unless the other counts as dead or unreachable here, this process ends
 // itself.
@@ -357,8 +346,8 @@ func (m *Machine) send(to proc.ID, payload []byte) {
 	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload})
 }
 
-func (m *Machine) report(id proc.ID, cause proc.Cause) {
-	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause})
+func (m *Machine) report(id proc.ID, cause proc.Cause, silent fabric.Time) {
+	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause, Silent: silent})
 }
 
 func (m *Machine) end(err *EndError) {

@@ -49,10 +49,9 @@ func ofKind(actions []Action, k Kind) []Action {
 func TestSilenceIsDeath(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	require.NoError(t, m.Heard(1, frameBeat, ms))
-	// The first heartbeat has an extra timeout, which what was heard does not end.
-	require.Empty(t, ofKind(until(m, 1990*ms), Report))
-	got := ofKind(until(m, 2300*ms), Report)
-	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}}}, got)
+	require.Empty(t, ofKind(until(m, 1000*ms), Report))
+	got := ofKind(until(m, 1400*ms), Report)
+	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
 }
 
 // Who is silent and runs, as the kernel of its machine has it, is not reported and counts
@@ -72,8 +71,22 @@ func TestSeenIsNoSilence(t *testing.T) {
 		got = append(got, drained(m)...)
 	}
 	require.Empty(t, ofKind(got, Die))
-	require.Equal(t, []Action{{Kind: Report, Peer: 2, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(got, Report))
+	require.Len(t, ofKind(got, Report), 1)
+	require.EqualValues(t, 2, ofKind(got, Report)[0].Peer)
 	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
+}
+
+// Who is asked for one that runs, as the kernel of their machine has it, vouches for it.
+func TestSeenForOthers(t *testing.T) {
+	m := newMachine(3, 5, Majority)
+	until(m, 900*ms)
+	require.NoError(t, m.Heard(1, appendAsk(nil, 1, []proc.ID{2, 4}), 900*ms))
+	asked := m.Asked()
+	require.Equal(t, []proc.ID{2, 4}, asked)
+	require.Empty(t, m.Asked())
+	drained(m)
+	m.Seen(4, 901*ms)
+	require.Equal(t, []Action{{Kind: Send, To: 1, Payload: appendVouch(nil, 4)}}, drained(m))
 }
 
 // Of two processes the one with the higher id ends itself.
@@ -115,6 +128,19 @@ func TestProvenDeadDoNotCount(t *testing.T) {
 		m.Died(p, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
 	}
 	require.Len(t, ofKind(until(m, 4000*ms), Report), 1)
+}
+
+// Who was killed for its silence is proven dead.
+func TestFencedDoNotCount(t *testing.T) {
+	m := newMachine(3, 5, Majority)
+	for p := range proc.ID(3) {
+		m.Died(p, proc.Cause{Kind: proc.Heartbeat}, ms)
+		m.Died(p, proc.Cause{Kind: proc.Fenced}, 2*ms)
+	}
+	got := ofKind(until(m, 4000*ms), Report)
+	require.Len(t, got, 1)
+	require.EqualValues(t, 4, got[0].Peer)
+	require.GreaterOrEqual(t, got[0].Silent, 1000*ms)
 }
 
 // S4-4: who learns that it counts as dead ends itself, and says what to set.
@@ -287,4 +313,61 @@ func TestCheck(t *testing.T) {
 		require.Panics(t, func() { New(c, 0) })
 	}
 	require.True(t, strings.Contains(Majority.String()+Off.String(), "majorityoff"))
+}
+
+// Who has not heard a suspect itself does not vouch for it, though it does not
+// suspect it yet: because it observes it since just now, or by another's word.
+func TestVouchesAreForWhoWasHeard(t *testing.T) {
+	said := func(m *Machine) (kinds []byte) {
+		for _, a := range ofKind(drained(m), Send) {
+			if k := a.Payload[0]; k == kindVouch || k == kindProbe {
+				kinds = append(kinds, k)
+			}
+		}
+		return kinds
+	}
+	m := newMachine(2, 5, Majority)
+	require.NoError(t, m.Heard(4, appendAsk(nil, 1, []proc.ID{1}), 10*ms)) // its first heartbeat has time
+	require.Equal(t, []byte{kindProbe}, said(m))
+	m.Died(1, proc.Cause{Kind: proc.Signaled, Code: 9}, 20*ms)
+	drained(m)
+	require.NoError(t, m.Heard(4, appendAsk(nil, 2, []proc.ID{0}), 30*ms)) // observed for 10 ms
+	require.Equal(t, []byte{kindProbe}, said(m))
+	require.NoError(t, m.Heard(3, appendVouch(nil, 0), 40*ms))
+	require.NoError(t, m.Heard(4, appendAsk(nil, 3, []proc.ID{0}), 150*ms))
+	require.Equal(t, []byte{kindProbe}, said(m))
+	require.NoError(t, m.Heard(0, frameBeat, 160*ms))
+	require.Equal(t, []byte{kindVouch}, said(m))
+	require.NoError(t, m.Heard(4, appendAsk(nil, 4, []proc.ID{0}), 170*ms))
+	require.Equal(t, []byte{kindVouch}, said(m))
+}
+
+// Two processes that cannot reach each other, and have nobody else, hear nothing of
+// each other, and live: neither ends for that.
+func TestUnreachableIsNotJudged(t *testing.T) {
+	for self := range 2 {
+		m := newMachine(self, 3, Majority)
+		m.Died(2, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
+		m.Died(proc.ID(1-self), proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
+		got := until(m, 9000*ms)
+		require.Empty(t, ofKind(got, Die))
+		require.Empty(t, ofKind(got, Report))
+	}
+}
+
+// Who is missing while all finalize is not expected, counted or spoken of, until
+// somebody knows how it ended.
+func TestMissing(t *testing.T) {
+	m := newMachine(4, 5, Majority)
+	for p := range proc.ID(3) {
+		m.Missing(p)
+	}
+	m.Departed(3)
+	got := until(m, 5000*ms)
+	require.Empty(t, ofKind(got, Die))
+	require.Empty(t, ofKind(got, Report))
+	require.Equal(t, 1, m.counted)
+	require.NoError(t, m.Heard(1, appendTell(nil, flagLoose, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
+	require.Equal(t, 2, m.counted)
+	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(drained(m), Report))
 }

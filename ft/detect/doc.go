@@ -5,7 +5,7 @@
 //
 //	m := detect.New(cfg, host.Now())
 //	for each input:
-//		m.Tick(now) // at m.Due(), or m.Heard, m.Died, m.Departed, m.Expelled
+//		m.Tick(now) // at m.Due(), or m.Heard, m.Died, m.Departed, m.Missing, m.Expelled
 //		for a, ok := m.Next(); ok; a, ok = m.Next() {
 //			switch a.Kind {
 //			case detect.Send:   // to a.To, class detect; dropped if there is no credit
@@ -25,15 +25,15 @@
 // distance n/2, marked as far. It watches the first before it that is not gone,
 // and everybody who sends it a far Beat. So a block of silent neighbours, such as
 // a host, is watched from outside as long as it is less than half the ring.
-// A new observer or a new predecessor is granted a Timeout; new receivers get a
-// Beat at once. Whatever comes from a process is a sign of its life.
+// A new observer or a new predecessor is granted a Timeout, which at the start
+// begins with New; later on new receivers get a Beat at once. Whatever comes from a process is a sign of its life.
 //
 // # Suspicion
 //
 // Who was not heard for Timeout - 2 Periods (at least 1.5 Periods) is suspected,
 // and the window up to Timeout begins. All that are not gone, the suspect too, get
 // an Ask that names the suspects (32 in one frame). Everybody answers with Answer
-// and the round's number. Who heard a suspect within half a Period vouches for it;
+// and the round's number. Who itself heard a suspect within half a Period vouches for it;
 // who knows it gone sends that (a loose Tell); others Probe it, which it answers
 // with Here, and Vouch once anything comes from it. The suspicion ends with a
 // Vouch or a frame of the suspect. After each half of the window those that have not
@@ -64,8 +64,15 @@
 // has no majority. Of two processes the one with the lower id survives the other's
 // silence, and not the other way round.
 //
-// Two sides can both go on only if those who joined in the one's verdict have since
-// died with proof, the proof reached the other side and the verdict did not.
+// Two sides can both go on only if one of those who joined in the one's verdict has
+// since died with proof or departed, and the other side passed its own knowing of that
+// end and not of the verdict: the network is cut a second time, elsewhere, or a process is stopped, around that end.
+// The tests look for schedules that end so otherwise. No rule on what a process knows by itself closes this hole, as long as the proven dead do
+// not count: to the other side it is the same whether who was silent has passed a verdict with the
+// help of the dead, when it must not go on, or has fallen silent for good, when it must. Counting
+// them until a majority of the last count has agreed that they are dead would, at the price that
+// who is left when more than half crash at once does not outlive a silence; that is for
+// agreement to do.
 //
 // Who has no majority when a verdict is due waits a Timeout more for answers: where all
 // are busy and connections are yet to be made, a window is short. Who has one after
@@ -73,9 +80,13 @@
 //
 // By the rule Off there is no count, and both sides go on.
 //
+// Who is Unreachable (Died) is not heard and lives. The others say so; where there is nobody
+// else left, no verdict is passed on it.
+//
 // A process that gets no core is silent, too. Of one on the same machine the kernel
 // knows whether it runs or has been stopped, and the driver says so with [Machine.Seen] before
-// the verdict: it counts as an answer.
+// the verdict: it counts as an answer. Who is asked by others says so too ([Machine.Asked]), and
+// vouches for those of its machine.
 //
 // # Who counts as dead must end
 //

@@ -68,7 +68,11 @@ func quietWorld(rng *rand.Rand, n int, cfg Config, broken mutant) *world {
 // plan draws the troubles.
 func (w *world) plan() {
 	t := w.cfg.Timeout
-	at := func() fabric.Time { return 2*t + fabric.Time(w.rng.Int64N(int64(2*t))) }
+	begin := 2 * t
+	if w.cfg.Seed%5 == 0 { // the first troubles come while all begin
+		begin = 0
+	}
+	at := func() fabric.Time { return begin + fabric.Time(w.rng.Int64N(int64(2*t))) }
 	mix := w.rng.IntN(64)
 	if mix&1 != 0 {
 		w.kills(at)
@@ -225,14 +229,14 @@ func (w *world) check() {
 			case i == j || q.left:
 			case !q.runs() && !m.dead(id):
 				w.fault("%d does not know that %d is dead", i, j)
-			case q.runs() && m.dead(id) && !(w.cfg.Partition == Off && q.m.dead(proc.ID(i))):
+			case q.runs() && m.dead(id) && !(w.cfg.Partition == Off && q.m.dead(proc.ID(i))) && !w.hole(i, j):
 				w.fault("%d takes %d for dead, which goes on", i, j)
 			}
 		}
 	}
 	for _, c := range w.open {
 		for _, i := range survivors {
-			if c.forever && c.side[i] != c.side[survivors[0]] {
+			if c.forever && c.side[i] != c.side[survivors[0]] && !w.hole(i, survivors[0]) {
 				w.fault("%d and %d go on at both sides of a cut", survivors[0], i)
 			}
 		}
@@ -260,13 +264,29 @@ func (w *world) checkFrames() {
 	}
 }
 
-// explore runs one seed and gives what went wrong.
+// explore runs one seed and gives what went wrong. That two processes count each other as dead and
+// both go on is not wrong where doc.go says that it may be so; verdicts are recorded only to tell.
 func explore(seed uint64, broken mutant, verbose bool) *world {
 	w := newWorld(seed, broken)
 	w.verbose = verbose
 	w.settle(w.quiet())
 	w.check()
+	if len(w.wrong) > 0 {
+		w = newWorld(seed, broken)
+		w.verbose, w.judged = verbose, true
+		w.settle(w.quiet())
+		w.check()
+	}
 	return w
+}
+
+// hole tells whether doc.go says that two may both go on, and counts it.
+func (w *world) hole(i, j int) bool {
+	if !w.judged || !w.explained(i, j) {
+		return false
+	}
+	w.torn = true
+	return true
 }
 
 func report(t *testing.T, seed uint64) {
@@ -296,15 +316,19 @@ func TestExplore(t *testing.T) {
 	case testing.Short():
 		seeds = 5000
 	}
-	kinds := make(map[string]int)
+	kinds, torn := make(map[string]int), 0
 	for seed := from; seed < from+seeds; seed++ {
 		w := explore(seed, mutant{}, false)
 		if len(w.wrong) > 0 {
 			report(t, seed)
 		}
+		if w.torn {
+			torn++
+		}
 		w.kinds(kinds)
 	}
-	t.Logf("%d schedules from seed %d: %v", seeds, from, kinds)
+	t.Logf("%d schedules from seed %d, in %d of them both sides go on: %v", seeds, from, torn, kinds)
+	require.Less(t, torn*10_000, max(int(seeds), 20_000), "both sides go on too often")
 	if seeds >= 1000 {
 		for _, kind := range kindNames {
 			require.Greater(t, uint64(kinds[kind])*50, seeds, "schedules with %s", kind)

@@ -25,6 +25,10 @@ func (m *Machine) enter(id proc.ID, cause proc.Cause, by proc.ID) bool {
 		}
 		return false
 	}
+	if m.missing[id] {
+		delete(m.missing, id)
+		m.counted++
+	}
 	m.index[id] = len(m.log)
 	m.log = append(m.log, entry{id, cause, by, proven})
 	if proven {
@@ -48,7 +52,24 @@ func (m *Machine) obituary(id proc.ID) {
 
 func (m *Machine) gone(id proc.ID) bool {
 	_, ok := m.index[id]
-	return ok
+	return ok || m.missing[id]
+}
+
+// Missing says that a process is not where it was, while all are about to finalize: it has
+// departed or died. Nothing is expected of it any longer and nobody is told; word of
+// how it ended is still believed.
+func (m *Machine) Missing(peer proc.ID) {
+	if m.ended || !m.other(peer) || m.gone(peer) {
+		return
+	}
+	if m.missing == nil {
+		m.missing = make(map[proc.ID]bool)
+	}
+	m.missing[peer] = true
+	m.counted--
+	m.unwatch(peer)
+	m.stale = true
+	m.reshape()
 }
 
 // dead tells a failure from a departure.
@@ -182,7 +203,7 @@ func (m *Machine) heardTell(from proc.ID, f *frame) {
 			continue
 		}
 		if m.enter(e.id, e.cause, from) && e.cause.Failed() {
-			m.report(e.id, e.cause)
+			m.report(e.id, e.cause, 0)
 		}
 	}
 	crossed := m.crossed(from, f)

@@ -28,12 +28,12 @@ func nodes(rng *rand.Rand, n, count int) func(proc.ID) int {
 	return func(id proc.ID) int { return on[id] }
 }
 
-// silence has a set of processes fall silent at once, and gives how long it took until
-// all others knew of all.
-func silence(t *testing.T, seed uint64, rng *rand.Rand, cfg Config, n int, silent []int) fabric.Time {
+// silence has a set of processes fall silent at once, at some time after from, and
+// gives how long it took until all others knew of all.
+func silence(t *testing.T, seed uint64, rng *rand.Rand, cfg Config, n int, silent []int, from fabric.Time) fabric.Time {
 	t.Helper()
 	w := quietWorld(rng, n, cfg, mutant{})
-	at := 2500*ms + fabric.Time(rng.Int64N(int64(200*ms)))
+	at := from + fabric.Time(rng.Int64N(int64(200*ms)))
 	for _, i := range silent {
 		w.push(event{at: at, what: evKill, to: i})
 	}
@@ -42,6 +42,9 @@ func silence(t *testing.T, seed uint64, rng *rand.Rand, cfg Config, n int, silen
 	require.Empty(t, w.wrong, "seed %d, silent %v of %d", seed, silent, n)
 	return w.report - at
 }
+
+// settled is when all have heard of all.
+const settled = 2500 * ms
 
 var second = Config{Period: 200 * ms, Timeout: 1000 * ms}
 
@@ -70,7 +73,7 @@ func TestSilentHost(t *testing.T) {
 				continue
 			}
 		}
-		took := silence(t, seed, rng, cfg, n, silent)
+		took := silence(t, seed, rng, cfg, n, silent, settled)
 		require.LessOrEqual(t, took, cfg.Timeout+2*cfg.Period, "seed %d, %v of %d", seed, silent, n)
 	}
 }
@@ -83,9 +86,22 @@ func TestSilentSet(t *testing.T) {
 		n := 3 + rng.IntN(30)
 		cfg := second
 		cfg.Seed = seed
-		longest = max(longest, silence(t, seed, rng, cfg, n, rng.Perm(n)[:1+rng.IntN((n-1)/2)]))
+		longest = max(longest, silence(t, seed, rng, cfg, n, rng.Perm(n)[:1+rng.IntN((n-1)/2)], settled))
 	}
 	t.Logf("at most %d ms", longest/ms)
 	require.Greater(t, longest, second.Timeout+2*second.Period, "none of the sets was without an observer")
 	require.LessOrEqual(t, longest, 2*second.Timeout+4*second.Period)
+}
+
+// Who falls silent in the first moments is found as soon as anybody: also one that has
+// never been heard.
+func TestSilentFromTheStart(t *testing.T) {
+	for seed := range uint64(600) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		n := 3 + rng.IntN(30)
+		cfg := second
+		cfg.Seed = seed
+		took := silence(t, seed, rng, cfg, n, rng.Perm(n)[:1], 0)
+		require.LessOrEqual(t, took, cfg.Timeout+2*cfg.Period, "seed %d, %d processes", seed, n)
+	}
 }

@@ -25,16 +25,8 @@ type watch struct {
 	why   byte
 	heard fabric.Time // when something was heard of it last
 	asked fabric.Time // since when it is asked for; never: it is not suspected
+	spoke fabric.Time // when something came from it itself; heard may be another's word, or a respite
 }
-
-// plea is a question to be answered when something is heard of a suspect.
-type plea struct {
-	suspect, asker proc.ID
-	until, probed  fabric.Time
-}
-
-// maxPleas bounds what a process remembers of others' questions.
-const maxPleas = 4096
 
 // round is a question to all.
 type round struct {
@@ -66,7 +58,7 @@ func (m *Machine) observe(id proc.ID, why byte, heard fabric.Time) {
 		m.watches[i].why |= why
 		return
 	}
-	m.watches = slices.Insert(m.watches, i, watch{id, why, heard, never})
+	m.watches = slices.Insert(m.watches, i, watch{id, why, heard, never, never})
 	m.wake(heard + m.cfg.patience() + m.lost)
 }
 
@@ -78,8 +70,7 @@ func (m *Machine) unwatch(id proc.ID) {
 	delete(m.round.answered, id)
 }
 
-// alive notes that a process was alive just now, as it or another says, and
-// tells those who asked.
+// alive notes that a process was alive just now, as it or another says.
 func (m *Machine) alive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		w := &m.watches[i]
@@ -89,19 +80,6 @@ func (m *Machine) alive(id proc.ID) {
 			m.watches = slices.Delete(m.watches, i, i+1)
 		}
 	}
-}
-
-// vouch tells those who asked for a process that it has been heard.
-func (m *Machine) vouch(id proc.ID) {
-	if len(m.pleas) == 0 {
-		return
-	}
-	m.pleas = slices.DeleteFunc(m.pleas, func(p plea) bool {
-		if p.suspect == id {
-			m.send(p.asker, appendVouch(nil, id))
-		}
-		return p.suspect == id
-	})
 }
 
 // partners finds the ring's neighbours again. The new ones are greeted at once.
@@ -243,18 +221,31 @@ func (m *Machine) judge() {
 			since = max(since, w.asked)
 		}
 	}
-	if len(due) == 0 {
+	if len(due) == 0 || m.alone() {
 		return
 	}
 	if m.cfg.Partition == Majority && !m.broken.alone && !m.mayJudge(due, since) {
 		return
 	}
 	for _, id := range due {
-		cause := proc.Cause{Kind: proc.Heartbeat}
+		i, _ := m.search(id)
+		cause, silent := proc.Cause{Kind: proc.Heartbeat}, clock-m.watches[i].heard
 		if m.enter(id, cause, proc.None) {
-			m.report(id, cause)
+			m.report(id, cause, silent)
 		}
 	}
+}
+
+// alone reports whether there is nobody left but those who cannot be reached from here.
+// They live and are not heard, and nobody could say so.
+func (m *Machine) alone() bool {
+	apart := 0
+	for _, id := range m.apart {
+		if !m.gone(id) {
+			apart++
+		}
+	}
+	return apart > 0 && apart == m.cfg.Procs-1-len(m.log)-len(m.missing)
 }
 
 // mayJudge tells whether this side goes on. If it is not known to, it waits a Timeout
@@ -303,7 +294,7 @@ func (m *Machine) majority(since fabric.Time) bool {
 	}
 	if 2*with == m.counted {
 		lowest := proc.ID(0)
-		for i, ok := m.index[lowest]; ok && m.log[i].proven; i, ok = m.index[lowest] {
+		for i, ok := m.index[lowest]; ok && m.log[i].proven || m.missing[lowest]; i, ok = m.index[lowest] {
 			lowest++
 		}
 		if at, ok := m.round.answered[lowest]; lowest == m.cfg.Self || ok && at >= since {
@@ -311,90 +302,4 @@ func (m *Machine) majority(since fabric.Time) bool {
 		}
 	}
 	return false
-}
-
-// Doubted gives the processes of which something is expected that has not come: while
-// all are asked for suspects, the suspects and who has not answered. The driver may know better
-// of some, and say so with Seen.
-func (m *Machine) Doubted() []proc.ID {
-	if !m.round.open || m.ended {
-		return nil
-	}
-	var ids []proc.ID
-	for q := range proc.ID(m.cfg.Procs) {
-		if at, ok := m.round.answered[q]; q != m.cfg.Self && !m.gone(q) && (!ok || at < m.round.asked || m.suspected(q)) {
-			ids = append(ids, q)
-		}
-	}
-	return ids
-}
-
-func (m *Machine) suspected(id proc.ID) bool {
-	i, ok := m.search(id)
-	return ok && m.watches[i].asked != never
-}
-
-// Seen says that a process runs, as the kernel of a common machine has it: it is silent
-// for want of a core. That is as good as an answer from it.
-func (m *Machine) Seen(id proc.ID, now fabric.Time) {
-	if !m.advance(now) || !m.other(id) || m.gone(id) {
-		return
-	}
-	m.alive(id)
-	m.vouch(id)
-	if m.round.open {
-		m.round.answered[id] = m.clock()
-	}
-}
-
-// heardAsk answers a question, and passes it on to the suspects.
-func (m *Machine) heardAsk(from proc.ID, f *frame) {
-	m.send(from, appendAnswer(nil, f.round))
-	var known []entry
-	for _, id := range f.ids {
-		switch i, ok := m.index[id]; {
-		case id == m.cfg.Self:
-		case ok:
-			known = append(known, m.log[i])
-		case m.heardLately(id):
-			m.send(from, appendVouch(nil, id))
-		default:
-			m.plead(id, from)
-		}
-	}
-	if known != nil {
-		m.send(from, appendTell(nil, flagLoose, 0, known))
-	}
-}
-
-func (m *Machine) heardLately(id proc.ID) bool {
-	i, ok := m.search(id)
-	return ok && m.clock()-m.watches[i].heard < m.cfg.Period/2 && m.watches[i].asked == never
-}
-
-// plead remembers who asks for a suspect, and asks it whether it is there.
-func (m *Machine) plead(suspect, asker proc.ID) {
-	p := plea{suspect, asker, m.clock() + m.cfg.Timeout, m.clock()}
-	probed := false
-	for i := range m.pleas {
-		o := &m.pleas[i]
-		probed = probed || o.suspect == suspect && p.probed-o.probed < m.cfg.Period/2
-		if o.suspect == suspect && o.asker == asker {
-			if !probed {
-				m.send(suspect, frameProbe)
-				o.probed = p.probed
-			}
-			o.until = p.until
-			return
-		}
-	}
-	if len(m.pleas) == maxPleas {
-		return
-	}
-	if probed {
-		p.probed = never
-	} else {
-		m.send(suspect, frameProbe)
-	}
-	m.pleas = append(m.pleas, p)
 }

@@ -93,6 +93,10 @@ type world struct {
 	verbose bool
 	short   bool // a process stopped for less than the timeout
 	long    bool // or for longer
+
+	judged   bool // verdicts are recorded
+	torn     bool // two go on that count each other as dead, as they may
+	verdicts []verdict
 }
 
 func (w *world) push(e event) {
@@ -270,7 +274,11 @@ func (w *world) input(p *node, e event) {
 	from := proc.ID(e.from)
 	switch e.what {
 	case evTick:
-		p.m.Tick(w.now)
+		if w.judged {
+			w.trial(p, e.to)
+		} else {
+			p.m.Tick(w.now)
+		}
 		p.tick = 0
 	case evFrame:
 		if p.view[e.from] && w.refuse {

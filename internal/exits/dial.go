@@ -29,7 +29,7 @@ const patience = 15 * time.Second
 // abstract socket or a path, and makes the table from what it hands out. An
 // agent is believed that runs as root or as this process's user.
 func Dial(address string) (*Table, error) {
-	conn, err := net.DialTimeout("unixpacket", address, patience)
+	conn, err := connect(address)
 	if err != nil {
 		if errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, unix.ENOENT) {
 			return nil, fmt.Errorf("exits: no agent at %s (ftbench agent): %w", address, ErrNone)
@@ -49,6 +49,17 @@ func Dial(address string) (*Table, error) {
 		return nil, errors.Join(fmt.Errorf("exits: the agent at %s cannot see the pid namespace of process %d: let it run with CAP_SYS_PTRACE", address, os.Getpid()), t.Close())
 	}
 	return t, nil
+}
+
+// connect waits while the agent's queue is full: the kernel does not, on such a socket.
+func connect(address string) (net.Conn, error) {
+	const pause = 5 * time.Millisecond
+	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+		conn, err := net.DialTimeout("unixpacket", address, patience)
+		if !errors.Is(err, unix.EAGAIN) || time.Now().After(end) {
+			return conn, err
+		}
+	}
 }
 
 func ask(conn *net.UnixConn) ([]int, error) {

@@ -44,7 +44,13 @@
 //
 // A log and no table of processes, because pids are used again: registering is
 // an entry too (Begun), so the newest entry of a pid says what is true of the
-// process that has it now. Who registers does so before anybody learns of it.
+// registered process that had it last. Who registers does so before anybody learns
+// of it. A process that nobody has registered may have the pid of one that has
+// ended: Table.Watched says of which pids the log is to be believed.
+//
+// A reader that looks only after more than [Entries] entries have lost some. Then it
+// does not hear of the ends that stood there, for which something else has to stand
+// behind the log, and hears of no end that has not been.
 //
 // # What it means
 //

@@ -104,9 +104,14 @@ func (t *Table) Ended(pid int) (proc.Cause, bool) {
 	return causeOf(int32(fate)), true
 }
 
-// Watched reports whether the process with a pid has been registered: only of
-// such one Ended says when it ends.
-func (t *Table) Watched(pid int) bool { return t.fate(pid)&known != 0 }
+// Watched reports whether a process with a pid is registered and has not ended: of that
+// one Ended will say when it ends. Who means to go by Ended asks this while the
+// process is known to live. Pids come back, also to processes that nobody registers:
+// an end that Ended tells of already may be that of an earlier one.
+func (t *Table) Watched(pid int) bool {
+	fate := t.fate(pid)
+	return fate&known != 0 && int32(fate) == Begun
+}
 
 func (t *Table) fate(pid int) uint64 {
 	if t.log.head() != t.seen.Load() {

@@ -22,16 +22,21 @@ const (
 	MaxTalks = 64
 	// TalkTime is how long a process may take to say what it wants.
 	TalkTime = 10 * time.Second
+	// wantPause is until the agent looks again for a descriptor that it lacked.
+	wantPause = 100 * time.Millisecond
 )
 
 // Event is what the agent has done, for a log.
 type Event struct {
-	PID, User int
+	PID, User int   // 0 of one that the agent does not know
 	Err       error // nil: registered
 }
 
 // String is the event as a line.
 func (e Event) String() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("a process could not be taken in: %v", e.Err)
+	}
 	if e.Err != nil {
 		return fmt.Sprintf("refused process %d of user %d: %v", e.PID, e.User, e.Err)
 	}
@@ -100,7 +105,7 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 	var talks sync.WaitGroup
 	places := make(chan struct{}, MaxTalks)
 	for {
-		conn, err := l.AcceptUnix()
+		conn, err := a.accept(ctx, l)
 		if err != nil {
 			talks.Wait()
 			err = errors.Join(a.watch.close(), a.close(), acceptError(ctx, err))
@@ -111,6 +116,25 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 			a.talk(conn)
 			<-places
 		})
+	}
+}
+
+// accept waits for the next process. Want of descriptors or memory, which the processes
+// of any user can bring about, is said and waited for.
+func (a *agent) accept(ctx context.Context, l *net.UnixListener) (*net.UnixConn, error) {
+	for said := false; ; said = true {
+		conn, err := l.AcceptUnix()
+		switch {
+		case err == nil, !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) &&
+			!errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.ENOBUFS):
+			return conn, err
+		case !said:
+			a.report(Event{Err: fmt.Errorf("%w: raise the agent's limit of open files (ulimit -n): it takes one for each process", err)})
+		}
+		select {
+		case <-ctx.Done(): // the listener is closed
+		case <-time.After(wantPause):
+		}
 	}
 }
 
@@ -126,26 +150,11 @@ func acceptError(ctx context.Context, err error) error {
 func (a *agent) talk(conn *net.UnixConn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(TalkTime)) // fails on a closed socket alone
-	peer, pidfd, err := whoIs(conn)
+	event, rights, err := a.serve(conn)
+	answer := []byte(exits.Welcome)
 	if err != nil {
-		a.report(Event{Err: err})
-		return
-	}
-	event := Event{PID: int(peer.Pid), User: int(peer.Uid)}
-	text := make([]byte, exits.TextMax)
-	n, err := conn.Read(text)
-	if err == nil && string(text[:n]) != exits.Hello {
-		err = errors.New("it speaks another version of the protocol: agent and program must be of one build of Banyan")
-	}
-	var rights []int
-	if err == nil {
-		rights, err = a.register(peer, pidfd)
-	}
-	answer := exits.Welcome
-	if err != nil {
-		answer = err.Error()
+		answer = []byte(err.Error())
 		answer = answer[:min(len(answer), exits.TextMax)]
-		_ = unix.Close(pidfd) // nothing was written: it cannot fail in a way that matters
 	}
 	event.Err = err
 	a.report(event)
@@ -154,8 +163,32 @@ func (a *agent) talk(conn *net.UnixConn) {
 		oob = unix.UnixRights(rights...)
 	}
 	// A process that has gone away meanwhile has no use for an answer.
-	_, _, _ = conn.WriteMsgUnix([]byte(answer), oob, nil)
+	_, _, _ = conn.WriteMsgUnix(answer, oob, nil)
 	closeAll(rights)
+}
+
+// serve registers who has connected and says Hello. What it says is read in any case:
+// who closes a socket with something unread in it takes the answer back.
+func (a *agent) serve(conn *net.UnixConn) (event Event, rights []int, err error) {
+	peer, pidfd, err := whoIs(conn)
+	text := make([]byte, exits.TextMax)
+	n, readErr := conn.Read(text)
+	if err != nil {
+		return event, nil, err
+	}
+	event = Event{PID: int(peer.Pid), User: int(peer.Uid)}
+	switch {
+	case readErr != nil:
+		err = readErr
+	case string(text[:n]) != exits.Hello:
+		err = errors.New("it speaks another version of the protocol: agent and program must be of one build of Banyan")
+	default:
+		rights, err = a.register(peer, pidfd)
+	}
+	if err != nil {
+		_ = unix.Close(pidfd) // nothing was written: it cannot fail in a way that matters
+	}
+	return event, rights, err
 }
 
 // register enters a process with its user's hook, and takes the pidfd over if it

@@ -105,7 +105,11 @@ func playAgent() error {
 	if err != nil {
 		return err
 	}
-	return Serve(context.Background(), l, func() { fmt.Println("ready") }, func(Event) {})
+	return Serve(context.Background(), l, func() { fmt.Println("ready") }, func(e Event) {
+		if e.Err != nil {
+			fmt.Println(e)
+		}
+	})
 }
 
 // playImpostor listens as an agent does.

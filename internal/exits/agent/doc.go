@@ -12,7 +12,8 @@
 // those who hold its descriptors go on, as they do when the agent dies.
 //
 // Limits: [MaxUsers] hooks, hook.MaxLive processes of each, [MaxTalks]
-// conversations at a time, [TalkTime] for each.
+// conversations at a time, [TalkTime] for each. Each process that is registered takes a
+// descriptor; who comes when there is none waits until there is.
 //
 // An agent in a container sees the processes of its own pid namespace and those
 // below. It refuses others, which have no pid there.

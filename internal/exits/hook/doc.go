@@ -66,8 +66,8 @@
 //
 // The bell is a ring buffer in which nobody reads, so it would fill, and a
 // full one wakes nobody. Each word in it stands for a process that was registered,
-// so Register makes room: what was rung is dropped while it fills more than half
-// of the buffer, and no more are registered at a time than fit in the other.
+// so Register makes room: what was rung is dropped where it fills more than a quarter
+// of the buffer, and no more are registered at a time than fit in half of it.
 //
 // Its descriptor allows whoever has it to map the page with the reader's
 // position, and so to silence the bell: readers of one hook trust each other,

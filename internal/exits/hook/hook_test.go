@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -41,6 +42,7 @@ func TestEnds(t *testing.T) {
 				require.False(t, ended)
 				require.NoError(t, a.in.Close())
 				require.Equal(t, c.want, mustEnd(t, tab, a.pid()), c.does)
+				require.False(t, tab.Watched(a.pid())) // the pid may be another's by now
 			}
 			a := registered(t, h, player("threads"))
 			require.NoError(t, a.in.Close())
@@ -313,4 +315,20 @@ func TestConcurrentQuestions(t *testing.T) {
 	for range 4 * len(pids) {
 		require.Equal(t, killed(unix.SIGKILL), <-done)
 	}
+}
+
+// However many are registered, the bell has room for the ends of all of them.
+func TestBellHasRoomForAll(t *testing.T) {
+	h, _ := opened(t, lacks{})
+	if h == nil {
+		return
+	}
+	const none = 1 << 23 // and beyond: no process has such a pid
+	for i := range MaxLive {
+		require.NoError(t, h.Register(none+i))
+		taken, rung := atomic.LoadUint64(position(h.ring.consumer)), atomic.LoadUint64(position(h.ring.producer))
+		// The kernel leaves a byte free.
+		require.GreaterOrEqual(t, bellSize-1-int(rung-taken), h.Live()*bellWord, "%d are registered", h.Live())
+	}
+	require.ErrorIs(t, h.Register(none-1), ErrFull)
 }

@@ -32,12 +32,12 @@ func mapRing(fd int) (*ring, error) {
 
 func position(page []byte) *uint64 { return (*uint64)(unsafe.Pointer(&page[0])) }
 
-// makeRoom drops words that were rung, so that half of the buffer is free. It
-// leaves some: an empty bell would not be readable, and epoll asks again before
+// makeRoom drops words that were rung, so that more than half of the buffer is free when
+// the next one has been rung. It leaves some: an empty bell would not be readable, and epoll asks again before
 // it reports. All entries are words of one size, so any multiple is a boundary.
 func (r *ring) makeRoom() {
 	rung := atomic.LoadUint64(position(r.producer))
-	if taken := atomic.LoadUint64(position(r.consumer)); rung-taken > bellSize/2 {
+	if taken := atomic.LoadUint64(position(r.consumer)); rung-taken > bellSize/4 {
 		atomic.StoreUint64(position(r.consumer), rung-bellSize/4)
 	}
 }

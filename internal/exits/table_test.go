@@ -1,0 +1,63 @@
+package exits
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// book is a log that the test writes as the kernel's programs do.
+type book struct{ b []byte }
+
+func (k book) write(pid int, status int32) {
+	head := binary.NativeEndian.Uint64(k.b[HeadAt:])
+	binary.NativeEndian.PutUint64(k.b[HeadAt:], head+1)
+	e := k.b[EntriesAt+int(head%Entries)*EntrySize:]
+	binary.NativeEndian.PutUint32(e[PIDAt:], uint32(pid))
+	binary.NativeEndian.PutUint32(e[StatusAt:], uint32(status))
+	binary.NativeEndian.PutUint64(e[SeqAt:], head+1)
+}
+
+// read gives a table of the log to a process of the loader's namespace.
+func (k book) read() *Table {
+	t := &Table{log: mapping{k.b}, outer: true}
+	t.asked.Store(&map[int]*atomic.Uint64{})
+	return t
+}
+
+// A reader that comes after more ends than the log has room for has lost some, and says
+// nothing of them; what the log still has it knows, and nobody is believed to live
+// or to have ended of whom it does not know.
+func TestMoreEndsThanTheLogHasRoomFor(t *testing.T) {
+	k := book{make([]byte, LogSize)}
+	tab := k.read()
+	const early, reused, late, many = 7, 8, 9, 3*Entries + 5
+	for _, pid := range []int{early, reused} {
+		k.write(pid, Begun)
+		require.True(t, tab.Watched(pid))
+	}
+	k.write(reused, 9)
+	_, ended := tab.Ended(reused)
+	require.True(t, ended)
+
+	k.write(early, 9)
+	k.write(reused, Begun)
+	for pid := range many {
+		k.write(100_000+pid, Begun)
+	}
+	k.write(late, Begun)
+	require.True(t, tab.Watched(late))
+	_, ended = tab.Ended(early)
+	require.False(t, ended, "it is lost")
+	require.False(t, tab.Watched(reused), "who has the pid now is not known")
+	require.False(t, tab.Watched(100_000))
+	require.True(t, tab.Watched(100_000+many-1))
+	k.write(late, 9)
+	cause, ended := tab.Ended(late)
+	require.True(t, ended)
+	require.Equal(t, proc.Cause{Kind: proc.Signaled, Code: 9}, cause)
+}
