@@ -57,7 +57,7 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	$(GO) tool staticcheck ./...
 
 .PHONY: test
-test: check ## everything that must pass before a commit, seven minutes on two cores
+test: check ## everything that must pass before a commit, several minutes on two cores
 	@mkdir -p $(TESTBIN)/plain
 	$(GO) test -c -o $(TESTBIN)/plain/ ./... >/dev/null
 	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) ./...
