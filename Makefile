@@ -21,7 +21,16 @@ RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(shell $(GO) list ./.
 # binaries at once on a small machine make each other oversubscribed: only the
 # sleeping paths would be tested, slowly, and a hang could not be told from
 # starvation.
-GOTEST = $(GO) test -count=1 -p 1
+# -parallel 4, also on two cores: the tests that say t.Parallel wait most of the time.
+GOTEST = $(GO) test -count=1 -p 1 -parallel 4
+
+# What runs one after the other is built before, on all cores, and kept here, where
+# those of unchanged packages need not be linked again.
+TESTBIN = bin/tests
+
+# One build of each package serves the command, vet, staticcheck and the tests; only
+# the race detector needs cgo.
+export CGO_ENABLED = 0
 
 .DEFAULT_GOAL := help
 
@@ -31,7 +40,7 @@ help: ## list the targets
 
 .PHONY: build
 build: ## build bin/ftbench, without cgo
-	CGO_ENABLED=0 $(GO) build -o bin/ftbench ./cmd/ftbench
+	$(GO) build -o bin/ftbench ./cmd/ftbench
 
 .PHONY: bench
 bench: build ## a tour of about a minute: latency and bandwidth; results under results/
@@ -40,16 +49,18 @@ bench: build ## a tour of about a minute: latency and bandwidth; results under r
 
 .PHONY: check
 check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, staticcheck
-	CGO_ENABLED=0 $(GO) build ./...
+	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
+	$(GO) build ./...
 	$(GO) vet ./...
 	$(GO) vet -tags launchers . ./launch
-	CGO_ENABLED=0 GOARCH=arm64 $(GO) vet ./...
-	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
+	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
 .PHONY: test
-test: check ## everything that must pass before a commit, a quarter of an hour on two cores
-	$(GOTEST) -timeout $(TIMEOUT) ./...
+test: check ## everything that must pass before a commit, several minutes on two cores
+	@mkdir -p $(TESTBIN)/plain
+	$(GO) test -c -o $(TESTBIN)/plain/ ./... >/dev/null
+	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) ./...
 	@$(MAKE) --no-print-directory race
 
 # By default each process that ends waits a second for reports of its other threads;
@@ -61,7 +72,9 @@ race: ## the race detector over the libraries, with tests scaled down by -short
 ifeq ($(CC_HERE),)
 	@echo "RACE DETECTOR LEFT OUT: it needs a C compiler (gcc, cc or clang) and none was found"
 else
-	$(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -timeout $(TIMEOUT) $(RACEPKGS)
+	@mkdir -p $(TESTBIN)/race
+	CGO_ENABLED=1 $(GO) test -c -race -o $(TESTBIN)/race/ $(RACEPKGS) >/dev/null
+	$(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -o $(TESTBIN)/race/ -timeout $(TIMEOUT) $(RACEPKGS)
 endif
 
 .PHONY: test-long

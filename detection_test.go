@@ -96,8 +96,12 @@ func computes(w *banyan.World) error {
 
 // Who computes without a call is not dead, however many share the cores.
 func TestComputingIsNoDeath(t *testing.T) {
+	t.Parallel()
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}} {
-		t.Run(name, func(t *testing.T) { succeed(t, 3, "computes", append(env, quick...)...) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // many wait for the one that computes
+			succeed(t, 3, "computes", append(env, quick...)...)
+		})
 	}
 }
 
@@ -147,6 +151,7 @@ func expectSilence(w *banyan.World, err error) error {
 // S4-4: a rank that was stopped for longer than the timeout counts as dead, and does
 // not go on when it is continued.
 func TestStoppedForTooLong(t *testing.T) {
+	t.Parallel()
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix": {"BANYAN_FABRIC=unix"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
@@ -195,11 +200,13 @@ func absentees(w *banyan.World) error {
 // Ranks that compute are asked for one that is silent, over connections that have to be
 // made for that, and answer in time: nobody takes itself for cut off.
 func TestSilenceWhileAllCompute(t *testing.T) {
+	t.Parallel()
 	for name, env := range map[string][]string{"tcp": {"BANYAN_FABRIC=tcp"}, "shm": nil} {
 		if testing.Short() && name == "shm" {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
 			const n = 17
 			file := filepath.Join(t.TempDir(), "pid")
 			res, out := job(t, launch.Continue, n, "absentees", append(env, fifoEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
@@ -393,6 +400,7 @@ func splitApart(w *banyan.World) error {
 // Of hosts that are cut off for good the larger side goes on without the others, which
 // end themselves.
 func TestHostsApart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	if !namespaces(t) {
 		return
 	}

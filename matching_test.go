@@ -477,7 +477,7 @@ const opsEnv = "BANYAN_TEST_OPS"
 
 // B3-9 with processes, by shared memory and sockets.
 func TestMatchingAgainstTheRulesWithProcesses(t *testing.T) {
-	n := operations(160_000, 20_000)
+	n := operations(160_000, 10_000)
 	for _, env := range [][]string{
 		nil, {copyEnv + "=1"}, {eagerEnv + "=1"},
 		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", eagerEnv + "=1"}, {nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},

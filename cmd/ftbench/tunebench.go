@@ -30,13 +30,18 @@ type tuneBench struct {
 // Confirmations renew their processes after so many rounds.
 const tuneRenewEvery = 2
 
-// openTuneBench starts the control.
+// usualSample is the default of --sample.
+const usualSample = 15 * time.Millisecond
+
+// openTuneBench starts the control. A trial of shorter samples than usual takes as
+// many of them and less time.
 func openTuneBench(ctx context.Context, quick bool, sample time.Duration) (*tuneBench, error) {
 	b := &tuneBench{sample: sample, budget: 5 * time.Second, pairs: map[string]*peers.Server{}}
 	b.runner.Limits = compare.Limits{MinPairs: 9, MaxDrift: maxDrift}
 	if quick {
 		b.budget, b.runner.Limits.MinPairs = time.Second, 6
 	}
+	b.budget = min(b.budget, time.Duration(float64(b.budget)*float64(sample)/float64(usualSample)))
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(err, b.close())
 	}

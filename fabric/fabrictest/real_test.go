@@ -126,8 +126,9 @@ func TestRealKillsVictims(t *testing.T) {
 
 // TestRealFinds: what the suite must find in real processes, and what it says.
 func TestRealFinds(t *testing.T) {
+	t.Parallel() // the suite waits for what has leaked to go away
 	require.NoError(t, os.Mkdir(leakDir(), 0o700))
-	defer os.RemoveAll(leakDir())
+	t.Cleanup(func() { os.RemoveAll(leakDir()) })
 	driver := NewReal()
 	driver.shm = leakDir()
 	for name, want := range map[string]string{
@@ -140,6 +141,9 @@ func TestRealFinds(t *testing.T) {
 		"leaks a file":        filepath.Base(leakedFile()),
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "leaks a file" { // which others would find as well
+				t.Parallel()
+			}
 			c, err := findCase(name)
 			require.NoError(t, err)
 			require.ErrorContains(t, Verify(driver, c, Budget{}, 1), want)
@@ -148,6 +152,7 @@ func TestRealFinds(t *testing.T) {
 }
 
 func TestRealDiagnosesHangs(t *testing.T) {
+	t.Parallel() // it waits for processes that do not answer
 	r := NewReal()
 	r.stall = 2 * time.Second
 	_, err := r.Run(Job{Case: "hangs", N: 2})

@@ -43,10 +43,12 @@ func replaySeed() (seed uint64, ok bool) {
 	return v, err == nil
 }
 
-// Run runs the whole suite, a subtest for each case.
+// Run runs the whole suite, a subtest for each case. Cases that measure their process
+// are left out of the short form, which is for the race detector: it slows them most,
+// and their traffic is that of other cases.
 func Run(t *testing.T, d Driver, b Budget) {
 	for _, c := range Cases() {
-		if c.Isolated && !d.Isolated() {
+		if c.Isolated && (!d.Isolated() || testing.Short()) {
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import "testing"
 func TestSoundProvider(t *testing.T) {
 	b := Budget{Kills: 500, Wakeups: 5000, Rounds: 20}
 	if testing.Short() {
-		b.Kills = 50
+		b.Kills = 20
 	}
 	Run(t, memDriver{}, b)
 }

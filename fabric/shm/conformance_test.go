@@ -59,10 +59,10 @@ func budget(variant string) fabrictest.Budget {
 	case long:
 		return fabrictest.Budget{Kills: 1000, Wakeups: 10_000_000, Rounds: 200}
 	case testing.Short():
-		return fabrictest.Budget{Kills: 5, Wakeups: 500, Rounds: 5}
+		return fabrictest.Budget{Kills: 3, Wakeups: 300, Rounds: 3}
 	case variant == "default":
-		return fabrictest.Budget{Kills: 60, Wakeups: 10_000, Rounds: 20}
+		return fabrictest.Budget{Kills: 30, Wakeups: 10_000, Rounds: 10}
 	default:
-		return fabrictest.Budget{Kills: 20, Wakeups: 2_000, Rounds: 10}
+		return fabrictest.Budget{Kills: 8, Wakeups: 2_000, Rounds: 5}
 	}
 }

@@ -145,9 +145,9 @@ func budget(variant string) fabrictest.Budget {
 	case os.Getenv("BANYAN_LONG") != "":
 		return fabrictest.Budget{Kills: 100_000, Wakeups: 1_000_000, Rounds: 1000}
 	case testing.Short():
-		return fabrictest.Budget{Kills: 20, Wakeups: 300, Rounds: 3}
+		return fabrictest.Budget{Kills: 5, Wakeups: 300, Rounds: 3}
 	case variant == "get":
-		return fabrictest.Budget{Kills: 2_000, Wakeups: 20_000, Rounds: 100}
+		return fabrictest.Budget{Kills: 500, Wakeups: 20_000, Rounds: 100}
 	default:
 		return fabrictest.Budget{Kills: 200, Wakeups: 2000, Rounds: 20}
 	}

@@ -241,7 +241,7 @@ func TestScale(t *testing.T) {
 	const procs = 1024
 	rounds := 98
 	if testing.Short() {
-		rounds = 5
+		rounds = 1
 	}
 	s := exchange(t, procs, rounds)
 	require.NoError(t, s.Run())

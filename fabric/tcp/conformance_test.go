@@ -69,10 +69,10 @@ func budget(variant string) fabrictest.Budget {
 	case long:
 		return fabrictest.Budget{Attentive: true, Kills: 1000, Wakeups: 1_000_000, Rounds: 200}
 	case testing.Short():
-		return fabrictest.Budget{Attentive: true, Kills: 5, Wakeups: 500, Rounds: 5}
+		return fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 300, Rounds: 3}
 	case variant == "loopback":
-		return fabrictest.Budget{Attentive: true, Kills: 30, Wakeups: 6_000, Rounds: 10}
+		return fabrictest.Budget{Attentive: true, Kills: 20, Wakeups: 6_000, Rounds: 10}
 	default:
-		return fabrictest.Budget{Attentive: true, Kills: 10, Wakeups: 1_000, Rounds: 5}
+		return fabrictest.Budget{Attentive: true, Kills: 5, Wakeups: 1_000, Rounds: 3}
 	}
 }

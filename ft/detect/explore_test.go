@@ -4,8 +4,12 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"os"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -313,20 +317,15 @@ func TestExplore(t *testing.T) {
 		}
 	case os.Getenv("BANYAN_LONG") != "":
 		seeds = 1e6
-	case testing.Short():
-		seeds = 5000
+	case testing.Short(): // what the race detector could find is in the first of them
+		seeds = 1000
 	}
-	kinds, torn := make(map[string]int), 0
-	for seed := from; seed < from+seeds; seed++ {
-		w := explore(seed, mutant{}, false)
-		if len(w.wrong) > 0 {
-			report(t, seed)
-		}
-		if w.torn {
-			torn++
-		}
-		w.kinds(kinds)
+	kinds, wrong := exploreAll(from, seeds)
+	if len(wrong) > 0 {
+		report(t, slices.Min(wrong))
 	}
+	torn := kinds[tornKind]
+	delete(kinds, tornKind)
 	t.Logf("%d schedules from seed %d, in %d of them both sides go on: %v", seeds, from, torn, kinds)
 	require.Less(t, torn*10_000, max(int(seeds), 20_000), "both sides go on too often")
 	if seeds >= 1000 {
@@ -334,6 +333,40 @@ func TestExplore(t *testing.T) {
 			require.Greater(t, uint64(kinds[kind])*50, seeds, "schedules with %s", kind)
 		}
 	}
+}
+
+// tornKind counts the schedules after which both sides of a partition go on.
+const tornKind = "torn"
+
+// exploreAll explores on all cores. It returns how many schedules were of each kind,
+// and the seeds that went wrong, of each core the first.
+func exploreAll(from, seeds uint64) (kinds map[string]int, wrong []uint64) {
+	kinds = make(map[string]int)
+	var next atomic.Uint64
+	var together sync.Mutex
+	var workers sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			own, failed := make(map[string]int), []uint64(nil)
+			for i := next.Add(1) - 1; i < seeds && failed == nil; i = next.Add(1) - 1 {
+				w := explore(from+i, mutant{}, false)
+				if w.torn {
+					own[tornKind]++
+				}
+				if w.kinds(own); len(w.wrong) > 0 {
+					failed = []uint64{from + i}
+				}
+			}
+			together.Lock()
+			defer together.Unlock()
+			for kind, n := range own {
+				kinds[kind] += n
+			}
+			wrong = append(wrong, failed...)
+		})
+	}
+	workers.Wait()
+	return kinds, wrong
 }
 
 // Each part of the protocol is needed: without it the explorer finds a schedule

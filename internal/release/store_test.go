@@ -10,8 +10,8 @@ func TestStore64Publishes(t *testing.T) {
 	type line struct{ flag, data uint64 }
 	var l line
 	rounds := uint64(200_000)
-	if testing.Short() { // under the race detector each takes a hundred times as long
-		rounds = 20_000
+	if testing.Short() { // the race detector needs few, and each takes a hundred times as long
+		rounds = 2000
 	}
 	done := make(chan int)
 	go func() {

@@ -67,7 +67,7 @@ func play(role string) error {
 
 // The time that the runs of one test take together, and after which one hangs.
 const (
-	usualTime = 20 * time.Second
+	usualTime = 8 * time.Second
 	shortTime = 3 * time.Second
 	longTime  = 20 * time.Minute
 	patience  = time.Minute
