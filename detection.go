@@ -89,7 +89,7 @@ func (w *World) observe(p *pulse, host fabric.Host) {
 		return
 	}
 	w.pulse = control.Start(control.Config{
-		Engine: w.progress, Die: w.job.Expire, Logf: w.logf,
+		Engine: w.progress, Die: w.job.Expire, Condemn: warnOf(w.job, p.timeout), Logf: w.logf,
 		Detect: detect.Config{
 			Self: w.progress.Self(), Procs: w.job.Size(), Period: p.period, Timeout: p.timeout,
 			Seed: uint64(host.Now()), Partition: p.rule,

@@ -31,6 +31,8 @@ type launched struct {
 	last  *route.Card // the card that was asked for last
 	owner proc.ID     // whose it is
 	all   map[proc.ID]*route.Card
+
+	warnings sync.WaitGroup // those that are being written
 }
 
 // The keys under which ranks publish.

@@ -30,6 +30,10 @@ type Config struct {
 	// Die ends this process, for a reason that says so itself. It is called with the
 	// engine's lock held and does not return.
 	Die func(why error)
+	// Condemn is told of each process that this one counts as dead for its silence
+	// alone, before that is reported: nobody else says why it is killed. It is called
+	// with the engine's lock held. nil: it is not told.
+	Condemn func(peer proc.ID)
 	// Logf receives remarks; nil discards them.
 	Logf func(format string, args ...any)
 }
@@ -41,6 +45,8 @@ type Pulse struct {
 	m    *detect.Machine
 	die  func(error)
 	logf func(format string, args ...any)
+
+	condemn func(proc.ID)
 
 	wake fabric.Parker // of the goroutine that watches the time
 	due  fabric.Time   // when it wakes, while it is parked
@@ -68,7 +74,7 @@ type Pulse struct {
 func Start(cfg Config) *Pulse {
 	h := cfg.Engine.Host()
 	p := &Pulse{
-		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, logf: cfg.Logf,
+		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, logf: cfg.Logf, condemn: cfg.Condemn,
 		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
 	}
 	p.e.Handle(fabric.ClassDetect, p.heard)
@@ -219,6 +225,9 @@ func (p *Pulse) drain() {
 		case detect.Send:
 			p.send(a)
 		case detect.Report:
+			if a.Own && p.condemn != nil {
+				p.condemn(a.Peer)
+			}
 			p.e.Report(a.Peer, a.Cause)
 		case detect.Die:
 			p.over = true

@@ -87,6 +87,7 @@ type Action struct {
 	Payload []byte     // of Send; shared with other Sends, not to be changed
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
+	Own     bool       // of Report: the verdict is this process's, which nothing but silence speaks for
 	Err     error      // of Die: an *EndError
 }
 
@@ -358,7 +359,8 @@ func (m *Machine) send(to proc.ID, payload []byte) {
 }
 
 func (m *Machine) report(id proc.ID, cause proc.Cause) {
-	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause})
+	own := cause.Kind == proc.Heartbeat && m.log[m.index[id]].by == proc.None
+	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause, Own: own})
 }
 
 func (m *Machine) end(err *EndError) {

@@ -52,7 +52,7 @@ func TestSilenceIsDeath(t *testing.T) {
 	// The first heartbeat has an extra timeout, which what was heard does not end.
 	require.Empty(t, ofKind(until(m, 1990*ms), Report))
 	got := ofKind(until(m, 2300*ms), Report)
-	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}}}, got)
+	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Own: true}}, got)
 }
 
 // Who is silent and runs, as the kernel of its machine has it, is not reported and counts
@@ -72,7 +72,7 @@ func TestSeenIsNoSilence(t *testing.T) {
 		got = append(got, drained(m)...)
 	}
 	require.Empty(t, ofKind(got, Die))
-	require.Equal(t, []Action{{Kind: Report, Peer: 2, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(got, Report))
+	require.Equal(t, []Action{{Kind: Report, Peer: 2, Cause: proc.Cause{Kind: proc.Heartbeat}, Own: true}}, ofKind(got, Report))
 	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
 }
 
@@ -131,7 +131,7 @@ func TestExpelledEnds(t *testing.T) {
 			got := drained(m)
 			require.Len(t, got, 1)
 			require.Equal(t, Die, got[0].Kind)
-			require.ErrorContains(t, got[0].Err, "process 2")
+			require.ErrorContains(t, got[0].Err, "rank 2")
 			require.ErrorContains(t, got[0].Err, "detect.timeout")
 			var end *EndError
 			require.True(t, errors.As(got[0].Err, &end))
@@ -151,6 +151,14 @@ func TestExpelledByTheDead(t *testing.T) {
 	got := drained(m)
 	require.Len(t, got, 1)
 	require.Equal(t, appendTell(nil, flagLoose, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+}
+
+// A silence that others have judged is reported as theirs.
+func TestVerdictOfOthers(t *testing.T) {
+	m := newMachine(1, 4, Majority)
+	silent := proc.Cause{Kind: proc.Heartbeat}
+	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 3, cause: silent}}), 2*ms))
+	require.Equal(t, []Action{{Kind: Report, Peer: 3, Cause: silent}}, ofKind(drained(m), Report))
 }
 
 // Two that cannot reach each other are no deaths for the others.
