@@ -65,8 +65,11 @@ func (o Options) Check() error {
 	default:
 		return fmt.Errorf("fault detect: --wait %q: victim, any or barrier", o.Wait)
 	}
-	if o.Settle < 0 || o.Timeout <= 0 {
-		return fmt.Errorf("fault detect: --settle=%v --timeout=%v: times at least and above 0", o.Settle, o.Timeout)
+	if o.Settle < 0 {
+		return fmt.Errorf("fault detect: --settle %v: at least 0 is needed", o.Settle)
+	}
+	if o.Timeout <= 0 {
+		return fmt.Errorf("fault detect: --timeout %v: a time above 0 is needed", o.Timeout)
 	}
 	return nil
 }

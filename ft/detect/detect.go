@@ -87,7 +87,7 @@ type Action struct {
 	Payload []byte     // of Send; shared with other Sends, not to be changed
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
-	Own     bool       // of Report: the verdict is this process's, which nothing but silence speaks for
+	Own     bool       // of Report: judged by this process, for its silence alone
 	Err     error      // of Die: an *EndError
 }
 
@@ -359,8 +359,7 @@ func (m *Machine) send(to proc.ID, payload []byte) {
 }
 
 func (m *Machine) report(id proc.ID, cause proc.Cause) {
-	own := cause.Kind == proc.Heartbeat && m.log[m.index[id]].by == proc.None
-	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause, Own: own})
+	m.reports = append(m.reports, Action{Kind: Report, Peer: id, Cause: cause, Own: m.log[m.index[id]].by == proc.None})
 }
 
 func (m *Machine) end(err *EndError) {
