@@ -99,7 +99,8 @@ func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key)
 // communicator: leader is a rank of this communicator; there, peer is a
 // communicator in which the other side's leader has the rank remote. Elsewhere
 // peer and remote are not looked at. The tag tells concurrent creations on the
-// same peer apart.
+// same peer apart. Where the other side's leader has failed or finalized this is ErrProcFailed or
+// ErrDeparted, with the leader's rank in peer, at all ranks of this side.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
 	n := c.core.Count()
 	remoteGroup, seed, err := c.meet(n, leader, peer, remote, tag)
@@ -109,27 +110,29 @@ func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, erro
 	return c.derived(c.core.Bridge(n, remoteGroup, seed))
 }
 
+// meetLen is what leaders tell each other first, in bytes: the length of the list of processes, and
+// a seed.
+const meetLen = 16
+
 // meet gives this side the group of the other one and what both compute the
 // context from. n is this creation's number.
 func (c *Comm) meet(n uint64, leader int, peer *Comm, remote, tag int) (theirGroup p2p.Group, seed uint64, err error) {
 	if leader < 0 || leader >= c.Size() {
 		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ErrArgument, leader, c.Size()-1)
 	}
-	theirs := make([]byte, 16) // length of the list, seed
+	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and what has gone wrong
 	var list []byte
 	if c.Rank() == leader {
-		list, err = c.meetLeader(theirs, peer, remote, tag, c.core.Seed(n))
-	}
-	if err != nil { // the others of this side must not wait
-		binary.LittleEndian.PutUint64(theirs, 0)
+		list, err = c.meetLeader(theirs[:meetLen], peer, remote, tag, c.core.Seed(n))
+		encodeVerdict(theirs[meetLen:], err) // the others of this side must not wait
 	}
 	if berr := c.bcast(theirs, leader); berr != nil || err != nil {
 		return p2p.Group{}, 0, cmp.Or(err, berr)
 	}
-	length := int(binary.LittleEndian.Uint64(theirs))
-	if length == 0 {
-		return p2p.Group{}, 0, fmt.Errorf("%w: the leader could not reach the other side", ErrArgument)
+	if err := decodeVerdict(theirs[meetLen:], "create inter"); err != nil {
+		return p2p.Group{}, 0, fmt.Errorf("rank %d could not reach the other side: %w", leader, err)
 	}
+	length := int(binary.LittleEndian.Uint64(theirs))
 	if c.Rank() != leader {
 		list = make([]byte, length)
 	}
@@ -188,7 +191,8 @@ func (c *Comm) decode(list []byte) (p2p.Group, error) {
 
 // Merge makes one communicator of both sides of an intercommunicator: first the
 // ranks of the side that gave high as false. If both gave the same, the side with
-// the lowest process of the job comes first. It is collective over both sides.
+// the lowest process of the job comes first. It is collective over both sides. Where rank 0 of the
+// other side has failed or finalized this is ErrProcFailed or ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	n := c.core.Count()
 	local := c.core.Local()
@@ -196,22 +200,22 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		return nil, c.raise(fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument))
 	}
 	side := c.on(local)
-	word := []byte{0, 0} // theirs, whether it is there
+	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
+	var err error
 	if c.Rank() == 0 {
 		w := c.on(c.core.Coll())
 		mine := []byte{0}
 		if high {
 			mine[0] = 1
 		}
-		if _, err := w.Sendrecv(mine, 0, 0, word[:1], 0, 0); err == nil {
-			word[1] = 1
-		}
+		_, err = w.Sendrecv(mine, 0, 0, word[:1], 0, 0)
+		encodeVerdict(word[1:], err)
 	}
-	if err := side.Bcast(word, 0); err != nil {
-		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), err))
+	if berr := side.bcast(word, 0); berr != nil || err != nil {
+		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), cmp.Or(err, berr)))
 	}
-	if word[1] == 0 {
-		return nil, c.raise(fmt.Errorf("merge on %s: %w: rank 0 could not reach the other side", c.Name(), ErrProcFailed))
+	if err := decodeVerdict(word[1:], "merge"); err != nil {
+		return nil, c.raise(fmt.Errorf("merge on %s: rank 0 could not reach the other side: %w", c.Name(), err))
 	}
 	first := !high
 	if high == (word[0] == 1) {

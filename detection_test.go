@@ -224,15 +224,15 @@ func orphans(w *banyan.World) error {
 	return line.Close()
 }
 
-// launches runs orphans as their launcher.
-func launches() error {
+// launches runs ranks in a role as their launcher, until it is killed.
+func launches(role string, n int) error {
 	exe, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	os.Unsetenv(roleEnv)
 	_, err = launch.Run(context.Background(), launch.Spec{
-		N: orphanRanks, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"=orphans"), Stdout: io.Discard, Stderr: os.Stderr,
+		N: n, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"="+role), Stdout: io.Discard, Stderr: os.Stderr,
 	})
 	return err
 }

@@ -22,8 +22,10 @@ import (
 // if nobody did. Without launcher, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
 // say which rank of which job it is (see package launch). Thresholds and sizes of
 // buffers that the options leave open come from the environment and the files
-// that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that is
-// missing is named in the error (errors.As with *launch.MissingError).
+// that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that does
+// not come, or dies before all have come, is named in the error (errors.As with
+// *launch.MissingError). One that dies later in the start does not keep the others from starting:
+// the operations that need it are ErrProcFailed.
 func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
 
 // InitContext is Init that ends with the context. A process joins its job once:
@@ -103,6 +105,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	}
 	if w, err = newWorld(l, cfg, o); err == nil {
 		w.ends = ends
+		l.mourn(w.progress)
 	}
 	return w, err
 }

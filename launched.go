@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
@@ -22,8 +23,9 @@ type launched struct {
 	*launch.Job
 	self  route.Card
 	nodes *route.Topology
-	// missing are the ranks that died while the cards were exchanged; nil: none.
-	missing *launch.MissingError
+	// lost are ranks that have died between the fences of the start; of many the
+	// first.
+	lost    []launch.Lost
 	remarks *remarks // nil: nobody listens
 
 	mu    sync.Mutex
@@ -93,7 +95,16 @@ func (l *launched) exchange(ctx context.Context) error {
 		l.nodes = route.One(1)
 		return nil
 	}
-	err := l.publish(ctx)
+	if l.Rank() == 0 {
+		// Before the fence without which there is no job: who dies later has left it to the others.
+		if _, err := l.Secret(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+		return err
+	}
+	err := l.Job.Fence(ctx)
 	if err != nil {
 		return err
 	}
@@ -104,18 +115,10 @@ func (l *launched) exchange(ctx context.Context) error {
 		if err := l.Put(ctx, topology, l.nodes.Encode()); err != nil {
 			return err
 		}
-		if l.nodes.Apart {
-			if _, err := l.Secret(ctx); err != nil { // before the fence, for the others
-				return err
-			}
-		}
 	}
-	// That a rank has died meanwhile is for those to find out who need it.
-	var missing *launch.MissingError
-	if err := l.Job.Fence(ctx); err != nil && !errors.As(err, &missing) {
+	if err := l.next(ctx); err != nil {
 		return err
 	}
-	l.missing = missing
 	if l.Rank() == 0 {
 		return nil
 	}
@@ -129,12 +132,24 @@ func (l *launched) exchange(ctx context.Context) error {
 	return err
 }
 
-// publish lets the others have this rank's card, and returns when all have theirs.
-func (l *launched) publish(ctx context.Context) error {
-	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
-		return err
+// next is a fence of the start after the first one: that a rank has died meanwhile keeps the others
+// from nothing (S1-11).
+func (l *launched) next(ctx context.Context) error {
+	err := l.Job.Fence(ctx)
+	if missing, ok := errors.AsType[*launch.MissingError](err); ok {
+		l.lost = append(l.lost, missing.Lost...)
+		return nil
 	}
-	return l.Job.Fence(ctx)
+	return err
+}
+
+// mourn enters those in a world's View that have died while it started.
+func (l *launched) mourn(e *progress.Engine) {
+	e.Lock()
+	defer e.Unlock()
+	for _, lost := range l.lost {
+		e.Report(proc.ID(lost.Rank), proc.Cause{Kind: proc.Unknown})
+	}
 }
 
 // sockets opens what reaches the ranks that share no memory with this one, and
@@ -149,9 +164,6 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 	var p *tcp.Provider
 	if l.self.Allowed&route.Sockets != 0 {
 		secret, err := l.Secret(ctx)
-		if errors.Is(err, launch.ErrNotFound) && l.missing != nil {
-			return nil, fmt.Errorf("%w: sockets need the job's secret, which it has not published", l.missing)
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -168,7 +180,11 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
 	}
 	l.key = fullCard
-	if err := l.publish(ctx); err != nil {
+	err := l.Put(ctx, l.key, l.self.Encode())
+	if err == nil {
+		err = l.next(ctx)
+	}
+	if err != nil {
 		if p != nil {
 			err = errors.Join(err, p.Close())
 		}
@@ -184,9 +200,13 @@ func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
 	return route.Survey(l.Size(), func(rank int) (*route.Card, error) { return l.fetch(ctx, rank) })
 }
 
-// fetch reads a rank's card.
+// fetch reads a rank's card. Who has none has died before the last fence of the start:
+// fabric.ErrPeerGone.
 func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	b, err := l.Get(ctx, rank, l.key)
+	if errors.Is(err, launch.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
+	}
 	if err != nil {
 		return nil, err
 	}

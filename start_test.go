@@ -18,9 +18,9 @@ import (
 	"github.com/banyan-hpc/banyan/launch"
 )
 
-// counted joins and leaves, and prints how many values it has asked the
-// launcher for.
-func counted() error {
+// interpose has all that this rank asks its launcher for pass through before, which gets each
+// line and may return what is to be done once the line is on its way.
+func interpose(before func(line string) (after func())) error {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if err != nil {
 		return err
@@ -32,20 +32,36 @@ func counted() error {
 	if err := os.Setenv("PMI_FD", strconv.Itoa(fds[0])); err != nil {
 		return err
 	}
-	var gets atomic.Int64
 	launcher, self := os.NewFile(uintptr(fd), "launcher"), os.NewFile(uintptr(fds[1]), "self")
 	go func() { _, _ = io.Copy(self, launcher) }()
 	go func() {
 		for r := bufio.NewReader(self); ; {
 			line, err := r.ReadString('\n')
-			if strings.HasPrefix(line, "cmd=get ") {
-				gets.Add(1)
-			}
+			after := before(line)
 			if _, werr := io.WriteString(launcher, line); err != nil || werr != nil {
 				return
 			}
+			if after != nil {
+				after()
+			}
 		}
 	}()
+	return nil
+}
+
+// counted joins and leaves, and prints how many values it has asked the
+// launcher for.
+func counted() error {
+	var gets atomic.Int64
+	err := interpose(func(line string) func() {
+		if strings.HasPrefix(line, "cmd=get ") {
+			gets.Add(1)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	w, err := banyan.Init()
 	if err != nil {
 		return err

@@ -56,6 +56,8 @@ var roles = map[string]func(*banyan.World) error{
 	"absentees":  absentees,
 	"outage":     outage,
 	"split":      splitApart,
+	"leave":      leave,
+	"strangers":  strangers,
 }
 
 func TestMain(m *testing.M) {
@@ -82,8 +84,12 @@ func rank(role string) error {
 	switch role {
 	case "counted":
 		return counted()
+	case "dead start":
+		return deadStart()
 	case "launches":
-		return launches()
+		return launches("orphans", orphanRanks)
+	case "launches strangers":
+		return launches("strangers", strangerRanks)
 	}
 	var opts []banyan.Option
 	if n, err := strconv.Atoi(os.Getenv(eagerEnv)); err == nil {

@@ -69,24 +69,37 @@ func labelled(lines []byte, label string) []byte {
 // tail reads a pipe to its end or, once the process that mattered is dead, to
 // the end of what that process can have written.
 type tail struct {
-	f    *os.File
-	cut  bool // the pipe is read no further than left bytes
-	left int
+	f     *os.File
+	cut   bool // the pipe is read no further than left bytes
+	left  int
+	dying bool // the process is dead, and of what it wrote own bytes have not been read
+	own   int
+	once  sync.Once     // closes heard
+	heard chan struct{} // closed when all that the process wrote has been passed on; nil: nobody asks
 
 	mu    sync.Mutex
 	end   time.Time // when to cut; zero while the process lives
+	asked bool      // the next Read looks how much the dead has left behind
 	pause time.Time // when the next Read gives up; zero: never
 }
 
-// errPause: nothing has come in the time given to within.
+// errPause: nothing has come in the time given to within, or the process that
+// mattered has nothing more to say.
 var errPause = errors.New("nothing to read yet")
 
 // ended says that the process is dead. It may be called beside Read.
 func (t *tail) ended() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.end = time.Now().Add(drainGrace)
+	t.end, t.asked = time.Now().Add(drainGrace), t.heard != nil
 	t.arm()
+}
+
+// hush says that whoever read has passed on all that the process wrote, or will read no more.
+func (t *tail) hush() {
+	if t.heard != nil {
+		t.once.Do(func() { close(t.heard) })
+	}
 }
 
 // within makes the next Read return errPause if nothing comes for so long. It
@@ -104,29 +117,40 @@ func (t *tail) within(d time.Duration) {
 // arm sets the deadline to whichever comes first.
 func (t *tail) arm() {
 	first := t.end
-	if first.IsZero() || !t.pause.IsZero() && t.pause.Before(first) {
+	if t.asked {
+		first = time.Unix(1, 0)
+	} else if first.IsZero() || !t.pause.IsZero() && t.pause.Before(first) {
 		first = t.pause
 	}
 	_ = t.f.SetReadDeadline(first) // fails only when closed, at its end
 }
 
-// Read returns what has come, as io.Reader's does.
+// Read returns what has come, as io.Reader's does. Who calls it has passed on what it
+// got before.
 func (t *tail) Read(p []byte) (int, error) {
+	if t.dying && t.own <= 0 {
+		t.hush()
+	}
 	for !t.cut {
 		n, err := t.f.Read(p)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.disarm()
-			return n, err
+			t.resume()
+			return n, t.count(n, err)
 		}
 		waits, err := t.waiting()
 		if err != nil {
 			return 0, err
 		}
-		switch dead := t.disarm(); {
+		switch asked, dead := t.disarm(); {
 		case dead: // whatever it wrote comes before all that others write from now on
 			t.cut, t.left = true, waits
 			if err := t.f.SetReadDeadline(time.Time{}); err != nil {
 				return 0, err
+			}
+		case asked:
+			t.dying, t.own = true, waits
+			if waits == 0 {
+				return 0, errPause
 			}
 		case waits == 0: // else the deadline was ours to miss
 			return 0, errPause
@@ -140,15 +164,36 @@ func (t *tail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// disarm ends what within began and reports whether it is time to cut.
-func (t *tail) disarm() bool {
+// count takes note of n bytes that were read. After the last that the dead has written its line
+// need not wait for an end.
+func (t *tail) count(n int, err error) error {
+	if !t.dying || t.own <= 0 {
+		return err
+	}
+	if t.own -= n; t.own <= 0 && err == nil {
+		return errPause
+	}
+	return err
+}
+
+// resume ends what within began.
+func (t *tail) resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if !t.pause.IsZero() {
 		t.pause = time.Time{}
 		t.arm()
 	}
-	return !t.end.IsZero() && !time.Now().Before(t.end)
+}
+
+// disarm is resume after a deadline. It reports whether it is time to look what the dead has
+// left behind, and whether to cut.
+func (t *tail) disarm() (asked, dead bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	asked, t.asked, t.pause = t.asked, false, time.Time{}
+	t.arm()
+	return asked, !t.end.IsZero() && !time.Now().Before(t.end)
 }
 
 // waiting is the number of bytes that lie in the pipe.
@@ -161,4 +206,20 @@ func (t *tail) waiting() (n int, err error) {
 		n, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
 	})
 	return n, errors.Join(cerr, err)
+}
+
+// hear waits, but not long, until what a rank that has ended printed is written: the launcher's
+// word about its end comes after its own, which may explain it.
+func (j *job) hear(heard ...<-chan struct{}) {
+	grace := time.NewTimer(drainGrace)
+	defer grace.Stop()
+	for _, h := range heard {
+		select {
+		case <-h:
+		case <-j.gone:
+			return
+		case <-grace.C:
+			return
+		}
+	}
 }

@@ -79,3 +79,26 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 	_, out, _ := run(t, s)
 	require.Equal(t, "[0] slow line\n", out)
 }
+
+// The launcher's word about the end of a rank comes after all that the rank printed, also where what
+// it has started still holds its output, and where its last line has no end.
+func TestLastWordsComeFirst(t *testing.T) {
+	const n = 8
+	spec := script(n, "seq 12000 >&2; sleep 1000 & echo pid $! >&2; printf %s 'the last words' >&2; exit 3")
+	for name, s := range map[string]Spec{"here": spec, "on hosts": spread(t, spec)} {
+		t.Run(name, func(t *testing.T) {
+			s.OnFailure, s.TagOutput = Continue, true
+			_, _, err := run(t, s)
+			for r := range n {
+				own, after, found := strings.Cut(err, fmt.Sprintf("rank %d", r))
+				require.True(t, found)
+				pid := own[strings.Index(own, fmt.Sprintf("[%d] pid ", r))+len("[0] pid "):]
+				number, perr := strconv.Atoi(pid[:strings.IndexByte(pid, '\n')])
+				require.NoError(t, perr)
+				require.NoError(t, unix.Kill(number, unix.SIGKILL), "what the rank had started was to live on")
+				require.Contains(t, own, fmt.Sprintf("[%d] 12000\n", r))
+				require.Contains(t, own, fmt.Sprintf("[%d] the last words\n", r), "first came: rank %d%.60s", r, after)
+			}
+		})
+	}
+}

@@ -146,6 +146,7 @@ func (j *job) serve(c *child) {
 	}{{&c.out, j.out}, {&c.err, j.err}} {
 		j.work.Go(func() {
 			copyLines(func(p []byte) bool { return stream.to.write(labelled(p, label)) }, stream.from, label != "")
+			stream.from.hush()
 			stream.from.f.Close()
 		})
 	}
@@ -179,8 +180,8 @@ func (j *job) who(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// await returns when a rank has ended and what it had said to the launcher
-// before has been handled.
+// await returns when a rank has ended, what it had said to the launcher
+// before has been handled, and what it printed is written.
 func (j *job) await(c *child) End {
 	end := c.wait()
 	close(c.exited)
@@ -192,6 +193,7 @@ func (j *job) await(c *child) End {
 	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
 	<-c.drained
 	end.Finalized, end.Joined = j.srv.lose(c.rank, end.String())
+	j.hear(c.out.heard, c.err.heard)
 	return end
 }
 

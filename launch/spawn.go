@@ -154,6 +154,7 @@ func (s *spawner) start(rank int) (_ *child, err error) {
 		ours = append(ours, c.quit[:]...)
 	}
 	for i, t := range []*tail{&c.out, &c.err} {
+		t.heard = make(chan struct{})
 		if t.f, files[1+i], err = os.Pipe(); err != nil {
 			return nil, err
 		}

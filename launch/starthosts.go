@@ -190,14 +190,16 @@ func (j *job) serveHost(h *remote) {
 	for _, r := range h.ranks {
 		r.since = time.Now()
 		label := j.label(r.rank)
-		j.work.Go(func() { pass(r.out, j.out, label) })
-		j.work.Go(func() { pass(r.err, j.err, label) })
+		heard := [2]chan struct{}{make(chan struct{}), make(chan struct{})}
+		j.work.Go(func() { pass(r.out, j.out, label); close(heard[0]) })
+		j.work.Go(func() { pass(r.err, j.err, label); close(heard[1]) })
 		s := j.session(r.rank, r.pmi, r.exited)
 		j.work.Go(func() { s.run(r.drained) })
 		j.work.Go(func() {
 			<-r.exited
 			<-r.drained
 			r.end.Finalized, r.end.Joined = j.srv.lose(r.rank, r.end.String())
+			j.hear(heard[0], heard[1])
 			j.ended <- r.end
 		})
 		if r.in != nil {

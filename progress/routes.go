@@ -117,7 +117,7 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	switch {
 	case errors.Is(err, fabric.ErrNoPath):
 		return nil, err
-	case err != nil:
+	case err != nil && !errors.Is(err, fabric.ErrPeerGone):
 		return nil, fmt.Errorf("address of %v: %w", peer, err)
 	case e.closed:
 		return nil, ErrClosed
@@ -125,7 +125,18 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	if ep := e.Known(peer); ep != nil {
 		return ep, nil // somebody was faster
 	}
+	if err != nil {
+		return e.gone(&Endpoint{Proc: peer, Tried: tried}, p), nil
+	}
 	return e.connect(p, peer, addr, tried)
+}
+
+// gone gives a peer that has ended before it was met its endpoint, and tells of the end.
+func (e *Engine) gone(ep *Endpoint, p fabric.Provider) *Endpoint {
+	ep.by = p
+	e.endpoints.put(ep)
+	e.down(p, ep.Proc, proc.Cause{Kind: proc.Unknown})
+	return ep
 }
 
 // connect is the one place where the lock is held over system calls: mapping a
@@ -137,9 +148,7 @@ func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []e
 	case err == nil:
 		e.join(ep, p, c)
 	case errors.Is(err, fabric.ErrPeerGone):
-		ep.by = p
-		e.endpoints.put(ep)
-		e.down(p, peer, proc.Cause{Kind: proc.Unknown})
+		return e.gone(ep, p), nil
 	default:
 		return nil, err
 	}

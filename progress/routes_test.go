@@ -252,3 +252,24 @@ func TestEndByAnotherProvider(t *testing.T) {
 	require.Equal(t, Failed, ep.State)
 	require.Equal(t, []string{"process 1 exited with code 1 without finalizing"}, told)
 }
+
+// Who ended before it could publish an address is a peer that has failed, as one that is found
+// to have ended when it is connected to.
+func TestPeerWithoutAddress(t *testing.T) {
+	e := pair(t, [2]string{}, fabric.ErrPeerGone)[0]
+	e.resolve = func(string, proc.ID) ([]byte, error) {
+		return nil, fmt.Errorf("%w: it has published nothing", fabric.ErrPeerGone)
+	}
+	told := 0
+	e.OnEnd(func(ep *Endpoint, cause proc.Cause) {
+		require.True(t, cause.Failed())
+		told++
+	})
+	for range 2 {
+		ep, err := e.Endpoint(1)
+		require.NoError(t, err)
+		require.Equal(t, Failed, ep.State)
+	}
+	require.Equal(t, 1, told)
+	require.True(t, e.View().Failed(1))
+}

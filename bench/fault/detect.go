@@ -26,17 +26,37 @@ type Round struct {
 // Last is the time until the last survivor knew.
 func (r Round) Last() time.Duration { return slices.Max(r.Survivors) }
 
-// Detect kills as often as the options say, in as many jobs as that takes, calls
-// each after every round, and gives the percentiles. What ranks print beside their
+// Watch is told how a measurement goes on; either function may be nil.
+type Watch struct {
+	// Round is called after every round.
+	Round func(Round)
+	// Waiting says what is waited for, in words for people; "": nothing.
+	Waiting func(text string)
+}
+
+func (w Watch) round(r Round) {
+	if w.Round != nil {
+		w.Round(r)
+	}
+}
+
+func (w Watch) waiting(format string, args ...any) {
+	if w.Waiting != nil {
+		w.Waiting(fmt.Sprintf(format, args...))
+	}
+}
+
+// Detect kills as often as the options say, in as many jobs as that takes, tells
+// watch, and gives the percentiles. What ranks print beside their
 // reports goes to rest. When ctx ends it ends the job that runs.
-func Detect(ctx context.Context, o Options, start Start, rest io.Writer, each func(Round)) (*Result, error) {
+func Detect(ctx context.Context, o Options, start Start, rest io.Writer, watch Watch) (*Result, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
 	var rounds []Round
 	for len(rounds) < o.Kills {
 		kills := min(o.PerJob, o.Kills-len(rounds))
-		more, err := oneJob(ctx, o, kills, start, rest, each)
+		more, err := oneJob(ctx, o, kills, start, rest, watch)
 		if err != nil {
 			return nil, err
 		}
@@ -46,7 +66,7 @@ func Detect(ctx context.Context, o Options, start Start, rest io.Writer, each fu
 }
 
 // oneJob runs a job with so many victims.
-func oneJob(ctx context.Context, o Options, kills int, start Start, rest io.Writer, each func(Round)) ([]Round, error) {
+func oneJob(ctx context.Context, o Options, kills int, start Start, rest io.Writer, watch Watch) ([]Round, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	processes := o.Processes(kills)
@@ -57,7 +77,7 @@ func oneJob(ctx context.Context, o Options, kills int, start Start, rest io.Writ
 		ended <- start(ctx, processes, kills, wired(lines, rest))
 		close(lines)
 	}()
-	k := &killer{o: o, lines: lines, said: make(map[stage]map[int]line)}
+	k := &killer{o: o, limit: o.StartLimit(kills), watch: watch, lines: lines, said: make(map[stage]map[int]line)}
 	var rounds []Round
 	var err error
 	for i := range kills {
@@ -67,9 +87,7 @@ func oneJob(ctx context.Context, o Options, kills int, start Start, rest io.Writ
 			break
 		}
 		rounds = append(rounds, r)
-		if each != nil {
-			each(r)
-		}
+		watch.round(r)
 	}
 	jobErr := <-ended
 	if errors.Is(err, errJobEnded) && jobErr != nil {
@@ -84,6 +102,8 @@ func oneJob(ctx context.Context, o Options, kills int, start Start, rest io.Writ
 // killer is the harness's side of a job.
 type killer struct {
 	o     Options
+	limit time.Duration // for all to be ready
+	watch Watch
 	lines <-chan line
 	said  map[stage]map[int]line // see heard
 }
@@ -134,9 +154,15 @@ func (k *killer) round(ctx context.Context, victim int) (Round, error) {
 // death, or have noticed it.
 func (k *killer) collect(ctx context.Context, victim, want int, noticed bool) (map[int]line, error) {
 	said := k.heard(victim, noticed)
-	timeout := time.NewTimer(k.o.Timeout)
+	limit, what := k.limit, "are ready"
+	if noticed {
+		limit, what = k.o.Timeout, "know of the death"
+	}
+	timeout := time.NewTimer(limit)
 	defer timeout.Stop()
+	defer k.watch.waiting("")
 	for len(said) < want {
+		k.watch.waiting("%d of %d ranks %s, %v at most", len(said), want, what, limit)
 		select {
 		case l, open := <-k.lines:
 			if !open {
@@ -174,7 +200,7 @@ func (k *killer) silent(victim int, said map[int]line, noticed bool) error {
 		if _, ok := said[victim]; !ok {
 			missing = append(missing, victim)
 		}
-		return fmt.Errorf("fault detect: after %v ranks %s were not ready for the death of rank %d; --timeout waits longer", k.o.Timeout, some(missing), victim)
+		return fmt.Errorf("fault detect: after %v ranks %s were not ready for the death of rank %d; --start-timeout waits longer", k.limit, some(missing), victim)
 	}
 	return fmt.Errorf("fault detect: %v after the death of rank %d (wait: %s) %d of %d survivors had not noticed it: ranks %s; --timeout waits longer",
 		k.o.Timeout, victim, k.o.Wait, len(missing), k.o.Ranks-1, some(missing))

@@ -1,8 +1,8 @@
 // Package fault measures how long a death takes to be known: from kill(2), called
 // by the harness, to the error of the operation in which each survivor waits.
 //
-//	result, err := fault.Detect(ctx, o, start, each)   // in the harness
-//	err := fault.Rank(w, o, os.Stdout)                 // in each rank that it starts
+//	result, err := fault.Detect(ctx, o, start, rest, watch) // in the harness
+//	err := fault.Rank(w, o, os.Stdout)                        // in each rank that it starts
 //
 // # A round
 //
@@ -27,7 +27,8 @@
 //
 // That the error is banyan.ErrProcFailed, or banyan.ErrProcFailedPending of a wildcard,
 // and names the victim and nobody else. A survivor that notices nothing within
-// [Options.Timeout] is an error that names it; its rank is what was ready last.
+// [Options.Timeout] is an error that names it, and so is a rank that is not ready within
+// [Options.StartLimit], which grows with the job: a slow start is no slow detection.
 //
 // # What it does not do
 //

@@ -79,7 +79,7 @@ func TestDetect(t *testing.T) {
 			o.Wait = how
 			var rest bytes.Buffer
 			rounds := 0
-			r, err := Detect(t.Context(), o, job(how), &rest, func(Round) { rounds++ })
+			r, err := Detect(t.Context(), o, job(how), &rest, Watch{Round: func(Round) { rounds++ }})
 			require.NoError(t, err)
 			require.Equal(t, o.Kills, rounds)
 			require.Equal(t, o.Kills, r.Last.Count)
@@ -98,30 +98,53 @@ func TestDetect(t *testing.T) {
 func TestRankFails(t *testing.T) {
 	o := tested
 	o.Wait = ForVictim
-	_, err := Detect(t.Context(), o, job("no such way"), io.Discard, nil)
+	_, err := Detect(t.Context(), o, job("no such way"), io.Discard, Watch{})
 	require.ErrorContains(t, err, "exited with code 3")
 	require.ErrorContains(t, err, "no such way")
 }
 
-// lonely is a job without ranks that says those lines and ends with the context.
-func lonely(text string) Start {
-	return func(ctx context.Context, _, _ int, out io.Writer) error {
-		if _, err := io.WriteString(out, text); err != nil {
-			return err
-		}
-		<-ctx.Done()
-		return nil
-	}
+// lonely is a job without ranks that ends with the context.
+func lonely(ctx context.Context, _, _ int, _ io.Writer) error {
+	<-ctx.Done()
+	return nil
 }
 
 // Who is not ready in time, or does not notice, is named.
 func TestSilence(t *testing.T) {
-	o := Options{Ranks: 3, Kills: 1, PerJob: 1, Wait: ForVictim, Timeout: time.Millisecond}
-	_, err := Detect(t.Context(), o, lonely("fault: rank 1 pid 7 victim 2 at 0\n"), io.Discard, nil)
+	o := Options{Ranks: 3, Kills: 1, PerJob: 1, Wait: ForVictim, Timeout: time.Hour, StartTimeout: time.Millisecond}
+	k := &killer{o: o, limit: o.StartTimeout, lines: make(chan line), said: make(map[stage]map[int]line)}
+	k.heard(2, false)[1] = line{rank: 1, pid: 7, victim: 2}
+	_, err := k.collect(t.Context(), 2, o.Ranks, false)
 	require.ErrorContains(t, err, "ranks [0 2] were not ready for the death of rank 2")
 	o.Ranks = 40
-	_, err = Detect(t.Context(), o, lonely(""), io.Discard, nil)
+	_, err = Detect(t.Context(), o, lonely, io.Discard, Watch{})
 	require.ErrorContains(t, err, "13 14 15] and 24 more were not ready for the death of rank 39")
+}
+
+// A start that takes longer than a survivor may is no failure: it has a limit of its own, which
+// grows with the job, and who watches is told how far it is.
+func TestSlowStart(t *testing.T) {
+	o := tested
+	o.Ranks, o.PerJob, o.Kills, o.Wait, o.Timeout = 3, 1, 1, ForVictim, 1
+	lines := make(chan line)
+	var words []string
+	k := &killer{
+		o: o, limit: o.StartLimit(1), lines: lines, said: make(map[stage]map[int]line),
+		watch: Watch{Waiting: func(text string) {
+			if rank := len(words); rank < o.Ranks {
+				go func() { lines <- line{rank: rank, pid: 1, victim: 2} }() // later than o.Timeout
+			}
+			words = append(words, text)
+		}},
+	}
+	got, err := k.collect(t.Context(), 2, 3, false)
+	require.NoError(t, err)
+	require.Len(t, got, 3)
+	require.Equal(t, []string{
+		"0 of 3 ranks are ready, 31.5s at most", "1 of 3 ranks are ready, 31.5s at most", "2 of 3 ranks are ready, 31.5s at most", "",
+	}, words)
+	o.Ranks = 400
+	require.Equal(t, 230*time.Second, o.StartLimit(1))
 }
 
 // The lines of different ranks overtake each other.
@@ -135,7 +158,7 @@ func TestLinesOutOfOrder(t *testing.T) {
 		}
 		close(lines)
 	})
-	k := &killer{o: Options{Ranks: 3, Timeout: time.Hour}, lines: lines, said: make(map[stage]map[int]line)}
+	k := &killer{o: Options{Ranks: 3, Timeout: time.Hour}, limit: time.Hour, lines: lines, said: make(map[stage]map[int]line)}
 	got, err := k.collect(t.Context(), 2, 2, true)
 	require.NoError(t, err)
 	require.Equal(t, map[int]line{0: {0, 1, 2, 8}, 1: {1, 1, 2, 9}}, got)
@@ -158,6 +181,7 @@ func TestOptions(t *testing.T) {
 		`--wait "asleep"`:  func(o *Options) { o.Wait = "asleep" },
 		"--timeout=0s":     func(o *Options) { o.Timeout = 0 },
 		"--settle=-1ns":    func(o *Options) { o.Settle = -1 },
+		"--start-timeout":  func(o *Options) { o.StartTimeout = -1 },
 		"--kills 10000000": func(o *Options) { o.Kills = 10_000_000 },
 	} {
 		o := good

@@ -33,8 +33,26 @@ type Options struct {
 	VictimMB int `json:"victim_rss_mb"`
 	// Settle is the time between the last survivor's word and the kill.
 	Settle time.Duration `json:"settle_ns"`
-	// Timeout is how long a survivor may take to notice, or to be ready.
+	// Timeout is how long a survivor may take to notice.
 	Timeout time.Duration `json:"timeout_ns"`
+	// StartTimeout is how long ranks may take to be ready, the start of their job included; 0: as
+	// long as StartLimit says.
+	StartTimeout time.Duration `json:"start_timeout_ns"`
+}
+
+// What the ranks of a job may take to be ready: so much, and so much more for each.
+const (
+	startLeast = 30 * time.Second
+	startEach  = time.Second / 2
+)
+
+// StartLimit is how long the ranks of a job of so many kills may take to be ready: a start that
+// takes its time, as hundreds of ranks on a few cores do, is no failure.
+func (o Options) StartLimit(kills int) time.Duration {
+	if o.StartTimeout > 0 {
+		return o.StartTimeout
+	}
+	return startLeast + startEach*time.Duration(o.Processes(kills))
 }
 
 // Limits of Options.
@@ -70,6 +88,9 @@ func (o Options) Check() error {
 	}
 	if o.Timeout <= 0 {
 		return fmt.Errorf("fault detect: --timeout %v: a time above 0 is needed", o.Timeout)
+	}
+	if o.StartTimeout < 0 {
+		return fmt.Errorf("fault detect: --start-timeout %v: at least 0 is needed", o.StartTimeout)
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ const (
 	tagTurn = iota // rank 0 to the victim: it is your turn
 	tagMeet        // the victim to a survivor
 	tagNever
-	tagDone // a survivor to rank 0: it has noticed
+	tagDone  // a survivor to rank 0: it has noticed
+	tagReady // a survivor to rank 0: it is about to wait
 )
 
 // Rank is what each rank of a job does that Detect has started; it writes what the
@@ -112,6 +113,10 @@ func survive(c *banyan.Comm, victim int, o Options, out io.Writer) error {
 	if _, err := r.Recv(nil, last, tagMeet); err != nil {
 		return err
 	}
+	// Else those who notice first would all connect to rank 0 at once, to say so, before it has noticed.
+	if err := together(c, o.Ranks-1, tagReady); err != nil {
+		return err
+	}
 	if err := (line{rank: me, pid: os.Getpid(), victim: victim}).write(out); err != nil {
 		return err
 	}
@@ -129,17 +134,17 @@ func survive(c *banyan.Comm, victim int, o Options, out io.Writer) error {
 	if err := r.Free(); err != nil {
 		return err
 	}
-	return together(c, o.Ranks-1)
+	return together(c, o.Ranks-1, tagDone)
 }
 
-// together holds rank 0 back until all survivors have noticed, so that nothing of the
-// next round disturbs this one.
-func together(c *banyan.Comm, survivors int) error {
+// together holds rank 0 back until all survivors are as far as that: have noticed, so that
+// nothing of the next round disturbs this one, or are about to wait.
+func together(c *banyan.Comm, survivors, tag int) error {
 	if c.Rank() != 0 {
-		return c.Send(nil, 0, tagDone)
+		return c.Send(nil, 0, tag)
 	}
 	for i := 1; i < survivors; i++ {
-		if _, err := c.Recv(nil, i, tagDone); err != nil {
+		if _, err := c.Recv(nil, i, tag); err != nil {
 			return err
 		}
 	}

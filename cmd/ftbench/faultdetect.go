@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
@@ -29,7 +30,8 @@ type faultDetectCmd struct {
 	Wait      string        `enum:"victim,any,barrier" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier. Default: ${default}."`
 	VictimRSS int           `name:"victim-rss" default:"0" placeholder:"MB" help:"MiB that a victim has touched beside what a rank has anyway: the kernel gives them back before some detectors hear of the death. Default: ${default}."`
 	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's word that it is about to wait, and the kill; varied by half. Default: ${default}."`
-	Timeout   time.Duration `default:"10s" help:"How long a survivor may take. Default: ${default}."`
+	Timeout   time.Duration `default:"10s" help:"How long a survivor may take to learn of the death. Default: ${default}."`
+	Start     time.Duration `name:"start-timeout" placeholder:"TIME" help:"How long the ranks of a job may take to be ready. Default: 30 s, and half a second more for each."`
 	Plot      string        `placeholder:"FILE" help:"Draw which share of the survivors did not know yet against the time since the kill; .svg or .png."`
 	exitsFlag
 	JSON   string     `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
@@ -42,7 +44,8 @@ func (faultDetectCmd) Help() string {
 return of each survivor's operation with the error is what is measured, on the clock
 that all processes of a machine share. Over each survivor, and over the last survivor of
 each round. An error that names anybody but the victim, comes before the kill, or does
-not come within --timeout is a failure of the measurement: exit code 1.
+not come within --timeout is a failure of the measurement: exit code 1. The start of a job has
+a limit of its own, which grows with the number of ranks; a terminal shows how far it is.
 
 The command starts its ranks itself: bound to a core each where there are enough, else
 unbound. With --per-job 1 each kill has a job of its own, so nothing but the ranks of the
@@ -53,6 +56,7 @@ Examples:
   ftbench fault detect --kills 1000 --victim-rss 512 --json results/detect.json
   ftbench fault detect -n 32 --kills 200 --plot results/detect.svg
   ftbench fault detect -n 8 --wait barrier --per-job 10
+  ftbench fault detect -n 400 --kills 5 --timeout 1m
   ftbench fault detect --exits off
   ftbench fault detect --fabric tcp`
 }
@@ -67,7 +71,7 @@ type faultDetectResults struct {
 func (c *faultDetectCmd) options() faultbench.Options {
 	return faultbench.Options{
 		Ranks: c.N, Kills: c.Kills, PerJob: c.PerJob, Wait: faultbench.Wait(c.Wait), VictimMB: c.VictimRSS,
-		Settle: c.Settle, Timeout: c.Timeout,
+		Settle: c.Settle, Timeout: c.Timeout, StartTimeout: c.Start,
 	}
 }
 
@@ -111,7 +115,12 @@ func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
 	bar := progressbar.Start(to.err, "fault detect", o.Kills)
 	defer bar.Stop()
 	job := deadlyJob{args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
-	result, err := faultbench.Detect(ctx, o, job.start, bar.Over(words.out), func(faultbench.Round) { bar.Step(1) })
+	if os.Getenv(launch.InitTimeoutEnv) == "" {
+		job.initTimeout = o.StartLimit(min(o.PerJob, o.Kills))
+	}
+	result, err := faultbench.Detect(ctx, o, job.start, bar.Over(words.out), faultbench.Watch{
+		Round: func(faultbench.Round) { bar.Step(1) }, Waiting: bar.Note,
+	})
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,7 +28,9 @@ type deadlyJob struct {
 	exits  exitsFlag
 	net    *netns.Net // nil: all ranks are on this machine
 	hosts  int        // of net
-	abort  bool       // the first failure ends the job: what follows from it says nothing
+	// initTimeout is how long ranks may take to join; 0: what the environment or launch says.
+	initTimeout time.Duration
+	abort       bool // the first failure ends the job: what follows from it says nothing
 }
 
 // start implements faultbench.Start.
@@ -47,6 +50,7 @@ func (j *deadlyJob) run(ctx context.Context, ranks int, out io.Writer, rightly f
 	spec := launch.Spec{
 		N: ranks, Argv: append([]string{self}, j.args...), OnFailure: launch.Continue,
 		Env: os.Environ(), Export: append([]string{startedBy + "=1"}, j.export...), Stdout: out, Stderr: j.err,
+		InitTimeout: j.initTimeout,
 	}
 	if j.abort {
 		spec.OnFailure = launch.Abort

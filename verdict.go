@@ -1,0 +1,88 @@
+package banyan
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// A leader that could not reach the other side tells the ranks of its own what it has met with, so
+// that all of them get an error of the same class, with the ranks that have failed. As it is sent,
+// numbers little endian:
+//
+//	class 1 | kind of the cause 1 | its code 4 | ranks 1 | local ranks 1 |
+//	both, each 4, verdictRanks together at most | length of the name 1 | name of their communicator
+const (
+	verdictLen   = 1 + 1 + 4 + 1 + 1 + 4*verdictRanks + 1 + verdictName
+	verdictRanks = 16 // of more the first are named
+	verdictName  = 63 // bytes of a longer name
+)
+
+// classes are what a verdict can say, by number; 0 is success, any other number an error of no class.
+var classes = [...]error{1: ErrProcFailed, 2: ErrDeparted, 3: ErrRevoked, 4: ErrClosed, 5: ErrArgument}
+
+const unclassed = 255
+
+var errLeader = errors.New("its own error says why")
+
+// encodeVerdict writes what an error says. Precondition: len(b) is verdictLen.
+func encodeVerdict(b []byte, err error) {
+	clear(b)
+	if err == nil {
+		return
+	}
+	b[0] = unclassed
+	for i, class := range classes {
+		if i > 0 && errors.Is(err, class) {
+			b[0] = byte(i)
+			break
+		}
+	}
+	failed, ok := errors.AsType[*ProcFailedError](err)
+	if !ok {
+		return
+	}
+	le := binary.LittleEndian
+	b[1] = byte(failed.Cause.Kind)
+	le.PutUint32(b[2:], uint32(failed.Cause.Code))
+	remote := failed.Ranks[:min(len(failed.Ranks), verdictRanks)]
+	local := failed.Local[:min(len(failed.Local), verdictRanks-len(remote))]
+	b[6], b[7] = byte(len(remote)), byte(len(local))
+	at := b[8:]
+	for _, list := range [][]int{remote, local} {
+		for _, rank := range list {
+			le.PutUint32(at, uint32(rank))
+			at = at[4:]
+		}
+	}
+	name := b[8+4*verdictRanks:]
+	name[0] = byte(copy(name[1:], failed.Comm))
+}
+
+// decodeVerdict gives the error that encodeVerdict was given, of an operation of that name; nil if
+// there was none.
+func decodeVerdict(b []byte, op string) error {
+	switch class := int(b[0]); {
+	case class == 0:
+		return nil
+	case class >= len(classes):
+		return errLeader
+	case classes[class] != ErrProcFailed || int(b[6])+int(b[7]) > verdictRanks:
+		return classes[class]
+	}
+	le := binary.LittleEndian
+	failed := &ProcFailedError{Op: op, Cause: proc.Cause{Kind: proc.Kind(b[1]), Code: int32(le.Uint32(b[2:]))}}
+	at := b[8:]
+	take := func(n byte) (ranks []int) {
+		for range n {
+			ranks = append(ranks, int(le.Uint32(at)))
+			at = at[4:]
+		}
+		return ranks
+	}
+	failed.Ranks, failed.Local = take(b[6]), take(b[7])
+	name := b[8+4*verdictRanks:]
+	failed.Comm = string(name[1 : 1+min(int(name[0]), verdictName)])
+	return failed
+}
