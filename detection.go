@@ -92,7 +92,9 @@ func (w *World) observe(p *pulse, host fabric.Host) {
 	}
 	w.pulse = control.Start(control.Config{
 		Engine: w.progress, Die: w.job.Expire, Logf: w.logf,
-		Killed: func(peer proc.ID, silent fabric.Time) { w.job.Warn(killedFor(peer, silent, p.timeout)) },
+		Condemned: func(peer proc.ID, silent fabric.Time, killed bool) {
+			w.job.Warn(condemned(peer, silent, p.timeout, killed))
+		},
 		Detect: detect.Config{
 			Self: w.progress.Self(), Procs: w.job.Size(), Period: p.period, Timeout: p.timeout,
 			Seed: uint64(host.Now()), Partition: p.rule,
@@ -101,15 +103,20 @@ func (w *World) observe(p *pulse, host fabric.Host) {
 	})
 }
 
-// killedFor says why a rank was killed for its silence, and what to set. Nothing was heard of it
-// for so long here; 0: somebody else has found that.
-func killedFor(peer proc.ID, silent, timeout fabric.Time) string {
-	how := "did not run, and was silent for " + time.Duration(silent).Round(time.Millisecond).String()
+// condemned says why a rank counts as dead that is not known to have ended, and what to set: without this
+// line a signal of nobody's would be all that is seen of it. Nothing was heard of it for so long here; 0: somebody else has
+// found that.
+func condemned(peer proc.ID, silent, timeout fabric.Time, killed bool) string {
+	how := "was silent for " + time.Duration(silent).Round(time.Millisecond).String() + ", though all were asked"
 	if silent == 0 {
 		how = "was silent for so long, as others have found"
 	}
-	return fmt.Sprintf("rank %d counts as dead and has been killed: it %s; detect.timeout is %v, "+
-		"raise it (BANYAN_DETECT_TIMEOUT) if ranks are to survive longer stops", peer, how, time.Duration(timeout))
+	what := "and ends itself if it was only stopped or starved"
+	if killed {
+		what = "and has been killed"
+	}
+	return fmt.Sprintf("rank %d counts as dead %s: it %s; detect.timeout is %v, "+
+		"raise it (BANYAN_DETECT_TIMEOUT) if ranks are to survive longer stops", peer, what, how, time.Duration(timeout))
 }
 
 // applyDetection takes what the option says, for the simulator: without it there is

@@ -34,6 +34,8 @@ type launched struct {
 	last  *route.Card // the card that was asked for last
 	owner proc.ID     // whose it is
 	all   map[proc.ID]*route.Card
+
+	warnings sync.WaitGroup // those that are being written
 }
 
 // The keys under which ranks publish.
@@ -310,18 +312,6 @@ func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
 
 // Node implements bootstrap.
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
-
-// warnf is Warn for fabrics, which speak of processes where users know ranks.
-func (l *launched) warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, inRanks(args)...)) }
-
-// Warn implements bootstrap.
-func (l *launched) Warn(text string) {
-	if l.logf != nil {
-		l.logf("%s", text)
-		return
-	}
-	fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text)
-}
 
 // Expire implements bootstrap.
 func (l *launched) Expire(why error) {

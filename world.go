@@ -52,11 +52,11 @@ type bootstrap interface {
 	SparesDead() bool
 	// Finalize tells the launcher that this rank leaves in order.
 	Finalize(ctx context.Context) error
+	// Warn tells whoever watches the job something that concerns it. It does not
+	// wait for them.
+	Warn(text string)
 	// Expire ends this process because it must not go on. It does not return.
 	Expire(why error)
-	// Warn says something that whoever looks after the job should know, also if nobody
-	// takes remarks.
-	Warn(text string)
 	// Abort ends all processes of the job, this one too. It does not return.
 	Abort(code int, why string)
 }

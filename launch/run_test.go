@@ -262,6 +262,7 @@ func TestErrorsBeforeAnythingStarts(t *testing.T) {
 		{Spec{N: 1}, "no program"},
 		{Spec{N: 1, Argv: []string{"true"}, InitTimeout: -time.Second}, "a start-up of -1s"},
 		{Spec{N: 2, Argv: []string{"no-such-program"}}, "cannot start no-such-program"},
+		{Spec{N: 2, Argv: []string{"plain"}, Dir: dir}, "the one in the working directory is ./plain"},
 		{Spec{N: 2, Argv: []string{dir + "/nothing"}}, "nothing: no such file"},
 		{Spec{N: 2, Argv: []string{plain}}, "permission denied"},
 		{Spec{N: 2, Argv: []string{broken}}, "exec format error"},

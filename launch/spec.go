@@ -260,6 +260,11 @@ func findProgram(name, dir string) (string, error) {
 		}
 	}
 	path, err := exec.LookPath(look)
+	if errors.Is(err, exec.ErrNotFound) && look == name {
+		if st, herr := os.Stat(filepath.Join(dir, name)); herr == nil && st.Mode().IsRegular() {
+			return "", fmt.Errorf("launch: cannot start %s: it is not in PATH; the one in the working directory is ./%s", name, name)
+		}
+	}
 	if err != nil {
 		return "", fmt.Errorf("launch: cannot start %s: %w", name, err)
 	}

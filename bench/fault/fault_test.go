@@ -179,8 +179,8 @@ func TestOptions(t *testing.T) {
 		"--per-job 0":      func(o *Options) { o.PerJob = 0 },
 		"--victim-rss -1":  func(o *Options) { o.VictimMB = -1 },
 		`--wait "asleep"`:  func(o *Options) { o.Wait = "asleep" },
-		"--timeout=0s":     func(o *Options) { o.Timeout = 0 },
-		"--settle=-1ns":    func(o *Options) { o.Settle = -1 },
+		"--timeout 0s":     func(o *Options) { o.Timeout = 0 },
+		"--settle -1ns":    func(o *Options) { o.Settle = -1 },
 		"--start-timeout":  func(o *Options) { o.StartTimeout = -1 },
 		"--kills 10000000": func(o *Options) { o.Kills = 10_000_000 },
 	} {

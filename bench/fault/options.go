@@ -83,8 +83,14 @@ func (o Options) Check() error {
 	default:
 		return fmt.Errorf("fault detect: --wait %q: victim, any or barrier", o.Wait)
 	}
-	if o.Settle < 0 || o.Timeout <= 0 || o.StartTimeout < 0 {
-		return fmt.Errorf("fault detect: --settle=%v --timeout=%v --start-timeout=%v: times at least, above and at least 0", o.Settle, o.Timeout, o.StartTimeout)
+	if o.Settle < 0 {
+		return fmt.Errorf("fault detect: --settle %v: at least 0 is needed", o.Settle)
+	}
+	if o.Timeout <= 0 {
+		return fmt.Errorf("fault detect: --timeout %v: a time above 0 is needed", o.Timeout)
+	}
+	if o.StartTimeout < 0 {
+		return fmt.Errorf("fault detect: --start-timeout %v: at least 0 is needed", o.StartTimeout)
 	}
 	return nil
 }

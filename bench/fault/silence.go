@@ -33,8 +33,14 @@ func (o SilenceOptions) Check() error {
 		return fmt.Errorf("fault silence: %d ranks on %d hosts: one of them has half of the ranks, which go on without the others; more hosts", o.Ranks, o.Hosts)
 	case o.Rounds < 1 || o.Rounds > MaxKills:
 		return fmt.Errorf("fault silence: --rounds %d is not within 1…%d", o.Rounds, MaxKills)
-	case o.Period <= 0 || o.Timeout <= 0 || o.Patience <= o.Bound():
-		return fmt.Errorf("fault silence: --period %v, --timeout %v, --patience %v: above 0, and the patience above the bound of %v", o.Period, o.Timeout, o.Patience, o.Bound())
+	case o.Period == 0 || o.Timeout == 0:
+		return fmt.Errorf("fault silence: --period %v --timeout %v: times above 0 are needed", o.Period, o.Timeout)
+	}
+	if err := CheckTimes(o.Period, o.Timeout); err != nil {
+		return fmt.Errorf("fault silence: %w", err)
+	}
+	if o.Patience <= o.Bound() {
+		return fmt.Errorf("fault silence: --patience %v: more than %v is needed, the time that a survivor may take (timeout + 2 periods)", o.Patience, o.Bound())
 	}
 	return nil
 }

@@ -25,8 +25,11 @@ func (o SoakOptions) Check() error {
 	if o.Ranks < 2 || o.Ranks > MaxRanks {
 		return fmt.Errorf("fault soak: -n %d is not within 2…%d", o.Ranks, MaxRanks)
 	}
-	if o.For <= 0 || o.Absent < 0 {
-		return fmt.Errorf("fault soak: %v with absences of %v: times above 0 and at least 0", o.For, o.Absent)
+	if o.For <= 0 {
+		return fmt.Errorf("fault soak: --for %v: a time above 0 is needed", o.For)
+	}
+	if o.Absent < 0 {
+		return fmt.Errorf("fault soak: --absent %v: at least 0 is needed", o.Absent)
 	}
 	return nil
 }

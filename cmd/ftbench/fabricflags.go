@@ -30,6 +30,18 @@ func (l fabricList) Validate() error {
 	return err
 }
 
+// crossesHosts tells whether ranks in different namespaces can reach each other.
+func (l fabricList) crossesHosts() error {
+	list, from := string(l), "--fabric"
+	if list == "" {
+		list, from = os.Getenv(fabricEnv), fabricEnv
+	}
+	if list == "" || slices.Contains(strings.Split(list, ","), "tcp") {
+		return nil
+	}
+	return fmt.Errorf("%s=%s: hosts share neither memory nor sockets of the machine: tcp must be among the fabrics", from, list)
+}
+
 // simulator is the one name that is no fabric of a real job.
 const simulator = "sim"
 

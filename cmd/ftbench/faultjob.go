@@ -96,10 +96,10 @@ var killed = regexp.MustCompile(`(?m)^banyan: rank \d+ was killed by SIGKILL aft
 // Write implements io.Writer; the launcher writes whole lines.
 func (w *withoutKills) Write(p []byte) (int, error) { return sieve(w.to, killed, p) }
 
-// withoutEnds passes on all but the words about ranks that end themselves as they were to.
+// withoutEnds passes on all but the words about ranks that fall silent and end themselves as they were to.
 type withoutEnds struct{ to io.Writer }
 
-var ended = regexp.MustCompile(fmt.Sprintf(`(?m)^banyan: rank \d+ (ends itself: |(on \S+ )?exited with code %d ).*\n`, banyan.ExitExpelled))
+var ended = regexp.MustCompile(fmt.Sprintf(`(?m)^banyan: rank \d+(: nothing was heard of rank | ends itself: | (on \S+ )?exited with code %d ).*\n`, banyan.ExitExpelled))
 
 // Write implements io.Writer; the launcher writes whole lines.
 func (w *withoutEnds) Write(p []byte) (int, error) { return sieve(w.to, ended, p) }

@@ -67,6 +67,9 @@ func (c *faultSilenceCmd) Run(to *call) (err error) {
 			return faultbench.SilenceRank(w, o, to.out)
 		}, c.Fabric, banyan.WithDetection(c.Period, c.Timeout))
 	}
+	if err := c.Fabric.crossesHosts(); err != nil {
+		return usagef("fault silence: %w", err)
+	}
 	if err := checkFiles(c.JSON); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
@@ -52,12 +53,20 @@ func (c *faultSoakCmd) Run(to *call) error {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
+	if err := faultbench.CheckTimes(c.Period, c.Timeout); err != nil {
+		return usagef("fault soak: %w", err)
+	}
 	if launch.Started() {
 		return deadlyRank("soak", func(w *banyan.World) error { return faultbench.SoakRank(w, o, to.out) },
 			c.Fabric, c.times()...)
 	}
 	if c.N < int(c.Netns) {
 		return usagef("fault soak: -n %d: --netns=%d needs a rank for each namespace", c.N, c.Netns)
+	}
+	if c.Netns > 1 {
+		if err := c.Fabric.crossesHosts(); err != nil {
+			return usagef("fault soak: %w", err)
+		}
 	}
 	if err := checkFiles(c.JSON); err != nil {
 		return err
@@ -115,8 +124,10 @@ func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
 	if result == nil {
 		return orInterrupt(ctx, err)
 	}
-	if terr := c.table(words.out, result); terr != nil {
-		return terr
+	if slices.ContainsFunc(result.Ranks, func(s faultbench.Seen) bool { return s.Phases > 0 }) {
+		if terr := c.table(words.out, result, err == nil, time.Since(begun)); terr != nil {
+			return terr
+		}
 	}
 	if err != nil {
 		return orInterrupt(ctx, err)
@@ -128,13 +139,17 @@ func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
 	return err
 }
 
-// table prints what was seen.
-func (c *faultSoakCmd) table(out io.Writer, r *faultbench.SoakResult) error {
+// table prints what was seen, also of a job that has ended before its time.
+func (c *faultSoakCmd) table(out io.Writer, r *faultbench.SoakResult, whole bool, spent time.Duration) error {
+	length := r.Options.For.String()
+	if !whole {
+		length = fmt.Sprintf("%v of %v", spent.Round(time.Second), length)
+	}
 	all := r.All()
 	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	_, err := fmt.Fprintf(out, "# Banyan under load: %d ranks for %v; %s\n"+
+	_, err := fmt.Fprintf(out, "# Banyan under load: %d ranks for %s; %s\n"+
 		"%-12s%12s%14s%16s%16s%12s\n%-12d%12d%14d%16.0f%16.0f%12d\n",
-		r.Options.Ranks, r.Options.For, c.describe(),
+		r.Options.Ranks, length, c.describe(),
 		"# Phases", "Messages", "Collections", "Latest (ms)", "Silence (ms)", "Suspicions",
 		all.Phases, all.Messages, all.Collections, ms(all.Detector.Late), ms(all.Detector.Silence), all.Detector.Suspicions)
 	return err

@@ -36,6 +36,15 @@ func TestFaultSoak(t *testing.T) {
 	}
 }
 
+// A job that has seen nothing prints no zeros for it.
+func TestFaultSoakWithoutResult(t *testing.T) {
+	t.Setenv("BANYAN_DETECT_PARTITION", "perhaps")
+	code, out, errs := ftbench(t, "fault", "soak", "-n", "2", "--for", "1s")
+	require.Equal(t, exitFailed, code)
+	require.Empty(t, out)
+	require.Contains(t, errs, "BANYAN_DETECT_PARTITION=perhaps")
+}
+
 // A host that is cut off is reported by all others in time.
 func TestFaultSilence(t *testing.T) {
 	if !namespaces(t) {

@@ -1,7 +1,7 @@
 // Command farm gives out tasks to workers, one at a time, and goes on when
 // workers die: the task of a dead worker is given to another.
 //
-//	ftbench run -n 4 -- farm -kill
+//	go build -o bin/ ./examples/farm && bin/ftbench run -n 4 -- bin/farm -kill
 //
 // kills the last worker in the middle of its work.
 package main
@@ -33,7 +33,7 @@ func main() {
 	c := w.Comm()
 	switch {
 	case c.Size() < 2:
-		err = errors.New("farm: a master and at least one worker are needed: ftbench run -n 3 -- farm")
+		err = errors.New("farm: a master and at least one worker are needed: ftbench run -n 3 -- bin/farm")
 	case c.Rank() == 0:
 		err = master(c, *tasks)
 	default:

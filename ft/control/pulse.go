@@ -30,10 +30,10 @@ type Config struct {
 	// Die ends this process, for a reason that says so itself. It is called with the
 	// engine's lock held and does not return.
 	Die func(why error)
-	// Killed, if set, is told of a process that this one has killed because it was silent, and for
-	// how long nothing was heard of it; 0: somebody else knows. It is called with the
+	// Condemned, if set, is told of a process that counts as dead for its silence: that this one has found
+	// to be silent, for how long (0: somebody else knows), or that it has killed. It is called with the
 	// engine's lock held.
-	Killed func(peer proc.ID, silent fabric.Time)
+	Condemned func(peer proc.ID, silent fabric.Time, killed bool)
 	// Logf receives remarks; nil discards them.
 	Logf func(format string, args ...any)
 }
@@ -44,7 +44,7 @@ type Pulse struct {
 	e    *progress.Engine
 	m    *detect.Machine
 	die  func(error)
-	told func(proc.ID, fabric.Time) // of whom this process has killed; nil: nobody is
+	told func(proc.ID, fabric.Time, bool) // of whom it has condemned; nil: nobody is
 	logf func(format string, args ...any)
 
 	wake fabric.Parker // of the goroutine that watches the time
@@ -73,7 +73,7 @@ type Pulse struct {
 func Start(cfg Config) *Pulse {
 	h := cfg.Engine.Host()
 	p := &Pulse{
-		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Killed, logf: cfg.Logf,
+		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Condemned, logf: cfg.Logf,
 		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
 	}
 	p.e.Handle(fabric.ClassDetect, p.heard)
@@ -234,8 +234,8 @@ func (p *Pulse) drain() {
 			p.send(a)
 		case detect.Report:
 			p.e.Report(a.Peer, a.Cause)
-			if p.told != nil && p.e.Fencer(a.Peer) {
-				p.told(a.Peer, a.Silent)
+			if killed := p.e.Fencer(a.Peer); p.told != nil && (killed || a.Silent > 0) {
+				p.told(a.Peer, a.Silent, killed)
 			}
 		case detect.Die:
 			p.over = true

@@ -157,7 +157,7 @@ func TestExpelledEnds(t *testing.T) {
 			got := drained(m)
 			require.Len(t, got, 1)
 			require.Equal(t, Die, got[0].Kind)
-			require.ErrorContains(t, got[0].Err, "process 2")
+			require.ErrorContains(t, got[0].Err, "rank 2")
 			require.ErrorContains(t, got[0].Err, "detect.timeout")
 			var end *EndError
 			require.True(t, errors.As(got[0].Err, &end))
@@ -177,6 +177,14 @@ func TestExpelledByTheDead(t *testing.T) {
 	got := drained(m)
 	require.Len(t, got, 1)
 	require.Equal(t, appendTell(nil, flagLoose, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+}
+
+// A silence that others have judged is reported as theirs.
+func TestVerdictOfOthers(t *testing.T) {
+	m := newMachine(1, 4, Majority)
+	silent := proc.Cause{Kind: proc.Heartbeat}
+	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 3, cause: silent}}), 2*ms))
+	require.Equal(t, []Action{{Kind: Report, Peer: 3, Cause: silent}}, ofKind(drained(m), Report))
 }
 
 // Two that cannot reach each other are no deaths for the others.

@@ -22,7 +22,8 @@ type EndError struct {
 	Timeout fabric.Time
 }
 
-// Error names the cause and the setting that decides.
+// Error names the cause and the setting that decides, and the other process by its rank in
+// the world, which is what a user knows.
 func (e *EndError) Error() string {
 	held := ""
 	if e.Stopped > 0 {
@@ -32,7 +33,7 @@ func (e *EndError) Error() string {
 		return fmt.Sprintf("this process can reach only %d of %d processes, itself included, for longer than detect.timeout (%s)%s: "+
 			"the other side of the partition goes on and counts this one as dead; detect.partition=off lets every side go on", e.With, e.Of, seconds(e.Timeout), held)
 	}
-	return fmt.Sprintf("this process counts as dead at %v, where nothing was heard of it for longer than detect.timeout (%s)%s: "+
+	return fmt.Sprintf("this process counts as dead at rank %d, where nothing was heard of it for longer than detect.timeout (%s)%s: "+
 		"it must not go on; raise detect.timeout if processes are to survive longer silences", e.By, seconds(e.Timeout), held)
 }
 

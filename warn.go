@@ -1,0 +1,25 @@
+package banyan
+
+import (
+	"context"
+	"fmt"
+	"os"
+)
+
+// warnf is Warn for fabrics, which speak of processes where users know ranks.
+func (l *launched) warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, inRanks(args)...)) }
+
+// Warn implements bootstrap. Somebody may hold the standard error up, so it has a goroutine.
+func (l *launched) Warn(text string) {
+	if l.logf != nil {
+		l.logf("%s", text)
+		return
+	}
+	l.warnings.Go(func() { fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text) })
+}
+
+// Finalize implements bootstrap: it lets warnings out first.
+func (l *launched) Finalize(ctx context.Context) error {
+	l.warnings.Wait()
+	return l.Job.Finalize(ctx)
+}
