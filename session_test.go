@@ -17,6 +17,7 @@ type session struct {
 	comms  map[string]*banyan.Comm
 	reqs   map[string]*started
 	probed map[string]*banyan.Message
+	told   []string // by the error handler, since the last question
 }
 
 type started struct {
@@ -124,6 +125,8 @@ func (s *session) do(line string) string {
 		return s.sendrecv(c, a)
 	case "failed", "acked", "ack", "failure-ack", "reenable", "profile":
 		return s.acknowledge(verb, name, c)
+	case "waitall", "waitany", "waitsome", "testall", "testany", "testsome":
+		return s.set(verb, strings.Split(name, ","))
 	case "barrier", "bcast", "allreduce":
 		return s.collective(verb, c, a)
 	case "recv", "irecv", "mrecv":
@@ -242,6 +245,57 @@ func outcome(st banyan.Status, buf []byte, err error) string {
 	return found(st, buf[:st.Count])
 }
 
+// set has the verbs of several requests, named with commas.
+func (s *session) set(verb string, names []string) string {
+	reqs := make([]banyan.Request, len(names))
+	for i, name := range names {
+		reqs[i] = s.reqs[name].Request
+	}
+	defer func() {
+		for i, name := range names {
+			s.reqs[name].Request = reqs[i]
+		}
+	}()
+	one := func(i int, st banyan.Status, err error) string {
+		return names[i] + ": " + outcome(st, s.reqs[names[i]].buf, err)
+	}
+	var all []string
+	i, st, done, err := -1, banyan.Status{}, true, error(nil)
+	var out []banyan.Outcome
+	switch verb {
+	case "waitall":
+		err = banyan.WaitAll(reqs)
+	case "testall":
+		done, err = banyan.TestAll(reqs)
+	case "waitany":
+		i, st, err = banyan.WaitAny(reqs)
+	case "testany":
+		i, st, done, err = banyan.TestAny(reqs)
+	case "waitsome":
+		out, err = banyan.WaitSome(reqs, nil)
+	default:
+		var active int
+		out, active, err = banyan.TestSome(reqs, nil)
+		done = active == 0 || len(out) > 0
+	}
+	for _, o := range out {
+		all = append(all, one(o.Index, o.Status, o.Err))
+	}
+	switch {
+	case i >= 0:
+		return one(i, st, err)
+	case err != nil:
+		return failure(err)
+	case !done:
+		return "pending"
+	case len(all) > 0:
+		return strings.Join(all, "; ")
+	case strings.HasSuffix(verb, "all"):
+		return "ok"
+	}
+	return "no request"
+}
+
 func (s *session) probe(verb string, c *banyan.Comm, a words) string {
 	from, tag := a.number("from", -9), a.number("tag", 0)
 	var st banyan.Status
@@ -291,6 +345,12 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 			return failure(err)
 		}
 		s.comms[a["as"]] = d
+	case "handler":
+		c.SetErrorHandler(func(_ *banyan.Comm, err error) { s.told = append(s.told, failure(err)) })
+	case "told":
+		told := s.told
+		s.told = nil
+		return fmt.Sprint(told)
 	case "free":
 		if err := s.comms[name].Free(); err != nil {
 			return failure(err)

@@ -60,9 +60,11 @@ func TestAcknowledgementsAreOfOneCommunicator(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	d, err := c.Dup()
 	require.NoError(t, err)
+	waiting := Irecv[Aware](d, nil, AnySource, 2)
 	kill(2)
 	_, err = c.Acknowledge(1)
 	require.NoError(t, err)
+	inDoubt(t, e, waiting, 2)
 	later, err := c.Dup()
 	require.NoError(t, err)
 	for _, o := range []*Comm{d, later} {

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
@@ -242,6 +243,50 @@ func FuzzAddress(f *testing.F) {
 		if err == nil {
 			require.Equal(t, b, a.encode())
 			require.LessOrEqual(t, a.segmentBytes(), int64(1)<<50)
+		}
+	})
+}
+
+// Whatever a newcomer leaves in its slot for an address, and whatever it writes into the words
+// by which the two tell each other what has become of them: the owner reports that peer's end,
+// or none. Addresses name this process, so that nothing that a defect does reaches others.
+func FuzzFate(f *testing.F) {
+	p, err := Open(Config{Self: 1, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
+	require.NoError(f, err)
+	f.Add(p.Address(), uint32(addressBytes), uint32(stateDeparted), uint32(unix.EMFILE), uint64(2))
+	f.Add(p.Address(), uint32(3), uint32(stateClosed), uint32(0), ^uint64(0))
+	f.Add([]byte("no address"), uint32(addressBytes), uint32(77), ^uint32(0), uint64(2))
+	require.NoError(f, p.Close())
+	f.Fuzz(func(t *testing.T, b []byte, length, state, refused uint32, knocks uint64) {
+		small := Config{Self: 0, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10}
+		host := open(t, small)
+		e := entryOf(host.own.slot(1))
+		copy(e.address[:], b)
+		const pidAt = 24
+		binary.LittleEndian.PutUint32(e.address[pidAt:], uint32(os.Getpid()))
+		e.length = length
+		host.own.knockWord(0).Or(knocks)
+		host.own.head().knocks.Add(1)
+		ear := newEar()
+		for range 3 {
+			host.Poll(&ear.Sink)
+		}
+		require.LessOrEqual(t, len(ear.ends), 1)
+
+		// A newcomer that has not been answered yet.
+		owner, guest := open(t, small), open(t, Config{Self: 1, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
+		c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: owner.Address()})
+		require.NoError(t, err)
+		c.out.cur.refused.Store(refused)
+		c.segment.head().state.Store(state)
+		c.learn()
+		ear = newEar()
+		for range 3 {
+			guest.Poll(&ear.Sink)
+		}
+		for _, end := range ear.ends {
+			require.Contains(t, []proc.Kind{proc.Departed, proc.Connection, proc.Unreachable}, end.Kind)
+			require.NotEmpty(t, end.String())
 		}
 	})
 }

@@ -151,6 +151,12 @@ func (in *intruder) enter(k claim) (s statement, ok bool) {
 	if k.hello != nil {
 		k.hello(&h)
 	}
+	return in.enterAs(h, k)
+}
+
+// enterAs is enter with a hello that is there already.
+func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
+	in.Helper()
 	if k.secret == nil {
 		k.secret = secret
 	}

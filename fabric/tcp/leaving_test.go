@@ -1,6 +1,7 @@
 package tcp
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -75,9 +76,91 @@ func TestUndeliveredInTheKernel(t *testing.T) {
 	until(t, p, s, func() bool { return len(s[1].got) == frames })
 }
 
+// Over a Unix socket it is: what the peer has not read stays there for it, so Close waits
+// for that no longer than a peer may be silent, and ends though nobody ever reads it.
+func TestUndeliveredToASilentPeer(t *testing.T) {
+	t.Parallel() // it waits
+	p, c := pair(t, Config{Unix: true, Linger: time.Hour})
+	require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
+	busy, full := p[0].undelivered()
+	require.True(t, busy)
+	require.True(t, full)
+	p[0].Depart()
+	require.NoError(t, p[0].Close())
+	s := newCollector()
+	for begun := time.Now(); len(s.ended) == 0; {
+		p[1].Poll(&s.Sink)
+		require.Less(t, time.Since(begun), stall)
+	}
+	require.Len(t, s.got, 1)
+	require.Equal(t, []proc.Cause{{Kind: proc.Departed}}, s.ended)
+}
+
+// Over TCP it waits longer, but not for ever.
+func TestLingerEnds(t *testing.T) {
+	const linger = 50 * time.Millisecond
+	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}, Linger: linger})
+	for range 10 { // more than the window that the peer gives who has not read
+		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
+	}
+	p[0].Depart()
+	begun := time.Now()
+	require.NoError(t, p[0].Close())
+	require.Greater(t, time.Since(begun), linger)
+}
+
+// A peer that has proved who it is by the time of Close is told that this process has
+// departed, also where there was nobody to answer since Depart.
+func TestDepartedAnswersAtClose(t *testing.T) {
+	gone := newCastle(t, Config{})
+	gone.Depart()
+	gone.doorman.close()
+	gone.doorman = nil // as where there was no descriptor for it
+	in := gone.challenged()
+	s := statement{outbox: minOutbox}
+	in.tell(s.seal(secret, roleDialler, in.transcript))
+	require.NoError(t, gone.Close())
+	var verdict []byte
+	for verdict == nil {
+		var err error
+		verdict, err = in.hear(verdictBytes)
+		require.NoError(t, err)
+	}
+	require.True(t, s.open(secret, roleAcceptor, in.transcript, verdict))
+	require.Equal(t, departed, s.outcome)
+}
+
+// Who dawdles is disconnected by a process that has departed and polls no more, too.
+func TestDepartedIsNoPlaceToStay(t *testing.T) {
+	gone := newCastle(t, Config{})
+	gone.Depart()
+	guests := func() int {
+		gone.mu.Lock()
+		defer gone.mu.Unlock()
+		return len(gone.guests)
+	}
+	dawdler := gone.approach()
+	for guests() == 0 {
+		runtime.Gosched()
+	}
+	gone.mu.Lock()
+	gone.guests[0].due = time.Now()
+	gone.mu.Unlock()
+	gone.approach() // wakes the doorman
+	for {
+		b, err := dawdler.hear(1)
+		if err != nil {
+			break
+		}
+		require.Nil(t, b)
+		runtime.Gosched()
+	}
+}
+
 // A process that has departed and polls no more tells newcomers, and its peers that
 // have lost the connection.
 func TestDepartedAnswersUnpolled(t *testing.T) {
+	leavesNothing(t)
 	gone, here := lonely(t, 0), lonely(t, 1)
 	gone.Depart()
 	_, err := here.Connect(fabric.ConnectSpec{Peer: 0, Address: gone.Address()})

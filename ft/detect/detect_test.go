@@ -143,6 +143,17 @@ func TestFencedDoNotCount(t *testing.T) {
 	require.GreaterOrEqual(t, got[0].Silent, 1000*ms)
 }
 
+// A death that another tells of is reported to the engine, once; a departure is not.
+func TestToldIsReported(t *testing.T) {
+	m := newMachine(0, 16, Majority)
+	killed := proc.Cause{Kind: proc.Signaled, Code: 9}
+	tell := appendTell(nil, 0, 0, []entry{{id: 5, cause: killed}, {id: 6, cause: proc.Cause{Kind: proc.Departed}}})
+	require.NoError(t, m.Heard(2, tell, ms))
+	require.Equal(t, []Action{{Kind: Report, Peer: 5, Cause: killed}}, ofKind(drained(m), Report))
+	require.NoError(t, m.Heard(3, tell, 2*ms))
+	require.Empty(t, ofKind(drained(m), Report), "once")
+}
+
 // S4-4: who learns that it counts as dead ends itself, and says what to set.
 func TestExpelledEnds(t *testing.T) {
 	for name, tell := range map[string]func(*Machine){

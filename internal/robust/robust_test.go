@@ -217,6 +217,40 @@ func TestLiesAreNotBelieved(t *testing.T) {
 	require.Empty(t, told)
 }
 
+// One look at a word of any value: who lives is not taken for dead, and a word is watched
+// further only if its holder may have written it, or for a hundred doubts.
+func FuzzWord(f *testing.F) {
+	for _, v := range []uint32{0, diedBit, waitersBit | diedBit, waitersBit, tidMask, ^uint32(0)} {
+		f.Add(v)
+	}
+	f.Fuzz(func(t *testing.T, v uint32) {
+		words := make([]Word, 1)
+		h, err := Hold(words)
+		require.NoError(t, err)
+		defer h.Release()
+		of, err := See(h.Tid())
+		require.NoError(t, err)
+		word := new(Word)
+		word.v.Store(v)
+		g, e := &group{w: NewWatch(nil)}, entry{word: word, of: of}
+		for range maxDoubts + 1 {
+			var r round
+			kept := g.judge(&e, &r)
+			require.Empty(t, r.dead)
+			require.Equal(t, v&diedBit != 0, r.doubted)
+			switch {
+			case v&diedBit != 0:
+				require.Equal(t, e.doubts < maxDoubts, kept)
+			default:
+				require.Equal(t, v&tidMask == uint32(h.Tid()), kept)
+			}
+			if !kept {
+				return
+			}
+		}
+	})
+}
+
 // Nothing runs after Close and Release, and a removed word is not reported.
 func TestNothingIsLeft(t *testing.T) {
 	v := spawn(t, 2)

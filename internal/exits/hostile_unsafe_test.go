@@ -1,0 +1,131 @@
+package exits
+
+import (
+	"encoding/binary"
+	"errors"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// logOf lays a log out of words, as 64-bit aligned as a mapping is.
+func logOf(t *testing.T) mapping {
+	words := make([]uint64, LogSize/8)
+	t.Cleanup(func() { words[0]++ }) // it lives as long as the test
+	return mapping{unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), LogSize)}
+}
+
+// Whatever stands in the log that somebody has handed over, reading it ends, stays within it, and
+// says of a process that it has ended in one of the ways in which a process can, or nothing.
+func FuzzLog(f *testing.F) {
+	entries := func(all ...[]uint32) (b []byte) { // seq, pid, status
+		for _, e := range all {
+			b = binary.LittleEndian.AppendUint32(b, e[0])
+			b = binary.LittleEndian.AppendUint32(b, e[1])
+			b = binary.LittleEndian.AppendUint32(b, e[2])
+		}
+		return b
+	}
+	begun, unknown := uint32(0xfffffffe), uint32(0xffffffff)
+	f.Add(uint64(2), uint64(3), true, entries([]uint32{1, 7, begun}, []uint32{2, 7, 9}, []uint32{3, 7, unknown}))
+	f.Add(uint64(1), ^uint64(0), false, entries([]uint32{1, 7, 0x7f}, []uint32{0, 7, 0xffff}))
+	f.Add(uint64(Entries+5), uint64(0), true, entries([]uint32{5, 7, 5}))
+	f.Fuzz(func(t *testing.T, head, later uint64, outer bool, b []byte) {
+		log := logOf(t)
+		for i := 0; len(b) >= 12; i, b = i+1, b[12:] {
+			at := EntriesAt + i%Entries*EntrySize
+			le := binary.LittleEndian
+			le.PutUint64(log.bytes[at+SeqAt:], uint64(le.Uint32(b)))
+			for _, pid := range []int{PIDAt, InnerAt} {
+				le.PutUint32(log.bytes[at+pid:], le.Uint32(b[4:])%16)
+			}
+			le.PutUint32(log.bytes[at+EntrySpace:], le.Uint32(b[4:])>>31)
+			le.PutUint32(log.bytes[at+StatusAt:], le.Uint32(b[8:]))
+		}
+		tab := &Table{log: log, outer: outer, space: 1}
+		tab.asked.Store(&map[int]*atomic.Uint64{})
+		for _, n := range []uint64{head, later, head} { // it may even go back
+			binary.LittleEndian.PutUint64(log.bytes[HeadAt:], n)
+			for pid := -1; pid < 17; pid++ {
+				cause, ended := tab.Ended(pid)
+				if !ended {
+					require.Zero(t, cause)
+					continue
+				}
+				require.True(t, tab.Watched(pid))
+				require.Contains(t, []proc.Kind{proc.Unknown, proc.Signaled, proc.Exited}, cause.Kind)
+			}
+		}
+	})
+}
+
+// Whatever an agent answers, with however many descriptors, is a table's worth of them or an
+// error that can be printed, and nothing stays open.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(Welcome), uint8(MinFiles))
+	f.Add([]byte(Welcome), uint8(0))
+	f.Add([]byte("the agent serves 64 users\xff"), uint8(MaxFiles+1))
+	f.Add([]byte(nil), uint8(1))
+	f.Fuzz(func(t *testing.T, text []byte, n uint8) {
+		n %= 2 * MaxFiles
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(pair[1])
+		file := os.NewFile(uintptr(pair[0]), "client")
+		c, err := net.FileConn(file)
+		require.NoError(t, errors.Join(err, file.Close()))
+		defer c.Close()
+		var pipe [2]int
+		require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
+		defer unix.Close(pipe[0])
+		fds := make([]int, n)
+		for i := range fds {
+			fds[i] = pipe[1]
+		}
+		var oob []byte
+		if n > 0 {
+			oob = unix.UnixRights(fds...)
+		}
+		text = text[:min(len(text), 2*TextMax)]
+		require.NoError(t, unix.Sendmsg(pair[1], text, oob, nil, 0))
+		got, err := ask(c.(*net.UnixConn))
+		switch {
+		case err == nil:
+			require.Equal(t, Welcome, string(text))
+			require.LessOrEqual(t, len(got), MaxFiles)
+			require.NoError(t, closeFDs(got))
+		default:
+			require.Empty(t, got)
+			require.True(t, utf8.ValidString(err.Error()))
+		}
+		// The reader sees the end of the pipe when nobody has the other side any more.
+		require.NoError(t, unix.Close(pipe[1]))
+		_, err = unix.Read(pipe[0], make([]byte, 1))
+		require.NoError(t, err, "a descriptor stays open")
+	})
+}
+
+func FuzzVariable(f *testing.F) {
+	f.Add("4,5,6")
+	f.Add("4,5,6,7")
+	f.Add("4,,5,6")
+	f.Fuzz(func(t *testing.T, text string) {
+		fds, err := parse(text)
+		require.Equal(t, err == nil, Descriptors(text))
+		if err != nil {
+			return
+		}
+		require.True(t, len(fds) == MinFiles || len(fds) == MaxFiles)
+		for _, fd := range fds {
+			require.Greater(t, fd, 2)
+		}
+	})
+}
