@@ -139,7 +139,12 @@ func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []e
 	case errors.Is(err, fabric.ErrPeerGone):
 		ep.by = p
 		e.endpoints.put(ep)
-		e.down(p, peer, proc.Cause{Kind: proc.Unknown})
+		cause := proc.Cause{Kind: proc.Unknown}
+		var gone *fabric.GoneError
+		if errors.As(err, &gone) {
+			cause = gone.Cause
+		}
+		e.down(p, peer, cause)
 	default:
 		return nil, err
 	}
