@@ -117,10 +117,8 @@ func spread(spec *launch.Spec, net *netns.Net, hosts int, exe string) {
 func TestDrill(t *testing.T) {
 	d := driver(t, everything())
 	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
-		aim := noKind
-		if name := os.Getenv("BANYAN_AIM"); name != "" {
-			aim = parseKind(name)
-		}
+		aim, err := ParseKind(os.Getenv("BANYAN_AIM"))
+		require.NoError(t, err)
 		require.NoError(t, d.Aim(t.Context(), seed, aim))
 		return
 	}

@@ -1,6 +1,10 @@
 package drill
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // Kind is an operation that a rank may be killed in.
 type Kind int
@@ -115,5 +119,11 @@ func (k Kind) Lasting() bool {
 	return !slices.Contains([]Kind{failureAck, cancel}, k)
 }
 
-// parse reads a kind's name.
-func parseKind(name string) Kind { return Kind(slices.Index(kindNames[:], name)) }
+// ParseKind reads a kind's name; "" is what aims at nothing.
+func ParseKind(name string) (Kind, error) {
+	k := Kind(slices.Index(kindNames[:], name))
+	if k == noKind && name != "" {
+		return k, fmt.Errorf("fault drill: there is no operation %q: want one of %s", name, strings.Join(kindNames[:], ", "))
+	}
+	return k, nil
+}

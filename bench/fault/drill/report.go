@@ -14,9 +14,9 @@ import (
 
 // Count is what became of the operations of one kind.
 type Count struct {
-	Ended  int // of all, in ranks that went on afterwards
-	Failed int // of these, those that ended with an error
-	Killed int // ranks that were killed with one under way
+	Ended  int `json:"ended"`         // of all, in ranks that went on afterwards
+	Failed int `json:"with_error"`    // of these, those that ended with an error
+	Killed int `json:"killed_within"` // ranks that were killed with one under way
 }
 
 // Report is over all runs in which nothing was found.
