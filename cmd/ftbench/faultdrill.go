@@ -49,7 +49,7 @@ type faultDrillCmd struct {
 	Seed      uint64        `placeholder:"SEED" help:"The first run's, the others follow. Default: by the clock."`
 	Within    string        `placeholder:"OPERATION" help:"Have the first death of each run be within this operation, as the table names it."`
 	Strangers float64       `default:"100" placeholder:"RATE" help:"Strangers a second that come to the TCP ports of a third of the runs; 0: none. Default: ${default}."`
-	Patience  time.Duration `default:"30s" help:"After how long ranks count as hanging: they are asked what they wait for, and ended. Default: ${default}."`
+	Patience  time.Duration `default:"30s" help:"After how long, in which no operation has ended, ranks count as hanging: they are asked what they wait for, and ended. Default: ${default}."`
 	KeepGoing bool          `help:"Go on after a finding."`
 	exitsFlag
 	JSON string `placeholder:"FILE" help:"Store the table, the findings and the environment; -: print them, and the table on standard error."`

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -60,9 +61,9 @@ func everything() Config {
 // driver makes the test binary's own; what it opens is closed when the test ends.
 func driver(t *testing.T, cfg Config) *Driver {
 	t.Helper()
-	if os.Getenv("BANYAN_NO_NETNS") == "1" {
+	if hosts := slices.Index(cfg.Fabrics, Hosts); hosts >= 0 && os.Getenv("BANYAN_NO_NETNS") == "1" {
 		fmt.Fprintf(os.Stderr, "NOT TESTED: %s: BANYAN_NO_NETNS=1 leaves hosts out\n", t.Name())
-		cfg.Fabrics = cfg.Fabrics[:len(cfg.Fabrics)-1]
+		cfg.Fabrics = slices.Delete(slices.Clone(cfg.Fabrics), hosts, hosts+1)
 	}
 	exe, err := os.Executable()
 	require.NoError(t, err)
@@ -150,6 +151,26 @@ func TestDrill(t *testing.T) {
 	require.NoError(t, d.Report.Write(&table))
 	t.Logf("%v, %d runs aimed\n%s", time.Since(begun).Round(time.Second), aimed, table.String())
 	require.Empty(t, d.Report.Missed(), "nobody was killed within\n%s", table.String())
+}
+
+// Ranks of which nothing is heard are a finding, and are ended.
+func TestHangIsFound(t *testing.T) {
+	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
+	d.Argv = []string{"sh", "-c", `trap "" USR1 QUIT; exec sleep 1000`}
+	d.Patience = 50 * time.Millisecond
+	var found *Finding
+	require.ErrorAs(t, d.Run(t.Context(), 7), &found)
+	require.ErrorIs(t, found, errHang)
+	require.EqualValues(t, 7, found.Seed)
+	require.Contains(t, found.Story, "2 ranks, fabric shm, profile ULFM")
+	require.Zero(t, d.Report.Runs)
+}
+
+// What a rank leaves is a finding: here a file.
+func TestFileThatIsLeftIsFound(t *testing.T) {
+	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
+	d.Argv = append([]string{"sh", "-c", `touch "$TMPDIR/left"; exec "$0"`}, d.Argv...)
+	require.ErrorContains(t, d.Run(t.Context(), 7), "a file is left: ")
 }
 
 // The same script is the same plan.

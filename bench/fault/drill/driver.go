@@ -27,7 +27,8 @@ type Driver struct {
 	Prepare func(spec *launch.Spec, hosts int) error
 	// Besiege sends strangers to a port until the context ends; nil: none come.
 	Besiege func(ctx context.Context, to netip.AddrPort) error
-	// Patience is after how long ranks are taken to hang. 0: half a minute.
+	// Patience is after how long, in which no operation has ended, ranks are taken to hang. 0:
+	// half a minute.
 	Patience time.Duration
 
 	Report Report
@@ -74,7 +75,7 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	words := &reader{p: p, pids: map[int]int{}}
 	var errs bytes.Buffer
-	result, err := d.launch(ctx, p, dir, words, &errs)
+	result, err := d.launch(ctx, p, tr, dir, words, &errs)
 	if err == nil {
 		err = d.judge(p, result, words)
 	}
@@ -93,7 +94,7 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 
 // launch starts the ranks, waits for their end, and has them asked and ended if
 // they hang.
-func (d *Driver) launch(ctx context.Context, p *plan, dir string, words *reader, errs *bytes.Buffer) (*launch.Result, error) {
+func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, words *reader, errs *bytes.Buffer) (*launch.Result, error) {
 	signals := make(chan os.Signal, 2)
 	spec := launch.Spec{
 		N: p.n, Argv: d.Argv, OnFailure: launch.Continue, Signals: signals,
@@ -117,7 +118,7 @@ func (d *Driver) launch(ctx context.Context, p *plan, dir string, words *reader,
 	if patience == 0 {
 		patience = usualPatience
 	}
-	off := watchdog(patience, signals, cancel)
+	off := watchdog(patience, tr, signals, cancel)
 	result, err := launch.Run(ctx, spec)
 	off()
 	words.stop()
@@ -143,19 +144,41 @@ func (l *errorList) add(err error) {
 
 var errHang = errors.New("ranks hang")
 
-// watchdog asks the ranks of a job that does not end what they wait for, then for their
-// stacks, and ends it. The function returned calls it off.
-func watchdog(patience time.Duration, signals chan<- os.Signal, cancel context.CancelCauseFunc) (off func()) {
-	timers := []*time.Timer{
-		time.AfterFunc(patience, func() { signals <- syscall.SIGUSR1 }),
-		time.AfterFunc(patience+2*time.Second, func() { signals <- syscall.SIGQUIT }),
-		time.AfterFunc(patience+5*time.Second, func() { cancel(errHang) }),
-	}
-	return func() {
-		for _, timer := range timers {
-			timer.Stop()
+// How long ranks that hang have to say what they wait for, and to write their stacks, unless
+// the watchdog's patience is shorter.
+const (
+	untilStacks = 5 * time.Second
+	untilEnd    = 10 * time.Second
+)
+
+// watchdog asks the ranks of a job in which no operation ends any more what they wait for,
+// then for their stacks, and ends it. A machine that is slow, with some ranks on each core, is no
+// reason. The function returned calls it off.
+func watchdog(patience time.Duration, t *trace, signals chan<- os.Signal, cancel context.CancelCauseFunc) (off func()) {
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(over)
+		steps := []func(){
+			func() { signals <- syscall.SIGUSR1 },
+			func() { signals <- syscall.SIGQUIT },
+			func() { cancel(errHang) },
 		}
-	}
+		waits := []time.Duration{patience, min(patience, untilStacks), min(patience, untilEnd)}
+		for step, sum := 0, -1; step < len(steps); {
+			if now := t.sum(); step == 0 && now != sum {
+				sum = now
+			} else {
+				steps[step]()
+				step++
+			}
+			select {
+			case <-done:
+				return
+			case <-time.After(waits[min(step, len(waits)-1)]):
+			}
+		}
+	}()
+	return func() { close(done); <-over }
 }
 
 // judge checks how the ranks ended, and that whoever was blamed is dead.

@@ -72,6 +72,14 @@ func (t *trace) add(rank int, k Kind, column int, n int32) {
 	binary.LittleEndian.PutUint32(b, binary.LittleEndian.Uint32(b)+uint32(n))
 }
 
+// sum counts all operations that have begun or ended: it changes while anything happens.
+func (t *trace) sum() (n int) {
+	for i := 0; i < len(t.mem); i += columnBytes {
+		n += int(binary.LittleEndian.Uint32(t.mem[i:]))
+	}
+	return n
+}
+
 func (t *trace) get(rank int, k Kind, column int) int {
 	return int(binary.LittleEndian.Uint32(t.at(rank, k, column)))
 }
