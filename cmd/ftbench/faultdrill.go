@@ -84,6 +84,7 @@ type drillResults struct {
 	Fabrics    map[string]int         `json:"fabrics"`
 	Profiles   map[string]int         `json:"profiles"`
 	Operations map[string]drill.Count `json:"operations"`
+	Causes     map[string]int         `json:"causes"`
 	Findings   []string               `json:"findings"`
 }
 
@@ -167,6 +168,7 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 		results.Operations[k.String()] = d.Report.Kinds[k]
 	}
 	r := d.Report
+	results.Causes = r.CausesByName()
 	results.Runs, results.Ranks, results.Killed, results.Fabrics, results.Profiles = r.Runs, r.Ranks, r.Killed, r.Fabrics, r.Profiles
 	if err := to.store(file, c.JSON, results); err != nil {
 		return err

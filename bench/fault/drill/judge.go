@@ -17,6 +17,12 @@ func (r *rank) excuse(err error, peer int) error {
 	if !errors.As(err, &failed) || !slices.Equal(failed.Ranks, []int{peer}) {
 		return fmt.Errorf("an operation with rank %d ended with: %w", peer, err)
 	}
+	return r.blameFailed(failed)
+}
+
+// blameFailed is blame of an error, whose cause it counts.
+func (r *rank) blameFailed(failed *banyan.ProcFailedError) error {
+	r.trace.blamed(r.me, failed.Cause.Kind)
 	return r.blame(failed, failed.Ranks)
 }
 
@@ -36,7 +42,7 @@ func (r *rank) excuseAny(err error) error {
 	r.failed++
 	var failed *banyan.ProcFailedError
 	if errors.As(err, &failed) {
-		return r.blame(failed, failed.Ranks)
+		return r.blameFailed(failed)
 	}
 	if errors.Is(err, banyan.ErrProcFailedPending) && len(r.p.doomed) > 0 {
 		return nil
@@ -53,7 +59,7 @@ func (r *rank) excuseSome(err error, ops []under) error {
 		!slices.ContainsFunc(ops, func(u under) bool { return u.t.peer(r.me) == failed.Ranks[0] }) {
 		return fmt.Errorf("a wait for several operations ended with: %w", err)
 	}
-	return r.blame(failed, failed.Ranks)
+	return r.blameFailed(failed)
 }
 
 // peer is the other end of a message.

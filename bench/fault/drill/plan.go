@@ -172,7 +172,26 @@ func newPlan(s script) *plan {
 			p.doomed[rank] = p.drawDoom(r)
 		}
 	}
+	p.untangle()
 	return p
+}
+
+// untangle lets nobody block in a send to a receive from any source that may end without
+// its message: by the rules of run-through stabilization at the death of anybody, else
+// where a death has it taken back. It is received by name then, after all that the receiver
+// waits for, which may wait for this sender.
+func (p *plan) untangle() {
+	for _, ph := range p.phases {
+		for i := range ph.transfers {
+			t := &ph.transfers[i]
+			takenBack := slices.ContainsFunc(ph.transfers, func(o transfer) bool {
+				return o.dst == t.dst && o.wild() && p.dies(o.src)
+			})
+			if t.recv == irecvAny && t.send > lastBegun && (takenBack || p.profile == banyan.RTS) {
+				t.recv = irecv
+			}
+		}
+	}
 }
 
 func (p *plan) drawFabrics(r *rand.Rand) {
@@ -245,9 +264,6 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 // each must get is known.
 func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	t.size, t.seed = size, byte(r.IntN(256))
-	if p.profile == banyan.RTS && t.recv == irecvAny && t.send > lastBegun {
-		t.recv = irecv // from any source it may fail at once, and the sender wait for what comes behind this one's own sends
-	}
 	t.tag = firstTag + number*1000 + len(ph.transfers)
 	if t.wild() {
 		t.tag = firstTag + number*1000 + 999 // all of a phase

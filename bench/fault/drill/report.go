@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Count is what became of the operations of one kind.
@@ -24,11 +25,13 @@ type Report struct {
 	Runs, Ranks, Killed int
 	Fabrics, Profiles   map[string]int // runs by these
 	Kinds               [kinds]Count
+	// Causes are errors by how they say that the peer ended.
+	Causes map[proc.Kind]int
 }
 
 func (r *Report) add(p *plan, t *trace, result *launch.Result) {
 	if r.Fabrics == nil {
-		r.Fabrics, r.Profiles = map[string]int{}, map[string]int{}
+		r.Fabrics, r.Profiles, r.Causes = map[string]int{}, map[string]int{}, map[proc.Kind]int{}
 	}
 	r.Runs++
 	r.Ranks += p.n
@@ -38,6 +41,11 @@ func (r *Report) add(p *plan, t *trace, result *launch.Result) {
 		killed := end.Signal == unix.SIGKILL
 		if killed {
 			r.Killed++
+		}
+		for k := range causes {
+			if n := t.errors(rank, proc.Kind(k)); n > 0 {
+				r.Causes[proc.Kind(k)] += n
+			}
 		}
 		for k := range kinds {
 			c := &r.Kinds[k]
@@ -70,12 +78,22 @@ func (r *Report) Write(out io.Writer) error {
 	}
 	fmt.Fprintf(&b, "# Banyan drill: %d runs (%s; %s), %d ranks, %d of them killed; %d operations ended, %d with an error\n",
 		r.Runs, byName(r.Fabrics), byName(r.Profiles), r.Ranks, r.Killed, ended, failed)
+	fmt.Fprintf(&b, "# errors by the cause that they name: %s\n", byName(r.CausesByName()))
 	fmt.Fprintf(&b, "%-24s%14s%14s%14s\n", "# Operation", "Ended", "With error", "Killed within")
 	for k, c := range r.Kinds {
 		fmt.Fprintf(&b, "%-24s%14d%14d%14d\n", Kind(k), c.Ended, c.Failed, c.Killed)
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
+}
+
+// CausesByName is Causes in words.
+func (r *Report) CausesByName() map[string]int {
+	named := map[string]int{}
+	for k, n := range r.Causes {
+		named[k.String()] = n
+	}
+	return named
 }
 
 func byName(counts map[string]int) string {

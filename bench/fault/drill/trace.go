@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // trace is a file that the ranks of a run map: of each kind of operation how many each
@@ -23,9 +25,15 @@ const (
 	columns
 )
 
-const columnBytes = 4
+// causes is the number of ways in which an error says that a process ended.
+const causes = int(proc.Expelled) + 1
 
-func traceBytes(ranks int) int { return ranks * int(kinds) * columns * columnBytes }
+const (
+	wordBytes = 4
+	rankWords = int(kinds)*columns + causes
+)
+
+func traceBytes(ranks int) int { return ranks * rankWords * wordBytes }
 
 // newTrace makes the file.
 func newTrace(ranks int) (path string, t *trace, err error) {
@@ -62,24 +70,31 @@ func mapTrace(f *os.File, ranks int) (*trace, error) {
 
 func (t *trace) close() error { return unix.Munmap(t.mem) }
 
-func (t *trace) at(rank int, k Kind, column int) []byte {
-	i := ((rank*int(kinds)+int(k))*columns + column) * columnBytes
-	return t.mem[i : i+columnBytes]
+func (t *trace) word(rank, i int) []byte {
+	at := (rank*rankWords + i) * wordBytes
+	return t.mem[at : at+wordBytes]
 }
 
-func (t *trace) add(rank int, k Kind, column int, n int32) {
-	b := t.at(rank, k, column)
+func (t *trace) bump(rank, i int, n int32) {
+	b := t.word(rank, i)
 	binary.LittleEndian.PutUint32(b, binary.LittleEndian.Uint32(b)+uint32(n))
 }
 
+func (t *trace) count(rank, i int) int { return int(binary.LittleEndian.Uint32(t.word(rank, i))) }
+
+func (t *trace) add(rank int, k Kind, column int, n int32) { t.bump(rank, int(k)*columns+column, n) }
+
+func (t *trace) get(rank int, k Kind, column int) int { return t.count(rank, int(k)*columns+column) }
+
+// blamed counts an error that names a cause.
+func (t *trace) blamed(rank int, k proc.Kind) { t.bump(rank, int(kinds)*columns+int(k), 1) }
+
+func (t *trace) errors(rank int, k proc.Kind) int { return t.count(rank, int(kinds)*columns+int(k)) }
+
 // sum counts all operations that have begun or ended: it changes while anything happens.
 func (t *trace) sum() (n int) {
-	for i := 0; i < len(t.mem); i += columnBytes {
+	for i := 0; i < len(t.mem); i += wordBytes {
 		n += int(binary.LittleEndian.Uint32(t.mem[i:]))
 	}
 	return n
-}
-
-func (t *trace) get(rank int, k Kind, column int) int {
-	return int(binary.LittleEndian.Uint32(t.at(rank, k, column)))
 }
