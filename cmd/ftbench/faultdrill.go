@@ -65,7 +65,7 @@ other reason, or leaves a descriptor, mapping, file or process. It is printed wi
 seed, what the ranks said, and the command that runs it again. Exit code 1.
 
 The table says of each operation how often it has ended, how often with an error, and how
-many ranks were killed with one under way.
+many ranks were killed with one under way. Ctrl-C ends a long drill, with the table.
 
 Examples:
   ftbench fault drill
@@ -142,25 +142,10 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 	}
 	defer func() { err = errors.Join(err, closeNets()) }()
 	results := drillResults{Seed: c.Seed, Operations: map[string]drill.Count{}, Findings: []string{}}
-	bar := progressbar.Start(to.err, "fault drill", c.Runs)
-	defer bar.Stop()
-	for seed := c.Seed; seed < c.Seed+uint64(c.Runs); seed++ {
-		bar.Note(fmt.Sprintf("seed %d, %d killed", seed, d.Report.Killed))
-		err := d.Aim(ctx, seed, aim)
-		var finding *drill.Finding
-		switch {
-		case errors.As(err, &finding):
-			results.Findings = append(results.Findings, finding.Error())
-			fmt.Fprintf(bar.Over(to.err), "FINDING %v\nagain: %s\n", err, c.again(seed))
-		case err != nil:
-			return orInterrupt(ctx, err)
-		}
-		bar.Step(1)
-		if len(results.Findings) > 0 && !c.KeepGoing {
-			break
-		}
+	broken := c.runs(ctx, d, aim, &results, to)
+	if ctx.Err() == nil && broken != nil {
+		return broken
 	}
-	bar.Stop()
 	if err := d.Report.Write(words.out); err != nil {
 		return err
 	}
@@ -174,8 +159,35 @@ func (c *faultDrillCmd) drill(cfg drill.Config, aim drill.Kind, to *call) (err e
 		return err
 	}
 	fmt.Fprintf(words.out, "# seeds from %d: %d findings\n%s", c.Seed, len(results.Findings), named("files:", c.JSON))
-	if len(results.Findings) > 0 {
+	switch {
+	case broken != nil:
+		return orInterrupt(ctx, broken)
+	case len(results.Findings) > 0:
 		return exitCode(1)
+	}
+	return nil
+}
+
+// runs carries out one run after the other. An error is none of the ranks', or the
+// user's interruption; what has been counted until then counts.
+func (c *faultDrillCmd) runs(ctx context.Context, d *drill.Driver, aim drill.Kind, results *drillResults, to *call) error {
+	bar := progressbar.Start(to.err, "fault drill", c.Runs)
+	defer bar.Stop()
+	for seed := c.Seed; seed < c.Seed+uint64(c.Runs); seed++ {
+		bar.Note(fmt.Sprintf("seed %d, %d killed", seed, d.Report.Killed))
+		err := d.Aim(ctx, seed, aim)
+		var finding *drill.Finding
+		switch {
+		case errors.As(err, &finding):
+			results.Findings = append(results.Findings, finding.Error())
+			fmt.Fprintf(bar.Over(to.err), "FINDING %v\nagain: %s\n", err, c.again(seed))
+			if !c.KeepGoing {
+				return nil
+			}
+		case err != nil:
+			return err
+		}
+		bar.Step(1)
 	}
 	return nil
 }

@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Some runs, the table, the file; and the first seed again is the same run.
@@ -39,6 +42,32 @@ func TestFaultDrillFinds(t *testing.T) {
 	require.Contains(t, errs, "shm.ring.lines = none")
 	require.Contains(t, errs, "again: ftbench fault drill --runs 1 --seed 77 -n 2-2 --fabric shm --profile rts --strangers 100 --exits off --within \"Send\"\n")
 	require.Contains(t, out, "# seeds from 77: 1 findings\n")
+}
+
+// Who has seen enough interrupts: the table is printed, and nothing is left.
+func TestFaultDrillInterrupted(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	m := measure(t, "fault", "drill", "--runs", "1000000", "-n", "2", "--fabric", "shm", "--exits", "off")
+	for {
+		files, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		if len(files) > 0 { // a run has begun
+			break
+		}
+		require.NoError(t, unix.Kill(m.Process.Pid, 0))
+	}
+	require.NoError(t, m.Process.Signal(unix.SIGINT))
+	out, err := io.ReadAll(m.out)
+	require.NoError(t, err)
+	var ended *exec.ExitError
+	require.ErrorAs(t, m.Wait(), &ended)
+	require.Equal(t, 130, ended.ExitCode(), m.errs.String())
+	require.Contains(t, string(out), "# Banyan drill: ")
+	require.Contains(t, string(out), ": 0 findings\n")
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, files)
 }
 
 func TestFaultDrillUsage(t *testing.T) {
