@@ -25,8 +25,10 @@ func careless() error {
 		return unix.Kill(os.Getpid(), unix.SIGKILL)
 	}
 	_, err = c.Recv(nil, 1, 1)
-	_, err = fmt.Println("it goes on after:", err)
-	return err
+	if _, err := fmt.Println("it goes on after:", err); err != nil {
+		return err
+	}
+	return w.Finalize()
 }
 
 // A job of ranks that look at no error ends at the first, and ftbench run says so.
@@ -36,7 +38,7 @@ func TestRunErrorsFatal(t *testing.T) {
 	t.Setenv(carelessEnv, "1")
 	t.Setenv("BANYAN_ERRORS", "fatal")
 	code, out, errs := ftbench(t, "run", "-n", "2", "--on-failure", "continue", "--", self)
-	require.Equal(t, 1, code, errs)
+	require.NotZero(t, code, errs) // of whoever failed first
 	require.Empty(t, out)
 	require.Contains(t, errs, "banyan: rank 0 aborts the job: errors are fatal to rank 0 of world: recv on world: rank 1 failed: ")
 	require.Contains(t, errs, "banyan: rank 0 ends the job with code 1: ")
