@@ -37,7 +37,7 @@ func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
 	require.Contains(t, out, careText)
 	require.NotContains(t, out, "goes on")
 	require.True(t, res.Ends[0].Failed(), out) // by its exit, or by the launcher, which ends all
-	require.NotZero(t, res.Code, out) // of whoever failed first
+	require.NotZero(t, res.Code, out)          // of whoever failed first
 }
 
 func TestErrorsAreReturnedByDefault(t *testing.T) {
