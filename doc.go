@@ -27,7 +27,8 @@
 //
 // Whoever would rather have it in one place sets a handler, which is told of every
 // failed operation on a communicator and on those made from it
-// ([Comm.SetErrorHandler]); [ErrorsAreFatal] aborts the job.
+// ([Comm.SetErrorHandler]); [ErrorsAreFatal] aborts the job. With BANYAN_ERRORS=fatal
+// or [WithErrorsFatal] it is so from the start, as in MPI.
 //
 // # What is sent
 //

@@ -8,7 +8,7 @@ import "fmt"
 type ErrorHandler func(c *Comm, err error)
 
 // ErrorsReturn is the handler that does nothing: the caller gets the error. It is
-// the default.
+// the default, unless [WithErrorsFatal] or BANYAN_ERRORS says otherwise.
 func ErrorsReturn(*Comm, error) {}
 
 // ErrorsAreFatal is the handler that aborts the job, with a message that names
@@ -18,7 +18,7 @@ func ErrorsAreFatal(c *Comm, err error) {
 }
 
 // SetErrorHandler chooses what is told of failed operations on this communicator
-// in this process; nil is [ErrorsReturn]. Communicators that are made from this
+// in this process; nil is [ErrorsReturn], whatever the default is. Communicators that are made from this
 // one have the same handler from the start. The operations of one process on the
 // communicator share it, so it may run several times at once.
 //

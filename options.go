@@ -19,6 +19,8 @@ type options struct {
 	async    async
 	detect   *detection // nil: not given
 	pulse    pulse      // what holds
+	errors   handling
+	fatal    bool // what holds
 	logf     func(format string, args ...any)
 }
 
@@ -103,6 +105,29 @@ type detection struct{ period, timeout time.Duration }
 func WithDetection(period, timeout time.Duration) Option {
 	return func(o *options) { o.detect = &detection{period, timeout} }
 }
+
+// WithErrorsFatal makes [ErrorsAreFatal] (true) or [ErrorsReturn] (false) the handler
+// of the world's communicator from the start, and so of all that are made from it,
+// until [Comm.SetErrorHandler] sets another one. MPI's default is the first. Without
+// this option the user's settings say (BANYAN_ERRORS), return by default. Errors of
+// Init are returned in any case. Ranks may choose differently.
+func WithErrorsFatal(fatal bool) Option {
+	return func(o *options) {
+		o.errors = returned
+		if fatal {
+			o.errors = deadly
+		}
+	}
+}
+
+// handling is what WithErrorsFatal has said; the zero value leaves it open.
+type handling int
+
+const (
+	handlingOpen handling = iota
+	returned
+	deadly
+)
 
 // WithoutKernelCopy streams large messages through shared memory also where
 // the kernel could copy them from process to process.

@@ -35,6 +35,7 @@ func (o *options) override(s *settings.Set) error {
 		{o.early != 0, settings.Unexpected, o.early, "WithUnexpectedLimit"},
 		{o.noGet, settings.KernelCopy, 0, "WithoutKernelCopy"},
 		{o.async != asyncOpen, settings.Async, int(o.async) - 1, "WithAsyncProgress"},
+		{o.errors != handlingOpen, settings.Errors, int(o.errors-returned) + settings.Return, "WithErrorsFatal"},
 	}...) {
 		if !c.given {
 			continue
@@ -75,6 +76,7 @@ func (o *options) apply(s *settings.Set) {
 		o.async = asyncOn
 	}
 	o.pulse = pulseOf(s)
+	o.fatal = s.Int(settings.Errors) == settings.Fatal
 }
 
 // shmConfig is the configuration of shared memory by s.

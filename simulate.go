@@ -45,6 +45,7 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	if err := o.applyDetection(); err != nil {
 		return fmt.Errorf("banyan: %w", err)
 	}
+	o.fatal = o.errors == deadly
 	cfg := sim.DefaultConfig(n)
 	cfg.Seed = s.Seed
 	if s.Configure != nil {

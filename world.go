@@ -83,6 +83,9 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	}
 	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self, world: w}
 	core.OnError(w.comm.tell)
+	if o.fatal {
+		w.comm.SetErrorHandler(ErrorsAreFatal)
+	}
 	w.comm.node = job.Node(job.Rank())
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())

@@ -2,6 +2,7 @@ package fabric
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -15,6 +16,15 @@ var ErrClosed = errors.New("fabric: closed")
 
 // ErrPeerGone answers a Get or Put whose peer ended before or during it.
 var ErrPeerGone = errors.New("fabric: peer is gone")
+
+// GoneError is ErrPeerGone of a peer of whose end more is known.
+type GoneError struct{ Cause proc.Cause }
+
+// Error says how the peer ended.
+func (e *GoneError) Error() string { return fmt.Sprintf("%v: %v", ErrPeerGone, e.Cause) }
+
+// Unwrap gives the class.
+func (e *GoneError) Unwrap() error { return ErrPeerGone }
 
 // ErrNoPath answers Connect where the medium does not join these two processes
 // and never will: the provider has seen to it that the peer's Connect to this
@@ -187,7 +197,8 @@ type Provider interface {
 	Address() []byte
 	// Connect makes the connection to a peer, or gives the one that exists.
 	// It does not wait for the peer: until the medium is ready TrySend answers
-	// false. ErrPeerGone: the peer has ended, and nothing of it will come.
+	// false. ErrPeerGone, a GoneError where it is known how: the peer has ended, and
+	// nothing of it will come.
 	Connect(spec ConnectSpec) (Conn, error)
 	// Lookup gives the connection to a peer if there is one, whichever side
 	// made it; else nil. A peer whose frames Poll has delivered has one.

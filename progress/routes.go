@@ -126,16 +126,16 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 		return ep, nil // somebody was faster
 	}
 	if err != nil {
-		return e.gone(&Endpoint{Proc: peer, Tried: tried}, p), nil
+		return e.gone(&Endpoint{Proc: peer, Tried: tried}, p, proc.Cause{}), nil
 	}
 	return e.connect(p, peer, addr, tried)
 }
 
 // gone gives a peer that has ended before it was met its endpoint, and tells of the end.
-func (e *Engine) gone(ep *Endpoint, p fabric.Provider) *Endpoint {
+func (e *Engine) gone(ep *Endpoint, p fabric.Provider, cause proc.Cause) *Endpoint {
 	ep.by = p
 	e.endpoints.put(ep)
-	e.down(p, ep.Proc, proc.Cause{Kind: proc.Unknown})
+	e.down(p, ep.Proc, cause)
 	return ep
 }
 
@@ -148,7 +148,11 @@ func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []e
 	case err == nil:
 		e.join(ep, p, c)
 	case errors.Is(err, fabric.ErrPeerGone):
-		return e.gone(ep, p), nil
+		var gone *fabric.GoneError
+		if errors.As(err, &gone) {
+			return e.gone(ep, p, gone.Cause), nil
+		}
+		return e.gone(ep, p, proc.Cause{}), nil
 	default:
 		return nil, err
 	}

@@ -39,6 +39,7 @@ const (
 	DetectPeriod
 	DetectTimeout
 	DetectPartition
+	Errors
 	numKnobs
 )
 
@@ -77,6 +78,12 @@ type Knob struct {
 	// Meaning says what it is and who needs another value, in lines.
 	Meaning []string
 }
+
+// The words of [Errors].
+const (
+	Return = iota
+	Fatal
+)
 
 const (
 	onOff    = 1
@@ -231,6 +238,13 @@ var table = [numKnobs]Knob{
 		Meaning: []string{
 			"Who goes on when many ranks fall silent at once. majority: the side with more than",
 			"half of those not proven dead, the others end themselves. off: each side goes on.",
+		},
+	},
+	Errors: {
+		Name: "errors", Unit: Word, Words: []string{"return", "fatal"}, Max: Fatal, Default: Return,
+		Meaning: []string{
+			"What becomes of an operation's error where the program sets no handler. return: the",
+			"caller gets it. fatal: it ends the job, for programs that do not look at errors.",
 		},
 	},
 }

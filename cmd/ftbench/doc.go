@@ -5,7 +5,8 @@
 //	                  the format of OSU
 //	ftbench netpipe   throughput at many sizes, as NetPIPE measures it
 //	ftbench match     time to match against the length of the queues
-//	ftbench fault     what failures cost: time from the death of a rank to its error
+//	ftbench fault     what failures cost: time from the death of a rank to its error;
+//	                  random programs whose ranks are killed
 //	ftbench compare   Banyan against UCX, Open MPI, MPICH, interleaved
 //	ftbench tune      find the thresholds that suit this machine; write them to a file
 //	ftbench doctor    what this machine has for the fabrics; by which the ranks of a job

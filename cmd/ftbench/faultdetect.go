@@ -20,6 +20,7 @@ type faultCmd struct {
 	Detect  faultDetectCmd  `cmd:"" help:"Time from the death of a rank to the error at those that wait for it."`
 	Silence faultSilenceCmd `cmd:"" help:"Time from the cut of a host's network to the error at the ranks of the others."`
 	Soak    faultSoakCmd    `cmd:"" help:"Ranks under full load, none of which may be taken for dead."`
+	Drill   faultDrillCmd   `cmd:"" help:"Random programs whose ranks are killed anywhere: who survives must end, with the right data."`
 }
 
 // faultDetectCmd measures detection.

@@ -85,7 +85,7 @@ func deadlyRank(command string, do func(*banyan.World) error, fabrics fabricList
 	if fabrics != "" {
 		opts = append(opts, banyan.WithFabric(string(fabrics)))
 	}
-	return inJob(true, do, opts...)
+	return inJob(true, do, append(opts, banyan.WithErrorsFatal(false))...) // they look at every error
 }
 
 // withoutKills passes on all but the launcher's remarks about those who were to die.

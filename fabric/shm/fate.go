@@ -93,7 +93,7 @@ func (c *Conn) learnFate() proc.Cause {
 // all. Afterwards the pidfd has it, from Linux 6.15 on.
 func (c *Conn) kernelsWord() proc.Cause {
 	if c.told {
-		if cause, ok := c.p.cfg.Exits.Ended(c.reader.pid); ok {
+		if cause := c.recorded(); cause.Kind != proc.Unknown {
 			return cause
 		}
 	}
@@ -110,6 +110,19 @@ func (c *Conn) kernelsWord() proc.Cause {
 	}
 	if status, ok := exitInfo(c.reader.pidfd); ok {
 		return causeOf(status)
+	}
+	return proc.Cause{}
+}
+
+// recorded is what Config.Exits says of the peer's end. It needs no descriptor, so it
+// can be asked of one that had been reaped before this process came to it.
+//
+// Preconditions: the peer's process is known to have ended, or to be about to.
+func (c *Conn) recorded() proc.Cause {
+	if c.p.cfg.Exits != nil {
+		if cause, ok := c.p.cfg.Exits.Ended(c.reader.pid); ok {
+			return cause
+		}
 	}
 	return proc.Cause{}
 }

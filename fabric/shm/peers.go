@@ -57,21 +57,23 @@ func newConn(p *Provider, peer proc.ID, a *address) *Conn {
 }
 
 // attach makes the connection to a peer that has not knocked.
-func (p *Provider) attach(peer proc.ID, a *address) (*Conn, error) {
-	c := newConn(p, peer, a)
+func (p *Provider) attach(c *Conn, a *address) error {
 	if err := c.connect(a); err != nil {
-		return nil, p.forbid(peer, err)
+		return p.forbid(c.peer, err)
 	}
-	p.conns[peer] = c
+	p.conns[c.peer] = c
 	c.learn()
 	p.lookSoon() // whether it can connect back
-	return c, nil
+	return nil
 }
 
 // connect makes the sending half and tells the peer. After an error nothing has
 // changed, and it may be called again.
 func (c *Conn) connect(a *address) error {
 	if err := c.openProcess(a); err != nil {
+		if errors.Is(err, fabric.ErrPeerGone) {
+			c.fate = c.recorded()
+		}
 		return err
 	}
 	seg, err := openPeer(a, c.p.cfg.Self, c.p.cfg.Dir != "")
@@ -86,6 +88,9 @@ func (c *Conn) connect(a *address) error {
 	if err != nil {
 		if c.ended() {
 			err = fabric.ErrPeerGone
+		}
+		if errors.Is(err, fabric.ErrPeerGone) {
+			c.fate = c.learnFate() // while there is a descriptor to ask by
 		}
 		_ = unix.Close(c.reader.pidfd)
 		c.reader.pidfd = -1

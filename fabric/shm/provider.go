@@ -127,11 +127,15 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	if c := p.conns[peer]; c != nil {
 		return p.existing(c)
 	}
-	c, err := p.attach(peer, a)
+	c := newConn(p, peer, a)
+	err := p.attach(c, a)
 	if errors.Is(err, fabric.ErrPeerGone) {
 		p.admit() // it may have knocked last of all
 		if c := p.conns[peer]; c != nil {
 			return c, nil
+		}
+		if c.fate.Kind != proc.Unknown {
+			err = &fabric.GoneError{Cause: c.fate}
 		}
 	}
 	if err != nil {

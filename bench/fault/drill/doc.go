@@ -1,20 +1,28 @@
-// Package drill has no code but tests: real processes carry out random programs of
-// point-to-point operations and collectives while some of them are killed.
+// Package drill has real processes carry out random programs of point-to-point
+// operations and collectives while some of them are killed.
 //
-// A seed says everything: the number of ranks, the fabrics that join them, the
-// program, who is to die and when. Every rank computes the program from it, so each
+//	d := drill.Driver{Config: drill.Config{Min: 2, Max: 32, …}, Argv: …}
+//	err := d.Run(ctx, seed)         // a *Finding if something went wrong
+//	err = d.Report.Write(os.Stdout) // operations: ended, with an error, killed within
+//
+//	drill.Rank(os.Stdout)           // in a process with drill.Env set
+//
+// A seed and a [Config] say everything: the number of ranks, the fabrics that join them,
+// the rules after failures, the program, who is to die and when. Every rank computes the
+// program from them, so each
 // knows what it must receive, from whom, and whose death may spoil it. The rules:
 //
 //   - every survivor ends; a watchdog asks ranks that do not what they wait for
 //   - an operation between survivors succeeds, with the right data, whoever else dies
 //   - an operation with the dead succeeds or blames exactly them
 //   - a wildcard or a collective blames only ranks that have really died; a wildcard that
-//     is pending goes on when the failure is acknowledged
+//     is pending goes on when the failure is acknowledged; by the rules of run-through
+//     stabilization it fails at once, and who was acknowledged is as ProcNull
+//   - a receive that a deadline has ended leaves its buffer as it was
+//   - what is acknowledged was known, in the order in which it became known
 //   - a rank that has finalized has no descriptor and no mapping more than before,
 //     and the job leaves no process and no file
-//
-// The test prints the seed of a run that fails; BANYAN_SEED=N runs it alone. With
-// BANYAN_LONG=1 there are thousands of runs, else a few hundred in half a minute.
+//   - strangers at a rank's port change nothing (Driver.Besiege sends them)
 //
 // # A program
 //
@@ -24,6 +32,13 @@
 // receives what it has not posted, then waits. A blocking send is always to a receive
 // that is posted early, and exchanges go in one order for all, so no rank waits in a
 // circle. There is no barrier between phases: ranks are several phases apart.
+//
+// # Deaths
+//
+// A rank dies at its n-th operation, within an operation of a kind, some time after it has
+// started, while the job starts or while it finalizes: by its own hand, or killed by the
+// driver. What it had under way stands in a file that all ranks map, which outlives
+// them; [Report] counts it by [Kind]. [Driver.Aim] has the first death be within a kind.
 //
 // Floor 8: it stands on the public interface.
 package drill

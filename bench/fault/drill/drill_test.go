@@ -1,84 +1,126 @@
 package drill
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/strangers"
 	"github.com/banyan-hpc/banyan/internal/netns"
 	"github.com/banyan-hpc/banyan/launch"
 )
 
-// roleEnv makes the test binary be a rank of the plan with that seed, or the
-// launcher's proxy on a host.
-const (
-	roleEnv   = "BANYAN_TEST_DRILL"
-	proxyRole = "proxy"
-)
-
-// codeMissing is the exit code of a rank that has found the start failed.
-const codeMissing = 4
+// proxyEnv makes the test binary be the launcher's proxy on a host.
+const proxyEnv = "BANYAN_TEST_DRILL_PROXY"
 
 func TestMain(m *testing.M) {
-	role := os.Getenv(roleEnv)
-	if role == "" {
+	var err error
+	switch {
+	case os.Getenv(Env) != "":
+		err = Rank(os.Stdout)
+	case os.Getenv(proxyEnv) != "":
+		os.Unsetenv(proxyEnv)
+		err = launch.Proxy(os.Stdin, os.Stdout, nil)
+	default:
 		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
 		os.Setenv("BANYAN_EXITS", "off")   // nor of an agent that may run on it
 		os.Exit(m.Run())
 	}
-	if err := play(role); err != nil {
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "drill: %v\n", err)
-		if errors.Is(err, errMissing) {
-			os.Exit(codeMissing)
+		if errors.Is(err, ErrMissing) {
+			os.Exit(CodeMissing)
 		}
 		os.Exit(3)
 	}
 }
 
-func play(role string) error {
-	if role == proxyRole {
-		return launch.Proxy(os.Stdin, os.Stdout, nil)
-	}
-	seed, err := strconv.ParseUint(role, 10, 64)
-	if err != nil {
-		return err
-	}
-	p := newPlan(seed)
-	rank, err := strconv.Atoi(os.Getenv("PMI_RANK"))
-	if err != nil {
-		return err
-	}
-	os.Setenv("BANYAN_FABRIC", p.words[rank])
-	return runRank(p)
-}
-
-// The time that the runs of one test take together, and after which one hangs.
+// The time that the runs of the test take together.
 const (
 	usualTime = 8 * time.Second
 	shortTime = 3 * time.Second
 	longTime  = 20 * time.Minute
-	patience  = time.Minute
 )
 
-// TestDrill carries out as many plans as there is time for.
+// everything is what all runs are drawn from.
+func everything() Config {
+	return Config{Min: 2, Max: 32, Fabrics: Fabrics(), Profiles: []banyan.Profile{banyan.ULFM, banyan.RTS}}
+}
+
+// driver makes the test binary's own; what it opens is closed when the test ends.
+func driver(t *testing.T, cfg Config) *Driver {
+	t.Helper()
+	if hosts := slices.Index(cfg.Fabrics, Hosts); hosts >= 0 && os.Getenv("BANYAN_NO_NETNS") == "1" {
+		fmt.Fprintf(os.Stderr, "NOT TESTED: %s: BANYAN_NO_NETNS=1 leaves hosts out\n", t.Name())
+		cfg.Fabrics = slices.Delete(slices.Clone(cfg.Fabrics), hosts, hosts+1)
+	}
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	t.Setenv("TMPDIR", t.TempDir())
+	nets := map[int]*netns.Net{} // by their number of hosts
+	t.Cleanup(func() {
+		for _, n := range nets {
+			require.NoError(t, n.Close())
+		}
+	})
+	return &Driver{
+		Config: cfg, Argv: []string{exe},
+		Prepare: func(spec *launch.Spec, hosts int) error {
+			if hosts == 0 {
+				return nil
+			}
+			if nets[hosts] == nil {
+				if nets[hosts], err = netns.Open(netns.Config{Hosts: hosts}); err != nil {
+					return fmt.Errorf("%w (BANYAN_NO_NETNS=1 leaves this out)", err)
+				}
+			}
+			spread(spec, nets[hosts], hosts, exe)
+			return nil
+		},
+		Besiege: func(ctx context.Context, to netip.AddrPort) error {
+			_, err := strangers.Run(ctx, strangers.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
+			return err
+		},
+	}
+}
+
+// spread puts ranks on hosts.
+func spread(spec *launch.Spec, net *netns.Net, hosts int, exe string) {
+	number := map[string]int{}
+	for i := range hosts {
+		name, slots := net.Name(i), spec.N/hosts
+		if i < spec.N%hosts {
+			slots++
+		}
+		number[name] = i
+		spec.Hosts = append(spec.Hosts, launch.Host{Name: name, Slots: slots, Env: []string{"BANYAN_NODE=" + name}})
+	}
+	spec.Proxy = []string{exe}
+	spec.Shell = func(host string, cmd *exec.Cmd) error {
+		cmd.Env = append(os.Environ(), proxyEnv+"=1")
+		return net.Start(number[host], cmd)
+	}
+}
+
+// TestDrill carries out as many runs as there is time for, then aims at the operations
+// within which nobody was killed yet: in the end there is none.
 func TestDrill(t *testing.T) {
-	d := &driver{nets: map[int]*netns.Net{}}
-	defer d.close(t)
+	d := driver(t, everything())
 	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
-		d.run(t, seed)
+		aim, err := ParseKind(os.Getenv("BANYAN_AIM"))
+		require.NoError(t, err)
+		require.NoError(t, d.Aim(t.Context(), seed, aim))
 		return
 	}
 	limit := usualTime
@@ -89,278 +131,76 @@ func TestDrill(t *testing.T) {
 		limit = longTime
 	}
 	begun := time.Now()
-	first := uint64(begun.UnixNano()) / 1e6
-	runs := 0
-	for ; runs == 0 || time.Since(begun) < limit; runs++ {
-		d.run(t, first+uint64(runs))
+	seed := uint64(begun.UnixNano()) / 1e6
+	for d.Report.Runs == 0 || time.Since(begun) < limit {
+		require.NoError(t, d.Run(t.Context(), seed), "BANYAN_SEED=%d runs it again", seed)
+		seed++
 	}
-	t.Logf("%d runs: %d ranks, %d of them killed; %d operations, %d ended with an error", runs, d.ranks, d.killed, d.ops, d.failed)
-	require.NotZero(t, d.killed, "nobody was killed")
-}
-
-// driver carries out plans and counts.
-type driver struct {
-	nets                       map[int]*netns.Net // by their number of hosts
-	ranks, killed, ops, failed int
-}
-
-func (d *driver) close(t *testing.T) {
-	for _, n := range d.nets {
-		require.NoError(t, n.Close())
-	}
-}
-
-// run carries out the plan of a seed and checks what it leaves.
-func (d *driver) run(t *testing.T, seed uint64) {
-	p := newPlan(seed)
-	if p.hosts > 0 && os.Getenv("BANYAN_NO_NETNS") == "1" {
-		fmt.Fprintf(os.Stderr, "NOT TESTED: %s: BANYAN_NO_NETNS=1 leaves seed %d out\n", t.Name(), seed)
-		return
-	}
-	dir := t.TempDir()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	signals := make(chan os.Signal, 2)
-	var errs bytes.Buffer
-	words := &reader{p: p, pids: map[int]int{}}
-	spec := launch.Spec{
-		N: p.n, Argv: []string{exe}, OnFailure: launch.Continue, Signals: signals,
-		Export: []string{roleEnv + "=" + strconv.FormatUint(seed, 10), "TMPDIR=" + dir, "BANYAN_TUNING=none"},
-		Stdout: words, Stderr: &errs,
-	}
-	d.spread(t, p, &spec, exe)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	watch := watchdog(signals, cancel)
-	result, err := launch.Run(ctx, spec)
-	watch()
-	words.stop()
-	story := func() string {
-		return fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, fabric %s, doomed %+v\n%s%s", seed, p.n, p.fabric, p.doomed, words.text.String(), errs.String())
-	}
-	require.NoError(t, err, "%s", story())
-	require.NoError(t, d.judge(p, result, words), "%s", story())
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Empty(t, left, "files: %s", story())
-	for rank, pid := range words.pids {
-		require.ErrorIs(t, unix.Kill(pid, 0), unix.ESRCH, "the process of rank %d is left\n%s", rank, story())
-	}
-}
-
-// spread puts the ranks on the hosts of the plan, if there are any.
-func (d *driver) spread(t *testing.T, p *plan, spec *launch.Spec, exe string) {
-	if p.hosts == 0 {
-		return
-	}
-	net := d.nets[p.hosts]
-	if net == nil {
-		var err error
-		net, err = netns.Open(netns.Config{Hosts: p.hosts})
-		require.NoError(t, err, "BANYAN_NO_NETNS=1 leaves this out")
-		d.nets[p.hosts] = net
-	}
-	number := map[string]int{}
-	for i := range p.hosts {
-		name, slots := net.Name(i), p.n/p.hosts
-		if i < p.n%p.hosts {
-			slots++
-		}
-		number[name] = i
-		spec.Hosts = append(spec.Hosts, launch.Host{Name: name, Slots: slots, Env: []string{"BANYAN_NODE=" + name}})
-	}
-	spec.Proxy = []string{exe}
-	spec.Shell = func(host string, cmd *exec.Cmd) error {
-		cmd.Env = append(os.Environ(), roleEnv+"="+proxyRole)
-		return net.Start(number[host], cmd)
-	}
-}
-
-// watchdog asks the ranks of a job that does not end what they wait for, then for their
-// stacks, and ends it. The function returned calls it off.
-func watchdog(signals chan<- os.Signal, cancel context.CancelCauseFunc) (off func()) {
-	timers := []*time.Timer{
-		time.AfterFunc(patience, func() { signals <- syscall.SIGUSR1 }),
-		time.AfterFunc(patience+2*time.Second, func() { signals <- syscall.SIGQUIT }),
-		time.AfterFunc(patience+5*time.Second, func() { cancel(errors.New("ranks hang")) }),
-	}
-	return func() {
-		for _, timer := range timers {
-			timer.Stop()
+	all := d.Config
+	d.Config = Config{Min: 2, Max: 4, Fabrics: []string{"shm", "unix", "tcp", "mixed"}, Profiles: all.Profiles}
+	const tries = 25
+	aimed := 0
+	for range tries {
+		for _, k := range d.Report.Missed() {
+			require.NoError(t, d.Aim(t.Context(), seed, k), "seed %d, aim %v", seed, k)
+			seed++
+			aimed++
 		}
 	}
+	var table strings.Builder
+	require.NoError(t, d.Report.Write(&table))
+	t.Logf("%v, %d runs aimed\n%s", time.Since(begun).Round(time.Second), aimed, table.String())
+	require.Empty(t, d.Report.Missed(), "nobody was killed within\n%s", table.String())
 }
 
-// judge checks how the ranks ended, and that whoever was blamed is dead.
-func (d *driver) judge(p *plan, result *launch.Result, words *reader) error {
-	for rank, end := range result.Ends {
-		_, doomed := p.doomed[rank]
-		switch {
-		case doomed && end.Signal == unix.SIGKILL:
-			d.killed++
-		case end.Code == codeMissing:
-		case end.Failed():
-			return fmt.Errorf("rank %d %v", rank, end)
-		case words.ends[rank] == nil:
-			return fmt.Errorf("rank %d ended without a word", rank)
-		}
-	}
-	for rank, end := range words.ends {
-		d.ops += end.ops
-		d.failed += end.failed
-		for _, blamed := range end.blamed {
-			if end := result.Ends[blamed]; end.Signal != unix.SIGKILL && end.Code != codeMissing {
-				return fmt.Errorf("rank %d blames rank %d, which %v", rank, blamed, result.Ends[blamed])
+// Ranks of which nothing is heard are a finding, and are ended.
+func TestHangIsFound(t *testing.T) {
+	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
+	d.Argv = []string{"sh", "-c", `trap "" USR1 QUIT; exec sleep 1000`}
+	d.Patience = 50 * time.Millisecond
+	var found *Finding
+	require.ErrorAs(t, d.Run(t.Context(), 7), &found)
+	require.ErrorIs(t, found, errHang)
+	require.EqualValues(t, 7, found.Seed)
+	require.Contains(t, found.Story, "2 ranks, fabric shm, profile ULFM")
+	require.Zero(t, d.Report.Runs)
+}
+
+// What a rank leaves is a finding: here a file.
+func TestFileThatIsLeftIsFound(t *testing.T) {
+	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
+	d.Argv = append([]string{"sh", "-c", `touch "$TMPDIR/left"; exec "$0"`}, d.Argv...)
+	require.ErrorContains(t, d.Run(t.Context(), 7), "a file is left: ")
+}
+
+// The same script is the same plan.
+func TestPlan(t *testing.T) {
+	for seed := range uint64(200) {
+		s := script{Config: everything(), Seed: seed, Aim: Kind(seed % uint64(kinds))}
+		p := newPlan(s)
+		require.Equal(t, p, newPlan(s))
+		require.GreaterOrEqual(t, p.n, 2)
+		require.LessOrEqual(t, p.n, 32)
+		require.NotEmpty(t, p.doomed)
+		for _, ph := range p.phases {
+			for i, m := range ph.transfers {
+				require.True(t, m.send <= lastBegun || m.recv <= lastPosted, "%+v: both may block", m)
+				require.False(t, m.exchanged() && !m.back && !ph.transfers[i+1].back, "%+v comes alone", m)
 			}
 		}
 	}
-	d.ranks += p.n
-	return nil
 }
 
-// reader is the ranks' standard output: it kills those who are doomed.
-type reader struct {
-	p    *plan
-	pids map[int]int // by rank
-	ends map[int]*lastWords
-	text strings.Builder
-
-	mu     sync.Mutex
-	over   bool
-	timers []*time.Timer
-	victim []*os.Process
-}
-
-// lastWords are what a rank says when it ends well.
-type lastWords struct {
-	ops, failed int
-	blamed      []int
-}
-
-// Write implements io.Writer; the launcher writes whole lines.
-func (r *reader) Write(b []byte) (int, error) {
-	for line := range strings.Lines(string(b)) {
-		r.text.WriteString(line)
-		var rank, pid int
-		if _, err := fmt.Sscanf(line, beginFormat, &rank, &pid); err == nil {
-			r.pids[rank] = pid
-			if err := r.arm(rank, pid); err != nil {
-				return 0, err
-			}
-			continue
-		}
-		if err := r.last(line); err != nil {
-			return 0, err
-		}
+func TestConfigCheck(t *testing.T) {
+	good := everything()
+	require.NoError(t, good.Check())
+	for name, spoil := range map[string]func(*Config){
+		"min": func(c *Config) { c.Min = 1 }, "order": func(c *Config) { c.Max = 1 }, "max": func(c *Config) { c.Max = MaxRanks + 1 },
+		"fabric": func(c *Config) { c.Fabrics = []string{"pigeon"} }, "none": func(c *Config) { c.Fabrics = nil },
+		"profile": func(c *Config) { c.Profiles = nil },
+	} {
+		c := everything()
+		spoil(&c)
+		require.ErrorContains(t, c.Check(), "fault drill: ", name)
 	}
-	return len(b), nil
-}
-
-// arm has a rank killed in its time. The process is held by a descriptor, so that
-// nobody else is killed who has its number later.
-func (r *reader) arm(rank, pid int) error {
-	d, doomed := r.p.doomed[rank]
-	if !doomed || d.op > 0 || d.last || d.first {
-		return nil
-	}
-	victim, err := os.FindProcess(pid)
-	if err != nil {
-		return err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.victim = append(r.victim, victim)
-	r.timers = append(r.timers, time.AfterFunc(d.delay, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.over {
-			_ = victim.Kill() // it may have ended before
-		}
-	}))
-	return nil
-}
-
-// last reads what a rank says at its end.
-func (r *reader) last(line string) error {
-	head, names, ok := strings.Cut(strings.TrimSuffix(line, "]\n"), " [")
-	if !ok {
-		return fmt.Errorf("not a rank's word: %q", line)
-	}
-	var rank int
-	end := &lastWords{}
-	if _, err := fmt.Sscanf(head, strings.TrimSuffix(endFormat, " %v\n"), &rank, &end.ops, &end.failed); err != nil {
-		return fmt.Errorf("%q: %w", line, err)
-	}
-	for name := range strings.FieldsSeq(names) {
-		blamed, err := strconv.Atoi(name)
-		if err != nil {
-			return err
-		}
-		end.blamed = append(end.blamed, blamed)
-	}
-	if r.ends == nil {
-		r.ends = map[int]*lastWords{}
-	}
-	r.ends[rank] = end
-	return nil
-}
-
-// stop kills nobody any more.
-func (r *reader) stop() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.over = true
-	for _, timer := range r.timers {
-		timer.Stop()
-	}
-	for _, victim := range r.victim {
-		_ = victim.Release() // it has been killed, or has ended
-	}
-}
-
-// held lists what this process has open. What Go's runtime keeps is open from then on.
-func held() (map[string]int, error) {
-	a, b, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
-		return nil, err
-	}
-	const dir = "/proc/self/fd"
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	open := map[string]int{}
-	for _, e := range entries {
-		if what, err := os.Readlink(filepath.Join(dir, e.Name())); err == nil { // else it was the directory's own
-			open[what]++
-		}
-	}
-	return open, nil
-}
-
-// leaks says what a rank that has finalized has open beyond what it had before, and
-// what it still maps.
-func leaks(before map[string]int) error {
-	after, err := held()
-	if err != nil {
-		return err
-	}
-	for what, n := range after {
-		if n > before[what] {
-			return fmt.Errorf("%s is open %d times, %d before", what, n, before[what])
-		}
-	}
-	f, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return err
-	}
-	for line := range strings.Lines(string(f)) {
-		if strings.Contains(line, "memfd:") || strings.Contains(line, "/dev/shm") {
-			return fmt.Errorf("a mapping is left: %s", line)
-		}
-	}
-	return nil
 }

@@ -1,0 +1,209 @@
+package drill
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/pattern"
+)
+
+// excuse answers nil for an error that the peer's death explains.
+func (r *rank) excuse(err error, peer int) error {
+	r.failed++
+	var failed *banyan.ProcFailedError
+	if !errors.As(err, &failed) || !slices.Equal(failed.Ranks, []int{peer}) {
+		return fmt.Errorf("an operation with rank %d ended with: %w", peer, err)
+	}
+	return r.blameFailed(failed)
+}
+
+// blameFailed is blame of an error, whose cause it counts.
+func (r *rank) blameFailed(failed *banyan.ProcFailedError) error {
+	r.trace.blamed(r.me, failed.Cause.Kind)
+	return r.blame(failed, failed.Ranks)
+}
+
+// blame notes who an error names; who is not doomed is alive.
+func (r *rank) blame(err error, ranks []int) error {
+	for _, rank := range ranks {
+		if !r.p.dies(rank) {
+			return fmt.Errorf("rank %d is blamed and lives: %w", rank, err)
+		}
+		r.blamed[rank] = true
+	}
+	return nil
+}
+
+// excuseAny answers nil for an error that somebody's death explains.
+func (r *rank) excuseAny(err error) error {
+	r.failed++
+	var failed *banyan.ProcFailedError
+	if errors.As(err, &failed) {
+		return r.blameFailed(failed)
+	}
+	if errors.Is(err, banyan.ErrProcFailedPending) && len(r.p.doomed) > 0 {
+		return nil
+	}
+	return err
+}
+
+// excuseSome answers nil for the error of several operations, which the death of one of their
+// peers explains.
+func (r *rank) excuseSome(err error, ops []under) error {
+	r.failed++
+	var failed *banyan.ProcFailedError
+	if !errors.As(err, &failed) || len(failed.Ranks) != 1 ||
+		!slices.ContainsFunc(ops, func(u under) bool { return u.t.peer(r.me) == failed.Ranks[0] }) {
+		return fmt.Errorf("a wait for several operations ended with: %w", err)
+	}
+	return r.blameFailed(failed)
+}
+
+// peer is the other end of a message.
+func (t *transfer) peer(me int) int {
+	if t.src == me {
+		return t.dst
+	}
+	return t.src
+}
+
+// check compares what was received with what was sent.
+func (t *transfer) check(st banyan.Status, buf []byte) error {
+	if st.Source != t.src || st.Tag != t.tag || st.Count != t.size {
+		return fmt.Errorf("got %+v, want %+v", st, *t)
+	}
+	return t.intact(buf)
+}
+
+func (t *transfer) intact(buf []byte) error {
+	if n := pattern.Wrong(buf[:t.size], t.seed); n > 0 {
+		return fmt.Errorf("%d bytes of %+v are wrong", n, *t)
+	}
+	return nil
+}
+
+// received judges the end of a receive from a named source.
+func (r *rank) received(t *transfer, st banyan.Status, buf []byte, err error) error {
+	switch {
+	case err != nil:
+		return r.excuse(err, t.src)
+	case st.Source == banyan.ProcNull && r.null(r.on(t), t.src):
+		return nil
+	}
+	return t.check(st, buf)
+}
+
+// null reports whether a rank may be as ProcNull: by the rules of run-through
+// stabilization, once its failure has been acknowledged.
+func (r *rank) null(c *banyan.Comm, peer int) bool {
+	return r.p.profile == banyan.RTS && r.acked[c][peer]
+}
+
+// sent judges the end of a send.
+func (r *rank) sent(t *transfer, err error) error {
+	if err != nil {
+		return r.excuse(err, t.dst)
+	}
+	return nil
+}
+
+// acknowledge acknowledges what has failed on a communicator, and judges who that is.
+func (r *rank) acknowledge(c *banyan.Comm) error {
+	r.step("acknowledge failures")
+	r.begin(failureAck)
+	known := c.GetFailed()
+	if err := r.done(failureAck, c.FailureAck()); err != nil {
+		return err
+	}
+	ranksOf := func(g banyan.Group) []int {
+		ranks := make([]int, 0, c.Size())
+		for rank := range c.Size() {
+			ranks = append(ranks, rank)
+		}
+		named := g.Size()
+		there, err := g.Translate(ranks[:named], c.Group())
+		if err != nil {
+			return []int{-1}
+		}
+		return there
+	}
+	was, now, failing := ranksOf(known), ranksOf(c.FailureGetAcked()), ranksOf(c.GetFailed())
+	if len(now) < len(was) || !slices.Equal(now[:len(was)], was) || len(failing) < len(now) || !slices.Equal(failing[:len(now)], now) {
+		return fmt.Errorf("failures are %v, then acknowledged %v, then %v: each is to begin the next", was, now, failing)
+	}
+	if r.acked[c] == nil {
+		r.acked[c] = map[int]bool{}
+	}
+	for _, rank := range now {
+		r.acked[c][rank] = true
+	}
+	return r.blame(errors.New("acknowledged"), now)
+}
+
+// fresh is a buffer whose bytes nobody sends.
+func fresh(size int) []byte { return bytes.Repeat([]byte{untouched}, size) }
+
+const untouched = 0x5a
+
+// still finds out whether nothing has been written to it.
+func still(buf []byte) error {
+	for i, b := range buf {
+		if b != untouched {
+			return fmt.Errorf("byte %d of the buffer of a receive that was taken back is %#x", i, b)
+		}
+	}
+	return nil
+}
+
+// together does the phase's collective on a communicator of its own, so that one that
+// has failed here leaves nothing for the next.
+func (r *rank) together(ph *phase) error {
+	if ph.collective == noKind {
+		return nil
+	}
+	c, err := r.dup(r.c)
+	if err != nil {
+		return err
+	}
+	r.step("%v of %d elements", ph.collective, ph.elements)
+	data := make([]int64, ph.elements)
+	want := int64(0)
+	r.begin(ph.collective)
+	switch ph.collective {
+	case barrier:
+		data, err = nil, c.Barrier()
+	case bcast:
+		if want = int64(1000 + ph.root); r.me == ph.root {
+			fill(data, want)
+		}
+		err = banyan.Bcast(c, data, ph.root)
+	case allreduce:
+		fill(data, int64(r.me))
+		want = int64(r.p.n * (r.p.n - 1) / 2)
+		err = banyan.Allreduce(c, data, banyan.Sum)
+	}
+	if r.done(ph.collective, err) != nil {
+		return errors.Join(r.excuseAny(err), c.Free())
+	}
+	for _, v := range data {
+		if v != want {
+			return fmt.Errorf("%v gave %d, want %d", ph.collective, v, want)
+		}
+	}
+	return c.Free()
+}
+
+func (r *rank) dup(c *banyan.Comm) (*banyan.Comm, error) {
+	r.begin(dup)
+	d, err := c.Dup()
+	return d, r.done(dup, err)
+}
+
+func fill(data []int64, v int64) {
+	for i := range data {
+		data[i] = v
+	}
+}

@@ -1,0 +1,105 @@
+package drill
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Count is what became of the operations of one kind.
+type Count struct {
+	Ended  int `json:"ended"`         // of all, in ranks that went on afterwards
+	Failed int `json:"with_error"`    // of these, those that ended with an error
+	Killed int `json:"killed_within"` // ranks that were killed with one under way
+}
+
+// Report is over all runs in which nothing was found.
+type Report struct {
+	Runs, Ranks, Killed int
+	Fabrics, Profiles   map[string]int // runs by these
+	Kinds               [kinds]Count
+	// Causes are errors by how they say that the peer ended.
+	Causes map[proc.Kind]int
+}
+
+func (r *Report) add(p *plan, t *trace, result *launch.Result) {
+	if r.Fabrics == nil {
+		r.Fabrics, r.Profiles, r.Causes = map[string]int{}, map[string]int{}, map[proc.Kind]int{}
+	}
+	r.Runs++
+	r.Ranks += p.n
+	r.Fabrics[p.fabric]++
+	r.Profiles[p.profile.String()]++
+	for rank, end := range result.Ends {
+		killed := end.Signal == unix.SIGKILL
+		if killed {
+			r.Killed++
+		}
+		for k := range causes {
+			if n := t.errors(rank, proc.Kind(k)); n > 0 {
+				r.Causes[proc.Kind(k)] += n
+			}
+		}
+		for k := range kinds {
+			c := &r.Kinds[k]
+			c.Ended += t.get(rank, k, ended)
+			c.Failed += t.get(rank, k, failed)
+			if killed && t.get(rank, k, underWay) > 0 {
+				c.Killed++
+			}
+		}
+	}
+}
+
+// Missed are the kinds within which nobody was killed yet, of those that last.
+func (r *Report) Missed() (missed []Kind) {
+	for _, k := range Kinds() {
+		if k.Lasting() && r.Kinds[k].Killed == 0 {
+			missed = append(missed, k)
+		}
+	}
+	return missed
+}
+
+// Write prints the table.
+func (r *Report) Write(out io.Writer) error {
+	var b strings.Builder
+	ended, failed := 0, 0
+	for _, c := range r.Kinds {
+		ended += c.Ended
+		failed += c.Failed
+	}
+	fmt.Fprintf(&b, "# Banyan drill: %d runs (%s; %s), %d ranks, %d of them killed; %d operations ended, %d with an error\n",
+		r.Runs, byName(r.Fabrics), byName(r.Profiles), r.Ranks, r.Killed, ended, failed)
+	fmt.Fprintf(&b, "# errors by the cause that they name: %s\n", byName(r.CausesByName()))
+	fmt.Fprintf(&b, "%-24s%14s%14s%14s\n", "# Operation", "Ended", "With error", "Killed within")
+	for k, c := range r.Kinds {
+		fmt.Fprintf(&b, "%-24s%14d%14d%14d\n", Kind(k), c.Ended, c.Failed, c.Killed)
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// CausesByName is Causes in words.
+func (r *Report) CausesByName() map[string]int {
+	named := map[string]int{}
+	for k, n := range r.Causes {
+		named[k.String()] = n
+	}
+	return named
+}
+
+func byName(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(parts, ", ")
+}
