@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Kinds of frames; the first byte of each.
@@ -45,6 +47,10 @@ type frame struct {
 
 // headBytes: kind, flags, what, context, group, seq.
 const headBytes = 3 + 4 + 4 + 4
+
+// MaxFrame bounds what the machine sends, in bytes: of as many processes as there can be
+// hardly ever all have ended, and their ranks are told by their distances.
+const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + MaxValue
 
 var errFrame = errors.New("agree: corrupt frame")
 
