@@ -92,6 +92,7 @@ func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int,
 	c := e.enter(name, g, peers, rank, ctx)
 	c.profile = profile
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
+	e.revokeEarly(c)
 	return c, nil
 }
 
