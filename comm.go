@@ -88,7 +88,13 @@ func (c *Comm) Free() error {
 
 func (c *Comm) free() error {
 	lost := c.attrs.close(c) // of a second call: nothing
-	return errors.Join(lost, c.core.Free())
+	err := c.core.Free()
+	if err == nil {
+		c.e.Lock()
+		c.world.repair.Freed(c.core)
+		c.e.Unlock()
+	}
+	return errors.Join(lost, err)
 }
 
 // Send sends buf to rank dst and returns when buf may be changed. A short

@@ -30,6 +30,7 @@ func (w *World) Finalize() error {
 	}
 	err := w.fence()
 	w.p2p.Close()
+	w.control.stop(w.progress)
 	if w.pulse != nil {
 		w.pulse.Stop()
 	}

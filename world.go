@@ -10,6 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
@@ -31,7 +32,39 @@ type World struct {
 	ends     *exits.Table   // nil: the kernel's record is not to be had
 	pulse    *control.Pulse // nil: there is no failure detector
 	finding  Detection
+	repair   *repair.Repair
+	control  controls
 	logf     func(format string, args ...any) // nil: nobody listens
+}
+
+// controls are the failure protocols of this rank but for the detector.
+type controls struct {
+	out         *control.Outbox
+	agreements  *control.Agreements
+	revocations *control.Revocations
+}
+
+// startControl has this rank take part in agreements and revocations. It is called after p2p has been
+// made, which learns of deaths first, and before frames can arrive.
+func (w *World) startControl() {
+	c := &w.control
+	c.out = control.NewOutbox(w.progress, w.logf)
+	c.agreements = control.StartAgreements(w.progress, c.out, w.logf)
+	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext)
+	w.p2p.OnRevoke(func(o *p2p.Comm) {
+		everyone := o.Everyone()
+		c.revocations.Tell(o.Context(), &everyone)
+	})
+	w.repair = repair.New(w.progress, c.agreements)
+}
+
+// stop ends them, for a rank that departs.
+func (c *controls) stop(e *progress.Engine) {
+	e.Lock()
+	defer e.Unlock()
+	c.agreements.Stop()
+	c.revocations.Stop()
+	c.out.Stop()
 }
 
 // bootstrap is what a world needs from whoever started the job: the launcher,
@@ -90,6 +123,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
+	w.startControl()
 	w.observe(&o.pulse, cfg.Host)
 	if o.async == asyncOn {
 		w.progress.Attend()

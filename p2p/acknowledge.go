@@ -179,3 +179,15 @@ func (c *Comm) recognized(rank int) bool {
 	defer c.e.p.Unlock()
 	return c.nobody(rank)
 }
+
+// AcknowledgedLocked is Acknowledged with the lock held, and without progress.
+func (c *Comm) AcknowledgedLocked() []proc.ID { return c.failed()[:c.acked] }
+
+// Blame is the error of an operation that names members that have failed. Precondition: the lock is held.
+func (c *Comm) Blame(op string, failed []proc.ID) error {
+	e := &ft.ProcFailedError{Op: op, Comm: c.name}
+	for _, p := range failed {
+		c.blame(e, p)
+	}
+	return e
+}

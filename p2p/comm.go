@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/ft"
@@ -83,15 +84,21 @@ func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, err
 }
 
 func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
-	ctx &^= collContext
 	e.p.Lock()
 	defer e.p.Unlock()
+	return e.makeComm(profile, name, g, peers, rank, ctx)
+}
+
+// makeComm is newComm with the lock held.
+func (e *Engine) makeComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
 	c.profile = profile
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
+	e.revokeEarly(c)
 	return c, nil
 }
 
@@ -141,6 +148,18 @@ func (c *Comm) Group() Group { return c.group }
 // Peers is the group whose ranks operations name: the remote group of an
 // intercommunicator, else the same as Group.
 func (c *Comm) Peers() Group { return c.peers }
+
+// Context names the communicator's messages; it is the same at all members.
+func (c *Comm) Context() uint32 { return uint32(c.ctx >> 32) }
+
+// Everyone is the group of the members of both sides, in an order that is the same on both;
+// of other communicators the same as Group.
+func (c *Comm) Everyone() Group {
+	if c.local == nil {
+		return c.group
+	}
+	return NewGroup(slices.Sorted(slices.Values(append(c.group.Procs(), c.peers.Procs()...))))
+}
 
 // Local is the communicator of this side of an intercommunicator; nil of others.
 func (c *Comm) Local() *Comm { return c.local }

@@ -1,6 +1,10 @@
 package p2p
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
 
 // Contexts are not negotiated: all members compute the same one from the
 // parent's context and from what they agree on anyway. Two communicators of one
@@ -102,6 +106,25 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	}
 	g := NewGroup(append(a, b...))
 	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+}
+
+// Survivors makes, of a communicator, that of those of its members that are not among the
+// gone, in the same order, on both sides of an intercommunicator. All who are left call it with
+// the same gone and number, which is used once. Nil: this side has nobody else to talk to. Precondition: the lock is held.
+func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) {
+	name := fmt.Sprintf("%s.left%d", c.name, number)
+	group, peers := c.group.without(gone), c.peers.without(gone)
+	rank := group.Rank(c.e.p.Self())
+	words := []uint64{number, group.digest() ^ peers.digest(), 2}
+	if c.local == nil {
+		words[1] = group.digest()
+	}
+	s, err := c.e.makeComm(c.profile, name, group, peers, rank, c.context(words...))
+	if err != nil || c.local == nil {
+		return s, err
+	}
+	s.local, err = c.local.Survivors(gone, number)
+	return s, err
 }
 
 // Seed gives what the leaders of two sides may use, together, as a seed of

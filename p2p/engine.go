@@ -30,6 +30,7 @@ type Engine struct {
 	comms    []*Comm
 	numbers  numbers
 	freed    freedContexts
+	revoked  revocations
 	closed   bool
 	profile  Profile
 	flushing []*Request

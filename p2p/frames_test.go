@@ -226,7 +226,7 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 func TestFreedContexts(t *testing.T) {
 	_, e, _ := newStray(t)
 	for i := range uint32(3 * freedMax) {
-		e.freed.add(i)
+		e.freed.add(i, nil)
 		require.LessOrEqual(t, len(e.freed.known), freedMax)
 	}
 	require.False(t, e.wasFreed(0))

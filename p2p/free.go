@@ -35,7 +35,13 @@ func (c *Comm) free() {
 	c.state.Or(stateFreed)
 	e.numbers.drop(c.handle)
 	e.comms = slices.DeleteFunc(e.comms, func(o *Comm) bool { return o == c })
-	e.freed.add(uint32(c.ctx >> 32))
+	e.freed.add(uint32(c.ctx>>32), c)
+	delete(e.revoked.known, uint32(c.ctx>>32))
+	e.forgetEarly(c)
+}
+
+// forgetEarly drops what has come for a communicator and nobody has received.
+func (e *Engine) forgetEarly(c *Comm) {
 	for m := e.early.oldest; m != nil; {
 		next := m.younger
 		if m.imm>>32 == c.ctx>>32 {
@@ -46,22 +52,22 @@ func (c *Comm) free() {
 	}
 }
 
-// freedContexts remembers the contexts of the communicators that were freed last,
-// so that messages that come late are dropped. One that is older than that is
+// freedContexts remembers the communicators that were freed last by their contexts,
+// so that messages that come late are dropped and their revocation is passed on. One that is older than that is
 // taken for a context that will be made here yet.
 type freedContexts struct {
-	known map[uint32]struct{}
+	known map[uint32]*Comm
 	order []uint32 // a ring
 	next  int
 }
 
 const freedMax = 1024
 
-func (f *freedContexts) add(ctx uint32) {
+func (f *freedContexts) add(ctx uint32, c *Comm) {
 	if f.known == nil {
-		f.known = make(map[uint32]struct{})
+		f.known = make(map[uint32]*Comm)
 	}
-	f.known[ctx] = struct{}{}
+	f.known[ctx] = c
 	if len(f.order) < freedMax {
 		f.order = append(f.order, ctx)
 		return
@@ -70,6 +76,10 @@ func (f *freedContexts) add(ctx uint32) {
 	f.order[f.next] = ctx
 	f.next = (f.next + 1) % freedMax
 }
+
+// unwanted reports whether a message is for a communicator that has been freed or
+// revoked.
+func (e *Engine) unwanted(imm uint64) bool { return e.wasFreed(imm) || e.wasRevoked(imm) }
 
 // wasFreed reports whether a message is for a communicator that has been freed.
 func (e *Engine) wasFreed(imm uint64) bool {

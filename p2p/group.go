@@ -119,6 +119,20 @@ func (g Group) digest() uint64 {
 	return h
 }
 
+// Digest is a number that groups with other members or another order hardly ever share.
+func (g Group) Digest() uint32 {
+	h := g.digest()
+	return uint32(h ^ h>>32)
+}
+
+// Has reports whether a process is a member.
+func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
+
+// without is the group of the members that are not gone, in their order.
+func (g Group) without(gone func(proc.ID) bool) Group {
+	return NewGroup(slices.DeleteFunc(g.Procs(), gone))
+}
+
 // mix folds a word into a hash.
 func mix(h, word uint64) uint64 {
 	h = (h ^ word) * 0x9e3779b97f4a7c15

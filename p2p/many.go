@@ -25,7 +25,7 @@ func (e *Engine) Cancel(h Handle) {
 // one. Precondition: the lock is held.
 func (e *Engine) takeBack(r *Request) bool {
 	switch {
-	case r.Done() && !r.pending || r.kind == reqSend || r.from != proc.None:
+	case r.Done() && !r.pending || r.kind == reqSend || r.kind == reqAbove || r.from != proc.None:
 		return false
 	case r.kind == reqRecv:
 		e.unpost(r)

@@ -193,7 +193,7 @@ func (e *Engine) found(r *Request, m *message) {
 // keep puts a message that no receive matched among the unexpected ones, and
 // shows it to the probes that wait, in their order.
 func (e *Engine) keep(m *message) {
-	if e.wasFreed(m.imm) {
+	if e.unwanted(m.imm) {
 		e.discard(m)
 		return
 	}

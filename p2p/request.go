@@ -72,9 +72,12 @@ const (
 	reqProbe
 	reqClaim // a matched probe
 	reqNull  // a receive from nobody
+	reqAbove // of a layer above: see Promise
 )
 
-func (k reqKind) String() string { return [...]string{"recv", "send", "probe", "mprobe", "recv"}[k] }
+func (k reqKind) String() string {
+	return [...]string{"recv", "send", "probe", "mprobe", "recv", "operation"}[k]
+}
 
 // Handle names a request to the application. It is a small value; the zero
 // Handle is a request that has completed successfully.
@@ -126,7 +129,7 @@ func (e *Engine) request(wire uint64, l *link) *Request {
 }
 
 func (r *Request) status() Status {
-	if r.comm == nil || r.kind == reqSend {
+	if r.comm == nil || r.kind == reqSend || r.kind == reqAbove {
 		return Status{}
 	}
 	if r.cancelled {

@@ -6,7 +6,7 @@ import (
 )
 
 // A send that has been announced ends when its receiver answers. If it belongs to
-// a collective that has failed, the receiver may have left that, and will not
+// a collective that has failed, or to a communicator that has been revoked, the receiver may have left that, and will not
 // answer; but it may also be pulling the data at this moment, so the buffer cannot
 // be given back without asking. The sender withdraws the announcement: the
 // receiver forgets it and says so, or, if it has been matched, answers as always.
@@ -14,16 +14,29 @@ import (
 // withdrawAll withdraws what collectives have announced in the communicators that
 // the dead belongs to, and ends what they have not announced yet.
 func (e *Engine) withdrawAll(dead proc.ID) {
+	e.withdraw(dead, func(r *Request) error {
+		if !r.inCollectiveWith(dead) {
+			return nil
+		}
+		return r.comm.bereaved(r.kind.String())
+	})
+}
+
+// withdraw withdraws the announced sends for which why has an error, and ends those of them that
+// have not been announced yet, but for those to one peer.
+func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {
 			l := page[i]
-			if l == nil || l.peer == dead {
+			if l == nil || l.peer == but {
 				continue
 			}
-			e.dropHeld(l, dead)
+			e.dropHeld(l, why)
 			for r := l.active; r != nil; r = r.next {
-				if r.announced && r.err == nil && r.inCollectiveWith(dead) {
-					r.err = r.comm.bereaved(r.kind.String())
+				if !r.announced || r.err != nil {
+					continue
+				}
+				if r.err = why(r); r.err != nil {
 					e.control(l, fabric.ClassFlow, flowWithdraw, appendUint64(e.scratch[:0], r.wire()))
 				}
 			}
@@ -35,17 +48,17 @@ func (e *Engine) withdrawAll(dead proc.ID) {
 // communicator that the process belongs to.
 func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.coll == nil && r.comm.has(p) }
 
-// dropHeld ends the held sends of collectives with the dead.
-func (e *Engine) dropHeld(l *link, dead proc.ID) {
+// dropHeld ends the held sends for which why has an error.
+func (e *Engine) dropHeld(l *link, why func(*Request) error) {
 	o := l.held
 	l.held, l.lastHeld = nil, nil
 	for o != nil {
 		next := o.next
 		o.next = nil
-		switch {
-		case o.req.inCollectiveWith(dead):
+		switch err := why(o.req); {
+		case err != nil:
 			l.leave(o.req)
-			o.req.fail(o.req.comm.bereaved(o.req.kind.String()))
+			o.req.fail(err)
 			e.freeOp(o)
 		case l.held == nil:
 			l.held, l.lastHeld = o, o

@@ -48,6 +48,7 @@ type Engine struct {
 	timers    timers
 	ended     []func(*Endpoint, proc.Cause)
 	stalled   func() int // retries what was refused credit
+	backlog   func() int // the same for control frames; nil: there are none
 
 	spins, yields  int
 	awaitLooks     int // how often Await polls one peer awaitSpins times
@@ -112,6 +113,11 @@ func (e *Engine) OnEnd(fn func(*Endpoint, proc.Cause)) { e.ended = append(e.ende
 // lack of credit. It is called in every round of the progress loop, with the
 // lock held, and says how many it got rid of.
 func (e *Engine) OnStall(fn func() int) { e.stalled = fn }
+
+// Backlog is OnStall for the control classes, which seldom have anything to
+// retry: fn is called until it is taken back by nil. Precondition: the lock is
+// held.
+func (e *Engine) Backlog(fn func() int) { e.backlog = fn }
 
 // Lock takes the engine's lock.
 func (e *Engine) Lock() {

@@ -188,6 +188,9 @@ func (e *Engine) round() int {
 		n += e.loop.Poll(&e.sink)
 	}
 	n += e.stalled()
+	if e.backlog != nil {
+		n += e.backlog()
+	}
 	if len(e.blocking) > 0 {
 		n += e.work()
 	}

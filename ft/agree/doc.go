@@ -1,0 +1,52 @@
+// Package agree is the agreement of a group's living members on a value and on who has
+// failed: the engine under agree, shrink, validate and uniform creation (ULFM
+// 17.3.1, S1-33 to S1-42, S2-5).
+//
+// It is a pure state machine: proposals, frames, deaths in; frames, deaths to
+// report, decisions out. It has no clock, no I/O and no goroutine, and one [Machine]
+// serves all agreements of a process.
+//
+// # The protocol
+//
+// The members of a [Line] that are not agreed to be gone form a binomial tree, by their order.
+// Contributions go up it, folded on the way, and the decision comes down: 2(n-1)
+// messages and as many steps as two collectives. Who has the decision returns at once. The tree is
+// not changed while an agreement runs: a member whose parent has died goes to the nearest living ancestor, or, if
+// there is none, to the lowest living member, which is the root. The next agreement has a
+// tree without those who have been agreed to be gone, of the same shape as if they had never been there.
+//
+// What makes it safe (the names are those of the rules that the published algorithm
+// needs and was found to lack):
+//
+//   - E1, whoever contributed is answered. A contribution names the deaths that its sender knows, and it is looked at
+//     only when its receiver knows them as well. Both then see the same parents, so the sender is
+//     a child here, and the decision goes to all children.
+//   - E2, the decided answer. A decision is kept; when a death gives its owner another parent or
+//     further children, it is sent to them.
+//   - E3, the dead are silent. From the moment in which a death is known nothing from that
+//     process is delivered. The machine sees to that for what it has kept back; the
+//     rest is the transport's part.
+//
+// Agreement holds among those who live: somebody who decided and died at once may have been
+// the only one with that decision. A uniform proposal goes round once more before
+// anybody returns, with 4(n-1) messages: then also the dead have decided nothing
+// else (S0-47).
+//
+// # What is agreed on
+//
+// A value of up to [MaxValue] bytes, folded by an [Op]. If a member dies after it has contributed,
+// those below it contribute again to its successor, so operations must give the same
+// when an operand is met twice: AND, OR, minimum, maximum and the like, not sums.
+//
+// And the members that are gone: at least all that a contributor knew of when it
+// contributed. Who gets a decision knows them all: the machine keeps it back until
+// they are in the process's view. Each contribution also says which of the gone its
+// sender has not acknowledged.
+//
+// # Memory
+//
+// A line keeps its last decision and one agreement that runs. That everybody has entered an agreement tells
+// that everybody has the decision before it.
+//
+// Floor 1. It imports package proc only.
+package agree

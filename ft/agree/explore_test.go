@@ -1,0 +1,234 @@
+package agree
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// exhaust tries everything that can happen in a job, and gives the first thing that is
+// wrong, with the steps that led there; and how many states there are.
+func exhaust(j job, most int) (states int, err error) {
+	seen := make(map[uint64]bool)
+	var visit func(w *world, path []step) error
+	visit = func(w *world, path []step) error {
+		if id := w.print(); seen[id] || len(seen) >= most {
+			return nil
+		} else {
+			seen[id] = true
+		}
+		steps := w.steps()
+		if err := w.wrong(over(steps)); err != nil {
+			return fmt.Errorf("%w, after %v", err, path)
+		}
+		for _, s := range steps {
+			next := w.clone()
+			sends := next.do(s)
+			if err := visit(next, append(path, s)); err != nil {
+				return err
+			}
+			for k := 0; k < sends && w.crashed < w.crashes && s.what != 'c'; k++ {
+				s.sends = k
+				next := w.clone()
+				next.do(s)
+				if err := visit(next, append(path, s)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err = visit(newWorld(j), nil)
+	return len(seen), err
+}
+
+// over reports whether nothing is left that must happen.
+func over(steps []step) bool {
+	for _, s := range steps {
+		if s.what != 'c' {
+			return false
+		}
+	}
+	return true
+}
+
+func TestExhaustive(t *testing.T) {
+	jobs := []job{
+		{n: 1, rounds: 2},
+		{n: 2, rounds: 2, crashes: 1},
+		{n: 3, rounds: 1, crashes: 2},
+		{n: 3, rounds: 1, crashes: 1, truants: 1},
+		{n: 3, rounds: 1, crashes: 2, uniform: true},
+		{n: 3, rounds: 2, crashes: 1, acked: 3},
+		{n: 4, rounds: 1, crashes: 1},
+		{n: 4, rounds: 1, crashes: 3},
+	}
+	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
+		jobs = append(jobs, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2})
+	}
+	for _, j := range jobs {
+		states, err := exhaust(j, 1<<30)
+		t.Logf("%+v: %d states", j, states)
+		require.NoError(t, err, "%+v", j)
+	}
+}
+
+// schedule is a job and what happens to it, from a number.
+func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
+	rng := rand.New(rand.NewPCG(seed, 0xa93ee))
+	n := 2 + rng.IntN(6)
+	switch rng.IntN(64) {
+	case 0, 1, 2, 3:
+		n = 2 + rng.IntN(14)
+	case 4:
+		n = 2 + rng.IntN(63)
+	}
+	j := job{n: n, rounds: 1 + rng.IntN(3), uniform: rng.IntN(4) == 0, acked: rng.Uint64() & rng.Uint64(), broken: broken}
+	if rng.IntN(8) != 0 {
+		j.crashes = 1 + rng.IntN(n-1)
+	}
+	if rng.IntN(8) == 0 {
+		j.truants = rng.Uint64() & rng.Uint64() & (1<<n - 1)
+	}
+	return j, rng
+}
+
+// play runs a schedule to its end, and gives what is wrong.
+func play(seed uint64, broken mutant) (j job, path []step, err error) {
+	j, rng := schedule(seed, broken)
+	w := newWorld(j)
+	hostile := 1 + rng.IntN(40) // how seldom somebody crashes
+	slow := rng.IntN(4)         // how late deaths are learned
+	for {
+		steps := w.steps()
+		if len(steps) == 0 || over(steps) && (w.crashed == w.crashes || rng.IntN(4) > 0) {
+			return j, path, w.wrong(true)
+		}
+		s := steps[rng.IntN(len(steps))]
+		for range slow {
+			if s.what == 'l' {
+				s = steps[rng.IntN(len(steps))]
+			}
+		}
+		if s.what == 'c' && rng.IntN(hostile) > 0 && !over(steps) {
+			continue
+		}
+		if s.what != 'c' && w.crashed < w.crashes && rng.IntN(hostile) == 0 {
+			s.sends = rng.IntN(4)
+		}
+		path = append(path, s)
+		w.do(s)
+		if err := w.wrong(false); err != nil {
+			return j, path, err
+		}
+	}
+}
+
+// seeds is the range of schedules to try: by default so many, BANYAN_SEED=n or a-b for others.
+func seeds(t *testing.T, most uint64) (from, to uint64) {
+	if text := os.Getenv("BANYAN_SEED"); text != "" {
+		a, b, ranged := strings.Cut(text, "-")
+		from, err := strconv.ParseUint(a, 10, 64)
+		require.NoError(t, err)
+		if !ranged {
+			return from, from
+		}
+		to, err := strconv.ParseUint(b, 10, 64)
+		require.NoError(t, err)
+		return from, to
+	}
+	return 1, most
+}
+
+// replay has the steps of a path happen, as far as they can, and then whatever must, and gives
+// what is wrong.
+func replay(j job, path []step) error {
+	w := newWorld(j)
+	for _, s := range path {
+		can := s
+		can.sends = -1
+		if s.what == 'c' {
+			can.sends = 0
+		}
+		if !slices.Contains(w.steps(), can) || s.sends >= 0 && w.crashed == w.crashes {
+			continue
+		}
+		w.do(s)
+		if err := w.wrong(false); err != nil {
+			return err
+		}
+	}
+	for {
+		steps := w.steps()
+		k := slices.IndexFunc(steps, func(s step) bool { return s.what != 'c' })
+		if k < 0 {
+			return w.wrong(true)
+		}
+		w.do(steps[k])
+		if err := w.wrong(false); err != nil {
+			return err
+		}
+	}
+}
+
+// shrink leaves out of a path that goes wrong what is not needed for that.
+func shrink(j job, path []step) []step {
+	for size := len(path) / 2; size > 0; {
+		shorter := false
+		for at := 0; at+size <= len(path); {
+			if less := slices.Concat(path[:at], path[at+size:]); replay(j, less) != nil {
+				path, shorter = less, true
+			} else {
+				at += size
+			}
+		}
+		if !shorter {
+			size /= 2
+		}
+	}
+	return path
+}
+
+func TestExplore(t *testing.T) {
+	most := uint64(100_000)
+	if os.Getenv("BANYAN_LONG") != "" {
+		most = 1_000_000
+	}
+	if testing.Short() { // under the race detector, which has nothing to find here
+		most = 2000
+	}
+	from, to := seeds(t, most)
+	for seed := from; seed <= to; seed++ {
+		if j, path, err := play(seed, noMutant); err != nil {
+			t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
+		}
+	}
+}
+
+// Each rule is needed, and the exploration finds it out.
+func TestMutants(t *testing.T) {
+	for name, broken := range map[string]mutant{"E1": eagerUps, "E2": muteOwners, "E3": unfenced} {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 100_000; seed++ {
+				j, path, err := play(seed, broken)
+				if err == nil {
+					continue
+				}
+				short := shrink(j, path)
+				t.Logf("seed %d: %+v: %v: %v: %v", seed, j, err, short, replay(j, short))
+				require.Error(t, replay(j, short))
+				require.NotEmpty(t, short)
+				j.broken = noMutant
+				require.NoError(t, replay(j, short), "with the rule the same is right")
+				return
+			}
+			t.Fatal("nothing is wrong without the rule")
+		})
+	}
+}

@@ -1,0 +1,378 @@
+package agree
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// line is the agreements of one group, of which one at a time runs.
+type line struct {
+	m     *Machine
+	id    Line
+	group Group
+	rank  int
+	gone  ranks // members known to be gone
+	base  ranks // of those, the ones that are agreed to be
+	// cur is the agreement that runs, or will begin; old the one before, decided.
+	cur, old *instance
+	queue    []proposal // whose turn has not come
+	proposed uint32     // calls of Propose
+	result   *Decision  // of the first round of a uniform proposal whose second one runs
+	later    []entry    // agreed to be gone by a second round: new in the next decision
+	waiting  []held     // for a death to be known, or for a later agreement to begin
+}
+
+// proposal is a Proposal and its number; or the second round of one.
+type proposal struct {
+	Proposal
+	number  uint32
+	confirm bool
+}
+
+// instance is one agreement.
+type instance struct {
+	l    *line
+	seq  uint32
+	base ranks // who is not in its tree
+	mine proposal
+	// has is what has been gathered, from this process's proposal on.
+	entered bool
+	decided bool
+	has     frame
+	from    []int     // ranks whose contribution has been counted
+	early   []earlyUp // contributions before this process's own
+	sent    int       // the rank that has our contribution; -1: nobody
+	parent  int       // whom the decision came from, or went to; -1: nobody
+	told    []int     // ranks that have been sent the decision
+	down    []byte    // the decision as a frame
+}
+
+type earlyUp struct {
+	rank  int
+	frame frame
+}
+
+func (l *line) begin(seq uint32) *instance {
+	return &instance{l: l, seq: seq, base: l.base, sent: -1, parent: -1}
+}
+
+func (i *instance) tree() tree { return tree{i.l.group.Size(), i.base, i.l.gone} }
+
+func (l *line) propose(p Proposal) uint32 {
+	p.Value = slices.Clone(p.Value)
+	l.proposed++
+	l.queue = append(l.queue, proposal{Proposal: p, number: l.proposed})
+	l.enter()
+	return l.proposed
+}
+
+// enter has the next proposal take part, if its agreement's turn has come.
+func (l *line) enter() {
+	i := l.cur
+	if i.entered || len(l.queue) == 0 {
+		return
+	}
+	p := l.queue[0]
+	l.queue = slices.Delete(l.queue, 0, 1)
+	i.entered, i.mine = true, p
+	i.has = frame{what: p.What, line: l.id, seq: i.seq, value: p.Value}
+	if p.Uniform {
+		i.has.flags |= flagUniform
+	}
+	if p.confirm {
+		i.has.flags |= flagConfirm
+	}
+	for _, rank := range l.gone {
+		who := l.group.Proc(int(rank))
+		if !l.base.has(int(rank)) {
+			i.has.gone = append(i.has.gone, entry{rank, l.m.gone[who], true})
+		}
+		if p.Acked != nil && !p.Acked(who) {
+			i.has.unacked = append(i.has.unacked, rank)
+		}
+	}
+	for _, e := range i.early {
+		i.count(e.rank, &e.frame)
+	}
+	i.early = nil
+	i.advance()
+}
+
+// heard takes in a frame of this line.
+func (l *line) heard(from proc.ID, payload []byte) error {
+	if _, gone := l.m.gone[from]; gone && l.m.broken != unfenced {
+		return nil
+	}
+	rank := l.group.Rank(from)
+	if rank < 0 {
+		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
+	}
+	var f frame
+	if err := f.decode(payload, l.group.Size()); err != nil {
+		return fmt.Errorf("from %v: %w", from, err)
+	}
+	if l.early(&f) {
+		if err := l.m.keep(from); err != nil {
+			return err
+		}
+		l.waiting = append(l.waiting, held{from, slices.Clone(payload)})
+		return nil
+	}
+	return l.look(rank, &f)
+}
+
+// early reports whether a frame has to wait: for its agreement, or for deaths that it names to be known
+// here, which are reported.
+func (l *line) early(f *frame) bool {
+	if l.m.broken == eagerUps && f.kind == kindUp {
+		return f.seq > l.cur.seq
+	}
+	wait := false
+	for _, e := range f.gone {
+		if l.gone.has(int(e.rank)) || int(e.rank) == l.rank {
+			continue
+		}
+		if who := l.group.Proc(int(e.rank)); e.departed {
+			l.m.Departed(who) // nothing that it would say counts any more
+		} else {
+			wait = true
+			l.m.do(Action{Kind: Report, Peer: who})
+		}
+	}
+	return wait || f.seq > l.cur.seq
+}
+
+// look does what a frame asks for. Preconditions: it is not early.
+func (l *line) look(rank int, f *frame) error {
+	i := l.cur
+	if f.seq != i.seq {
+		if i = l.old; i == nil || f.seq != i.seq {
+			return nil // everybody has that decision: it was sent twice
+		}
+	}
+	if slices.ContainsFunc(f.gone, func(e entry) bool { return int(e.rank) == l.rank }) {
+		return nil // this process counts as dead there, and will learn it
+	}
+	if f.kind == kindDown {
+		return l.settle(i, rank, f)
+	}
+	switch {
+	case i.decided:
+		i.tell(rank)
+	case !i.entered:
+		f.value = slices.Clone(f.value)
+		i.early = append(i.early, earlyUp{rank, *f})
+	default:
+		i.count(rank, f)
+		i.advance()
+	}
+	return nil
+}
+
+// count folds in a member's contribution, and those that it stands for.
+func (i *instance) count(rank int, f *frame) {
+	if slices.Contains(i.from, rank) {
+		return
+	}
+	i.from = append(i.from, rank)
+	i.has.merge(f)
+	if op := i.mine.Op; op != nil && i.has.flags&flagUnlike == 0 {
+		op(i.has.value, f.value)
+	}
+}
+
+// advance sends the contribution up, or decides, once all that belong to it are there.
+func (i *instance) advance() {
+	if !i.entered || i.decided {
+		return
+	}
+	t := i.tree()
+	var buf [32]int
+	for _, child := range t.children(buf[:0], i.l.rank) {
+		if !slices.Contains(i.from, child) {
+			return
+		}
+	}
+	switch parent := t.parent(i.l.rank); {
+	case parent < 0:
+		i.decide()
+	case parent != i.sent:
+		i.sent = parent
+		i.has.kind = kindUp
+		i.has.gone = i.known()
+		i.send(parent, i.has.encode(nil))
+	}
+}
+
+// known is what is known here of who is gone; common are those of whom all that have
+// been counted knew when they proposed.
+func (i *instance) known() []entry {
+	t := i.tree()
+	if !t.bent() {
+		return i.has.gone
+	}
+	var now []entry
+	for _, rank := range i.l.gone {
+		if !i.base.has(int(rank)) {
+			now = append(now, entry{rank, i.l.m.gone[i.l.group.Proc(int(rank))], true})
+		}
+	}
+	return unite(i.has.gone, now)
+}
+
+func (i *instance) send(rank int, payload []byte) {
+	i.l.m.do(Action{Kind: Send, To: i.l.group.Proc(rank), Payload: payload})
+}
+
+// decide is the root's part. Whoever is known to be gone by now is agreed to be.
+func (i *instance) decide() {
+	has := &i.has
+	has.kind = kindDown
+	has.gone = i.known()
+	for _, e := range has.gone {
+		if !e.common {
+			has.unacked.add(int(e.rank))
+		}
+	}
+	i.conclude(has.encode(nil))
+}
+
+// settle takes a decision over.
+func (l *line) settle(i *instance, rank int, f *frame) error {
+	switch {
+	case i.decided:
+		return nil
+	case !i.entered:
+		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
+	}
+	i.parent = rank
+	i.told = append(i.told, rank)
+	i.has = *f
+	i.has.value = slices.Clone(f.value)
+	i.conclude(i.has.encode(nil))
+	return nil
+}
+
+// conclude passes the decision on and has this process know it.
+func (i *instance) conclude(down []byte) {
+	l := i.l
+	i.decided, i.down = true, down
+	t := i.tree()
+	var buf [32]int
+	for _, child := range t.children(buf[:0], l.rank) {
+		i.tell(child)
+	}
+	if i.parent < 0 {
+		i.parent = t.parent(l.rank)
+	}
+	l.decided(i)
+}
+
+// tell sends the decision to a member, once.
+func (i *instance) tell(rank int) {
+	if !slices.Contains(i.told, rank) {
+		i.told = append(i.told, rank)
+		i.send(rank, i.down)
+	}
+}
+
+// decided ends an agreement on this process and lets the next begin.
+func (l *line) decided(i *instance) {
+	if len(i.has.gone) > 0 {
+		base := slices.Clone(l.base)
+		for _, e := range i.has.gone {
+			base.add(int(e.rank))
+		}
+		l.base = base
+	}
+	l.old, l.cur = i, l.begin(i.seq+1)
+	d := l.decision(i)
+	switch first := l.result; {
+	case i.mine.confirm:
+		// What the second round alone found is not the same at those who die in it.
+		l.result, l.later = nil, i.has.gone
+		l.m.do(Action{Kind: Decide, Decision: first})
+	case i.mine.Uniform && !d.Unlike:
+		l.result = d
+		second := i.mine
+		second.confirm, second.Value, second.Op = true, nil, nil
+		l.queue = slices.Insert(l.queue, 0, second)
+	default:
+		l.m.do(Action{Kind: Decide, Decision: d})
+	}
+	l.enter()
+	l.again()
+}
+
+// decision is what an agreement tells its caller.
+func (l *line) decision(i *instance) *Decision {
+	d := &Decision{
+		Line: l.id, Seq: i.mine.number, What: i.has.what, Value: slices.Clone(i.has.value), Unlike: i.has.flags&flagUnlike != 0,
+	}
+	for _, rank := range l.base {
+		who := l.group.Proc(int(rank))
+		d.Gone = append(d.Gone, Gone{who, l.m.gone[who]})
+	}
+	for _, e := range unite(l.later, i.has.gone) {
+		d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})
+	}
+	l.later = nil
+	for _, rank := range i.has.unacked {
+		d.Unacked = append(d.Unacked, l.group.Proc(int(rank)))
+	}
+	return d
+}
+
+// again looks at the frames that waited.
+func (l *line) again() {
+	waiting := l.waiting
+	l.waiting = nil
+	for _, h := range waiting {
+		l.m.owed[h.from]--
+		_ = l.heard(h.from, h.payload) // it was decoded before
+	}
+}
+
+// left says that a member is gone.
+func (l *line) left(p proc.ID) {
+	rank := l.group.Rank(p)
+	if rank < 0 {
+		return
+	}
+	was := [2]int{-2, -2}
+	for k, i := range []*instance{l.old, l.cur} {
+		if i != nil && !i.base.has(rank) {
+			t := i.tree()
+			was[k] = t.parent(l.rank)
+		}
+	}
+	l.gone.add(rank)
+	for k, i := range []*instance{l.old, l.cur} {
+		if was[k] == -2 || l.m.lines[l.id] != l {
+			continue
+		}
+		if !i.decided {
+			i.advance()
+			continue
+		}
+		i.remind(was[k])
+	}
+	l.again()
+}
+
+// remind sends a decision to whom a death has made parent or child of this process.
+func (i *instance) remind(parent int) {
+	if i.l.m.broken == muteOwners {
+		return
+	}
+	t := i.tree()
+	if now := t.parent(i.l.rank); now >= 0 && now != parent {
+		i.tell(now)
+	}
+	var buf [32]int
+	for _, child := range t.children(buf[:0], i.l.rank) {
+		i.tell(child)
+	}
+}

@@ -1,0 +1,258 @@
+package agree
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+const (
+	// MaxValue is the longest value of an agreement, in bytes.
+	MaxValue = 4096
+	// maxEarly bounds the frames that are kept of one peer for lines that are not
+	// open yet or agreements that have not begun. Each such agreement costs a peer
+	// one frame for each parent that it has had.
+	maxEarly = 4096
+)
+
+// Line names the agreements of one group in one context, which its members number alike.
+type Line struct {
+	Context uint32
+	Group   uint32 // a digest of the members
+}
+
+// Group maps ranks to processes.
+type Group interface {
+	// Size is the number of members.
+	Size() int
+	// Proc gives the process of a rank of 0 … Size()-1.
+	Proc(rank int) proc.ID
+	// Rank gives a process's rank; -1: it is no member.
+	Rank(p proc.ID) int
+}
+
+// Op folds in, of another member, into acc; both are as long as the proposal. It is
+// associative and commutative, and the same operand twice is as good as once.
+type Op func(acc, in []byte)
+
+// Proposal is one process's part in an agreement.
+type Proposal struct {
+	// What names the operation. Members that propose different ones all learn that, in
+	// Decision.Unlike.
+	What byte
+	// Value is copied; its length is the same at all members, at most MaxValue.
+	Value []byte
+	Op    Op // nil: there is no value
+	// Acked reports whether the proposer has acknowledged that a member is gone; nil:
+	// it acknowledges all.
+	Acked   func(proc.ID) bool
+	Uniform bool // alike at all members
+}
+
+// Decision is what an agreement came to: the same at all living members, and, of a
+// uniform one, at all that ever got one.
+type Decision struct {
+	Line Line
+	Seq  uint32 // what Propose returned
+	What byte
+	// Value is the fold of the contributions. It belongs to who gets it.
+	Value []byte
+	// Gone lists by rank all members that are agreed to be gone, now or before; New those
+	// that are so from this agreement on.
+	Gone, New []Gone
+	// Unacked lists of Gone whom some contributor had not acknowledged, or did
+	// not know of.
+	Unacked []proc.ID
+	// Unlike: not all members proposed the same operation; Value means nothing.
+	Unlike bool
+}
+
+// Gone is a member that takes no part any more.
+type Gone struct {
+	Proc     proc.ID
+	Departed bool // in good order; else it has failed
+}
+
+// Kind says what an Action asks for.
+type Kind uint8
+
+// The kinds of actions.
+const (
+	Send   Kind = iota + 1 // Payload to To: it must arrive while both live, in the order of sending
+	Report                 // Peer has failed, as another member knows: enter it in the view, and tell by Died
+	Decide                 // Decision
+)
+
+// Action is something that the machine wants done.
+type Action struct {
+	Kind     Kind
+	To, Peer proc.ID
+	Payload  []byte // not to be changed: several sends may share it
+	Decision *Decision
+}
+
+// ErrFrame is the class of errors about frames that no machine sends. Their sender is to be
+// cut off.
+var ErrFrame = errFrame
+
+// ErrNoLine answers a proposal on a line that is not open.
+var ErrNoLine = errors.New("agree: no such line")
+
+// Machine is one process's part in all agreements. It is not safe for concurrent use.
+type Machine struct {
+	self    proc.ID
+	lines   map[Line]*line
+	gone    map[proc.ID]bool // true: departed
+	early   map[Line][]held  // frames for lines that are not open
+	owed    map[proc.ID]int  // frames kept back, by sender
+	actions []Action
+	taken   int // of actions
+	broken  mutant
+}
+
+// held is a frame that waits.
+type held struct {
+	from    proc.ID
+	payload []byte
+}
+
+// mutant leaves out one rule, for tests that must notice.
+type mutant uint8
+
+const (
+	noMutant   mutant = iota
+	eagerUps          // E1: contributions are looked at although deaths that they name are unknown
+	muteOwners        // E2: a decision is not sent again after a death
+	unfenced          // E3: what was kept back from the dead is looked at
+)
+
+// New makes the machine of a process.
+func New(self proc.ID) *Machine {
+	return &Machine{
+		self: self, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
+		early: make(map[Line][]held), owed: make(map[proc.ID]int),
+	}
+}
+
+// Open begins a line. All members do it, with the same group, which this process is a member of. It
+// is an error if the line is open.
+func (m *Machine) Open(id Line, g Group) error {
+	if m.lines[id] != nil {
+		return fmt.Errorf("agree: line %08x of group %08x is open", id.Context, id.Group)
+	}
+	l := &line{m: m, id: id, group: g, rank: g.Rank(m.self)}
+	for p := range m.gone {
+		if rank := g.Rank(p); rank >= 0 {
+			l.gone.add(rank)
+		}
+	}
+	l.cur = l.begin(1)
+	m.lines[id] = l
+	early := m.early[id]
+	delete(m.early, id)
+	for _, h := range early {
+		m.owed[h.from]--
+		if err := l.heard(h.from, h.payload); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close forgets a line on which this process will propose nothing more: frames for
+// it are dropped. While others may still lack its last decision it must be kept open.
+func (m *Machine) Close(id Line) {
+	if l := m.lines[id]; l != nil {
+		for _, h := range l.waiting {
+			m.owed[h.from]--
+		}
+		delete(m.lines, id)
+	}
+}
+
+// Propose has this process take part in the line's next agreement, and gives its
+// number. Decisions come in the order of numbers, and an agreement begins here when the one before has
+// been decided.
+//
+// Preconditions: len(Value) <= MaxValue.
+func (m *Machine) Propose(id Line, p Proposal) (seq uint32, err error) {
+	l := m.lines[id]
+	if l == nil {
+		return 0, ErrNoLine
+	}
+	return l.propose(p), nil
+}
+
+// Heard takes in a frame. Error: ErrFrame.
+func (m *Machine) Heard(from proc.ID, payload []byte) error {
+	if _, gone := m.gone[from]; gone && m.broken != unfenced {
+		return nil
+	}
+	id, _, err := head(payload)
+	if err != nil {
+		return fmt.Errorf("from %v: %w", from, err)
+	}
+	if l := m.lines[id]; l != nil {
+		return l.heard(from, payload)
+	}
+	if err := m.keep(from); err != nil {
+		return err
+	}
+	m.early[id] = append(m.early[id], held{from, slices.Clone(payload)})
+	return nil
+}
+
+// keep accounts for a frame that is kept back.
+func (m *Machine) keep(from proc.ID) error {
+	if m.owed[from] == maxEarly {
+		return fmt.Errorf("from %v: %w: more than %d frames for agreements that have not begun", from, errFrame, maxEarly)
+	}
+	m.owed[from]++
+	return nil
+}
+
+// Died says that a death has entered the view of this process.
+func (m *Machine) Died(p proc.ID) { m.left(p, false) }
+
+// Departed says that a process has finalized: it takes no part any more.
+func (m *Machine) Departed(p proc.ID) { m.left(p, true) }
+
+func (m *Machine) left(p proc.ID, departed bool) {
+	if _, known := m.gone[p]; known {
+		return
+	}
+	m.gone[p] = departed
+	for _, id := range m.order() {
+		m.lines[id].left(p)
+	}
+}
+
+// order lists the lines in one order everywhere, for the sake of replay.
+func (m *Machine) order() []Line {
+	out := make([]Line, 0, len(m.lines))
+	for id := range m.lines {
+		out = append(out, id)
+	}
+	slices.SortFunc(out, func(a, b Line) int {
+		if a.Context != b.Context {
+			return int(int64(a.Context) - int64(b.Context))
+		}
+		return int(int64(a.Group) - int64(b.Group))
+	})
+	return out
+}
+
+// Next gives the next action, in the order in which they are to be done.
+func (m *Machine) Next() (Action, bool) {
+	if m.taken == len(m.actions) {
+		clear(m.actions)
+		m.actions, m.taken = m.actions[:0], 0
+		return Action{}, false
+	}
+	m.taken++
+	return m.actions[m.taken-1], true
+}
+
+func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }

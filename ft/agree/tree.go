@@ -1,0 +1,113 @@
+package agree
+
+import (
+	"math/bits"
+	"slices"
+)
+
+// The tree stands on the members that are not in base, in their order: position p
+// has the children p+2^i for every 2^i > p (design, "Collectives"), so the parent of p
+// is p without its highest bit, and every ancestor has a lower position.
+//
+// Death bends it: see parent. The functions take what is the same at all members (base),
+// and what this process knows (gone).
+
+// ranks is an ascending list of ranks.
+type ranks []int32
+
+func (r ranks) has(rank int) bool {
+	_, found := slices.BinarySearch(r, int32(rank))
+	return found
+}
+
+// add puts a rank into the list, and reports whether it was new.
+func (r *ranks) add(rank int) bool {
+	i, found := slices.BinarySearch(*r, int32(rank))
+	if !found {
+		*r = slices.Insert(*r, i, int32(rank))
+	}
+	return !found
+}
+
+// tree is the shape of one agreement as this process sees it now.
+type tree struct {
+	size int   // of the group
+	base ranks // agreed to be gone: not in the tree
+	gone ranks // all that are known to be gone, those of base included
+}
+
+// width is the number of positions.
+func (t *tree) width() int { return t.size - len(t.base) }
+
+// position gives a rank's. Precondition: it is not in base.
+func (t *tree) position(rank int) int {
+	below, _ := slices.BinarySearch(t.base, int32(rank))
+	return rank - below
+}
+
+// rank gives the rank at a position: of base, k members are below it if the rank
+// of the k-th is at most p+k.
+func (t *tree) rank(p int) int {
+	lo, hi := 0, len(t.base)
+	for lo < hi {
+		if mid := (lo + hi) / 2; int(t.base[mid])-mid <= p {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return p + lo
+}
+
+// bent reports whether somebody in the tree is known to be gone.
+func (t *tree) bent() bool { return len(t.gone) > len(t.base) }
+
+func (t *tree) alive(p int) bool { return !t.bent() || !t.gone.has(t.rank(p)) }
+
+// root is the lowest living position. Precondition: there is one.
+func (t *tree) root() int {
+	p := 0
+	for !t.alive(p) {
+		p++
+	}
+	return p
+}
+
+// parent gives the rank to which one contributes: the nearest living ancestor, else
+// the root; -1 for the root itself.
+func (t *tree) parent(rank int) int {
+	p := t.position(rank)
+	for up := p; up != 0; {
+		up &^= 1 << (bits.Len(uint(up)) - 1)
+		if t.alive(up) {
+			return t.rank(up)
+		}
+	}
+	if root := t.root(); root != p {
+		return t.rank(root)
+	}
+	return -1
+}
+
+// children appends the ranks whose parent is this one.
+func (t *tree) children(out []int, rank int) []int {
+	p := t.position(rank)
+	out = t.below(out, p, p)
+	if p != 0 && t.bent() && t.root() == p { // who has lost all ancestors
+		out = t.below(out, 0, p)
+	}
+	return out
+}
+
+// below appends the topmost living members under a position, but for one.
+func (t *tree) below(out []int, p, except int) []int {
+	for bit := 1 << bits.Len(uint(p)); p+bit < t.width(); bit <<= 1 {
+		switch child := p + bit; {
+		case !t.alive(child):
+			out = t.below(out, child, except)
+		case child != except:
+			out = append(out, t.rank(child))
+		}
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package agree
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Kinds of frames; the first byte of each.
+const (
+	kindUp   = 1 // a contribution
+	kindDown = 2 // a decision
+)
+
+// Flags.
+const (
+	flagUniform = 1 << iota // the proposal is a uniform one
+	flagConfirm             // the second round of a uniform proposal
+	flagUnlike              // not all contributed to the same operation
+	flagsAll    = 1<<iota - 1
+)
+
+// entry is a member that is gone.
+type entry struct {
+	rank     int32
+	departed bool // it has not failed
+	// common: all who have contributed so far knew of it when they did.
+	common bool
+}
+
+// frame is a contribution or decision. In memory it is what an agreement has gathered.
+type frame struct {
+	kind  byte
+	flags byte
+	what  byte // the caller's name of the operation
+	line  Line
+	seq   uint32
+	gone  []entry // ascending; those that are not in base
+	// unacked are the gone that somebody has not acknowledged, of those that it knew;
+	// ascending.
+	unacked ranks
+	value   []byte
+}
+
+// headBytes: kind, flags, what, context, group, seq.
+const headBytes = 3 + 4 + 4 + 4
+
+// MaxFrame bounds what the machine sends, in bytes: of as many processes as there can be
+// hardly ever all have ended, and their ranks are told by their distances.
+const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + MaxValue
+
+var errFrame = errors.New("agree: corrupt frame")
+
+// encode appends a frame to b.
+func (f *frame) encode(b []byte) []byte {
+	b = append(b, f.kind, f.flags, f.what)
+	b = binary.LittleEndian.AppendUint32(b, f.line.Context)
+	b = binary.LittleEndian.AppendUint32(b, f.line.Group)
+	b = binary.LittleEndian.AppendUint32(b, f.seq)
+	b = binary.AppendUvarint(b, uint64(len(f.gone)))
+	last := int32(-1)
+	for _, e := range f.gone {
+		word := uint64(e.rank-last-1) << 2
+		if e.departed {
+			word |= 1
+		}
+		if e.common {
+			word |= 2
+		}
+		b, last = binary.AppendUvarint(b, word), e.rank
+	}
+	b = binary.AppendUvarint(b, uint64(len(f.unacked)))
+	last = -1
+	for _, rank := range f.unacked {
+		b, last = binary.AppendUvarint(b, uint64(rank-last-1)), rank
+	}
+	return append(b, f.value...)
+}
+
+// head reads which agreement a frame belongs to.
+func head(b []byte) (line Line, seq uint32, err error) {
+	if len(b) < headBytes+2 || b[0] != kindUp && b[0] != kindDown || b[1]&^flagsAll != 0 {
+		return line, 0, fmt.Errorf("%w: %d bytes", errFrame, len(b))
+	}
+	line = Line{Context: binary.LittleEndian.Uint32(b[3:]), Group: binary.LittleEndian.Uint32(b[7:])}
+	return line, binary.LittleEndian.Uint32(b[11:]), nil
+}
+
+// decode takes a frame of a group of that size apart into f, whose slices are used
+// again; value is part of b.
+func (f *frame) decode(b []byte, size int) error {
+	line, seq, err := head(b)
+	if err != nil {
+		return err
+	}
+	*f = frame{kind: b[0], flags: b[1], what: b[2], line: line, seq: seq, gone: f.gone[:0], unacked: f.unacked[:0]}
+	r := reader{b: b[headBytes:], size: size}
+	last := -1
+	for n := r.count(); n > 0 && !r.bad; n-- {
+		word := r.uint()
+		last = r.after(last, word>>2)
+		f.gone = append(f.gone, entry{rank: int32(last), departed: word&1 != 0, common: word&2 != 0})
+	}
+	last = -1
+	for n := r.count(); n > 0 && !r.bad; n-- {
+		last = r.after(last, r.uint())
+		f.unacked = append(f.unacked, int32(last))
+	}
+	f.value = r.b
+	if r.bad || len(f.value) > MaxValue {
+		return fmt.Errorf("%w: %d bytes for a group of %d", errFrame, len(b), size)
+	}
+	return nil
+}
+
+// reader takes numbers off the front of a frame; bad is for good.
+type reader struct {
+	b    []byte
+	size int
+	bad  bool
+}
+
+func (r *reader) uint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.b = r.b[n:]
+	return v
+}
+
+// count is a number of ranks.
+func (r *reader) count() int {
+	n := r.uint()
+	if n > uint64(r.size) {
+		r.bad = true
+		return 0
+	}
+	return int(n)
+}
+
+// after is the rank that stands gap places behind the next.
+func (r *reader) after(last int, gap uint64) int {
+	if gap >= uint64(r.size-last-1) {
+		r.bad = true
+		return last
+	}
+	return last + 1 + int(gap)
+}
+
+// merge folds what another has gathered into f: the values apart.
+func (f *frame) merge(o *frame) {
+	f.flags |= o.flags & flagUnlike
+	if o.what != f.what || (o.flags^f.flags)&(flagUniform|flagConfirm) != 0 || len(o.value) != len(f.value) {
+		f.flags |= flagUnlike
+	}
+	if len(f.gone)+len(o.gone) > 0 {
+		f.gone = unite(f.gone, o.gone)
+	}
+	for _, rank := range o.unacked {
+		f.unacked.add(int(rank))
+	}
+}
+
+// unite is the union of two ascending lists; common are those that are so in both.
+func unite(a, b []entry) []entry {
+	out := make([]entry, 0, max(len(a), len(b)))
+	for len(a) > 0 || len(b) > 0 {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].rank < b[0].rank:
+			out, a = append(out, entry{a[0].rank, a[0].departed, false}), a[1:]
+		case len(a) == 0 || b[0].rank < a[0].rank:
+			out, b = append(out, entry{b[0].rank, b[0].departed, false}), b[1:]
+		default:
+			out = append(out, entry{a[0].rank, a[0].departed || b[0].departed, a[0].common && b[0].common})
+			a, b = a[1:], b[1:]
+		}
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,126 @@
+package control
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Agreements takes part in agreements over a process's progress engine: frames are
+// answered by whoever makes progress, also when the agreement has long been decided
+// here. Its methods are called with the engine's lock held.
+type Agreements struct {
+	e    *progress.Engine
+	m    *agree.Machine
+	out  *Outbox
+	in   inbox
+	logf func(format string, args ...any)
+
+	waiting  map[ticket]func(*agree.Decision)
+	draining bool
+	over     bool
+}
+
+// ticket names a proposal of this process.
+type ticket struct {
+	line agree.Line
+	seq  uint32
+}
+
+// StartAgreements is called once, before the first frame can arrive, and after the
+// listeners to ends have been registered that are to be told of a death before an agreement on it
+// is decided.
+func StartAgreements(e *progress.Engine, out *Outbox, logf func(format string, args ...any)) *Agreements {
+	a := &Agreements{
+		e: e, m: agree.New(e.Self()), out: out, logf: logf,
+		in:      inbox{most: agree.MaxFrame},
+		waiting: make(map[ticket]func(*agree.Decision)),
+	}
+	e.Handle(fabric.ClassAgree, a.heard)
+	e.OnEnd(a.ended)
+	return a
+}
+
+// Open begins a line of agreements; see agree.Machine.
+func (a *Agreements) Open(id agree.Line, g agree.Group) error {
+	err := a.m.Open(id, g)
+	a.drain()
+	return err
+}
+
+// Close forgets a line; see agree.Machine.
+func (a *Agreements) Close(id agree.Line) { a.m.Close(id) }
+
+// Propose has this process take part in the line's next agreement. Done gets the decision,
+// with the lock held, in this call or in whatever goroutine makes progress; all members that are agreed to have failed stand in
+// the View by then.
+func (a *Agreements) Propose(id agree.Line, p agree.Proposal, done func(*agree.Decision)) error {
+	seq, err := a.m.Propose(id, p)
+	if err != nil {
+		return err
+	}
+	a.waiting[ticket{id, seq}] = done
+	a.drain()
+	return nil
+}
+
+func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
+	if a.over {
+		return
+	}
+	frame, ok := a.in.take(from, imm, payload)
+	var err error
+	switch {
+	case !ok:
+		err = agree.ErrFrame
+	case frame != nil:
+		err = a.m.Heard(from, frame)
+	}
+	if err != nil {
+		if a.logf != nil {
+			a.logf("agree: cutting %v off: %v", from, err)
+		}
+		a.e.Report(from, proc.Cause{Kind: proc.Corrupt})
+	}
+	a.drain()
+}
+
+func (a *Agreements) ended(ep *progress.Endpoint, cause proc.Cause) {
+	if a.over {
+		return
+	}
+	delete(a.in.parts, ep.Proc)
+	if cause.Failed() {
+		a.m.Died(ep.Proc)
+	} else {
+		a.m.Departed(ep.Proc)
+	}
+	a.drain()
+}
+
+// drain does what the machine asks for. What comes of that as inputs leaves the rest to the
+// first call.
+func (a *Agreements) drain() {
+	if a.draining {
+		return
+	}
+	a.draining = true
+	for act, ok := a.m.Next(); ok && !a.over; act, ok = a.m.Next() {
+		switch act.Kind {
+		case agree.Send:
+			a.out.Send(act.To, fabric.ClassAgree, act.Payload)
+		case agree.Report:
+			a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
+		case agree.Decide:
+			t := ticket{act.Decision.Line, act.Decision.Seq}
+			done := a.waiting[t]
+			delete(a.waiting, t)
+			done(act.Decision)
+		}
+	}
+	a.draining = false
+}
+
+// Stop has nothing be answered or decided any more, for a process that departs.
+func (a *Agreements) Stop() { a.over = true }

@@ -1,0 +1,147 @@
+package control
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// council is a job whose processes agree again and again, while some die.
+type council struct {
+	n, rounds int
+	uniform   bool
+	seed      uint64
+	kills     map[proc.ID]fabric.Time
+	got       [][]*agree.Decision
+	wrong     error
+}
+
+// all is the group of every process of a job.
+type all int
+
+func (n all) Size() int             { return int(n) }
+func (n all) Proc(rank int) proc.ID { return proc.ID(rank) }
+func (n all) Rank(p proc.ID) int {
+	if int(p) < int(n) {
+		return int(p)
+	}
+	return -1
+}
+
+func (x *council) run() error {
+	x.got = make([][]*agree.Decision, x.n)
+	cfg := sim.DefaultConfig(x.n)
+	cfg.Seed = x.seed
+	s, err := sim.New(cfg)
+	if err != nil {
+		return err
+	}
+	for id := range proc.ID(x.n) {
+		if err := s.Spawn(id, x.body); err != nil {
+			return err
+		}
+	}
+	for id, at := range x.kills {
+		if err := s.Kill(id, at); err != nil {
+			return err
+		}
+	}
+	if err := s.Run(); err != nil {
+		return err
+	}
+	return x.wrong
+}
+
+func or(acc, in []byte) {
+	for i := range acc {
+		acc[i] |= in[i]
+	}
+}
+
+func (x *council) body(p *sim.Proc) {
+	e := progress.New(progress.Config{
+		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+	})
+	out := NewOutbox(e, nil)
+	pulse := Start(Config{
+		Engine: e,
+		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed},
+		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
+	})
+	a := StartAgreements(e, out, nil)
+	line := agree.Line{Context: 1}
+	e.Lock()
+	if err := a.Open(line, all(x.n)); err != nil {
+		x.wrong = err
+	}
+	for range x.rounds {
+		var done progress.Completion
+		value := make([]byte, 8*((x.n+63)/64))
+		binary.LittleEndian.PutUint64(value[p.ID()/64*8:], 1<<(p.ID()%64))
+		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform}, func(d *agree.Decision) {
+			for _, g := range d.Gone {
+				if !e.View().Failed(g.Proc) {
+					x.wrong = fmt.Errorf("%v does not know of %v when it decides", p.ID(), g.Proc)
+				}
+			}
+			x.got[p.ID()] = append(x.got[p.ID()], d)
+			done.Finish()
+		}); err != nil {
+			x.wrong = err
+		}
+		e.Wait(&done)
+	}
+	// Whoever has decided answers the others.
+	var over progress.Completion
+	e.After(3*DefaultTimeout, over.Finish)
+	e.Wait(&over)
+	a.Stop()
+	out.Stop()
+	e.Unlock()
+	pulse.Stop()
+	e.Depart()
+	_ = e.Close()
+}
+
+// Agreements of simulated processes that die at random moments: whoever lives decides each, and
+// as the others do.
+func TestCouncil(t *testing.T) {
+	for seed := uint64(1); seed <= 150; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		x := &council{n: 2 + rng.IntN(15), rounds: 1 + rng.IntN(4), uniform: seed%4 == 0, seed: seed, kills: map[proc.ID]fabric.Time{}}
+		for range rng.IntN(x.n) {
+			x.kills[proc.ID(rng.IntN(x.n))] = fabric.Time(rng.Int64N(60_000))
+		}
+		require.NoError(t, x.run(), "seed %d", seed)
+		for round := range x.rounds {
+			var first *agree.Decision
+			for id, got := range x.got {
+				if _, killed := x.kills[proc.ID(id)]; killed {
+					continue
+				}
+				require.Len(t, got, x.rounds, "seed %d: %v", seed, id)
+				d := got[round]
+				if first == nil {
+					first = d
+				}
+				require.Equal(t, first, d, "seed %d: process %d, agreement %d", seed, id, round)
+				for other := range x.n {
+					gone := slices.ContainsFunc(d.Gone, func(g agree.Gone) bool { return g.Proc == proc.ID(other) })
+					require.True(t, gone || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0, "seed %d: %d has no part", seed, other)
+				}
+			}
+		}
+	}
+}

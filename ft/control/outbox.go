@@ -1,0 +1,173 @@
+package control
+
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Outbox sends control frames that must arrive: in order to each peer, over a connection that
+// is made at the first frame, whenever there is credit, until the peer ends or this process
+// leaves. A frame that is longer than the connection takes goes in pieces. Its methods are
+// called with the engine's lock held.
+type Outbox struct {
+	e    *progress.Engine
+	logf func(format string, args ...any)
+
+	queues  map[proc.ID][]parcel // what waits, by receiver
+	order   []proc.ID            // receivers of what waits, the first to have waited first
+	strange []proc.ID            // of those, the ones to connect to
+
+	connecting bool
+	gone       fabric.Parker // unparked when the goroutine that connects has ended
+	over       bool
+}
+
+// parcel is a frame that waits.
+type parcel struct {
+	class   fabric.Class
+	payload []byte
+}
+
+// NewOutbox makes the outbox of a process. logf receives remarks; nil discards them.
+func NewOutbox(e *progress.Engine, logf func(format string, args ...any)) *Outbox {
+	return &Outbox{e: e, logf: logf, queues: make(map[proc.ID][]parcel), gone: e.Host().NewParker()}
+}
+
+// Send hands a frame over, now or later. The payload must not change any more.
+func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
+	if o.over {
+		return
+	}
+	ep := o.e.Known(to)
+	if ep != nil && ep.State != progress.Alive {
+		return
+	}
+	p := parcel{class, payload}
+	if len(o.queues[to]) == 0 && ep != nil && p.send(ep) {
+		return
+	}
+	if len(o.queues[to]) == 0 {
+		o.order = append(o.order, to)
+		o.e.Backlog(o.flush)
+		if ep == nil {
+			o.strange = append(o.strange, to)
+		}
+	}
+	o.queues[to] = append(o.queues[to], p)
+	if len(o.strange) > 0 && !o.connecting {
+		o.connecting = true
+		o.e.Host().Go(o.connect)
+	}
+}
+
+// more is the immediate of a piece that is not the last.
+const more = 1
+
+// send hands over what is left of a parcel, if there is credit for all of it.
+func (p *parcel) send(ep *progress.Endpoint) bool {
+	for len(p.payload) > ep.MaxFrame {
+		if !ep.TrySend(p.class, more, p.payload[:ep.MaxFrame]) {
+			return false
+		}
+		p.payload = p.payload[ep.MaxFrame:]
+	}
+	return ep.TrySend(p.class, 0, p.payload)
+}
+
+// flush sends what can be sent now, and says how much that was.
+func (o *Outbox) flush() (sent int) {
+	o.order = slices.DeleteFunc(o.order, func(to proc.ID) bool {
+		ep := o.e.Known(to)
+		if ep == nil {
+			return false
+		}
+		queue := o.queues[to]
+		for len(queue) > 0 && (ep.State != progress.Alive || queue[0].send(ep)) {
+			queue = queue[1:]
+			sent++
+		}
+		if o.queues[to] = queue; len(queue) == 0 {
+			delete(o.queues, to)
+		}
+		return len(queue) == 0
+	})
+	if len(o.order) == 0 {
+		o.e.Backlog(nil)
+	}
+	return sent
+}
+
+// connect makes the connections that are wanted, one after the other, since that waits for
+// the launcher and the kernel.
+func (o *Outbox) connect() {
+	o.e.Lock()
+	for len(o.strange) > 0 && !o.over {
+		to := o.strange[0]
+		o.strange = o.strange[1:]
+		o.e.Unlock()
+		_, err := o.e.Endpoint(to)
+		o.e.Lock()
+		if err != nil {
+			o.drop(to)
+			if o.logf != nil && !o.over {
+				o.logf("agreements and revocations do not reach %v: %v", to, err)
+			}
+			continue
+		}
+		o.flush()
+		o.e.Kick()
+	}
+	o.connecting = false
+	o.gone.Unpark()
+	o.e.Unlock()
+}
+
+func (o *Outbox) drop(to proc.ID) {
+	delete(o.queues, to)
+	o.order = slices.DeleteFunc(o.order, func(p proc.ID) bool { return p == to })
+}
+
+// Empty reports whether nothing waits.
+func (o *Outbox) Empty() bool { return len(o.order) == 0 }
+
+// Stop gives up what waits and returns when nothing of the outbox runs any more.
+func (o *Outbox) Stop() {
+	o.over = true
+	o.e.Backlog(nil)
+	for o.connecting {
+		o.e.Unlock()
+		o.gone.Park()
+		o.e.Lock()
+	}
+}
+
+// inbox puts frames that came in pieces together again.
+type inbox struct {
+	parts map[proc.ID][]byte
+	most  int
+}
+
+// take gives the frame that a piece completes; nil: there is more to come. False: it is longer than
+// any frame.
+func (i *inbox) take(from proc.ID, imm uint64, payload []byte) (frame []byte, ok bool) {
+	have := i.parts[from]
+	if imm&more == 0 && have == nil {
+		return payload, true
+	}
+	if len(have)+len(payload) > i.most {
+		delete(i.parts, from)
+		return nil, false
+	}
+	if have = append(have, payload...); imm&more == 0 {
+		delete(i.parts, from)
+		return have, true
+	}
+	if i.parts == nil {
+		i.parts = make(map[proc.ID][]byte)
+	}
+	i.parts[from] = have
+	return nil, true
+}

@@ -1,0 +1,21 @@
+// Package repair has what an application calls after a failure: agree and shrink, of ULFM,
+// made of one agreement each (package ft/agree) and the communicators of package p2p.
+//
+// # One agreement for everything
+//
+// A communicator has one line of agreements, numbered in the order in which its members call. Shrink
+// is the agreement on who has failed and nothing else: the context of the new communicator follows from the
+// old one's, the agreement's number and the dead, so no second round is needed to
+// find one. The operations that meet in an agreement tell each other what they are, so
+// ranks that call different ones get an error instead of each other's values.
+//
+// Nothing here looks at the state of the communicator: agreement frames bypass matching, so agree and shrink
+// work where it has been revoked (S1-29, S1-41).
+//
+// # Concurrency
+//
+// Operations are begun with the engine's lock held and complete by a callback with the lock held, in
+// whatever goroutine makes progress.
+//
+// Floor 6.
+package repair

@@ -1,0 +1,139 @@
+package repair
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// What meets in an agreement; part of the wire format.
+const (
+	whatAgree  = 1
+	whatShrink = 2
+)
+
+// Repair begins the operations of one process.
+type Repair struct {
+	e  *progress.Engine
+	ag *control.Agreements
+	// freed are the lines of communicators that have been freed, the oldest first.
+	freed []agree.Line
+}
+
+// maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
+// have not got them because those died who were to pass them on.
+const maxFreed = 1024
+
+// New makes it on top of the process's agreements.
+func New(e *progress.Engine, ag *control.Agreements) *Repair { return &Repair{e: e, ag: ag} }
+
+// propose takes part in the communicator's next agreement.
+func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
+	id := line(c)
+	decided := func(d *agree.Decision) {
+		if d.Unlike {
+			done(d, fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument))
+			return
+		}
+		done(d, nil)
+	}
+	err := r.ag.Propose(id, p, decided)
+	if err == agree.ErrNoLine {
+		everyone := c.Everyone()
+		if err = r.ag.Open(id, &everyone); err == nil {
+			err = r.ag.Propose(id, p, decided)
+		}
+	}
+	if err != nil {
+		done(nil, fmt.Errorf("%s on %s: %w", op, c.Name(), err))
+	}
+}
+
+// Freed says that no operation will be begun on a communicator any more. Precondition: the lock is held.
+func (r *Repair) Freed(c *p2p.Comm) {
+	if len(r.freed) == maxFreed {
+		r.ag.Close(r.freed[0])
+		r.freed = slices.Delete(r.freed, 0, 1)
+	}
+	r.freed = append(r.freed, line(c))
+}
+
+// line names a communicator's agreements.
+func line(c *p2p.Comm) agree.Line {
+	return agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
+}
+
+// Agree folds the flags of all living members by AND (S1-38): on an intercommunicator those of
+// the remote group. Done gets the result, and ft.ErrProcFailed if some member has failed whose failure not
+// all have acknowledged (S1-39); then the result is right all the same. All members get the same.
+//
+// Precondition: the lock is held.
+func (r *Repair) Agree(c *p2p.Comm, flag uint64, done func(flag uint64, err error)) {
+	acked := make(map[proc.ID]bool)
+	for _, p := range c.AcknowledgedLocked() {
+		acked[p] = true
+	}
+	value := binary.LittleEndian.AppendUint64(nil, flag)
+	at := 0
+	if c.Local() != nil { // a word for each side, the other's first
+		if at = 8; first(c) {
+			at = 0
+		}
+		value = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+		binary.LittleEndian.PutUint64(value[at:], flag)
+		at = 8 - at
+	}
+	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: func(p proc.ID) bool {
+		return acked[p] || !r.e.View().Failed(p) // who has departed is no failure
+	}}
+	r.propose(c, "agree", p, func(d *agree.Decision, err error) {
+		if err == nil && len(d.Unacked) > 0 {
+			err = c.Blame("agree", d.Unacked)
+		}
+		if d != nil && !d.Unlike {
+			flag = binary.LittleEndian.Uint64(d.Value[at:])
+		}
+		done(flag, err)
+	})
+}
+
+// first reports whether this side of an intercommunicator has the lowest process.
+func first(c *p2p.Comm) bool {
+	everyone := c.Everyone()
+	return c.Group().Has(everyone.Proc(0))
+}
+
+func and(acc, in []byte) {
+	for i := range acc {
+		acc[i] &= in[i]
+	}
+}
+
+// Shrink makes a communicator of the members that are not agreed to have failed, in their order
+// (S1-33 to S1-35). Those who fail meanwhile may be in it.
+//
+// Precondition: the lock is held.
+func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
+	r.propose(c, "shrink", agree.Proposal{What: whatShrink}, func(d *agree.Decision, err error) {
+		if err != nil {
+			done(nil, err)
+			return
+		}
+		gone := make(map[proc.ID]bool, len(d.Gone))
+		for _, g := range d.Gone {
+			gone[g.Proc] = true
+		}
+		left, err := c.Survivors(func(p proc.ID) bool { return gone[p] }, uint64(d.Seq))
+		if err != nil {
+			err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
+		}
+		done(left, err)
+	})
+}

@@ -1,0 +1,83 @@
+package banyan
+
+import (
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Revoke ends all communication on this communicator, at every living rank of both
+// sides: what waits on it, and what is begun on it, is ErrRevoked, but for [Comm.Agree], [Comm.Shrink] and what
+// only asks (ULFM 17.3.1, S1-28 to S1-31). It is how one rank that has met a failure has all others leave
+// the communication pattern that the dead has a part in. Any rank may call it at any time; it is not collective and does not
+// wait. Messages that have been matched already are transferred.
+//
+// Errors: ErrClosed.
+func (c *Comm) Revoke() error { return c.raise(c.core.Revoke()) }
+
+// IsRevoked makes progress and reports whether the communicator has been revoked, by this rank or
+// another.
+func (c *Comm) IsRevoked() bool { return c.core.Revoked() }
+
+// Agree gives every living rank the bitwise AND of the flags of all: of an
+// intercommunicator, of those of the remote group (ULFM 17.3.2, S1-38 to S1-41). It is collective, works on a
+// revoked communicator, and returns at all ranks with the same outcome although ranks die meanwhile.
+//
+// Error: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged that
+// ([Comm.AckFailed]); the result is right all the same, and GetFailed has all ranks that have no part in
+// it. ErrArgument if some rank calls another operation in its stead.
+func (c *Comm) Agree(flag uint64) (uint64, error) {
+	err := c.wait(c.agree(&flag))
+	return flag, c.raise(err)
+}
+
+// IAgree begins to agree on *flag, which is not to be touched until the request is complete and has
+// the result then. As [Comm.Agree] otherwise.
+func (c *Comm) IAgree(flag *uint64) Request { return Request{c.agree(flag), c} }
+
+func (c *Comm) agree(flag *uint64) p2p.Handle {
+	c.e.Lock()
+	defer c.e.Unlock()
+	promise, h := c.e.NewPromise(c.core)
+	c.world.repair.Agree(c.core, *flag, func(all uint64, err error) {
+		*flag = all
+		promise.Keep(err)
+	})
+	return h
+}
+
+// Shrink makes a communicator of the ranks that have not failed, in their order (ULFM 17.3.1, S1-33 to
+// S1-35). It is collective over the living, works on a revoked communicator, and all get the
+// same group; it leaves out at least every rank whose failure has been reported to some caller. Ranks that die meanwhile may be
+// in it. The failure of ranks is no error.
+//
+// Error: ErrArgument if some rank calls another operation in its stead.
+func (c *Comm) Shrink() (*Comm, error) {
+	var left *Comm
+	if err := c.wait(c.shrink(&left)); err != nil {
+		return nil, c.raise(err)
+	}
+	return left, nil
+}
+
+// IShrink begins to shrink; *into is the new communicator when the request is complete. Shrinks of several
+// communicators with members in common may be begun in different orders. As [Comm.Shrink]
+// otherwise.
+func (c *Comm) IShrink(into **Comm) Request { return Request{c.shrink(into), c} }
+
+func (c *Comm) shrink(into **Comm) p2p.Handle {
+	c.e.Lock()
+	defer c.e.Unlock()
+	promise, h := c.e.NewPromise(c.core)
+	c.world.repair.Shrink(c.core, func(core *p2p.Comm, err error) {
+		if core != nil {
+			*into = c.heir(core)
+		}
+		promise.Keep(err)
+	})
+	return h
+}
+
+// wait ends a request and gives its error, which nobody has been told of.
+func (c *Comm) wait(h p2p.Handle) error {
+	_, err := c.e.Wait(h)
+	return err
+}
