@@ -68,6 +68,7 @@ func (c *Comm) shrink(into **Comm) p2p.Handle {
 	defer c.e.Unlock()
 	promise, h := c.e.NewPromise(c.core)
 	c.world.repair.Shrink(c.core, func(core *p2p.Comm, err error) {
+		*into = nil
 		if core != nil {
 			*into = c.heir(core)
 		}
