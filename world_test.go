@@ -58,6 +58,8 @@ var roles = map[string]func(*banyan.World) error{
 	"split":      splitApart,
 	"leave":      leave,
 	"strangers":  strangers,
+	"survive":    survive,
+	"suicides":   suicides,
 }
 
 func TestMain(m *testing.M) {
