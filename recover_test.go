@@ -70,7 +70,7 @@ func (s *scene) arrange(machine *sim.Sim) error {
 
 func (s *scene) stay(w *banyan.World) {
 	for {
-		gone := ranksOf(w.Comm().GetFailed(), w.Comm())
+		gone := ranksIn(w.Comm().GetFailed(), w.Comm())
 		if !slices.Contains(s.through, false) || !slices.ContainsFunc(s.waited(), func(r int) bool { return !slices.Contains(gone, r) }) {
 			return
 		}
@@ -97,8 +97,8 @@ func (s *scene) die(w *banyan.World) error {
 	}
 }
 
-// ranksOf gives the ranks in c of a group's members, ascending.
-func ranksOf(g banyan.Group, c *banyan.Comm) []int {
+// ranksIn gives the ranks in c of a group's members, ascending.
+func ranksIn(g banyan.Group, c *banyan.Comm) []int {
 	all := make([]int, g.Size())
 	for i := range all {
 		all[i] = i
@@ -114,7 +114,7 @@ func ranksOf(g banyan.Group, c *banyan.Comm) []int {
 // knows returns when this rank knows that others have failed.
 func knows(w *banyan.World, c *banyan.Comm, ranks ...int) {
 	for {
-		failed := ranksOf(c.GetFailed(), c)
+		failed := ranksIn(c.GetFailed(), c)
 		if !slices.ContainsFunc(ranks, func(r int) bool { return !slices.Contains(failed, r) }) {
 			return
 		}
@@ -171,7 +171,7 @@ func insist(c *banyan.Comm, log *[]said) error {
 		if _, err := c.AckFailed(c.GetFailed().Size()); err != nil {
 			return err
 		}
-		s := said{acked: ranksOf(c.FailureGetAcked(), c)}
+		s := said{acked: ranksIn(c.FailureGetAcked(), c)}
 		var err error
 		s.flag, err = c.Agree(^(uint64(1) << c.Rank()))
 		var failed *banyan.ProcFailedError
@@ -180,7 +180,7 @@ func insist(c *banyan.Comm, log *[]said) error {
 		} else if err != nil {
 			return err
 		}
-		s.known = ranksOf(c.GetFailed(), c)
+		s.known = ranksIn(c.GetFailed(), c)
 		*log = append(*log, s)
 		if s.failed == nil {
 			return nil
