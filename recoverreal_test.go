@@ -1,11 +1,13 @@
 package banyan_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -176,6 +178,95 @@ func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
 				}
 				require.Equal(t, 1, alive, out)
 				require.GreaterOrEqual(t, strings.Count(out, ".left"), n/2, out) // what is left of what was left
+			}
+		})
+	}
+}
+
+// answers has rank 0 decide an agreement and leave the library for good, and rank 1 die before it has told rank 3 what
+// was decided: rank 3 goes on when rank 0 has told it, which it does though it makes no call.
+func answers(w *banyan.World) error {
+	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(fifoEnv)
+	pid := make([]byte, 8)
+	while := func(r banyan.Request, most time.Duration) (bool, error) {
+		for begun := w.Now(); w.Now() < begun+most; {
+			if _, done, err := r.Test(); done {
+				return true, err
+			}
+		}
+		return false, nil
+	}
+	agree := func() error { // if rank 1 is slow, it has no part
+		if _, err := c.Agree(1); !errors.Is(err, banyan.ErrProcFailed) {
+			return err
+		}
+		return nil
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	switch c.Rank() {
+	case 0:
+		if err := agree(); err != nil {
+			return err
+		}
+		_, err := os.ReadFile(fifo)
+		return err
+	case 1:
+		binary.LittleEndian.PutUint64(pid, uint64(os.Getpid()))
+		if err := c.Send(pid, 2, 1); err != nil {
+			return err
+		}
+		if done, err := while(c.IAgree(&flag), 50*time.Millisecond); done { // passes on what rank 3 says
+			return fmt.Errorf("agreed without rank 2: %w", err)
+		}
+		for err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil; w.Sleep(time.Second) {
+		}
+		return errors.New("it goes on")
+	case 2:
+		if _, err := c.Recv(pid, 1, 1); err != nil {
+			return err
+		}
+		victim := int(binary.LittleEndian.Uint64(pid))
+		for stat := "R"; !strings.Contains(stat, ") T"); {
+			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", victim))
+			if err != nil {
+				return err
+			}
+			stat = string(b)
+		}
+		r := c.IAgree(&flag)
+		if _, err := while(r, 2*time.Second); err != nil {
+			return err
+		}
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+			return err
+		}
+		if _, err := r.Wait(); err != nil && !errors.Is(err, banyan.ErrProcFailed) {
+			return err
+		}
+		return nil
+	}
+	if err := agree(); err != nil {
+		return err
+	}
+	return os.WriteFile(fifo, nil, 0)
+}
+
+// Whoever has returned from an agreement still answers those who have not, also while it computes: within a period of the
+// detector, or at once with asynchronous progress.
+func TestWhoComputesAnswersAgreements(t *testing.T) {
+	t.Parallel() // it waits for the detector's period
+	for name, env := range map[string][]string{
+		"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "asynchronous": {asyncEnv + "=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+			res, out := job(t, launch.Continue, 4, "answers", append(env, fifoEnv+"="+fifo)...)
+			for rank, end := range res.Ends {
+				require.Equal(t, rank == 1, end.Failed(), "rank %d: %v\n%s", rank, end, out)
 			}
 		})
 	}

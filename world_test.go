@@ -60,6 +60,7 @@ var roles = map[string]func(*banyan.World) error{
 	"strangers":  strangers,
 	"survive":    survive,
 	"suicides":   suicides,
+	"answers":    answers,
 }
 
 func TestMain(m *testing.M) {
