@@ -124,7 +124,7 @@ func (m *Machine) tell(nb *neighbour, flags byte) {
 	if nb.sent >= end {
 		return
 	}
-	m.send(nb.id, m.encoded(flags, nb.sent, end))
+	m.sends = append(m.sends, Action{Kind: Send, To: nb.id, Payload: m.encoded(flags, nb.sent, end), News: flags&flagAgain == 0})
 	nb.sent, nb.told = end, m.now
 }
 
