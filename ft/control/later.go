@@ -6,12 +6,12 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// gracePart is the part of a period for which news waits that would take a connection to
-// a rank of this machine.
+// gracePart is the part of a period for which news of a death, and greetings to new receivers of
+// heartbeats, wait that would take a connection to a rank of this machine.
 //
-// To such a rank the kernel says itself who has ended, if it has ever talked to the dead.
-// To connect to it costs both of the pair half a millisecond of processor, and where ranks share cores
-// that is taken from those which the kernel has woken and which have not run yet. So
+// Such a rank the kernel tells itself who has ended, if it has ever talked to the dead.
+// To connect to it costs both of the pair half a millisecond of processor, and where ranks share
+// cores that is taken from those which the kernel has woken and which have not run yet. So
 // news goes at once over the connections that there are, and to other machines; the
 // rest goes when everybody has had time to hear it from the kernel.
 const gracePart = 20
@@ -21,7 +21,7 @@ func (p *Pulse) beside(id proc.ID) bool {
 	return p.node != nil && p.node(id) == p.node(p.self)
 }
 
-// wait puts news aside for a while.
+// wait puts a frame aside for a while.
 func (p *Pulse) wait(a detect.Action) {
 	if len(p.later) == mostUnsent {
 		return
@@ -37,9 +37,9 @@ func (p *Pulse) tellLater(now fabric.Time) {
 	if len(p.later) == 0 || now < p.laterDue {
 		return
 	}
-	news := p.later
+	waiting := p.later
 	p.later = nil
-	for _, a := range news {
+	for _, a := range waiting {
 		if !p.handOver(a) {
 			p.introduce(a)
 		}

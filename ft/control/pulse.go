@@ -55,8 +55,8 @@ type Pulse struct {
 	connecting bool
 	node       func(proc.ID) int // as in detect.Config; nil: each process has a machine of its own
 	self       proc.ID
-	grace      fabric.Time      // how long news for neighbours waits
-	later      []detect.Action  // news for ranks of this machine to which there is no connection
+	grace      fabric.Time      // how long that waits
+	later      []detect.Action  // what can wait, for ranks of this machine to which there is no connection
 	laterDue   fabric.Time      // when their turn comes, while there is some
 	failed     map[proc.ID]bool // of whom a remark has been made
 
@@ -251,7 +251,7 @@ const (
 func (p *Pulse) send(a detect.Action) {
 	switch {
 	case p.handOver(a):
-	case a.News && p.beside(a.To):
+	case a.Patient && p.beside(a.To):
 		p.wait(a)
 	default:
 		p.introduce(a)

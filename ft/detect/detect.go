@@ -85,7 +85,7 @@ type Action struct {
 	Kind    Kind
 	To      proc.ID    // of Send
 	Payload []byte     // of Send; shared with other Sends, not to be changed
-	News    bool       // of Send: ends told for the first time, which To may have noticed by itself
+	Patient bool       // of Send: may wait a while for a connection, as To may learn it by itself or needs it for later
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
 	Err     error      // of Die: an *EndError

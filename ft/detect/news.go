@@ -124,8 +124,13 @@ func (m *Machine) tell(nb *neighbour, flags byte) {
 	if nb.sent >= end {
 		return
 	}
-	m.sends = append(m.sends, Action{Kind: Send, To: nb.id, Payload: m.encoded(flags, nb.sent, end), News: flags&flagAgain == 0})
+	m.sendPatiently(nb.id, m.encoded(flags, nb.sent, end), flags&flagAgain == 0)
 	nb.sent, nb.told = end, m.now
+}
+
+// sendPatiently is send for what may wait for a connection.
+func (m *Machine) sendPatiently(to proc.ID, payload []byte, patient bool) {
+	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload, Patient: patient})
 }
 
 // encoded gives a Tell of a part of the log. Most neighbours need the same.
