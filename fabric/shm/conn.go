@@ -49,6 +49,7 @@ type Conn struct {
 	gone atomic.Bool
 	// fate: how it has ended. Written before gone is set, read after.
 	fate     proc.Cause
+	unfenced bool // the peer is yet to be fenced; as fate
 	reported bool // Down or Departed has been said
 	silenced bool // Invalidate
 	fencer   bool // this process was the first to kill the peer for its silence
