@@ -64,7 +64,11 @@ func (c *Comm) EndValidate(v *Validation) error {
 // renew replaces the communicator of collectives.
 func (c *Comm) renew(v *Validation) error {
 	e, old := c.e, c.Coll()
-	ctx := c.context(v.Epoch, NewGroup(v.Gone).digest(), 3) | collContext
+	words := []uint64{v.Epoch, 3}
+	for _, p := range v.Gone {
+		words = append(words, uint64(p)+1)
+	}
+	ctx := c.context(words...) | collContext
 	if o := e.holder(ctx); o != nil {
 		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.name, o.name)
 	}
