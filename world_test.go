@@ -58,6 +58,7 @@ var roles = map[string]func(*banyan.World) error{
 	"split":      splitApart,
 	"leave":      leave,
 	"strangers":  strangers,
+	"validates":  validates,
 }
 
 func TestMain(m *testing.M) {
