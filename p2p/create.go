@@ -15,7 +15,7 @@ import (
 func (c *Comm) context(words ...uint64) uint32 {
 	h := c.ctx
 	if epoch := c.epoch.Load(); epoch != 0 {
-		h = mix(h, epoch)
+		h = mix(mix(h, 1), epoch) // an epoch may have the context in it
 	}
 	for _, w := range words {
 		h = mix(h, w)

@@ -64,7 +64,7 @@ func (c *Comm) EndValidate(v *Validation) error {
 // renew replaces the communicator of collectives.
 func (c *Comm) renew(v *Validation) error {
 	e, old := c.e, c.Coll()
-	words := []uint64{v.Epoch, 3}
+	words := []uint64{3, v.Epoch}
 	for _, p := range v.Gone {
 		words = append(words, uint64(p)+1)
 	}
