@@ -61,6 +61,7 @@ var roles = map[string]func(*banyan.World) error{
 	"survive":    survive,
 	"suicides":   suicides,
 	"answers":    answers,
+	"validates":  validates,
 }
 
 func TestMain(m *testing.M) {

@@ -24,7 +24,7 @@ func TestContextsOfSurvivors(t *testing.T) {
 			for _, o := range c.contexts() {
 				ctx := uint32(o.ctx >> 32)
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
-				where := fmt.Sprintf("%s: %s of %v, collective %v", name, o.name, members, o.coll == nil)
+				where := fmt.Sprintf("%s: %s of %v, collective %v", name, o.name, members, o.Coll() == nil)
 				if was, ok := contexts[ctx]; ok {
 					require.Equal(t, was, where)
 				}

@@ -15,6 +15,7 @@ type line struct {
 	rank  int
 	gone  ranks // members known to be gone
 	base  ranks // of those, the ones that are agreed to be
+	away  ranks // of those, the ones that are agreed to have departed
 	// cur is the agreement that runs, or will begin; old the one before, decided.
 	cur, old *instance
 	queue    []proposal // whose turn has not come
@@ -284,6 +285,9 @@ func (l *line) decided(i *instance) {
 		base := slices.Clone(l.base)
 		for _, e := range i.has.gone {
 			base.add(int(e.rank))
+			if e.departed {
+				l.away.add(int(e.rank))
+			}
 		}
 		l.base = base
 	}
@@ -313,7 +317,7 @@ func (l *line) decision(i *instance) *Decision {
 	}
 	for _, rank := range l.base {
 		who := l.group.Proc(int(rank))
-		d.Gone = append(d.Gone, Gone{who, l.m.gone[who]})
+		d.Gone = append(d.Gone, Gone{who, l.away.has(int(rank))}) // not what this process knows of it: that may differ
 	}
 	for _, e := range unite(l.later, i.has.gone) {
 		d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})

@@ -15,8 +15,9 @@ import (
 
 // What meets in an agreement; part of the wire format.
 const (
-	whatAgree  = 1
-	whatShrink = 2
+	whatAgree    = 1
+	whatShrink   = 2
+	whatValidate = 3
 )
 
 // Repair begins the operations of one process.
