@@ -64,7 +64,9 @@ func (c *Comm) EndValidate(v *Validation) error {
 // renew replaces the communicator of collectives.
 func (c *Comm) renew(v *Validation) error {
 	e, old := c.e, c.Coll()
-	words := []uint64{3, v.Epoch}
+	c.made, c.partly = 0, nil
+	c.epoch.Store(v.Epoch)
+	words := []uint64{3}
 	for _, p := range v.Gone {
 		words = append(words, uint64(p)+1)
 	}
@@ -83,8 +85,6 @@ func (c *Comm) renew(v *Validation) error {
 		e.revoked.add(ctx)
 	}
 	c.gather(w)
-	c.made, c.partly = 0, nil
-	c.epoch.Store(v.Epoch)
 	e.interrupt(func(r *Request) error {
 		if r.comm != old {
 			return nil
