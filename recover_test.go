@@ -26,6 +26,14 @@ func often(usual, long int) int {
 	return scaled(usual, max(1, usual/4))
 }
 
+// stride is how far the steps lie apart at which ranks die: all are taken with BANYAN_LONG.
+func stride(usual uint64) uint64 {
+	if os.Getenv("BANYAN_LONG") != "" {
+		return 1
+	}
+	return usual * uint64(scaled(1, 4))
+}
+
 // scene is a simulated job with a detector, of which some ranks die. Whoever is through stays
 // until all are, as behind the fence of a launcher.
 type scene struct {
@@ -257,7 +265,7 @@ func TestAgreeUntilAllHaveAcknowledged(t *testing.T) {
 func TestAgreeAndDeathAtEveryStep(t *testing.T) {
 	const n = 6
 	cut := 0
-	for step := uint64(1); step < 400; step += uint64(often(3, 1)) {
+	for step := uint64(1); step < 400; step += stride(5) {
 		r := rand.New(rand.NewPCG(step, 22))
 		s := &scene{n: n, seed: step, step: map[int]uint64{}}
 		died := map[int]bool{}

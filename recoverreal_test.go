@@ -114,7 +114,7 @@ var everyFabric = map[string][]string{
 func TestSurvivorsAgreeAndShrink(t *testing.T) {
 	for name, env := range everyFabric {
 		t.Run(name, func(t *testing.T) {
-			first, runs, killed := uint64(time.Now().UnixNano()), often(4, 400), 0
+			first, runs, killed := uint64(time.Now().UnixNano()), often(2, 400), 0
 			if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
 				first, runs = seed, 1
 			}

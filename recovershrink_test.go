@@ -247,7 +247,7 @@ func TestSuicidesUntilOneIsLeft(t *testing.T) {
 // the end the survivors, and only they, have a communicator that works.
 func TestShrinkAndDeathAtEveryStep(t *testing.T) {
 	const n = 6
-	for step := uint64(1); step < 700; step += uint64(often(9, 1)) {
+	for step := uint64(1); step < 700; step += stride(11) {
 		r := rand.New(rand.NewPCG(step, 34))
 		s := &scene{n: n, seed: step, step: map[int]uint64{}}
 		victims := r.Perm(n)[:2+r.IntN(2)]
