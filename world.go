@@ -56,6 +56,7 @@ func (w *World) startControl() {
 		c.revocations.Tell(o.Context(), &everyone)
 	})
 	w.repair = repair.New(w.progress, c.agreements)
+	w.p2p.OnRevoked(w.repair.Revoked)
 }
 
 // stop ends them, for a rank that departs.

@@ -63,9 +63,10 @@ type Comm struct {
 	local *Comm
 	// onError: set before the first operation; see OnError.
 	onError func(error)
-	// profile, acked: see acknowledge.go.
-	profile Profile
-	acked   int
+	manner
+	ranged
+	// acked: see acknowledge.go.
+	acked int
 	// nulls: written and read under the lock; someNull is set after it for good.
 	nulls    ft.Set
 	someNull atomic.Bool
@@ -80,25 +81,27 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(e.profile, name, g, g, rank, ctx)
+	return e.newComm(nil, name, g, g, rank, ctx)
 }
 
-func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+// newComm makes a communicator in the manner of another one, or of none.
+func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.makeComm(profile, name, g, peers, rank, ctx)
+	return e.makeComm(from, name, g, peers, rank, ctx)
 }
 
 // makeComm is newComm with the lock held.
-func (e *Engine) makeComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
-	c.profile = profile
+	c.inherit(from)
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
 	e.revokeEarly(c)
+	e.fell(c)
 	return c, nil
 }
 
@@ -106,6 +109,7 @@ func (e *Engine) makeComm(profile Profile, name string, g, peers Group, rank int
 func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm {
 	c := &Comm{name: name, group: g, peers: peers, reach: peers.size, rank: rank, ctx: uint64(ctx) << 32, e: e}
 	c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+	c.cause, c.since = proc.None, len(e.p.View().Order())
 	for p := range e.p.View().Set().All() {
 		if c.has(p) {
 			c.state.Or(stateFailed)
@@ -229,7 +233,7 @@ func (c *Comm) check(op string) error {
 	case s&stateFinal != 0:
 		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
+		return c.revokedError(op)
 	case c.coll == nil:
 		return c.bereaved(op)
 	}
@@ -286,6 +290,9 @@ func (c *Comm) badMember(op string) error {
 func (c *Comm) lost(op string, l *link) error {
 	if !c.e.p.View().Failed(l.peer) {
 		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.peers.Rank(l.peer), ft.ErrDeparted)
+	}
+	if c.cause != proc.None {
+		return c.revokedError(op) // S4-2: in this range the failure is that of the communicator
 	}
 	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
 	c.blame(failed, l.peer)

@@ -36,7 +36,7 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	d, err := c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
+	d, err := c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
 	if err != nil || c.local == nil {
 		return d, err
 	}
@@ -53,16 +53,17 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	if rank < 0 {
 		return nil, nil
 	}
-	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
+	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
 // call it, all with the same tag. ULFM's and Legio's way to go on without asking
-// the dead (S3-1).
-func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
+// the dead (S3-1). The context is its, also where it could not be made for a reason other than that this process is
+// no member.
+func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, c.badMember("create")
+		return nil, 0, c.badMember("create")
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
@@ -73,7 +74,9 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	n := c.partly[key]
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
-	return c.e.newComm(c.profile, name, g, g, rank, c.context(key, uint64(n)))
+	ctx = c.context(key, uint64(n))
+	d, err = c.e.newComm(c, name, g, g, rank, ctx)
+	return d, ctx, err
 }
 
 // Bridge makes an intercommunicator between the group of this communicator and
@@ -87,7 +90,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	// The seed alone decides the context: the two sides have other parents.
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
-	inter, err := c.e.newComm(c.profile, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
+	inter, err := c.e.newComm(c, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -105,7 +108,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
 }
 
 // Survivors makes, of a communicator, that of those of its members that are not among the
@@ -119,7 +122,7 @@ func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) 
 	if c.local == nil {
 		words[1] = group.digest()
 	}
-	s, err := c.e.makeComm(c.profile, name, group, peers, rank, c.context(words...))
+	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(words...))
 	if err != nil || c.local == nil {
 		return s, err
 	}
