@@ -151,7 +151,13 @@ func TestUniformCreationAfterAFailure(t *testing.T) {
 // uniform operation: neither who has yet to meet the revocation nor who has done its part.
 func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 	for name, leave := range map[string]func(c *banyan.Comm) error{
-		"shrink":  func(c *banyan.Comm) error { _, err := c.Shrink(); return err },
+		"shrink":  func(c *banyan.Comm) error {
+			left, err := c.Shrink()
+			if err != nil {
+				return err
+			}
+			return left.Barrier()
+		},
 		"agree":   func(c *banyan.Comm) error { _, err := c.Agree(1); return err },
 		"nothing": func(*banyan.Comm) error { return nil },
 		"free":    func(c *banyan.Comm) error { return c.Free() },
