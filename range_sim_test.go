@@ -151,7 +151,7 @@ func TestUniformCreationAfterAFailure(t *testing.T) {
 // uniform operation: neither who has yet to meet the revocation nor who has done its part.
 func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 	for name, leave := range map[string]func(c *banyan.Comm) error{
-		"shrink":  func(c *banyan.Comm) error {
+		"shrink": func(c *banyan.Comm) error {
 			left, err := c.Shrink()
 			if err != nil {
 				return err

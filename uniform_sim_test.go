@@ -110,7 +110,7 @@ func TestUniformCreation(t *testing.T) {
 	for name, create := range creations {
 		t.Run(name, func(t *testing.T) {
 			outcomes := [2]int{}
-			for seed := range uint64(scaled(200, 40)) {
+			for seed := range uint64(scaled(100, 40)) {
 				a := kills(t, seed, 6, banyan.UniformCreation, create)
 				if name == "create group" { // of others there is no outcome
 					a.lived[0], a.lived[1] = false, false
@@ -147,7 +147,7 @@ func TestUniformCollectives(t *testing.T) {
 	plain := 0 // outcomes that differ without
 	for name, call := range collectives {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(scaled(120, 20)) {
+			for seed := range uint64(scaled(40, 20)) {
 				op := func(w *banyan.World) (*banyan.Comm, error) { return nil, call(w.Comm()) }
 				_, err := kills(t, seed, 6, banyan.UniformCollectives, op).judge()
 				require.NoError(t, err, "seed %d", seed)
@@ -175,7 +175,7 @@ func TestUniformIntercommunicators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcomes := [2]int{}
-			for seed := range uint64(scaled(400, 60)) {
+			for seed := range uint64(scaled(150, 60)) {
 				a := kills(t, seed, 7, banyan.UniformCreation, op)
 				failed, err := a.judge()
 				require.NoError(t, err, "seed %d", seed)
