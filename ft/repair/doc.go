@@ -9,6 +9,9 @@
 // find one. The operations that meet in an agreement tell each other what they are, so
 // ranks that call different ones get an error instead of each other's values.
 //
+// Operations that are to end alike at all members, as collectives and the making of communicators on request, end with such an agreement as well: see
+// [Repair.End].
+//
 // Nothing here looks at the state of the communicator: agreement frames bypass matching, so agree and shrink
 // work where it has been revoked (S1-29, S1-41).
 //
