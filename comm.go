@@ -63,7 +63,7 @@ func (c *Comm) Name() string { return c.core.Name() }
 func (c *Comm) Dup() (*Comm, error) {
 	core, err := c.core.Dup()
 	d := c.derived(core)
-	if err = cmp.Or(c.core.Usable("dup"), err); err == nil {
+	if err = cmp.Or(c.core.Unrevoked("dup"), err); err == nil {
 		err = c.attrs.copyTo(c, d)
 	}
 	if err != nil {

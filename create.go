@@ -40,7 +40,7 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // member in common. A rank that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
 	n := c.core.Count()
-	core, err := (*p2p.Comm)(nil), cmp.Or(c.core.Usable("create"), c.holds("create", g))
+	core, err := (*p2p.Comm)(nil), cmp.Or(c.core.Unrevoked("create"), c.holds("create", g))
 	if err == nil {
 		core, err = c.core.Derive(n, g.g, 0)
 	}
@@ -51,7 +51,7 @@ func (c *Comm) Create(g Group) (*Comm, error) {
 // members call it, with the same tag: it works also when other ranks have failed
 // or are busy. It sends nothing.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	if err := cmp.Or(c.core.Usable("create group"), c.holds("create group", g)); err != nil {
+	if err := cmp.Or(c.core.Unrevoked("create group"), c.holds("create group", g)); err != nil {
 		return nil, c.raise(err)
 	}
 	if tag < 0 || tag > MaxTag {

@@ -17,7 +17,9 @@ type session struct {
 	comms  map[string]*banyan.Comm
 	reqs   map[string]*started
 	probed map[string]*banyan.Message
-	told   []string // by the error handler, since the last question
+	flags  map[string]*uint64       // of agreements that have been begun
+	shrunk map[string]**banyan.Comm // by shrinks that have been begun
+	told   []string                 // by the error handler, since the last question
 }
 
 type started struct {
@@ -29,6 +31,7 @@ func newSession(w *banyan.World) *session {
 	return &session{
 		w: w, comms: map[string]*banyan.Comm{"world": w.Comm()},
 		reqs: map[string]*started{}, probed: map[string]*banyan.Message{},
+		flags: map[string]*uint64{}, shrunk: map[string]**banyan.Comm{},
 	}
 }
 
@@ -127,6 +130,8 @@ func (s *session) do(line string) string {
 		return s.acknowledge(verb, name, c)
 	case "waitall", "waitany", "waitsome", "testall", "testany", "testsome":
 		return s.set(verb, strings.Split(name, ","))
+	case "agree", "iagree", "flag", "shrink", "ishrink", "left", "revoke", "revoked":
+		return s.recovery(verb, name, c, a)
 	case "barrier", "bcast", "allreduce":
 		return s.collective(verb, c, a)
 	case "recv", "irecv", "mrecv":

@@ -58,6 +58,9 @@ var roles = map[string]func(*banyan.World) error{
 	"split":      splitApart,
 	"leave":      leave,
 	"strangers":  strangers,
+	"survive":    survive,
+	"suicides":   suicides,
+	"answers":    answers,
 }
 
 func TestMain(m *testing.M) {

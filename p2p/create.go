@@ -113,10 +113,14 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 
 // Survivors makes, of a communicator, that of those of its members that are not among the
 // gone, in the same order, on both sides of an intercommunicator. All who are left call it with
-// the same gone and number, which is used once. Nil: this side has nobody else to talk to. Precondition: the lock is held.
+// the same gone and number, which is used once. Nil: nobody is left on the other side of an
+// intercommunicator, as where a split has no color there. Precondition: the lock is held.
 func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) {
 	name := fmt.Sprintf("%s.left%d", c.name, number)
 	group, peers := c.group.without(gone), c.peers.without(gone)
+	if peers.size == 0 {
+		return nil, nil
+	}
 	rank := group.Rank(c.e.p.Self())
 	words := []uint64{number, group.digest() ^ peers.digest(), 2}
 	if c.local == nil {
@@ -126,8 +130,11 @@ func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) 
 	if err != nil || c.local == nil {
 		return s, err
 	}
-	s.local, err = c.local.Survivors(gone, number)
-	return s, err
+	if s.local, err = c.local.Survivors(gone, number); err != nil {
+		s.free()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Seed gives what the leaders of two sides may use, together, as a seed of

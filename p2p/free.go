@@ -158,8 +158,10 @@ func (e *Engine) Close() {
 		e.unpost(r)
 		r.fail(final(r))
 	})
-	e.probing.all(func(r *Request) {
-		e.probing.remove(r)
-		r.fail(final(r))
-	})
+	for _, q := range []*bin{&e.probing, &e.promised} {
+		q.all(func(r *Request) {
+			q.remove(r)
+			r.fail(final(r))
+		})
+	}
 }

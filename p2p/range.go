@@ -195,8 +195,8 @@ func (c *Comm) revokedError(op string) error {
 // Precondition: the lock is held.
 func (c *Comm) RevokeHere() { c.e.revokeHere(c) }
 
-// Usable is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
-func (c *Comm) Usable(op string) error {
+// Unrevoked is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
+func (c *Comm) Unrevoked(op string) error {
 	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
 		return nil
 	}
@@ -205,8 +205,8 @@ func (c *Comm) Usable(op string) error {
 	return c.check(op)
 }
 
-// UsableLocked is Usable with the lock held.
-func (c *Comm) UsableLocked(op string) error {
+// UnrevokedLocked is Unrevoked with the lock held.
+func (c *Comm) UnrevokedLocked(op string) error {
 	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
 		return nil
 	}

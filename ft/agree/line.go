@@ -233,7 +233,7 @@ func (i *instance) decide() {
 	has.kind = kindDown
 	has.gone = i.known()
 	for _, e := range has.gone {
-		if !e.common {
+		if !e.common && !e.departed { // to have departed is no failure
 			has.unacked.add(int(e.rank))
 		}
 	}

@@ -15,6 +15,12 @@
 // Nothing here looks at the state of the communicator: agreement frames bypass matching, so agree and shrink
 // work where it has been revoked (S1-29, S1-41).
 //
+// # After the call
+//
+// Who has a decision keeps it, and answers whoever still asks for it: in whatever goroutine makes progress, at the
+// latest that of the detector's pulse. A line of agreements outlives its communicator's Free, as others may have its
+// last decision to get, until a thousand further ones have been freed.
+//
 // # Concurrency
 //
 // Operations are begun with the engine's lock held and complete by a callback with the lock held, in

@@ -23,6 +23,8 @@ const (
 type Repair struct {
 	e  *progress.Engine
 	ag *control.Agreements
+	// lines are the open lines of agreements, and how many operations are under way on each.
+	lines map[agree.Line]int
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed   []agree.Line
 	waiters []*waiter // see EndAmong
@@ -33,10 +35,17 @@ type Repair struct {
 const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
-func New(e *progress.Engine, ag *control.Agreements) *Repair { return &Repair{e: e, ag: ag} }
+func New(e *progress.Engine, ag *control.Agreements) *Repair {
+	return &Repair{e: e, ag: ag, lines: make(map[agree.Line]int)}
+}
 
-// propose takes part in the communicator's next agreement.
+// propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
+// wrong with the communicator here.
 func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
+	if err := c.Usable(op); err != nil {
+		done(nil, err)
+		return
+	}
 	decided := func(d *agree.Decision) {
 		if d.Unlike {
 			done(d, fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument))
@@ -55,7 +64,11 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 
 // meet takes part in the next agreement of a line, which is opened by the first.
 func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
-	decided := func(d *agree.Decision) { done(d, nil) }
+	r.lines[id]++
+	decided := func(d *agree.Decision) {
+		r.lines[id]--
+		done(d, nil)
+	}
 	err := r.ag.Propose(id, p, decided)
 	if err == agree.ErrNoLine {
 		if err = r.ag.Open(id, &g); err == nil {
@@ -63,20 +76,29 @@ func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*a
 		}
 	}
 	if err != nil {
+		r.lines[id]--
 		done(nil, err)
 	}
 }
 
-// Freed says that no operation will be begun on a communicator any more. Precondition: the lock is held.
+// Freed says that no operation will be begun on a communicator any more; those under way go
+// on. Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) { r.forget(line(c)) }
 
 // forget has a line's last decision be kept for as long as there is room.
 func (r *Repair) forget(id agree.Line) {
-	if len(r.freed) == maxFreed {
-		r.ag.Close(r.freed[0])
-		r.freed = slices.Delete(r.freed, 0, 1)
+	if _, open := r.lines[id]; !open {
+		return // nothing was ever agreed on
 	}
 	r.freed = append(r.freed, id)
+	if len(r.freed) <= maxFreed {
+		return
+	}
+	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id] == 0 }); i >= 0 {
+		r.ag.Close(r.freed[i])
+		delete(r.lines, r.freed[i])
+		r.freed = slices.Delete(r.freed, i, i+1)
+	}
 }
 
 // line names a communicator's agreements.

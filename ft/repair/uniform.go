@@ -99,7 +99,7 @@ func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done fun
 		w.end(r, err)
 	})
 	r.forget(id)
-	if err := c.UsableLocked(v.Op); err != nil {
+	if err := c.UnrevokedLocked(v.Op); err != nil {
 		w.end(r, err)
 	}
 }
@@ -126,7 +126,7 @@ func (w *waiter) end(r *Repair, err error) {
 func (r *Repair) Revoked(c *p2p.Comm) {
 	for _, w := range slices.Clone(r.waiters) {
 		if w.c == c {
-			w.end(r, c.UsableLocked(w.op))
+			w.end(r, c.UnrevokedLocked(w.op))
 		}
 	}
 	if c.Uniformity() != p2p.UniformNothing {
