@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -13,12 +14,14 @@ func (c *Comm) Barrier() error {
 	if c.unaware {
 		return c.raise(coll.Barrier[p2p.Unaware](c.core))
 	}
-	return c.raise(coll.Barrier[p2p.Aware](c.core))
+	return c.raise(c.alike(repair.Barrier, coll.Barrier[p2p.Aware](c.core)))
 }
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. Errors as of Barrier.
-func (c *Comm) Bcast(buf []byte, root int) error { return c.raise(c.bcast(buf, root)) }
+func (c *Comm) Bcast(buf []byte, root int) error {
+	return c.raise(c.alike(repair.Bcast, c.bcast(buf, root)))
+}
 
 // bcast is Bcast for operations that are made of it: an error is theirs.
 func (c *Comm) bcast(buf []byte, root int) error {
@@ -37,7 +40,7 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte)) error {
 	if c.unaware {
 		return c.raise(coll.Allreduce[p2p.Unaware](c.core, buf, scratch, op))
 	}
-	return c.raise(coll.Allreduce[p2p.Aware](c.core, buf, scratch, op))
+	return c.raise(c.alike(repair.Allreduce, coll.Allreduce[p2p.Aware](c.core, buf, scratch, op)))
 }
 
 // ReduceBytes folds as AllreduceBytes does and leaves the result in the root's
@@ -47,7 +50,7 @@ func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int) error 
 	if c.unaware {
 		return c.raise(coll.Reduce[p2p.Unaware](c.core, buf, scratch, op, root))
 	}
-	return c.raise(coll.Reduce[p2p.Aware](c.core, buf, scratch, op, root))
+	return c.raise(c.alike(repair.Reduce, coll.Reduce[p2p.Aware](c.core, buf, scratch, op, root)))
 }
 
 // AllgatherBytes puts the blocks of all ranks, which are of the same length, into
@@ -60,7 +63,7 @@ func (c *Comm) AllgatherBytes(mine, all []byte) error {
 			c.Name(), ErrArgument, len(mine), c.Size(), len(all)))
 	}
 	copy(all[len(mine)*c.Rank():], mine)
-	return c.raise(c.allgather(all))
+	return c.raise(c.alike(repair.Allgather, c.allgather(all)))
 }
 
 // allgather puts everybody's block into all.

@@ -1,10 +1,12 @@
 package banyan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"sync/atomic"
 
+	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -60,14 +62,14 @@ func (c *Comm) Name() string { return c.core.Name() }
 // not communicate.
 func (c *Comm) Dup() (*Comm, error) {
 	core, err := c.core.Dup()
+	d := c.derived(core)
+	if err = cmp.Or(c.core.Unrevoked("dup"), err); err == nil {
+		err = c.attrs.copyTo(c, d)
+	}
 	if err != nil {
-		return nil, c.raise(fmt.Errorf("dup of %s: %w", c.Name(), err))
+		err = fmt.Errorf("dup of %s: %w", c.Name(), err)
 	}
-	d := c.heir(core)
-	if err := c.attrs.copyTo(c, d); err != nil {
-		return nil, c.raise(errors.Join(fmt.Errorf("dup of %s: %w", c.Name(), err), d.free()))
-	}
-	return d, nil
+	return c.made(repair.Dup, d, err)
 }
 
 // Free ends the communicator on this rank, after its attributes have been

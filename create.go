@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -39,32 +40,47 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // member in common. A rank that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
 	n := c.core.Count()
-	if err := c.holds("create", g); err != nil {
-		return nil, c.raise(err)
+	core, err := (*p2p.Comm)(nil), cmp.Or(c.core.Unrevoked("create"), c.holds("create", g))
+	if err == nil {
+		core, err = c.core.Derive(n, g.g, 0)
 	}
-	return c.derived(c.core.Derive(n, g.g, 0))
+	return c.made(repair.Create, c.derived(core), err)
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the
 // members call it, with the same tag: it works also when other ranks have failed
 // or are busy. It sends nothing.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
-	if err := c.holds("create group", g); err != nil {
+	if err := cmp.Or(c.core.Unrevoked("create group"), c.holds("create group", g)); err != nil {
 		return nil, c.raise(err)
 	}
 	if tag < 0 || tag > MaxTag {
 		return nil, c.raise(fmt.Errorf("create group on %s: %w: tag %d, want 0 … %d", c.Name(), ErrArgument, tag, MaxTag))
 	}
-	return c.derived(c.core.DeriveAmong(g.g, tag))
+	core, ctx, err := c.core.DeriveAmong(g.g, tag)
+	d := c.derived(core)
+	if g.Rank() == Undefined || !c.uniformly(err) {
+		return c.kept(d, err)
+	}
+	return c.kept(d, c.endAmong(repair.CreateGroup, d, g.g, ctx, err))
 }
 
 // Split makes a communicator for each color: of the ranks that gave it, ordered
 // by key, then by rank. Color is at least 0, or [Undefined], which gives nil; those who are agreed to be
 // gone count as such ([Comm.Validate]). It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
+	core, err := c.split(color, key)
+	return c.made(repair.Split, c.derived(core), err)
+}
+
+func (c *Comm) split(color, key int) (*p2p.Comm, error) {
 	n := c.core.Count()
+	var wrong error
 	if color < 0 && color != Undefined {
-		return nil, c.raise(fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", c.Name(), ErrArgument, color))
+		wrong = fmt.Errorf("split on %s: %w: color %d, want 0 or more, or Undefined", c.Name(), ErrArgument, color)
+		if !c.uniformly(nil) {
+			return nil, wrong
+		}
 	}
 	const block = 16
 	all := make([]byte, block*c.Size())
@@ -75,8 +91,8 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	mine := all[block*c.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
-	if err := c.allgather(all); err != nil {
-		return nil, c.raise(fmt.Errorf("split: %w", err))
+	if err := c.allgather(all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
+		return nil, cmp.Or(wrong, fmt.Errorf("split: %w", err))
 	}
 	type member struct{ key, rank int }
 	var members []member
@@ -91,7 +107,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	for _, m := range members {
 		procs = append(procs, c.core.Group().Proc(m.rank))
 	}
-	return c.derived(c.core.Derive(n, p2p.NewGroup(procs), uint64(int64(color))))
+	return c.core.Derive(n, p2p.NewGroup(procs), uint64(int64(color)))
 }
 
 // SplitByNode makes a communicator for each node, of the ranks that can share
@@ -107,11 +123,18 @@ func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key)
 // ErrDeparted, with the leader's rank in peer, at all ranks of this side.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
 	n := c.core.Count()
+	var core *p2p.Comm
 	remoteGroup, seed, err := c.meet(n, leader, peer, remote, tag)
 	if err != nil {
-		return nil, c.raise(fmt.Errorf("create inter on %s: %w", c.Name(), err))
+		err = fmt.Errorf("create inter on %s: %w", c.Name(), err)
+	} else {
+		core, err = c.core.Bridge(n, remoteGroup, seed)
 	}
-	return c.derived(c.core.Bridge(n, remoteGroup, seed))
+	d := c.derived(core)
+	if !c.uniformly(err) {
+		return c.kept(d, err)
+	}
+	return c.kept(d, c.endInter(d, leader, peer, remote, tag, err))
 }
 
 // meetLen is what leaders tell each other first, in bytes: the length of the list of processes, and
@@ -212,14 +235,19 @@ func (c *Comm) decode(list []byte) (p2p.Group, error) {
 // other side that is not agreed to be gone ([Comm.Validate]) has failed or finalized this is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
+	core, err := c.merge(high)
+	return c.made(repair.Merge, c.derived(core), err)
+}
+
+func (c *Comm) merge(high bool) (*p2p.Comm, error) {
 	n := c.core.Count()
 	local := c.core.Local()
 	if local == nil {
-		return nil, c.raise(fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument))
+		return nil, fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument)
 	}
 	w, side := c.on(c.core.Coll()), c.on(local)
 	if w.core.Peers().Size() == 0 {
-		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), c.core.Lost("merge", 0)))
+		return nil, fmt.Errorf("merge on %s: %w", c.Name(), c.core.Lost("merge", 0))
 	}
 	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
 	var err error
@@ -232,24 +260,24 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		encodeVerdict(word[1:], err)
 	}
 	if berr := side.bcast(word, local.Coll().Said(0)); berr != nil || err != nil {
-		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), cmp.Or(err, berr)))
+		return nil, fmt.Errorf("merge on %s: %w", c.Name(), cmp.Or(err, berr))
 	}
 	if err := decodeVerdict(word[1:], "merge"); err != nil {
-		return nil, c.raise(fmt.Errorf("merge on %s: the first rank could not reach the other side: %w", c.Name(), err))
+		return nil, fmt.Errorf("merge on %s: the first rank could not reach the other side: %w", c.Name(), err)
 	}
 	first := !high
 	if high == (word[0] == 1) {
 		first = slices.Min(c.core.Group().Procs()) < slices.Min(c.core.Peers().Procs())
 	}
-	return c.derived(c.core.Union(n, first))
+	return c.core.Union(n, first)
 }
 
 // derived wraps a new core; a nil one stays nil.
-func (c *Comm) derived(core *p2p.Comm, err error) (*Comm, error) {
-	if core == nil || err != nil {
-		return nil, c.raise(err)
+func (c *Comm) derived(core *p2p.Comm) *Comm {
+	if core == nil {
+		return nil
 	}
-	return c.heir(core), nil
+	return c.heir(core)
 }
 
 // heir wraps the core of a communicator that is made from this one.

@@ -44,7 +44,7 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 				}
 			}
 			if c.Rank() == victim {
-				linger(w)
+				lingers(w)
 			}
 			failed, err := c.Validate()
 			if err != nil {
@@ -68,7 +68,7 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 			if err == nil {
 				err = d.Barrier()
 			}
-			linger(w)
+			lingers(w)
 			return err
 		}), "seed %d: calls %v, rank %d dies", seed, calls, victim)
 		for rank, text := range got {
@@ -111,7 +111,7 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 				*history = append(*history, fmt.Sprint("sum ", sum[0]))
 				block++
 			}
-			linger(w)
+			lingers(w)
 			return nil
 		}), "seed %d: %v", seed, j.kills)
 		var first []string
@@ -159,7 +159,7 @@ func TestValidateMultiple(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
 			rng.Shuffle(len(comms), func(a, b int) { comms[a], comms[b] = comms[b], comms[a] })
 			if c.Rank() == 2 || c.Rank() == 5 {
-				linger(w)
+				lingers(w)
 			}
 			w.Sleep(3 * time.Millisecond)
 			for {
@@ -187,7 +187,7 @@ func TestValidateMultiple(t *testing.T) {
 				}
 			}
 			err = errors.Join(part.Barrier(), low.Barrier())
-			linger(w)
+			lingers(w)
 			return err
 		}), "seed %d", seed)
 	}
@@ -235,7 +235,7 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 			return fmt.Errorf("freed: %w", err)
 		}
 		err = c.Barrier() // and c was not left in the middle of it
-		linger(w)
+		lingers(w)
 		return err
 	}))
 }
@@ -291,7 +291,7 @@ func TestValidateOfBothSides(t *testing.T) {
 			if err == nil {
 				_, err = again.Merge(true)
 			}
-			linger(w)
+			lingers(w)
 			return err
 		}), "seed %d", seed)
 	}
@@ -313,7 +313,7 @@ func TestValidateWithoutTheDeparted(t *testing.T) {
 		if _, lost := c.Dup(); lost != nil {
 			err = errors.Join(err, lost)
 		}
-		linger(w)
+		lingers(w)
 		return err
 	}))
 }

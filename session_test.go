@@ -365,12 +365,16 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 		return outcome(st, r.buf, err)
 	case "cancel":
 		r.Cancel()
-	case "dup":
-		d, err := c.Dup()
+	case "dup", "split", "create", "create-group":
+		d, err := s.create(verb, c, a)
 		if err != nil {
 			return failure(err)
 		}
 		s.comms[a["as"]] = d
+	case "uniform", "range":
+		if err := choose(verb, name, c); err != nil {
+			return failure(err)
+		}
 	case "handler":
 		c.SetErrorHandler(func(_ *banyan.Comm, err error) { s.told = append(s.told, failure(err)) })
 	case "told":
@@ -385,4 +389,42 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 		return "no such verb"
 	}
 	return "ok"
+}
+
+// create has the verbs that make communicators: of the ranks of a list, as 0,1,3.
+func (s *session) create(verb string, c *banyan.Comm, a words) (*banyan.Comm, error) {
+	switch verb {
+	case "dup":
+		return c.Dup()
+	case "split":
+		return c.Split(a.number("color", 0), 0)
+	}
+	var ranks []int
+	for _, word := range strings.Split(a["of"], ",") {
+		rank, err := strconv.Atoi(word)
+		if err != nil {
+			return nil, err
+		}
+		ranks = append(ranks, rank)
+	}
+	g, err := c.Group().Include(ranks...)
+	if err != nil {
+		return nil, err
+	}
+	if verb == "create" {
+		return c.Create(g)
+	}
+	return c.CreateGroup(g, a.number("tag", 0))
+}
+
+// choose has the verbs for settings of a communicator.
+func choose(verb, name string, c *banyan.Comm) error {
+	if verb == "range" {
+		return c.SetErrorRange(map[string]banyan.ErrorRange{
+			"local": banyan.ErrorsLocal, "group": banyan.ErrorsGroup, "universe": banyan.ErrorsUniverse,
+		}[name])
+	}
+	return c.SetUniformity(map[string]banyan.Uniformity{
+		"nothing": banyan.UniformNothing, "creation": banyan.UniformCreation, "collectives": banyan.UniformCollectives,
+	}[name])
 }

@@ -40,8 +40,8 @@ func (j bereavedJob) run(body func(w *banyan.World) error) error {
 	}, body)
 }
 
-// linger has a rank answer others that have not come as far: what finalizes is gone.
-func linger(w *banyan.World) { w.Sleep(5 * time.Second) }
+// lingers has a rank answer others that have not come as far: what finalizes is gone.
+func lingers(w *banyan.World) { w.Sleep(5 * time.Second) }
 
 // ranksOf are the ranks of a group in the communicator's own group.
 func ranksOf(g banyan.Group, c *banyan.Comm) []int {
@@ -176,7 +176,7 @@ func TestCollectivesAfterEverySetOfFailures(t *testing.T) {
 				return fmt.Errorf("agreed on %v, acknowledged %v, want %v", got, ranksOf(c.FailureGetAcked(), c), gone)
 			}
 			err = every(c, gone)
-			linger(w)
+			lingers(w)
 			return err
 		}), "%d ranks without %v", j.n, j.kills)
 	}

@@ -56,6 +56,7 @@ func (w *World) startControl() {
 		c.revocations.Tell(o.Context(), &everyone)
 	})
 	w.repair = repair.New(w.progress, c.agreements)
+	w.p2p.OnRevoked(w.repair.Revoked)
 }
 
 // flush hands over what others wait for: what has been decided, and what has been revoked.

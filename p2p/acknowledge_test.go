@@ -212,7 +212,7 @@ func TestProfileIsInherited(t *testing.T) {
 	require.NoError(t, err)
 	derived, err := dup.Derive(dup.Count(), WorldGroup(1), 0)
 	require.NoError(t, err)
-	among, err := derived.DeriveAmong(WorldGroup(1), 1)
+	among, _, err := derived.DeriveAmong(WorldGroup(1), 1)
 	require.NoError(t, err)
 	require.Equal(t, RTS, among.Profile())
 	require.NoError(t, among.SetProfile(ULFM))

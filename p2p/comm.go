@@ -70,10 +70,11 @@ type Comm struct {
 	local *Comm
 	// onError: set before the first operation; see OnError.
 	onError func(error)
-	// profile, acked, order: see acknowledge.go.
-	profile Profile
-	acked   int
-	order   []proc.ID
+	manner
+	ranged
+	// acked, order: see acknowledge.go.
+	acked int
+	order []proc.ID
 	// epoch, validating, settlers: see validate.go.
 	epoch      atomic.Uint64
 	validating int
@@ -95,8 +96,8 @@ func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, err
 	return e.newComm(nil, name, g, g, rank, ctx)
 }
 
-// newComm makes a communicator from another one, whose profile it has, and where those are gone
-// who are agreed to be gone there; or from none.
+// newComm makes a communicator in the manner of another one, where those are gone who are agreed to
+// be gone there; or of none.
 func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -110,10 +111,9 @@ func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
-	c.profile = e.profile
+	c.inherit(from)
 	var gone []proc.ID
 	if from != nil {
-		c.profile = from.profile
 		gone = from.gone()
 	}
 	c.gather(e.enter(name, g.without(gone), peers.without(gone), rank, ctx|collContext))
@@ -122,6 +122,7 @@ func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx
 		c.admit(&agreed)
 	}
 	e.revokeEarly(c)
+	e.fell(c)
 	return c, nil
 }
 
@@ -135,6 +136,7 @@ func (c *Comm) gather(w *Comm) {
 func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm {
 	c := &Comm{name: name, group: g, peers: peers, reach: peers.size, rank: rank, ctx: uint64(ctx) << 32, e: e}
 	c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+	c.cause, c.since = proc.None, len(e.p.View().Order())
 	for p := range e.p.View().Set().All() {
 		if c.has(p) {
 			c.state.Or(stateFailed)
@@ -278,7 +280,7 @@ func (c *Comm) check(op string) error {
 	case s&stateFinal != 0:
 		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
+		return c.revokedError(op)
 	case c.of != nil && s&stateFailed != 0:
 		return c.bereaved(op)
 	}
@@ -341,6 +343,9 @@ func (c *Comm) badMember(op string) error {
 func (c *Comm) lost(op string, l *link) error {
 	if !c.e.p.View().Failed(l.peer) {
 		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.said(l.peer), ft.ErrDeparted)
+	}
+	if c.cause != proc.None {
+		return c.revokedError(op) // S4-2: in this range the failure is that of the communicator
 	}
 	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
 	c.blame(failed, l.peer)

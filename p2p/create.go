@@ -64,11 +64,12 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
 // call it, all with the same tag. ULFM's and Legio's way to go on without asking
-// the dead (S3-1).
-func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
+// the dead (S3-1). The context is its, also where it could not be made for a reason other than that this process is
+// no member.
+func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, c.badMember("create")
+		return nil, 0, c.badMember("create")
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
@@ -80,7 +81,9 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	n := c.partly[key]
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
-	return c.e.newComm(c, name, g, g, rank, c.context(key, uint64(n)))
+	ctx = c.context(key, uint64(n))
+	d, err = c.e.newComm(c, name, g, g, rank, ctx)
+	return d, ctx, err
 }
 
 // Bridge makes an intercommunicator between the group of this communicator and
@@ -100,7 +103,8 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 		_ = local.Free() // made a moment ago
 		return nil, err
 	}
-	inter.local, inter.profile = local, c.Profile()
+	inter.local = local
+	inter.follow(c)
 	return inter, nil
 }
 

@@ -1,10 +1,7 @@
 package p2p
 
 import (
-	"fmt"
 	"slices"
-
-	"github.com/banyan-hpc/banyan/ft"
 )
 
 // Revoking a communicator ends, at every living member, whatever waits on it (ULFM
@@ -22,6 +19,8 @@ type revocations struct {
 	// early are those of communicators that are not made here yet.
 	early map[uint32]struct{}
 	tell  func(*Comm)
+	// done: called for each communicator that has been revoked here, by a member's word or by a failure.
+	done func(*Comm)
 }
 
 // maxEarlyRevocations bounds the revocations that wait for their communicator. Whoever sends as many
@@ -31,6 +30,10 @@ const maxEarlyRevocations = 4096
 // OnRevoke registers a function that passes on that a communicator has been revoked: it is
 // called once for each, with the lock held, before anything waits.
 func (e *Engine) OnRevoke(fn func(*Comm)) { e.revoked.tell = fn }
+
+// OnRevoked registers a function that is called, with the lock held, when a communicator has been revoked
+// in this process, whoever revoked it; after all that waited on it has ended.
+func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.done = fn }
 
 // Revoke ends all communication on the communicator, here at once and soon at every
 // living member. It does not wait, and may be called by any member at any time. Error:
@@ -89,26 +92,52 @@ func (e *Engine) revokeEarly(c *Comm) {
 
 // revoke is Revoke with the lock held. A second one does nothing.
 func (e *Engine) revoke(c *Comm) {
-	if c.state.Load()&stateRevoked != 0 {
-		return
+	first := e.flip(c)
+	if !c.passedOn {
+		c.passedOn = true
+		if e.revoked.tell != nil {
+			e.revoked.tell(c)
+		}
 	}
-	all := c.contexts()
-	for _, o := range all {
+	if first {
+		e.endRevoked(c)
+	}
+}
+
+// revokeHere is revoke where the other members need not be told.
+func (e *Engine) revokeHere(c *Comm) {
+	if e.flip(c) {
+		e.endRevoked(c)
+	}
+}
+
+// flip sets the state words, and reports whether that was to be done.
+func (e *Engine) flip(c *Comm) bool {
+	if c.state.Load()&stateRevoked != 0 {
+		return false
+	}
+	for _, o := range c.contexts() {
 		if o.state.Or(stateRevoked)&stateFreed == 0 {
 			e.revoked.add(uint32(o.ctx >> 32))
 		}
 	}
-	if e.revoked.tell != nil {
-		e.revoked.tell(c)
-	}
+	return true
+}
+
+// endRevoked ends what waits on a communicator that has been revoked.
+func (e *Engine) endRevoked(c *Comm) {
+	all := c.contexts()
 	e.interrupt(func(r *Request) error {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
-		return fmt.Errorf("%v on %s: %w", r.kind, c.name, ft.ErrRevoked)
+		return c.revokedError(r.kind.String())
 	})
 	for _, o := range all {
 		e.forgetEarly(o)
+	}
+	if e.revoked.done != nil {
+		e.revoked.done(c)
 	}
 	e.p.Kick()
 }

@@ -43,6 +43,8 @@
 // they are in the process's view. Each contribution also says which of the gone its
 // sender has not acknowledged.
 //
+// Some operations yield to others: see Proposal.Yields and Proposal.Refuses.
+//
 // # Memory
 //
 // A line keeps its last decision and one agreement that runs. That everybody has entered an agreement tells

@@ -85,6 +85,7 @@ func (l *line) enter() {
 	if p.confirm {
 		i.has.flags |= flagConfirm
 	}
+	i.has.flags |= p.yielding()
 	for _, rank := range l.gone {
 		who := l.group.Proc(int(rank))
 		if !l.base.has(int(rank)) {
@@ -292,6 +293,13 @@ func (l *line) decided(i *instance) {
 		l.base = base
 	}
 	l.old, l.cur = i, l.begin(i.seq+1)
+	if i.yielded() {
+		l.queue = slices.Insert(l.queue, 0, i.mine)
+		l.later = unite(l.later, i.has.gone)
+		l.enter()
+		l.again()
+		return
+	}
 	d := l.decision(i)
 	switch first := l.result; {
 	case i.mine.confirm:
@@ -313,7 +321,9 @@ func (l *line) decided(i *instance) {
 // decision is what an agreement tells its caller.
 func (l *line) decision(i *instance) *Decision {
 	d := &Decision{
-		Line: l.id, Seq: i.mine.number, What: i.has.what, Value: slices.Clone(i.has.value), Unlike: i.has.flags&flagUnlike != 0,
+		Line: l.id, Seq: i.mine.number, Number: i.seq, What: i.has.what, Value: slices.Clone(i.has.value),
+		Unlike:  i.has.flags&flagUnlike != 0,
+		Refused: i.has.flags&flagRefused != 0,
 	}
 	for _, rank := range l.base {
 		who := l.group.Proc(int(rank))

@@ -49,6 +49,13 @@ type Proposal struct {
 	// it acknowledges all.
 	Acked   func(proc.ID) bool
 	Uniform bool // alike at all members
+	// Yields has a proposal of another kind that meets this one in an agreement go to the next one:
+	// only the members that propose something that yields learn that they were unlike. It is for operations
+	// that a member may leave out because it has met an error and recovers.
+	Yields bool
+	// Refuses is the part of a member that will not take part in what yields any more: whoever proposes
+	// that learns so, in Decision.Refused. It yields itself.
+	Refuses bool
 }
 
 // Decision is what an agreement came to: the same at all living members, and, of a
@@ -56,7 +63,10 @@ type Proposal struct {
 type Decision struct {
 	Line Line
 	Seq  uint32 // what Propose returned
-	What byte
+	// Number is the agreement's, which is the same at all members also where they have not proposed the same number
+	// of times.
+	Number uint32
+	What   byte
 	// Value is the fold of the contributions. It belongs to who gets it.
 	Value []byte
 	// Gone lists by rank all members that are agreed to be gone, now or before; New those
@@ -67,6 +77,8 @@ type Decision struct {
 	Unacked []proc.ID
 	// Unlike: not all members proposed the same operation; Value means nothing.
 	Unlike bool
+	// Refused: some member refuses to take part.
+	Refused bool
 }
 
 // Gone is a member that takes no part any more.

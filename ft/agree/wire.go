@@ -20,6 +20,8 @@ const (
 	flagUniform = 1 << iota // the proposal is a uniform one
 	flagConfirm             // the second round of a uniform proposal
 	flagUnlike              // not all contributed to the same operation
+	flagYields              // somebody's proposal yields
+	flagRefused             // somebody refuses to take part
 	flagsAll    = 1<<iota - 1
 )
 
@@ -154,7 +156,7 @@ func (r *reader) after(last int, gap uint64) int {
 
 // merge folds what another has gathered into f: the values apart.
 func (f *frame) merge(o *frame) {
-	f.flags |= o.flags & flagUnlike
+	f.flags |= o.flags & (flagUnlike | flagYields | flagRefused)
 	if o.what != f.what || (o.flags^f.flags)&(flagUniform|flagConfirm) != 0 || len(o.value) != len(f.value) {
 		f.flags |= flagUnlike
 	}

@@ -13,6 +13,9 @@
 // (p2p.Validation). Several communicators with the same members share one, on the line of the one with the lowest
 // context, and tell each other which communicators they mean.
 //
+// Operations that are to end alike at all members, as collectives and the making of communicators on request, end with such an agreement as well: see
+// [Repair.End].
+//
 // Nothing here looks at the state of the communicator: agreement frames bypass matching, so agree and shrink
 // work where it has been revoked (S1-29, S1-41).
 //

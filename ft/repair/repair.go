@@ -27,7 +27,8 @@ type Repair struct {
 	// lines are the open lines of agreements, and how many operations are under way on each.
 	lines map[agree.Line]int
 	// freed are the lines of communicators that have been freed, the oldest first.
-	freed []agree.Line
+	freed   []agree.Line
+	waiters []*waiter // see EndAmong
 }
 
 // maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
@@ -46,33 +47,47 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 		done(nil, err)
 		return
 	}
-	id := line(c)
-	r.lines[id]++
 	decided := func(d *agree.Decision) {
-		r.lines[id]--
 		if d.Unlike {
 			done(d, fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument))
 			return
 		}
 		done(d, nil)
 	}
+	r.meet(line(c), c.Everyone(), p, func(d *agree.Decision, err error) {
+		if err != nil {
+			done(nil, fmt.Errorf("%s on %s: %w", op, c.Name(), err))
+			return
+		}
+		decided(d)
+	})
+}
+
+// meet takes part in the next agreement of a line, which is opened by the first.
+func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
+	r.lines[id]++
+	decided := func(d *agree.Decision) {
+		r.lines[id]--
+		done(d, nil)
+	}
 	err := r.ag.Propose(id, p, decided)
 	if err == agree.ErrNoLine {
-		everyone := c.Everyone()
-		if err = r.ag.Open(id, &everyone); err == nil {
+		if err = r.ag.Open(id, &g); err == nil {
 			err = r.ag.Propose(id, p, decided)
 		}
 	}
 	if err != nil {
 		r.lines[id]--
-		done(nil, fmt.Errorf("%s on %s: %w", op, c.Name(), err))
+		done(nil, err)
 	}
 }
 
 // Freed says that no operation will be begun on a communicator any more; those under way go
 // on. Precondition: the lock is held.
-func (r *Repair) Freed(c *p2p.Comm) {
-	id := line(c)
+func (r *Repair) Freed(c *p2p.Comm) { r.forget(line(c)) }
+
+// forget has a line's last decision be kept for as long as there is room.
+func (r *Repair) forget(id agree.Line) {
 	if _, open := r.lines[id]; !open {
 		return // nothing was ever agreed on
 	}
@@ -152,7 +167,7 @@ func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
 		for _, g := range d.Gone {
 			gone[g.Proc] = true
 		}
-		left, err := c.Survivors(func(p proc.ID) bool { return gone[p] }, uint64(d.Seq))
+		left, err := c.Survivors(func(p proc.ID) bool { return gone[p] }, uint64(d.Number))
 		if err != nil {
 			err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
 		}

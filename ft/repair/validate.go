@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// class is the communicators of one validate that have the same members, and so one agreement.
-type class struct {
+// bunch is the communicators of one validate that have the same members, and so one agreement.
+type bunch struct {
 	comms []*p2p.Comm // without repetition, by context
 }
 
@@ -26,7 +26,7 @@ type class struct {
 //
 // Precondition: the lock is held.
 func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err error)) {
-	all := classes(comms)
+	all := bunches(comms)
 	if err := begin(all); err != nil || len(all) == 0 {
 		done(nil, err)
 		return
@@ -53,7 +53,7 @@ func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err e
 }
 
 // begin says to each communicator that it is being validated, or to none.
-func begin(all []class) error {
+func begin(all []bunch) error {
 	var begun []*p2p.Comm
 	for _, k := range all {
 		for _, c := range k.comms {
@@ -69,9 +69,9 @@ func begin(all []class) error {
 	return nil
 }
 
-// validate has a class take part in its agreement, which is the next one of the first of its
+// validate has a bunch take part in its agreement, which is the next one of the first of its
 // communicators. Done gets nil if nothing has been agreed on.
-func (r *Repair) validate(k class, done func(*agree.Decision, error)) {
+func (r *Repair) validate(k bunch, done func(*agree.Decision, error)) {
 	names := uint32(len(k.comms))
 	for _, c := range k.comms {
 		names = names*0x9e3779b1 ^ c.Context()
@@ -98,7 +98,7 @@ func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
 	if d == nil {
 		return nil, c.EndValidate(nil)
 	}
-	v := &p2p.Validation{Epoch: uint64(d.Line.Context)<<32 | uint64(d.Seq)}
+	v := &p2p.Validation{Epoch: uint64(d.Line.Context)<<32 | uint64(d.Number)}
 	for _, g := range d.Gone {
 		v.Gone = append(v.Gone, g.Proc)
 		if !g.Departed {
@@ -112,12 +112,12 @@ func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
 	return failed, c.EndValidate(v)
 }
 
-// classes puts communicators with the same members together.
-func classes(comms []*p2p.Comm) (out []class) {
+// bunches puts communicators with the same members together.
+func bunches(comms []*p2p.Comm) (out []bunch) {
 	for _, c := range comms {
-		at := slices.IndexFunc(out, func(k class) bool { return sameMembers(k.comms[0].Everyone(), c.Everyone()) })
+		at := slices.IndexFunc(out, func(k bunch) bool { return sameMembers(k.comms[0].Everyone(), c.Everyone()) })
 		if at < 0 {
-			out = append(out, class{})
+			out = append(out, bunch{})
 			at = len(out) - 1
 		}
 		if k := &out[at]; !slices.Contains(k.comms, c) {

@@ -1,0 +1,201 @@
+package repair
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// An operation is uniform if it ends with one agreement on its outcome (S1-46): each member says what it has met,
+// and all get the same. The agreement is on the line of agree and shrink and yields to them, so that a member that has met
+// an error, revokes and shrinks keeps nobody waiting; and who learns that the communicator has been revoked
+// refuses, once, for the case that it does nothing more.
+
+// What is an operation that ends alike at all members. Part of the wire format.
+type What byte
+
+// The uniform operations.
+const (
+	Barrier What = 16 + iota
+	Bcast
+	Reduce
+	Allreduce
+	Allgather
+	Dup
+	Create
+	CreateGroup
+	Split
+	CreateInter
+	CreateInterReady
+	Merge
+	whatRefuse What = 15
+)
+
+// Vote is what a member brings to the end of an operation.
+type Vote struct {
+	What What
+	Op   string // its name in errors
+	Err  error  // what it has met
+	// Makes: it makes a communicator. A failure that not all knew of when they voted has it fail.
+	Makes bool
+	// Binding: also a member that learned the outcome and died acted on no other one. It costs a second round.
+	Binding bool
+}
+
+// classes are what votes say to each other, by bit: a cleared bit is an error of that class, the last one
+// any other.
+var classes = [...]error{ft.ErrProcFailed, ft.ErrRevoked, ft.ErrDeparted, ft.ErrArgument}
+
+const noError = 1<<(len(classes)+1) - 1
+
+// encode gives a vote's value.
+func (v *Vote) encode() []byte {
+	if v.Err == nil {
+		return []byte{noError}
+	}
+	for i, class := range classes {
+		if errors.Is(v.Err, class) {
+			return []byte{noError &^ (1 << i)}
+		}
+	}
+	return []byte{noError &^ (1 << len(classes))}
+}
+
+func (v *Vote) proposal() agree.Proposal {
+	return agree.Proposal{What: byte(v.What), Value: v.encode(), Op: and, Yields: true, Uniform: v.Binding}
+}
+
+// End brings an operation of all members to its common end. Done gets nil at all living members or an error at all, of
+// one class, that of what was met by some; ft.ErrProcFailed names all members that are agreed to have failed.
+//
+// Precondition: the lock is held.
+func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
+	r.meet(line(c), c.Everyone(), v.proposal(), func(d *agree.Decision, err error) {
+		if err == nil {
+			err = v.outcome(c, d)
+		}
+		done(err)
+	})
+}
+
+// EndAmong is End of an operation of a group that may be a part of c, or go beyond it. The context is one that
+// belongs to this operation alone. Where c is revoked meanwhile it ends, with ft.ErrRevoked, for whoever does not know the
+// outcome: members of the group that have not come yet need not do so any more.
+//
+// Precondition: the lock is held.
+func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done func(error)) {
+	w := &waiter{c, v.Op, done}
+	id := agree.Line{Context: ctx | amongContext, Group: g.Digest()}
+	r.waiters = append(r.waiters, w)
+	r.meet(id, g, v.proposal(), func(d *agree.Decision, err error) {
+		if err == nil {
+			err = v.outcome(c, d)
+		}
+		w.end(r, err)
+	})
+	r.forget(id)
+	if err := c.UnrevokedLocked(v.Op); err != nil {
+		w.end(r, err)
+	}
+}
+
+// amongContext tells the lines of EndAmong from those of communicators.
+const amongContext = 1 << 31
+
+// waiter is an EndAmong that has not ended.
+type waiter struct {
+	c    *p2p.Comm
+	op   string
+	done func(error)
+}
+
+// end gives the outcome, the first time.
+func (w *waiter) end(r *Repair, err error) {
+	if i := slices.Index(r.waiters, w); i >= 0 {
+		r.waiters = slices.Delete(r.waiters, i, i+1)
+		w.done(err)
+	}
+}
+
+// Revoked says that a communicator has been revoked in this process. Precondition: the lock is held.
+func (r *Repair) Revoked(c *p2p.Comm) {
+	for _, w := range slices.Clone(r.waiters) {
+		if w.c == c {
+			w.end(r, c.UnrevokedLocked(w.op))
+		}
+	}
+	if c.Uniformity() != p2p.UniformNothing {
+		p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
+		r.meet(line(c), c.Everyone(), p, func(*agree.Decision, error) {})
+	}
+}
+
+// outcome is the common error of an operation, or nil. A rank whose own error is of another class gets both.
+func (v *Vote) outcome(c *p2p.Comm, d *agree.Decision) error {
+	all := v.common(c, d)
+	if all == nil || v.Err == nil {
+		return all
+	}
+	if v.encode()[0]|class(all) == noError { // of the same class: who knows more?
+		if _, named := errors.AsType[*ft.ProcFailedError](all); named {
+			return all
+		}
+		return v.Err
+	}
+	return fmt.Errorf("%w; at this rank: %w", all, v.Err)
+}
+
+// class gives the bit of an error's class.
+func class(err error) byte {
+	v := Vote{Err: err}
+	return ^v.encode()[0] & noError
+}
+
+// common is the part of the outcome that is the same at all.
+func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
+	var dead []proc.ID
+	for _, g := range d.Gone {
+		if !g.Departed {
+			dead = append(dead, g.Proc)
+		}
+	}
+	failed := func() error {
+		if dead == nil {
+			return fmt.Errorf("%s on %s: %w: as another rank has found", v.Op, c.Name(), ft.ErrProcFailed)
+		}
+		return c.Blame(v.Op, dead)
+	}
+	if d.Unlike {
+		switch {
+		case d.Refused:
+			c.RevokeHere() // or it would wait for that member the next time
+			return fmt.Errorf("%s on %s: %w", v.Op, c.Name(), ft.ErrRevoked)
+		case dead != nil:
+			return failed() // others recover from that already
+		}
+		return fmt.Errorf("%s on %s: %w: not all ranks called the same operation", v.Op, c.Name(), ft.ErrArgument)
+	}
+	unseen := func(p proc.ID) bool { return slices.Contains(dead, p) }
+	if v.Makes && slices.ContainsFunc(d.Unacked, unseen) {
+		return failed()
+	}
+	met := ^d.Value[0] & noError
+	for i, class := range classes {
+		switch {
+		case met&(1<<i) == 0:
+		case i == 0:
+			return failed()
+		default:
+			return fmt.Errorf("%s on %s: %w: at some rank", v.Op, c.Name(), class)
+		}
+	}
+	if met != 0 {
+		return fmt.Errorf("%s on %s failed at some rank, and so at all", v.Op, c.Name())
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package p2p
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// ErrorRange says which failures end all operations on a communicator: as the info key mpi_error_range
+// of the ULFM working group, of which its implementation in Open MPI documents that the failure has an operation raise the class of
+// revoked communicators. So here: whatever waits, or is begun, is ft.ErrRevoked from the moment on in which this
+// process knows of the failure. The error's text names the failure, Failed lists it.
+type ErrorRange uint8
+
+const (
+	// ErrorsLocal is the default: an operation fails if it needs the dead (S1-3).
+	ErrorsLocal ErrorRange = iota
+	// ErrorsGroup has the failure of any member revoke the communicator. No message is sent: each
+	// member learns of the failure.
+	ErrorsGroup
+	// ErrorsUniverse has the failure of any process of the job revoke it, if it became known after the communicator was
+	// made. When that was may differ between members, so the first tells the others.
+	ErrorsUniverse
+)
+
+// String gives the range's name.
+func (r ErrorRange) String() string {
+	switch r {
+	case ErrorsLocal:
+		return "local"
+	case ErrorsGroup:
+		return "group"
+	case ErrorsUniverse:
+		return "universe"
+	}
+	return fmt.Sprintf("ErrorRange(%d)", uint8(r))
+}
+
+// Uniformity says which operations end alike at all living members. It is kept here for the layers above,
+// so that it is inherited.
+type Uniformity uint8
+
+const (
+	// UniformNothing is the default: each member gets its own outcome (S1-16, S1-18).
+	UniformNothing Uniformity = iota
+	// UniformCreation has operations that make communicators succeed at all members or fail at all (S4-21).
+	UniformCreation
+	// UniformCollectives has collective operations do so as well.
+	UniformCollectives
+)
+
+// String gives the level's name.
+func (u Uniformity) String() string {
+	switch u {
+	case UniformNothing:
+		return "nothing"
+	case UniformCreation:
+		return "creation"
+	case UniformCollectives:
+		return "collectives"
+	}
+	return fmt.Sprintf("Uniformity(%d)", uint8(u))
+}
+
+// manner is what communicators inherit from the one that they are made from. It is written and read with the lock held.
+type manner struct {
+	profile Profile
+	errors  ErrorRange
+	uniform Uniformity
+}
+
+// ranged is what becomes of a communicator's range. It is written with the lock held.
+type ranged struct {
+	// since is how many failures this process knew when it made the communicator.
+	since int
+	// cause is the process whose failure has revoked it; else proc.None.
+	cause proc.ID
+	// passedOn: the other members have been told that it is revoked.
+	passedOn bool
+	// level is manner.uniform for who has no lock.
+	level atomic.Uint32
+}
+
+// heritage is the manner for who has no lock.
+func (c *Comm) heritage() manner {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	return c.manner
+}
+
+// inherit takes over the manner of another communicator; nil: the one that all begin with. Precondition: the lock is held.
+func (c *Comm) inherit(from *Comm) {
+	c.manner = manner{profile: c.e.profile}
+	if from != nil {
+		c.manner = from.manner
+	}
+	c.level.Store(uint32(c.uniform))
+}
+
+// follow is inherit for who has no lock: of a communicator that has been made in no manner.
+func (c *Comm) follow(from *Comm) {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	c.inherit(from)
+	c.e.fell(c)
+}
+
+// SetErrorRange chooses the failures that revoke the communicator; members choose the same. If one of them is known
+// already it is revoked at once. A communicator that has been revoked stays so. Errors: ft.ErrArgument,
+// ft.ErrClosed.
+func (c *Comm) SetErrorRange(r ErrorRange) error {
+	e := c.e
+	e.p.Lock()
+	defer e.p.Unlock()
+	switch {
+	case r > ErrorsUniverse:
+		return fmt.Errorf("set error range of %s: %w: %v", c.name, ft.ErrArgument, r)
+	case c.state.Load()&(stateFreed|stateFinal) != 0:
+		return c.check("set error range")
+	}
+	for _, o := range c.contexts() {
+		o.errors = r
+	}
+	e.fell(c)
+	return nil
+}
+
+// ErrorRange is the range in force.
+func (c *Comm) ErrorRange() ErrorRange { return c.heritage().errors }
+
+// SetUniformity chooses what ends alike; members choose the same, between the same operations.
+// Error: ft.ErrArgument.
+func (c *Comm) SetUniformity(u Uniformity) error {
+	if u > UniformCollectives {
+		return fmt.Errorf("set uniformity of %s: %w: %v", c.name, ft.ErrArgument, u)
+	}
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	for _, o := range c.contexts() {
+		o.uniform = u
+		o.level.Store(uint32(u))
+	}
+	return nil
+}
+
+// Uniformity is the level in force.
+func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
+
+// fellAll revokes the communicators in whose range a failure lies that has become known.
+func (e *Engine) fellAll(dead proc.ID) {
+	var hit []*Comm
+	for _, c := range e.comms {
+		if c.Coll() != nil && (c.errors == ErrorsUniverse || c.errors == ErrorsGroup && c.has(dead)) {
+			hit = append(hit, c)
+		}
+	}
+	for _, c := range hit { // revoking may make and free communicators
+		e.fell(c)
+	}
+}
+
+// fell revokes a communicator if a failure in its range is known.
+func (e *Engine) fell(c *Comm) {
+	if c.errors == ErrorsLocal || c.state.Load()&stateRevoked != 0 {
+		return
+	}
+	for i, p := range e.p.View().Order() {
+		switch {
+		case c.errors == ErrorsGroup && c.has(p):
+			c.felledBy(p)
+			e.revokeHere(c)
+			return
+		case c.errors == ErrorsUniverse && i >= c.since:
+			c.felledBy(p)
+			e.revoke(c)
+			return
+		}
+	}
+}
+
+func (c *Comm) felledBy(p proc.ID) {
+	for _, o := range c.contexts() {
+		o.cause = p
+	}
+}
+
+// revokedError is the error of an operation on a communicator that has been revoked.
+func (c *Comm) revokedError(op string) error {
+	if c.cause == proc.None {
+		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
+	}
+	who := c.cause.String()
+	if rank := c.peers.Rank(c.cause); rank >= 0 {
+		who = fmt.Sprintf("rank %d", rank)
+	}
+	return fmt.Errorf("%s on %s: %w: %s has failed, and its error range is %v (%v)",
+		op, c.name, ft.ErrRevoked, who, c.errors, c.e.p.View().Cause(c.cause))
+}
+
+// RevokeHere revokes the communicator in this process: the caller knows that each other member learns of it by itself.
+// Precondition: the lock is held.
+func (c *Comm) RevokeHere() { c.e.revokeHere(c) }
+
+// Unrevoked is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
+func (c *Comm) Unrevoked(op string) error {
+	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
+		return nil
+	}
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	return c.check(op)
+}
+
+// UnrevokedLocked is Unrevoked with the lock held.
+func (c *Comm) UnrevokedLocked(op string) error {
+	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
+		return nil
+	}
+	return c.check(op)
+}
+
+// Dead is the error that names the failed members of g, if any is known.
+func (c *Comm) Dead(op string, g Group) error {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	var dead []proc.ID
+	for p := range c.e.p.View().Set().All() {
+		if g.Has(p) {
+			dead = append(dead, p)
+		}
+	}
+	if dead == nil {
+		return nil
+	}
+	return c.Blame(op, dead)
+}

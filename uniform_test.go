@@ -1,0 +1,166 @@
+package banyan_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+func init() { roles["uniform"], roles["ranged"] = uniformRank, rangedRank }
+
+// uniformRank calls uniform operations, one kind after the other, until one fails. Ranks kill themselves at a
+// random moment. Then all shrink, and tell each other how many operations each has succeeded with: the same number.
+func uniformRank(w *banyan.World) error {
+	c := w.Comm()
+	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	if err != nil {
+		return err
+	}
+	if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+		return err
+	}
+	odd := c.Rank() % 2
+	side, err := c.Split(odd, 0)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	victims := r.Perm(c.Size())[:1+seed%2]
+	at := 8 + r.IntN(24)
+	var step atomic.Int64
+	if slices.Contains(victims, c.Rank()) {
+		go func() { // while the operation runs
+			for step.Load() < int64(at) {
+			}
+			for range r.IntN(40_000) {
+				step.Load()
+			}
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}()
+	}
+	free := func(d *banyan.Comm, err error) error {
+		if d != nil {
+			err = errors.Join(err, d.Free())
+		}
+		return err
+	}
+	ops := []func() error{
+		c.Barrier,
+		func() error { return c.Bcast(make([]byte, 5_000), 1) },
+		func() error { return free(c.Dup()) },
+		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+		func() error { return free(c.Split(odd, 0)) },
+		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+		func() error {
+			inter, err := side.CreateInter(0, c, 1-odd, 9)
+			if err != nil {
+				return err
+			}
+			return errors.Join(free(inter.Merge(false)), inter.Free())
+		},
+		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
+	}
+	done := 0
+	for ; err == nil; done++ {
+		step.Store(int64(done))
+		err = ops[done%len(ops)]()
+	}
+	if !errors.Is(err, banyan.ErrProcFailed) {
+		return fmt.Errorf("operation %d: %w", done, err)
+	}
+	left, err := c.Shrink()
+	if err != nil {
+		return err
+	}
+	most, least := []int{done}, []int{done}
+	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max), banyan.Allreduce(left, least, banyan.Min)); err != nil {
+		if errors.Is(err, banyan.ErrProcFailed) && len(victims) > 1 {
+			return nil // the second died later
+		}
+		return err
+	}
+	if most[0] != least[0] {
+		return fmt.Errorf("some ranks succeeded with %d operations, others with %d; here %d", most[0], least[0], done)
+	}
+	return nil
+}
+
+// fabricsOf are the ways by which real processes reach each other.
+var fabricsOf = map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {nodes("a;b;b;a;a;b")}}
+
+// uniformJobs starts jobs of which ranks kill themselves; no other may end in disorder.
+func uniformJobs(t *testing.T, role string, n, deaths int, seeds ...uint64) {
+	for name, env := range fabricsOf {
+		for _, seed := range seeds {
+			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
+				res, out := job(t, launch.Continue, n, role, append(env, append(quick, seedEnv+"="+strconv.FormatUint(seed, 10))...)...)
+				failed := 0
+				for _, e := range res.Ends {
+					if e.Failed() {
+						require.Contains(t, e.String(), "SIGKILL", out)
+						failed++
+					}
+				}
+				require.LessOrEqual(t, failed, deaths, out)
+				require.NotZero(t, failed, out)
+			})
+		}
+	}
+}
+
+func TestUniformWithProcesses(t *testing.T) {
+	seeds := []uint64{2}
+	if os.Getenv("BANYAN_LONG") != "" {
+		for seed := range uint64(40) {
+			seeds = append(seeds, 3+seed)
+		}
+	}
+	uniformJobs(t, "uniform", 6, 2, seeds...)
+}
+
+// rangedRank has the last rank die. The others do not talk to it and learn of it by the range of errors alone.
+func rangedRank(w *banyan.World) error {
+	c := w.Comm()
+	if err := errors.Join(c.SetErrorRange(banyan.ErrorsGroup), c.Barrier()); err != nil {
+		return err
+	}
+	last := c.Size() - 1
+	if c.Rank() != last {
+		if err := c.Send(nil, last, 5); err != nil {
+			return err
+		}
+	} else {
+		for rank := range last { // all have left the barrier
+			if _, err := c.Recv(nil, rank, 5); err != nil {
+				return err
+			}
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	next := (c.Rank() + 1) % last
+	out, in := c.Isend(make([]byte, 4<<20), next, 3), c.Irecv(make([]byte, 8), (next+1)%last, 4)
+	_, e1 := out.Wait()
+	_, e2 := in.Wait()
+	// A send may have ended before: who has been revoked drops what was announced, and says so.
+	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) || c.GetFailed().Size() == 0 {
+		return fmt.Errorf("send: %w, recv: %w", e1, e2)
+	}
+	left, err := c.Shrink()
+	if err != nil {
+		return err
+	}
+	return left.Barrier()
+}
+
+func TestErrorRangeWithProcesses(t *testing.T) { uniformJobs(t, "ranged", 5, 1, 1) }
