@@ -80,23 +80,24 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(e.profile, name, g, g, rank, ctx)
+	return e.newComm(e.profile, name, g, g, rank, ctx, nil)
 }
 
-func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+// newComm makes a communicator, with local an intercommunicator.
+func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.makeComm(profile, name, g, peers, rank, ctx)
+	return e.makeComm(profile, name, g, peers, rank, ctx, local)
 }
 
 // makeComm is newComm with the lock held.
-func (e *Engine) makeComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+func (e *Engine) makeComm(profile Profile, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
-	c.profile = profile
+	c.profile, c.local = profile, local
 	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
 	e.revokeEarly(c)
 	return c, nil
@@ -229,7 +230,7 @@ func (c *Comm) check(op string) error {
 	case s&stateFinal != 0:
 		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
+		return c.revokedError(op)
 	case c.coll == nil:
 		return c.bereaved(op)
 	}

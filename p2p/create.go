@@ -36,12 +36,28 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	d, err := c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
-	if err != nil || c.local == nil {
-		return d, err
+	if err := c.usable("dup"); err != nil {
+		return nil, err
 	}
-	d.local, err = c.local.Dup()
+	var local *Comm
+	if c.local != nil {
+		var err error
+		if local, err = c.local.Dup(); err != nil {
+			return nil, err
+		}
+	}
+	d, err := c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n), local)
+	if err != nil && local != nil {
+		_ = local.Free() // made a moment ago
+	}
 	return d, err
+}
+
+// usable says why nothing is to be derived from the communicator: it is not there any more.
+func (c *Comm) usable(op string) error {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	return c.check(op)
 }
 
 // Derive makes a communicator of a group of this one's members. All members of
@@ -51,9 +67,12 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, nil
+		return nil, c.usable("create")
 	}
-	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
+	if err := c.usable("create"); err != nil {
+		return nil, err
+	}
+	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()), nil)
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -64,6 +83,9 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	if rank < 0 {
 		return nil, c.badMember("create")
 	}
+	if err := c.usable("create"); err != nil {
+		return nil, err
+	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
 	if c.partly == nil {
@@ -73,7 +95,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	n := c.partly[key]
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
-	return c.e.newComm(c.profile, name, g, g, rank, c.context(key, uint64(n)))
+	return c.e.newComm(c.profile, name, g, g, rank, c.context(key, uint64(n)), nil)
 }
 
 // Bridge makes an intercommunicator between the group of this communicator and
@@ -87,12 +109,11 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	// The seed alone decides the context: the two sides have other parents.
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
-	inter, err := c.e.newComm(c.profile, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
+	inter, err := c.e.newComm(c.profile, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
 	}
-	inter.local = local
 	return inter, nil
 }
 
@@ -105,7 +126,10 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+	if err := c.usable("merge"); err != nil {
+		return nil, err
+	}
+	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
 }
 
 // Survivors makes, of a communicator, that of those of its members that are not among the
@@ -119,11 +143,17 @@ func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) 
 	if c.local == nil {
 		words[1] = group.digest()
 	}
-	s, err := c.e.makeComm(c.profile, name, group, peers, rank, c.context(words...))
-	if err != nil || c.local == nil {
-		return s, err
+	var local *Comm
+	if c.local != nil {
+		var err error
+		if local, err = c.local.Survivors(gone, number); err != nil {
+			return nil, err
+		}
 	}
-	s.local, err = c.local.Survivors(gone, number)
+	s, err := c.e.makeComm(c.profile, name, group, peers, rank, c.context(words...), local)
+	if err != nil && local != nil {
+		local.free()
+	}
 	return s, err
 }
 
