@@ -19,8 +19,9 @@ import (
 // As soon as a member is known to have ended, or two have revoked at once, by flooding a binomial graph: of the
 // members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
 // both directions, once, and again when the graph closes over a gap. A flood goes over whatever the trees have left
-// out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees are no tree,
-// as each stops where the other one has been; whoever hears of both floods. So in one revocation no member sends more than
+// out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees may leave
+// somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods. The same holds where
+// a member makes its communicator later than it hears: it begins a tree of its own. So in one revocation no member sends more than
 // a frame to each child and each neighbour, and one more for each end.
 //
 // Its methods are called with the engine's lock held.
@@ -32,8 +33,7 @@ type Revocations struct {
 	told  map[uint32]*revocation
 	order []uint32 // of told: the oldest first
 	gone  ft.Set   // processes that have ended
-	// early are the notices of communicators that are not made here yet, the oldest first.
-	early []notice
+	via   *notice  // what is being heard
 	over  bool
 }
 
@@ -54,14 +54,14 @@ const (
 	noticeBytes = 8
 	// maxNotices is how many a frame has at most.
 	maxNotices = 32
-	// maxRevocations bounds those that are remembered, and those that wait for their communicator: a member that
-	// nobody has told of an older one, because all who were to do it have died, is not told any more.
+	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
+	// all who were to do it have died, is not told any more.
 	maxRevocations = 1024
 )
 
 // StartRevocations is called once, before the first frame can arrive. Hear gets the context
-// of a communicator that another member has revoked; it is to call Tell, unless the communicator is not made yet: then
-// when it is.
+// of a communicator that another member has revoked; it is to call Tell, unless the communicator is not made here yet:
+// then when it is.
 func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32)) *Revocations {
 	r := &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
 	e.Handle(fabric.ClassRevoke, r.heard)
@@ -73,9 +73,8 @@ func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32)
 // order at all of them, and this process is one.
 func (r *Revocations) Tell(context uint32, members agree.Group) {
 	v := &revocation{members: members, root: uint32(members.Rank(r.e.Self()))}
-	if i := slices.IndexFunc(r.early, func(n notice) bool { return n.context == context }); i >= 0 {
-		v.root = r.early[i].root
-		r.early = slices.Delete(r.early, i, i+1)
+	if r.via != nil && r.via.context == context {
+		v.root = r.via.root
 	}
 	r.remember(context, v)
 	if int64(v.root) >= int64(members.Size()) || r.bereft(members) {
@@ -118,25 +117,10 @@ func (r *Revocations) heard(_ proc.ID, _ uint64, payload []byte) {
 			}
 			continue
 		}
-		r.keep(n)
+		r.via = &n
 		r.hear(n.context)
+		r.via = nil
 	}
-}
-
-// keep puts a notice where Tell finds it, now or when the communicator is made.
-func (r *Revocations) keep(n notice) {
-	for i := range r.early {
-		if at := &r.early[i]; at.context == n.context {
-			if at.root != n.root {
-				at.root = flood
-			}
-			return
-		}
-	}
-	if len(r.early) == maxRevocations {
-		r.early = slices.Delete(r.early, 0, 1)
-	}
-	r.early = append(r.early, n)
 }
 
 // descend tells the children in the tree below the notice's root, the one with most below it first.
