@@ -58,6 +58,7 @@ var roles = map[string]func(*banyan.World) error{
 	"split":      splitApart,
 	"leave":      leave,
 	"strangers":  strangers,
+	"revokes":    revokes,
 }
 
 func TestMain(m *testing.M) {
