@@ -66,8 +66,8 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"wait all":        func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
 	}
 	for size, buf := range map[string][]byte{"": b, " long": long} {
-		for _, to := range []int{1, c.Rank(), banyan.ProcNull} {
-			where := fmt.Sprintf("%s to %d", size, to)
+		for who, to := range map[string]int{"another": 1, "itself": c.Rank(), "nobody": banyan.ProcNull} {
+			where := size + " to " + who
 			ops["Send"+where] = func() error { return c.Send(buf, to, 0) }
 			ops["Ssend"+where] = func() error { return c.Ssend(buf, to, 0) }
 			ops["Rsend"+where] = func() error { return c.Rsend(buf, to, 0) }
