@@ -36,6 +36,9 @@ type Conn struct {
 	// the connection.
 	told bool
 	get  bool
+	// doubted: the failure detector has asked whether the peer runs. Set by Runs, read by
+	// the watcher.
+	doubted atomic.Bool
 	// half: the peer's address while it has knocked and cannot be connected back
 	// to; why not, and since when it is tried. why stays when it is given up.
 	half  *address
