@@ -62,6 +62,7 @@ var roles = map[string]func(*banyan.World) error{
 	"suicides":   suicides,
 	"answers":    answers,
 	"validates":  validates,
+	"revokes":    revokes,
 }
 
 func TestMain(m *testing.M) {

@@ -93,24 +93,25 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, name, g, g, rank, ctx)
+	return e.newComm(nil, name, g, g, rank, ctx, nil)
 }
 
 // newComm makes a communicator in the manner of another one, where those are gone who are agreed to
-// be gone there; or of none.
-func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+// be gone there, or of none; with local an intercommunicator.
+func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.makeComm(from, name, g, peers, rank, ctx)
+	return e.makeComm(from, name, g, peers, rank, ctx, local)
 }
 
 // makeComm is newComm with the lock held.
-func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	ctx &^= collContext
 	if o := cmp.Or(e.holder(ctx), e.holder(ctx|collContext)); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
+	c.local = local
 	c.inherit(from)
 	var gone []proc.ID
 	if from != nil {

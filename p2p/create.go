@@ -42,12 +42,28 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	d, err := c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
-	if err != nil || c.local == nil {
-		return d, err
+	if err := c.usable("dup"); err != nil {
+		return nil, err
 	}
-	d.local, err = c.local.Dup()
+	var local *Comm
+	if c.local != nil {
+		var err error
+		if local, err = c.local.Dup(); err != nil {
+			return nil, err
+		}
+	}
+	d, err := c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n), local)
+	if err != nil && local != nil {
+		_ = local.Free() // made a moment ago
+	}
 	return d, err
+}
+
+// usable says why nothing is to be derived from the communicator: it is not there any more.
+func (c *Comm) usable(op string) error {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	return c.check(op)
 }
 
 // Derive makes a communicator of a group of this one's members. All members of
@@ -57,9 +73,12 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, nil
+		return nil, c.usable("create")
 	}
-	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
+	if err := c.usable("create"); err != nil {
+		return nil, err
+	}
+	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()), nil)
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -70,6 +89,9 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
 		return nil, 0, c.badMember("create")
+	}
+	if err := c.usable("create"); err != nil {
+		return nil, 0, err
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
@@ -82,7 +104,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
 	ctx = c.context(key, uint64(n))
-	d, err = c.e.newComm(c, name, g, g, rank, ctx)
+	d, err = c.e.newComm(c, name, g, g, rank, ctx, nil)
 	return d, ctx, err
 }
 
@@ -98,12 +120,11 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
 	// Who is agreed to be gone here need not be agreed to be on the other side.
-	inter, err := c.e.newComm(nil, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
+	inter, err := c.e.newComm(nil, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
 	}
-	inter.local = local
 	inter.follow(c)
 	return inter, nil
 }
@@ -117,7 +138,10 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+	if err := c.usable("merge"); err != nil {
+		return nil, err
+	}
+	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
 }
 
 // Survivors makes, of a communicator, that of those of its members that are not among the
@@ -136,15 +160,18 @@ func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) 
 	if c.local == nil {
 		words[1] = group.digest()
 	}
-	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(words...))
-	if err != nil || c.local == nil {
-		return s, err
+	var local *Comm
+	if c.local != nil {
+		var err error
+		if local, err = c.local.Survivors(gone, number); err != nil {
+			return nil, err
+		}
 	}
-	if s.local, err = c.local.Survivors(gone, number); err != nil {
-		s.free()
-		return nil, err
+	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(words...), local)
+	if err != nil && local != nil {
+		local.free()
 	}
-	return s, nil
+	return s, err
 }
 
 // Seed gives what the leaders of two sides may use, together, as a seed of

@@ -32,6 +32,7 @@ const (
 	flowGrant
 	flowWithdraw  // with the announcement's name: I do not want to send this any more
 	flowWithdrawn // with the same: nobody here has taken it, and nobody will
+	flowRevoked   // with the same: nobody will, since its communicator has been revoked
 )
 
 const (
@@ -93,7 +94,7 @@ func (e *Engine) grant(l *link) {
 func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 	ep := e.p.Known(from)
 	name, named := decodeHandle(payload)
-	if ep == nil || named != (imm == flowWithdraw || imm == flowWithdrawn) {
+	if ep == nil || named != (imm >= flowWithdraw) {
 		e.refused++
 		return
 	}
@@ -104,6 +105,8 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 		r := e.announced(name, l)
 		e.answered(l, r)
 		r.Finish()
+	case imm == flowRevoked && e.announced(name, l) != nil:
+		e.rejected(l, e.announced(name, l))
 	case imm == flowAsk && l.asked < 2:
 		l.asked++
 		e.grant(l)

@@ -94,21 +94,25 @@ func (e *Engine) wasFreed(imm uint64) bool {
 }
 
 // discard ends a message that is in no list and that nobody will receive. A
-// sender that has announced it is told that it has been pulled; what is still
-// arriving goes on to, and is dropped when it is whole.
+// sender that has announced it is told that it has been pulled, or, if the
+// communicator has been revoked, that it will not be: a synchronous send must not pass for matched.
+// What is still arriving goes on to, and is dropped when it is whole.
 func (e *Engine) discard(m *message) {
 	e.unkept(m)
 	switch {
 	case m.rts:
 		m.link.waiting--
-		if m.link.ep.State == progress.Alive && !m.link.closed {
+		switch {
+		case m.link.ep.State != progress.Alive || m.link.closed:
+		case e.wasRevoked(m.imm):
+			e.control(m.link, fabric.ClassFlow, flowRevoked, appendUint64(e.scratch[:0], m.remote))
+		default:
 			e.control(m.link, fabric.ClassFin, m.remote, nil)
 		}
 	case m.got < m.total && m.link != nil && m.link.in == m:
 		if !m.placed {
 			e.early.dropData(m)
 		}
-		m.claimed = false
 		m.orphan = true
 		return
 	}

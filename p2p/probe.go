@@ -70,16 +70,17 @@ func (g *Message) Irecv(buf []byte) Handle {
 	case m == nil:
 		r.fail(fmt.Errorf("recv on %s: %w: the probed message has been received", g.comm.name, ft.ErrArgument))
 	case g.comm.state.Load()&stateRevoked != 0:
-		g.m = nil
-		e.discard(m)
-		r.fail(g.comm.check("recv"))
+		g.m = nil // it was discarded then
+		r.fail(g.comm.revokedError("recv"))
 	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
 		r.matched(m.from, m.imm)
 		r.fail(g.comm.lost("recv", m.link))
 		g.m = nil
+		e.early.unclaim(m)
 		e.discard(m)
 	default:
-		g.m, m.claimed = nil, false
+		g.m = nil
+		e.early.unclaim(m)
 		e.take(r, m)
 	}
 	return h
@@ -184,8 +185,8 @@ func (e *Engine) found(r *Request, m *message) {
 	r.matched(m.from, m.imm)
 	r.count = m.total
 	if r.kind == reqClaim {
-		e.early.remove(m)
-		m.claimed, r.claimed = true, m
+		e.early.claim(m)
+		r.claimed = m
 	}
 	r.Finish()
 }

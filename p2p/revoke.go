@@ -2,6 +2,8 @@ package p2p
 
 import (
 	"slices"
+
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Revoking a communicator ends, at every living member, whatever waits on it (ULFM
@@ -11,21 +13,24 @@ import (
 // probes that wait for a match end. Announced sends are withdrawn: their buffers are given
 // back when the receiver has said that it is not reading them. A message that has been matched is under way
 // between two living processes, and its receive, and its send, end by themselves. What has come
-// without a receive is dropped, and what comes later.
+// without a receive, or has been probed and not received, is dropped, and what comes later; whoever has announced it is told why.
+//
+// An unaware process does not look at the state word, so a short message that is begun on a revoked communicator still
+// goes out, and is dropped where it arrives. Everything that waits ends as in an aware one.
 
 // revocations are the contexts that were revoked and are in use, or will be.
 type revocations struct {
 	known map[uint32]struct{}
-	// early are those of communicators that are not made here yet.
-	early map[uint32]struct{}
+	// early are those of communicators that are not made here yet, the oldest first. Some never will be: they
+	// were freed here so long ago that it has been forgotten.
+	early []uint32
 	tell  func(*Comm)
 	// done: called for each communicator that has been revoked here, by a member's word or by a failure.
 	done func(*Comm)
 }
 
-// maxEarlyRevocations bounds the revocations that wait for their communicator. Whoever sends as many
-// for communicators that never come is wrong, and loses its own.
-const maxEarlyRevocations = 4096
+// maxEarlyRevocations bounds the revocations that wait for their communicator; the oldest goes first.
+const maxEarlyRevocations = 1024
 
 // OnRevoke registers a function that passes on that a communicator has been revoked: it is
 // called once for each, with the lock held, before anything waits.
@@ -73,19 +78,20 @@ func (e *Engine) RevokeContext(ctx uint32) {
 		e.revoke(c) // the others may need to hear it from here
 		return
 	}
-	if e.revoked.early == nil {
-		e.revoked.early = make(map[uint32]struct{})
+	v := &e.revoked
+	if ctx &^= collContext; slices.Contains(v.early, ctx) {
+		return
 	}
-	if len(e.revoked.early) < maxEarlyRevocations {
-		e.revoked.early[ctx&^collContext] = struct{}{}
+	if len(v.early) == maxEarlyRevocations {
+		v.early = slices.Delete(v.early, 0, 1)
 	}
+	v.early = append(v.early, ctx)
 }
 
 // revokeEarly revokes a communicator that others have revoked before it was made here.
 func (e *Engine) revokeEarly(c *Comm) {
-	ctx := uint32(c.ctx >> 32)
-	if _, early := e.revoked.early[ctx]; early {
-		delete(e.revoked.early, ctx)
+	if i := slices.Index(e.revoked.early, c.Context()); i >= 0 {
+		e.revoked.early = slices.Delete(e.revoked.early, i, i+1)
 		e.revoke(c)
 	}
 }
@@ -131,10 +137,11 @@ func (e *Engine) endRevoked(c *Comm) {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
-		return c.revokedError(r.kind.String())
+		return r.comm.revokedError(r.kind.String())
 	})
 	for _, o := range all {
 		e.forgetEarly(o)
+		e.forgetClaims(o)
 	}
 	if e.revoked.done != nil {
 		e.revoked.done(c)
@@ -156,7 +163,34 @@ func (e *Engine) interrupt(why func(*Request) error) {
 			r.fail(err)
 		}
 	})
-	e.withdraw(e.p.Self(), why)
+	e.withdraw(proc.None, why)
+}
+
+// forgetClaims drops what matched probes have taken out and nobody has received. Their
+// Messages do not look at it any more (see Message.Irecv).
+func (e *Engine) forgetClaims(c *Comm) {
+	for m := e.early.claims; m != nil; {
+		next := m.older
+		if m.imm>>32 == c.ctx>>32 {
+			e.early.unclaim(m)
+			e.discard(m)
+		}
+		m = next
+	}
+}
+
+// rejected ends a send whose receiver says that the communicator has been revoked, which is news here
+// unless the send was withdrawn (S1-30).
+func (e *Engine) rejected(l *link, r *Request) {
+	c, told := r.comm, r.err != nil
+	if !told {
+		r.err = c.revokedError(r.kind.String())
+	}
+	e.answered(l, r)
+	r.Finish()
+	if !told {
+		e.RevokeContext(c.Context())
+	}
 }
 
 // contexts lists the communicators that share one's fate, itself first.
@@ -181,9 +215,10 @@ func (v *revocations) add(ctx uint32) {
 
 // wasRevoked reports whether a message is for a communicator that has been revoked.
 func (e *Engine) wasRevoked(imm uint64) bool {
-	if len(e.revoked.known) == 0 {
-		return false
+	ctx := uint32(imm >> 32)
+	if _, ok := e.revoked.known[ctx]; ok {
+		return true
 	}
-	_, ok := e.revoked.known[uint32(imm>>32)]
-	return ok
+	c := e.freed.known[ctx&^collContext]
+	return c != nil && c.state.Load()&stateRevoked != 0
 }

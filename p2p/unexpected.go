@@ -26,7 +26,7 @@ type message struct {
 	remote     uint64        // rts: the sender's request
 
 	in             [4]msgLink // its neighbours in the bins of each index
-	younger, older *message   // in order of arrival
+	younger, older *message   // in order of arrival; or its neighbours among the claimed
 }
 
 type msgLink struct{ next, prev *message }
@@ -40,6 +40,7 @@ type unexpected struct {
 	index          [4][]msgBin
 	n              int
 	oldest, newest *message
+	claims         *message // taken out by matched probes, in no order, linked by older
 	free           *message // linked by younger
 	// buffers are free payload buffers by size class (log2 of capacity).
 	buffers [bits.UintSize][][]byte
@@ -163,6 +164,30 @@ func (u *unexpected) remove(m *message) {
 		u.newest = m.older
 	} else {
 		m.younger.older = m.older
+	}
+	m.older, m.younger = nil, nil
+}
+
+// claim takes a message out for a matched probe.
+func (u *unexpected) claim(m *message) {
+	u.remove(m)
+	m.claimed = true
+	if m.older = u.claims; m.older != nil {
+		m.older.younger = m
+	}
+	u.claims = m
+}
+
+// unclaim ends that: its probe's Message is received, or nobody may receive it.
+func (u *unexpected) unclaim(m *message) {
+	m.claimed = false
+	if m.younger == nil {
+		u.claims = m.older
+	} else {
+		m.younger.older = m.older
+	}
+	if m.older != nil {
+		m.older.younger = m.younger
 	}
 	m.older, m.younger = nil, nil
 }

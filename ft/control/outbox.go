@@ -58,6 +58,7 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 		}
 	}
 	o.queues[to] = append(o.queues[to], p)
+	o.e.Kick() // who sleeps has not armed for what waits
 	if len(o.strange) > 0 && !o.connecting {
 		o.connecting = true
 		o.e.Host().Go(o.connect)

@@ -5,16 +5,24 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
 )
 
-// Revocations tells the members of a communicator that it has been revoked, by reliable
-// broadcast on a binomial graph: whoever hears of it first tells, of the members in their order and without those
-// known to be gone, the ones at the distances 1, 2, 4 … in both directions. When somebody dies
-// the graph closes over the gap, and whoever has heard tells its new neighbours. So it is enough that one member that
-// has heard lives: among those who know the same deaths the graph is connected.
+// Revocations tells the members of a communicator that it has been revoked, so that all who live
+// hear of it if one who lives has (S1-28). It does so in the cheaper of two ways that does:
+//
+// While nothing goes wrong, down the binomial tree below whoever has revoked: a frame for each member.
+//
+// As soon as a member is known to have ended, or two have revoked at once, by flooding a binomial graph: of the
+// members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
+// both directions, once, and again when the graph closes over a gap. A flood goes over whatever the trees have left
+// out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees may leave
+// somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods. The same holds where
+// a member makes its communicator later than it hears: it begins a tree of its own. So in one revocation no member sends more than
+// a frame to each child and each neighbour, and one more for each end.
 //
 // Its methods are called with the engine's lock held.
 type Revocations struct {
@@ -24,36 +32,60 @@ type Revocations struct {
 
 	told  map[uint32]*revocation
 	order []uint32 // of told: the oldest first
+	gone  ft.Set   // processes that have ended
+	via   *notice  // what is being heard
 	over  bool
 }
 
 // revocation is one that this process has heard of.
 type revocation struct {
 	members agree.Group
-	told    []proc.ID
+	root    uint32 // whose tree it was passed down; flood: the graph has been told
+	flooded []proc.ID
 }
 
-// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
-// all who were to do it have died, is not told any more.
-const maxRevocations = 1024
+// notice is what frames are made of: that a communicator has been revoked, and by which member.
+type notice struct{ context, root uint32 }
+
+// flood stands in the place of a root for a notice that is to be passed on over the graph.
+const flood = 1<<32 - 1
+
+const (
+	noticeBytes = 8
+	// maxNotices is how many a frame has at most.
+	maxNotices = 32
+	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
+	// all who were to do it have died, is not told any more.
+	maxRevocations = 1024
+)
 
 // StartRevocations is called once, before the first frame can arrive. Hear gets the context
-// of a communicator that another member has revoked, each time; it is to call Tell the first time.
+// of a communicator that another member has revoked; it is to call Tell, unless the communicator is not made here yet:
+// then when it is.
 func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32)) *Revocations {
 	r := &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
 	e.Handle(fabric.ClassRevoke, r.heard)
-	e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) {
-		for _, context := range r.order {
-			if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {
-				r.pass(context, v)
-			}
-		}
-	})
+	e.OnEnd(r.ended)
 	return r
 }
 
-// Tell passes on that a communicator has been revoked. The members are in the same order at all of them.
+// Tell passes on that a communicator has been revoked, here or by who has been heard. The members are in the same
+// order at all of them, and this process is one.
 func (r *Revocations) Tell(context uint32, members agree.Group) {
+	v := &revocation{members: members, root: uint32(members.Rank(r.e.Self()))}
+	if r.via != nil && r.via.context == context {
+		v.root = r.via.root
+	}
+	r.remember(context, v)
+	if int64(v.root) >= int64(members.Size()) || r.bereft(members) {
+		v.root = flood
+		r.spread([]uint32{context})
+		return
+	}
+	r.descend(notice{context, v.root}, members)
+}
+
+func (r *Revocations) remember(context uint32, v *revocation) {
 	if r.told[context] == nil {
 		if len(r.order) == maxRevocations {
 			delete(r.told, r.order[0])
@@ -61,52 +93,117 @@ func (r *Revocations) Tell(context uint32, members agree.Group) {
 		}
 		r.order = append(r.order, context)
 	}
-	v := &revocation{members: members}
 	r.told[context] = v
-	r.pass(context, v)
+}
+
+// bereft reports whether some member has ended.
+func (r *Revocations) bereft(members agree.Group) bool {
+	for p := range r.gone.All() {
+		if members.Rank(p) >= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // heard takes in a frame: what is none is dropped, as its sender may only be newer.
 func (r *Revocations) heard(_ proc.ID, _ uint64, payload []byte) {
-	if len(payload) == 4 && !r.over {
-		r.hear(binary.LittleEndian.Uint32(payload))
+	for ; len(payload) >= noticeBytes && !r.over; payload = payload[noticeBytes:] {
+		n := notice{binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])}
+		if v := r.told[n.context]; v != nil {
+			if v.root != flood && v.root != n.root {
+				v.root = flood
+				r.spread([]uint32{n.context})
+			}
+			continue
+		}
+		r.via = &n
+		r.hear(n.context)
+		r.via = nil
 	}
 }
 
-// pass tells the neighbours that have not been told.
-func (r *Revocations) pass(context uint32, v *revocation) {
+// descend tells the children in the tree below the notice's root, the one with most below it first.
+func (r *Revocations) descend(n notice, members agree.Group) {
+	size := members.Size()
+	at := (members.Rank(r.e.Self()) - int(n.root) + size) % size
+	var frame []byte
+	for bit := 1; at+bit < size; bit *= 2 {
+		if bit <= at {
+			continue
+		}
+		if frame == nil {
+			frame = n.append(nil)
+		}
+		r.out.Send(members.Proc((at+bit+int(n.root))%size), fabric.ClassRevoke, frame)
+	}
+}
+
+// ended closes the graphs over a gap.
+func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
+	r.gone.Add(ep.Proc)
+	var contexts []uint32
+	for _, context := range r.order {
+		if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {
+			v.root = flood
+			contexts = append(contexts, context)
+		}
+	}
+	r.spread(contexts)
+}
+
+// spread tells the neighbours in the graphs of communicators that have not been told, with what there is for
+// one of them in as few frames as possible.
+func (r *Revocations) spread(contexts []uint32) {
 	if r.over {
 		return
 	}
-	var frame []byte
-	for distance := 1; distance < v.members.Size(); distance *= 2 {
-		for _, by := range []int{distance, -distance} {
-			to := r.neighbour(v.members, by)
-			if to == r.e.Self() || slices.Contains(v.told, to) {
+	var receivers []proc.ID
+	frames := make(map[proc.ID][]byte)
+	for _, context := range contexts {
+		v := r.told[context]
+		for to := range r.neighbours(v.members) {
+			if slices.Contains(v.flooded, to) {
 				continue
 			}
-			if frame == nil {
-				frame = binary.LittleEndian.AppendUint32(nil, context)
+			v.flooded = append(v.flooded, to)
+			if frames[to] == nil {
+				receivers = append(receivers, to)
 			}
-			v.told = append(v.told, to)
-			r.out.Send(to, fabric.ClassRevoke, frame)
+			frames[to] = notice{context, flood}.append(frames[to])
+		}
+	}
+	for _, to := range receivers {
+		for part := range slices.Chunk(frames[to], maxNotices*noticeBytes) {
+			r.out.Send(to, fabric.ClassRevoke, part)
+		}
+	}
+}
+
+func (n notice) append(frame []byte) []byte {
+	frame = binary.LittleEndian.AppendUint32(frame, n.context)
+	return binary.LittleEndian.AppendUint32(frame, n.root)
+}
+
+// neighbours runs over those of this process in the graph of a communicator; some come twice.
+func (r *Revocations) neighbours(members agree.Group) func(func(proc.ID) bool) {
+	return func(yield func(proc.ID) bool) {
+		for distance := 1; distance < members.Size(); distance *= 2 {
+			for _, step := range []int{1, -1} {
+				if to := r.neighbour(members, distance*step, step); to != r.e.Self() && !yield(to) {
+					return
+				}
+			}
 		}
 	}
 }
 
 // neighbour is the living member at a distance, or the next beyond it.
-func (r *Revocations) neighbour(members agree.Group, by int) proc.ID {
+func (r *Revocations) neighbour(members agree.Group, by, step int) proc.ID {
 	n := members.Size()
-	step := 1
-	if by < 0 {
-		step = -1
-	}
 	for at := members.Rank(r.e.Self()) + by; ; at += step {
 		p := members.Proc((at%n + n) % n)
-		if p == r.e.Self() {
-			return p
-		}
-		if ep := r.e.Known(p); ep == nil || ep.State == progress.Alive {
+		if p == r.e.Self() || !r.gone.Has(p) {
 			return p
 		}
 	}

@@ -1,0 +1,264 @@
+package control
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// alarm is a job in which some processes revoke one communicator, while some die.
+type alarm struct {
+	n        int
+	seed     uint64
+	revokers map[proc.ID]fabric.Time
+	// steps: a revoker dies so many steps after it has begun to tell.
+	steps map[proc.ID]uint64
+	kills map[proc.ID]fabric.Time
+	// late are those that make the communicator then.
+	late map[proc.ID]fabric.Time
+	// mutant names what is left out.
+	mutant string
+
+	heard  []bool
+	frames int
+	wrong  error
+}
+
+const alarmContext = 5
+
+// drawAlarm makes one at random.
+func drawAlarm(seed uint64) *alarm {
+	rng := rand.New(rand.NewPCG(seed, 6))
+	x := &alarm{
+		n: 2 + rng.IntN(30), seed: seed, kills: map[proc.ID]fabric.Time{}, late: map[proc.ID]fabric.Time{},
+		revokers: map[proc.ID]fabric.Time{}, steps: map[proc.ID]uint64{},
+	}
+	some := func() proc.ID { return proc.ID(rng.IntN(x.n)) }
+	calm := seed%4 == 0 // nobody dies, so nobody floods for that
+	for range 1 + rng.IntN(3) {
+		r := some()
+		x.revokers[r] = 10_000 + fabric.Time(rng.Int64N(2000))
+		if !calm && rng.IntN(2) == 0 {
+			x.steps[r] = rng.Uint64N(12)
+		}
+	}
+	for range rng.IntN(1 + x.n/4) {
+		if !calm {
+			x.kills[some()] = fabric.Time(rng.Int64N(30_000))
+		}
+	}
+	for range rng.IntN(1 + x.n/4) {
+		if p := some(); x.revokers[p] == 0 {
+			x.late[p] = fabric.Time(rng.Int64N(50_000))
+		}
+	}
+	return x
+}
+
+func (x *alarm) run() error {
+	x.heard = make([]bool, x.n)
+	cfg := sim.DefaultConfig(x.n)
+	cfg.Seed = x.seed
+	cfg.Spikes = sim.Spikes{Chance: 0.5, Min: 100_000, Max: 100_000_000} // frames overtake each other
+	s, err := sim.New(cfg)
+	if err != nil {
+		return err
+	}
+	for id := range proc.ID(x.n) {
+		if err := s.Spawn(id, x.body); err != nil {
+			return err
+		}
+	}
+	for id, at := range x.kills {
+		if err := s.Kill(id, at); err != nil {
+			return err
+		}
+	}
+	if err := s.Run(); err != nil {
+		return err
+	}
+	first := -1
+	for id := range x.n {
+		if _, ended := s.Ended(proc.ID(id)); ended && x.dies(proc.ID(id)) {
+			continue
+		}
+		if first < 0 {
+			first = id
+		}
+		if x.heard[id] != x.heard[first] {
+			return fmt.Errorf("one of %d and %d has not heard", first, id)
+		}
+		if _, revoked := x.revokers[proc.ID(id)]; revoked && !x.heard[id] {
+			return fmt.Errorf("%d has not heard itself", id)
+		}
+	}
+	return x.wrong
+}
+
+// dies reports whether a process may be killed.
+func (x *alarm) dies(p proc.ID) bool {
+	_, killed := x.kills[p]
+	_, stepped := x.steps[p]
+	return killed || stepped
+}
+
+// start makes the Revocations of a process, or a mutant of them.
+func (x *alarm) start(e *progress.Engine, out *Outbox, hear func(uint32)) *Revocations {
+	var r *Revocations
+	if x.mutant == "no flood when somebody ends" {
+		r = &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
+		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.gone.Add(ep.Proc) })
+	} else {
+		r = StartRevocations(e, out, hear)
+	}
+	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
+		x.frames++
+		if x.mutant == "no flood when two revoke" && r.told[alarmContext] != nil {
+			return
+		}
+		r.heard(from, imm, payload)
+	})
+	return r
+}
+
+func (x *alarm) body(p *sim.Proc) {
+	e := progress.New(progress.Config{
+		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+	})
+	out := NewOutbox(e, nil)
+	var r *Revocations
+	tell := func() {
+		x.heard[p.ID()] = true
+		if x.mutant == "nobody passes it on" && x.revokers[p.ID()] == 0 {
+			return
+		}
+		r.Tell(alarmContext, all(x.n))
+	}
+	made, early := x.late[p.ID()] == 0, false
+	r = x.start(e, out, func(uint32) {
+		if early = true; made && !x.heard[p.ID()] {
+			tell()
+		}
+	})
+	pulse := Start(Config{
+		Engine: e,
+		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed},
+		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
+	})
+	e.Lock()
+	if !made {
+		e.After(x.late[p.ID()], func() {
+			if made = true; early {
+				tell()
+			}
+		})
+	}
+	if at := x.revokers[p.ID()]; at > 0 {
+		e.After(at, func() {
+			if n, ok := x.steps[p.ID()]; ok {
+				if err := p.Sim().KillAtStep(p.ID(), p.Counters().Steps+1+n); err != nil {
+					x.wrong = err
+				}
+			}
+			if !x.heard[p.ID()] {
+				tell()
+			}
+		})
+	}
+	var over progress.Completion
+	e.After(3*DefaultTimeout, over.Finish)
+	e.Wait(&over)
+	r.Stop()
+	out.Stop()
+	e.Unlock()
+	pulse.Stop()
+	e.Depart()
+	_ = e.Close()
+}
+
+// S1-28: if one who lives has heard that a communicator has been revoked all have, whoever dies, between
+// whatever two of the frames by which it tells the others.
+func TestAlarm(t *testing.T) {
+	seeds := uint64(300)
+	if os.Getenv("BANYAN_LONG") != "" {
+		seeds = 30_000
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		x := drawAlarm(seed)
+		require.NoError(t, x.run(), "seed %d: %+v", seed, x)
+	}
+}
+
+// The test would notice if any part of the protocol were missing.
+func TestAlarmFindsMutants(t *testing.T) {
+	for _, mutant := range []string{
+		"nobody passes it on", "no flood when somebody ends", "no flood when two revoke",
+	} {
+		var err error
+		seed := uint64(0)
+		for seed = 2; seed <= 3000 && err == nil; seed += 2 {
+			x := drawAlarm(seed)
+			x.mutant = mutant
+			err = x.run()
+		}
+		require.Error(t, err, mutant)
+		t.Logf("%s: found with seed %d: %v", mutant, seed-2, err)
+	}
+}
+
+// While nobody dies and one revokes everybody gets one frame; when all revoke at once each sends at most one to each
+// child and each neighbour.
+func TestAlarmIsCheap(t *testing.T) {
+	for _, n := range []int{2, 3, 8, 31, 64} {
+		x := &alarm{n: n, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
+		require.NoError(t, x.run())
+		require.True(t, x.heard[0])
+		require.Equal(t, n-1, x.frames, "%d processes", n)
+
+		x = &alarm{n: n, seed: 1, revokers: map[proc.ID]fabric.Time{}}
+		log := 0
+		for p := range n {
+			x.revokers[proc.ID(p)] = 1000
+			if 1<<log < n {
+				log++
+			}
+		}
+		require.NoError(t, x.run())
+		require.LessOrEqual(t, x.frames, 3*log*n, "%d processes", n)
+	}
+}
+
+// What has been revoked is remembered, but not without end.
+func TestRevocationsAreBounded(t *testing.T) {
+	cfg := sim.DefaultConfig(2)
+	s, err := sim.New(cfg)
+	require.NoError(t, err)
+	body := func(p *sim.Proc) {
+		e := progress.New(progress.Config{Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()}})
+		e.Lock()
+		defer e.Unlock()
+		heard := 0
+		r := StartRevocations(e, NewOutbox(e, nil), func(uint32) { heard++ })
+		for i := range uint32(3 * maxRevocations) {
+			r.Tell(i, all(1))
+			frame := notice{1_000_000 + i, 0}.append(nil)
+			r.heard(1, 0, notice{i, flood}.append(frame)) // told, and not made here
+			r.heard(1, 0, frame[:5])
+		}
+		require.Len(t, r.told, maxRevocations)
+		require.Len(t, r.order, maxRevocations)
+		require.Equal(t, 3*maxRevocations, heard)
+	}
+	require.NoError(t, s.Spawn(0, body))
+	require.NoError(t, s.Run())
+}

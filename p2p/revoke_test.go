@@ -1,0 +1,401 @@
+package p2p
+
+import (
+	"encoding/binary"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// requireRevoked checks that a request has ended, and why.
+func requireRevoked(t *testing.T, e *Engine, name string, h Handle) {
+	t.Helper()
+	require.Equal(t, Complete, e.State(h), name)
+	_, err := e.Wait(h)
+	require.ErrorIs(t, err, ft.ErrRevoked, name)
+}
+
+// withdrawn has the peer answer every withdrawal so far: it has forgotten the announcement.
+func (s *stray) withdrawn() (n int) {
+	for _, f := range s.sent {
+		if f.class == fabric.ClassFlow && f.imm == flowWithdraw {
+			s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowWithdrawn, f.data})
+			n++
+		}
+	}
+	return n
+}
+
+// S1-29: everything that waits on a communicator ends when it is revoked, here or by
+// another member, and nothing that waits on others.
+func TestRevokeEndsWhatWaits(t *testing.T) {
+	for _, here := range []bool{true, false} {
+		s, e, c, kill := bereaved(t)
+		other, err := e.NewComm("other", WorldGroup(4), 0, 10)
+		require.NoError(t, err)
+		told := 0
+		e.OnRevoke(func(o *Comm) {
+			require.Same(t, c, o)
+			require.NotZero(t, o.state.Load(), "what is begun while others are told fails already")
+			told++
+		})
+		doubtful := Irecv[Aware](c, nil, AnySource, 4)
+		kill(3)
+		inDoubt(t, e, doubtful, 3)
+		hs := map[string]Handle{
+			"pending":  doubtful,
+			"recv":     Irecv[Aware](c, nil, 1, 5),
+			"recv any": Irecv[Aware](c, nil, 1, AnyTag),
+			"probe":    BeginProbe[Aware](c, 1, 5, false),
+			"mprobe":   BeginProbe[Aware](c, 1, AnyTag, true),
+		}
+		live := []Handle{
+			Irecv[Aware](other, nil, 1, 5), Issend[Aware](other, nil, 1, 5), BeginProbe[Aware](other, 1, 5, false),
+		}
+		if here {
+			require.NoError(t, c.Revoke())
+		} else {
+			e.RevokeContext(9)
+		}
+		require.True(t, c.Revoked())
+		for name, h := range hs {
+			requireRevoked(t, e, name, h)
+		}
+		for name, op := range directed(1) {
+			require.ErrorIs(t, op(c), ft.ErrRevoked, name)
+			require.ErrorIs(t, op(c.Coll()), ft.ErrRevoked, name)
+		}
+		require.False(t, other.Revoked())
+		for i, h := range live {
+			require.Equal(t, Pending, e.State(h), "%d", i)
+		}
+		require.Zero(t, s.count(fabric.ClassFlow, flowWithdraw))
+		e.RevokeContext(9 | collContext)
+		require.NoError(t, c.Revoke())
+		require.Equal(t, 1, told, "once for each communicator")
+	}
+}
+
+// Sends that are announced end when the receiver has said that it does not read their buffers, and
+// with it those that wait in line.
+func TestRevokeWithdraws(t *testing.T) {
+	s, e, c := newStray(t)
+	long := make([]byte, 5000)
+	for _, on := range []*Comm{c, c.Coll()} {
+		for range maxAnnounced/2 + 2 {
+			Isend[Aware](on, long, 1, 0)
+		}
+	}
+	last := Isend[Aware](c, long, 1, 0)
+	require.NoError(t, c.Revoke())
+	requireRevoked(t, e, "held", last)
+	require.Nil(t, e.known(1).held)
+	require.Equal(t, maxAnnounced, s.withdrawn())
+	e.poll()
+	l := e.known(1)
+	require.Nil(t, l.active)
+	require.Zero(t, l.announced)
+	require.Zero(t, e.refused)
+	for _, r := range e.requests {
+		if r.comm != nil {
+			require.ErrorIs(t, r.err, ft.ErrRevoked)
+		}
+	}
+}
+
+// What has been matched is transferred: the receive has the data, and the send does not end before its
+// buffer is free.
+func TestRevokeLeavesWhatIsMatched(t *testing.T) {
+	s, e, c := newStray(t)
+	buf := make([]byte, 300)
+	streamed, eager := Irecv[Aware](c, buf, 1, 0), Irecv[Aware](c, make([]byte, 300), 1, 1)
+	sent := Issend[Aware](c, make([]byte, 300), 1, 2)
+	raced := Issend[Aware](c, make([]byte, 300), 1, 3)
+	s.inbox = []frame{
+		{fabric.ClassRTS, 1 << 32, appendRTS(nil, rts{sender: 7, total: 300})},
+		{fabric.ClassFirst, 1<<32 | 1, binary.LittleEndian.AppendUint64(nil, 300)},
+		{fabric.ClassCTS, sent.r.wire(), appendUint64(nil, 77)},
+	}
+	e.poll()
+	require.NoError(t, c.Revoke())
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdraw), "only what has not been answered")
+	for _, h := range []Handle{streamed, eager, raced} {
+		require.Equal(t, Pending, e.State(h))
+	}
+	piece := func(imm uint64, n int) frame { return frame{fabric.ClassFrag, imm, make([]byte, n)} }
+	s.inbox = []frame{
+		piece(streamed.r.wire()+1, 256), piece(streamed.r.wire()+1, 44), piece(0, 256), piece(0, 44),
+		{fabric.ClassCTS, raced.r.wire(), appendUint64(nil, 78)}, // it was on its way
+	}
+	for _, h := range []Handle{streamed, eager, sent} {
+		_, err := e.Wait(h)
+		require.NoError(t, err)
+	}
+	requireRevoked(t, e, "raced", raced)
+	require.Equal(t, 2, s.count(fabric.ClassFrag, 76+1), "it was streamed all the same")
+	require.Zero(t, e.refused)
+}
+
+// came are frames of one message that has come without a receive, in every way.
+var came = map[string][]frame{
+	"eager":     {arrival(5, "eager")},
+	"announced": half["announced"],
+	"arriving":  half["arriving"],
+}
+
+// What has come and has not been received is dropped, also if a matched probe has taken it
+// out, and what comes later; whoever has announced it is told why.
+func TestRevokeDropsWhatCame(t *testing.T) {
+	for name, frames := range came {
+		for _, when := range []string{"before", "probed", "after", "after free"} {
+			s, e, c, _ := bereaved(t)
+			var m Message
+			if when == "before" || when == "probed" {
+				s.inbox = frames
+				e.poll()
+				require.Equal(t, 1, e.early.n)
+			}
+			if when == "probed" {
+				var err error
+				m, err = Mprobe[Aware](c, 1, 5)
+				require.NoError(t, err)
+			}
+			require.NoError(t, c.Revoke())
+			if when == "after free" {
+				require.NoError(t, c.Free())
+				require.Empty(t, e.revoked.known)
+			}
+			if when == "after" || when == "after free" {
+				s.inbox = frames
+				e.poll()
+			}
+			if when == "probed" {
+				for range 2 {
+					_, err := m.Recv(make([]byte, 300))
+					require.Error(t, err, name)
+				}
+			}
+			if name == "arriving" {
+				require.NotNil(t, e.known(1).in)
+				s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 44)}}
+				e.poll()
+			}
+			requireNothingOf(t, e, 1)
+			require.Nil(t, e.early.claims)
+			require.Zero(t, s.count(fabric.ClassFin, 7), "%s, %s", name, when)
+			want := 0
+			if name == "announced" {
+				want = 1
+			}
+			require.Equal(t, want, s.count(fabric.ClassFlow, flowRevoked), "%s, %s", name, when)
+			require.Zero(t, e.refused)
+		}
+	}
+}
+
+// A message that a matched probe has taken out is received once, and dropped once.
+func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
+	s, e, c := newStray(t)
+	other, err := e.NewComm("other", WorldGroup(2), 0, 10)
+	require.NoError(t, err)
+	s.inbox = []frame{
+		{fabric.ClassEager, 1<<32 | 1, []byte("a")}, {fabric.ClassEager, 10<<32 | 1, []byte("b")},
+		{fabric.ClassEager, 1<<32 | 1, []byte("c")},
+	}
+	var ms []Message
+	for _, on := range []*Comm{c, other, c} {
+		m, err := Mprobe[Aware](on, 1, 1)
+		require.NoError(t, err)
+		ms = append(ms, m)
+	}
+	require.NoError(t, c.Revoke())
+	buf := make([]byte, 1)
+	_, err = ms[0].Recv(buf)
+	require.ErrorIs(t, err, ft.ErrRevoked)
+	_, err = ms[1].Recv(buf)
+	require.NoError(t, err)
+	require.Equal(t, "b", string(buf))
+	_, err = ms[2].Recv(buf)
+	require.ErrorIs(t, err, ft.ErrRevoked)
+	require.Nil(t, e.early.claims)
+}
+
+// S1-30: who is told that a send will not be received has its communicator revoked, and tells
+// others. A synchronous send never passes for matched.
+func TestRejectedSend(t *testing.T) {
+	s, e, c := newStray(t)
+	told := 0
+	e.OnRevoke(func(*Comm) { told++ })
+	h := Issend[Aware](c.Coll(), nil, 1, 5)
+	wait := Irecv[Aware](c, nil, 1, 5)
+	reject := frame{fabric.ClassFlow, flowRevoked, appendUint64(nil, h.r.wire())}
+	s.inbox = []frame{reject}
+	e.poll()
+	requireRevoked(t, e, "send", h)
+	requireRevoked(t, e, "recv", wait)
+	require.True(t, c.Revoked())
+	require.Equal(t, 1, told)
+	s.inbox = []frame{reject, {fabric.ClassFlow, flowRevoked, nil}}
+	e.poll()
+	require.EqualValues(t, 2, e.refused)
+}
+
+// Sends to oneself end like others: nobody receives them any more.
+func TestRevokeEndsSendsToOneself(t *testing.T) {
+	_, e, c := newStray(t)
+	long := make([]byte, loopbackBeyond)
+	var hs []Handle
+	for range maxAnnounced + 2 {
+		hs = append(hs, Issend[Aware](c, nil, 0, 5))
+		e.poll()
+	}
+	hs = append(hs, Isend[Aware](c, long, 0, 5))
+	require.NoError(t, c.Revoke())
+	e.poll()
+	for _, h := range hs {
+		requireRevoked(t, e, "self", h)
+	}
+	requireNothingOf(t, e, 0)
+	require.Zero(t, e.refused)
+}
+
+// loopbackBeyond is a length that a process announces to itself.
+const loopbackBeyond = 1 << 20
+
+// A communicator that others have revoked before it is made here is revoked from the start, and
+// passes that on: to both sides if it has two.
+func TestRevokedBeforeItIsMade(t *testing.T) {
+	_, e, c := newStray(t)
+	var told []*Comm
+	e.OnRevoke(func(o *Comm) { told = append(told, o) })
+	find := func(make func() *Comm) uint32 { // its context: made once, and freed
+		o := make()
+		require.NoError(t, o.Free())
+		delete(e.freed.known, o.Context())
+		return o.Context()
+	}
+	plain := func() *Comm {
+		o, err := e.NewComm("late", WorldGroup(2), 0, 70)
+		require.NoError(t, err)
+		return o
+	}
+	inter := func() *Comm {
+		o, err := c.Bridge(5, NewGroup([]proc.ID{2, 3}), 99)
+		require.NoError(t, err)
+		return o
+	}
+	for _, make := range []func() *Comm{plain, inter} {
+		ctx := find(make)
+		e.RevokeContext(ctx)
+		e.RevokeContext(ctx | collContext)
+		require.Len(t, e.revoked.early, 1)
+		told = nil
+		o := make()
+		require.True(t, o.Revoked())
+		require.Equal(t, []*Comm{o}, told)
+		require.Empty(t, e.revoked.early)
+		require.ErrorIs(t, Send[Aware](o, nil, 0, 1), ft.ErrRevoked)
+		if o.Local() != nil {
+			require.True(t, o.Local().Revoked())
+			require.True(t, o.Local().Coll().Revoked())
+			everyone := o.Everyone()
+			require.Equal(t, 4, everyone.Size())
+		}
+		require.NoError(t, o.Free())
+		require.Empty(t, e.revoked.known)
+	}
+}
+
+// The revocations that wait for a communicator are bounded, and the newest count.
+func TestEarlyRevocationsAreBounded(t *testing.T) {
+	_, e, _ := newStray(t)
+	for i := range uint32(3 * maxEarlyRevocations) {
+		e.RevokeContext(100 + i)
+		require.LessOrEqual(t, len(e.revoked.early), maxEarlyRevocations)
+	}
+	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxEarlyRevocations-1)
+	require.NoError(t, err)
+	require.True(t, c.Revoked())
+}
+
+// An intercommunicator, its communicator of this side and their collectives are revoked together; the parent
+// is not.
+func TestRevokeIntercommunicator(t *testing.T) {
+	_, e, c := newStray(t)
+	inter, err := c.Bridge(1, NewGroup([]proc.ID{2, 3}), 7)
+	require.NoError(t, err)
+	h := Irecv[Aware](inter.Local().Coll(), nil, 1, 0)
+	require.NoError(t, inter.Revoke())
+	requireRevoked(t, e, "local", h)
+	for _, o := range inter.contexts() {
+		require.True(t, o.Revoked())
+	}
+	require.False(t, c.Revoked())
+	dup, err := c.Bridge(2, NewGroup([]proc.ID{2, 3}), 8)
+	require.NoError(t, err)
+	again, err := dup.Dup()
+	require.NoError(t, err)
+	require.NotNil(t, again.Local())
+	_, err = inter.Dup()
+	require.ErrorIs(t, err, ft.ErrRevoked)
+}
+
+// What outlives Free ends when another member revokes. Revoking what was freed here is
+// ErrClosed, and nothing is remembered of it.
+func TestRevokedAfterFree(t *testing.T) {
+	_, e, c := newStray(t)
+	told := 0
+	e.OnRevoke(func(*Comm) { told++ })
+	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, true)
+	require.NoError(t, c.Free())
+	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
+	require.Equal(t, Pending, e.State(h))
+	e.RevokeContext(1)
+	requireRevoked(t, e, "recv", h)
+	requireRevoked(t, e, "mprobe", p)
+	require.Equal(t, 1, told)
+	require.Empty(t, e.revoked.known)
+
+	again, err := e.NewComm("again", WorldGroup(2), 0, 1)
+	require.NoError(t, err)
+	require.False(t, again.Revoked(), "a context that is used once more is a new one")
+	require.NoError(t, Send[Aware](again, nil, 1, 0))
+	require.False(t, e.wasRevoked(1<<32))
+}
+
+// S1-32, S1-33: a revoked communicator can be freed, and its survivors make another. Others are not made of it.
+func TestCreationOnARevokedCommunicator(t *testing.T) {
+	_, e, c := newStray(t)
+	require.NoError(t, c.Revoke())
+	group := c.Group()
+	_, derived := c.Derive(1, group, 0)
+	_, none := c.Derive(1, Group{}, 0)
+	_, _, among := c.DeriveAmong(group, 1)
+	_, dup := c.Dup()
+	_, bridge := c.Bridge(1, NewGroup([]proc.ID{2, 3}), 3)
+	for _, err := range []error{derived, none, among, dup, bridge} {
+		require.ErrorIs(t, err, ft.ErrRevoked)
+	}
+	e.Lock()
+	left, err := c.Survivors(func(proc.ID) bool { return false }, 1)
+	e.Unlock()
+	require.NoError(t, err)
+	require.False(t, left.Revoked())
+	require.NoError(t, c.Free())
+	require.NoError(t, Send[Aware](left, nil, 1, 0))
+}
+
+// An unaware process ends what waits and what is begun and has to wait.
+func TestRevokeUnaware(t *testing.T) {
+	_, e, c := newStray(t)
+	h := Irecv[Unaware](c, nil, 1, 5)
+	require.NoError(t, c.Revoke())
+	requireRevoked(t, e, "recv", h)
+	requireRevoked(t, e, "begun", Irecv[Unaware](c, nil, 1, 5))
+	requireRevoked(t, e, "ssend", Issend[Unaware](c, nil, 1, 5))
+	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
+}
