@@ -29,7 +29,6 @@ type chaosRun struct {
 	*chaos
 	machine *sim.Sim
 	said    []map[string]string // by rank: what an agreement came to, by its place in the program
-	over    int                 // ranks that have done all
 	steps   map[chaosKind]int   // how often each was ended by a rank
 	failed  int                 // agreements with an error
 	rounds  int                 // shrinks
@@ -112,22 +111,17 @@ func (r *chaosRun) rank(w *banyan.World) error {
 
 // linger makes progress until all survivors have done all: in a simulation Finalize does not wait for them.
 func (k *chaosRank) linger() error {
-	k.over++
+	spare, err := k.w.Comm().Dup()
+	if err != nil {
+		return err
+	}
 	for {
-		alive := 0
-		for rank := range k.n {
-			if !k.killed(rank) {
-				alive++
-			}
-		}
-		done := 0
-		for rank := range k.n {
-			if k.said[rank]["over"] != "" && !k.killed(rank) {
-				done++
-			}
-		}
 		k.said[k.me]["over"] = "yes"
-		if done == alive {
+		missing := false
+		for rank := range k.n {
+			missing = missing || k.said[rank]["over"] == "" && !k.killed(rank)
+		}
+		if !missing {
 			return nil
 		}
 		if k.detector {
@@ -135,8 +129,7 @@ func (k *chaosRank) linger() error {
 		} else {
 			k.w.Sleep(50 * time.Microsecond)
 		}
-		k.w.Comm().IsRevoked()
-		_, _, _ = k.w.Comm().Iprobe(k.me, 1) // makes progress
+		spare.IsRevoked() // makes progress
 	}
 }
 
@@ -307,10 +300,11 @@ func (k *chaosRank) work(c *banyan.Comm) (failed bool, err error) {
 	return err != nil, errors.Join(k.excuse(err), k.tell(c, err))
 }
 
-// tell has the others leave a communication in which this rank has met an error. With a detector they find it
-// by themselves, so that some leave it at that.
+// tell has the others leave a communication in which this rank has met an error. With a detector they leave
+// a collective by themselves, so that some leave it at that.
 func (k *chaosRank) tell(c *banyan.Comm, err error) error {
-	if err == nil || k.detector && k.draw(k.me, 3) == 0 {
+	ring := k.draw(-1, 4) == 3
+	if err == nil || k.detector && !ring && k.draw(k.me, 3) == 0 {
 		return nil
 	}
 	return c.Revoke()
