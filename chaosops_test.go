@@ -153,7 +153,7 @@ func (k *chaosRank) create() error {
 	}
 	k.say(k.c, "made", "%d %v", made, err != nil)
 	if made == 0 || d == nil {
-		return k.free(d)
+		return k.free(d) // nil: merge had nothing to merge, at all ranks
 	}
 	if _, err := k.work(d); err != nil {
 		return fmt.Errorf("on %s: %w", d.Name(), err)
@@ -183,22 +183,52 @@ func (k *chaosRank) derive() (*banyan.Comm, error) {
 	return k.merge()
 }
 
-// merge splits, bridges the halves, shrinks that, and makes one of what is left.
+// merge splits, bridges the halves, agrees across and shrinks, twice, and makes one of what is left. Nil: a half has
+// died out.
 func (k *chaosRank) merge() (*banyan.Comm, error) {
 	if k.c.Size() < 2 {
 		return k.c.Dup()
 	}
+	inter, err := k.bridge()
+	if err := errors.Join(k.excuse(err), k.tell(k.c, err)); err != nil {
+		return nil, err
+	}
+	made := uint64(1)
+	if err != nil {
+		made = 0
+	}
+	if made, err = k.c.Agree(made); k.excuse(err) != nil || made == 0 {
+		return nil, errors.Join(k.excuse(err), k.free(inter))
+	}
+	for range 2 {
+		if err := k.agree(inter); err != nil {
+			return nil, err
+		}
+		left, err := k.shrink(inter)
+		if err := errors.Join(err, k.free(inter)); err != nil {
+			return nil, err
+		}
+		if inter = left; inter == nil || inter.Size() == 0 || inter.RemoteGroup().Size() == 0 {
+			return nil, k.free(inter)
+		}
+	}
+	merged, err := inter.Merge(k.draw(-5, 2) == 0)
+	if err != nil {
+		err = errors.Join(err, inter.Revoke())
+	}
+	return merged, errors.Join(err, inter.Free())
+}
+
+// bridge makes an intercommunicator of the ranks with even numbers and those with odd ones.
+func (k *chaosRank) bridge() (*banyan.Comm, error) {
 	side := k.c.Rank() % 2
 	half, err := k.c.Split(side, 0)
 	if err != nil {
 		return nil, err
 	}
-	defer half.Free() //nolint:errcheck // it is not freed elsewhere
 	inter, err := half.CreateInter(0, k.c, 1-side, 7)
 	if err != nil {
-		return nil, err
+		err = errors.Join(err, half.Revoke())
 	}
-	defer inter.Free() //nolint:errcheck // it is not freed elsewhere
-	merged, err := inter.Merge(side == 1)
-	return merged, err
+	return inter, errors.Join(err, half.Free())
 }
