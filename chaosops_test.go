@@ -141,19 +141,8 @@ func (k *chaosRank) orders() error {
 // create makes a communicator, has all agree on whether everybody has it, uses and frees it.
 func (k *chaosRank) create() error {
 	d, err := k.derive()
-	if err := errors.Join(k.excuse(err), k.tell(k.c, err)); err != nil {
-		return err
-	}
-	made := uint64(1)
-	if err != nil {
-		made = 0
-	}
-	if made, err = k.c.Agree(made); k.excuse(err) != nil {
-		return err
-	}
-	k.say(k.c, "made", "%d %v", made, err != nil)
-	if made == 0 || d == nil {
-		return k.free(d) // nil: merge had nothing to merge, at all ranks
+	if made, err := k.made(err); err != nil || !made || d == nil {
+		return errors.Join(err, k.free(d)) // nil: merge had nothing to merge, at all ranks
 	}
 	if _, err := k.work(d); err != nil {
 		return fmt.Errorf("on %s: %w", d.Name(), err)
@@ -170,6 +159,20 @@ func (k *chaosRank) create() error {
 		err = errors.Join(err, left.Revoke())
 	}
 	return errors.Join(err, k.free(left), k.free(d))
+}
+
+// made has all agree on whether everybody has made a communicator.
+func (k *chaosRank) made(err error) (all bool, _ error) {
+	if err := errors.Join(k.excuse(err), k.tell(k.c, err)); err != nil {
+		return false, err
+	}
+	mine := uint64(1)
+	if err != nil {
+		mine = 0
+	}
+	made, err := k.c.Agree(mine)
+	k.say(k.c, "made", "%d %v", made, err != nil)
+	return made == 1, k.excuse(err)
 }
 
 // derive makes the communicator that the operation says.
@@ -190,15 +193,8 @@ func (k *chaosRank) merge() (*banyan.Comm, error) {
 		return k.c.Dup()
 	}
 	inter, err := k.bridge()
-	if err := errors.Join(k.excuse(err), k.tell(k.c, err)); err != nil {
+	if inter == nil || err != nil {
 		return nil, err
-	}
-	made := uint64(1)
-	if err != nil {
-		made = 0
-	}
-	if made, err = k.c.Agree(made); k.excuse(err) != nil || made == 0 {
-		return nil, errors.Join(k.excuse(err), k.free(inter))
 	}
 	for range 2 {
 		if err := k.agree(inter); err != nil {
@@ -219,16 +215,23 @@ func (k *chaosRank) merge() (*banyan.Comm, error) {
 	return merged, errors.Join(err, inter.Free())
 }
 
-// bridge makes an intercommunicator of the ranks with even numbers and those with odd ones.
+// bridge makes an intercommunicator of the ranks with even numbers and those with odd ones. Nil: not all have it.
 func (k *chaosRank) bridge() (*banyan.Comm, error) {
 	side := k.c.Rank() % 2
 	half, err := k.c.Split(side, 0)
-	if err != nil {
-		return nil, err
+	if made, err := k.made(err); err != nil || !made {
+		return nil, errors.Join(err, k.free(half))
 	}
 	inter, err := half.CreateInter(0, k.c, 1-side, 7)
 	if err != nil {
-		err = errors.Join(err, half.Revoke())
+		if err := half.Revoke(); err != nil {
+			return nil, err
+		}
+	}
+	made, err := k.made(err)
+	if err == nil && !made {
+		err = k.free(inter)
+		inter = nil
 	}
 	return inter, errors.Join(err, half.Free())
 }
