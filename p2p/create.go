@@ -1,6 +1,7 @@
 package p2p
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/proc"
@@ -40,8 +41,14 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 	if err != nil || c.local == nil {
 		return d, err
 	}
-	d.local, err = c.local.Dup()
-	return d, err
+	local, err := c.local.Dup()
+	if err != nil {
+		return nil, errors.Join(err, d.Free())
+	}
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	d.attach(local)
+	return d, nil
 }
 
 // Derive makes a communicator of a group of this one's members. All members of
@@ -92,7 +99,9 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 		_ = local.Free() // made a moment ago
 		return nil, err
 	}
-	inter.local = local
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	inter.attach(local)
 	return inter, nil
 }
 
@@ -123,7 +132,10 @@ func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) 
 	if err != nil || c.local == nil {
 		return s, err
 	}
-	s.local, err = c.local.Survivors(gone, number)
+	local, err := c.local.Survivors(gone, number)
+	if err == nil {
+		s.attach(local)
+	}
 	return s, err
 }
 

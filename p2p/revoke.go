@@ -87,6 +87,20 @@ func (e *Engine) revokeEarly(c *Comm) {
 	}
 }
 
+// attach gives an intercommunicator its own side's communicator, which shares its fate: others may have
+// revoked it before it was made here. Precondition: the lock is held, and nothing has been begun on either.
+func (c *Comm) attach(local *Comm) {
+	c.local = local
+	if c.state.Load()&stateRevoked == 0 {
+		return
+	}
+	for _, o := range []*Comm{local, local.coll} {
+		o.state.Or(stateRevoked)
+		c.e.revoked.add(uint32(o.ctx >> 32))
+		c.e.forgetEarly(o)
+	}
+}
+
 // revoke is Revoke with the lock held. A second one does nothing.
 func (e *Engine) revoke(c *Comm) {
 	if c.state.Load()&stateRevoked != 0 {
