@@ -106,7 +106,7 @@ func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
 	if r.done(allreduce, err) == nil {
 		for _, v := range data {
 			if v != int64(c.Size()) {
-				return false, fmt.Errorf("Allreduce on %s gave %d, want %d", c.Name(), v, c.Size())
+				return false, fmt.Errorf("%s: Allreduce gave %d, want %d", c.Name(), v, c.Size())
 			}
 		}
 		return true, nil
