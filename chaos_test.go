@@ -42,12 +42,13 @@ const (
 	doDup                      // duplicate, agree on that, use, free
 	doSplit                    // split, and so on
 	doMerge                    // an intercommunicator: agree, shrink, merge, and so on
+	doHear                     // one revokes, perhaps with its last breath; the others wait for nothing else
 	doPause                    // each for a time of its own
 	chaosKinds
 )
 
 var chaosNames = [chaosKinds]string{
-	"work", "revoke", "agree", "overlap", "ack loop", "repair", "orders", "dup", "split", "merge", "pause",
+	"work", "revoke", "agree", "overlap", "ack loop", "repair", "orders", "dup", "split", "merge", "hear", "pause",
 }
 
 // chaosDeath kills a rank.

@@ -30,11 +30,33 @@ func (k *chaosRank) do() error {
 		return k.repair()
 	case doOrders:
 		return k.orders()
+	case doHear:
+		return k.hear()
 	case doDup, doSplit, doMerge:
 		return k.create()
 	}
 	k.w.Sleep(time.Duration(k.draw(k.me, 300)) * time.Microsecond)
 	return nil
+}
+
+// hear has one rank revoke, while the others wait for a message that is not sent.
+func (k *chaosRank) hear() error {
+	d, err := k.c.Dup()
+	if err != nil {
+		return err
+	}
+	if k.draw(-1, d.Size()) == d.Rank() {
+		err = d.Revoke()
+	} else {
+		_, err = d.Recv(nil, (d.Rank()+1)%d.Size(), 5)
+		if err == nil {
+			return errors.New("a receive got a message that nobody has sent")
+		}
+		if err = k.excuse(err); err == nil {
+			err = d.Revoke() // also where only the source has died
+		}
+	}
+	return errors.Join(err, d.Free())
 }
 
 // overlap begins two agreements and a shrink, and waits for them in some order.
