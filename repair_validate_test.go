@@ -117,7 +117,7 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 		var first []string
 		for rank, h := range histories {
 			if _, killed := j.kills[rank]; !killed {
-				first = cmpOr(first, h)
+				first = firstOf(first, h)
 				require.Equal(t, first, h, "seed %d: rank %d, %v", seed, rank, j.kills)
 			}
 		}
@@ -125,7 +125,7 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 	require.NotZero(t, repeated)
 }
 
-func cmpOr(a, b []string) []string {
+func firstOf(a, b []string) []string {
 	if a != nil {
 		return a
 	}

@@ -132,6 +132,9 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		return nil, errors.Join(err, w.progress.Close())
 	}
 	w.startControl()
+	if !o.pulse.on {
+		w.control.agreements.Meet()
+	}
 	w.observe(&o.pulse, cfg.Host)
 	if o.async == asyncOn {
 		w.progress.Attend()

@@ -58,10 +58,10 @@ type faultDrillCmd struct {
 // Help has the examples.
 func (faultDrillCmd) Help() string {
 	return `Each run is a job of real processes that carry out a random program, of every point-to-point
-operation and some collectives, while some of them are killed: anywhere, also while the
-job starts and ends. Each rank knows what it must receive and whose death may spoil it. A
-finding is a rank that hangs, gets wrong data, blames somebody who lives, fails for any
-other reason, or leaves a descriptor, mapping, file or process. It is printed with its
+operation, some collectives and recovery by agree, revoke and shrink, while some of them are
+killed: anywhere, also while the job starts and ends. Each rank knows what it must receive
+and whose death may spoil it. A finding is a rank that hangs, gets wrong data, comes to
+another agreement than another survivor, blames somebody who lives, fails for any other reason, or leaves a descriptor, mapping, file or process. It is printed with its
 seed, what the ranks said, and the command that runs it again. Exit code 1.
 
 The table says of each operation how often it has ended, how often with an error, and how
@@ -72,6 +72,7 @@ Examples:
   ftbench fault drill --runs 1000 --fabric tcp --strangers 1000
   ftbench fault drill --runs 1 --seed 1795290156756       # the same again
   ftbench fault drill --within Mprobe -n 2-4 --profile rts
+  ftbench fault drill --within Agree                      # two ranks or three die in one agreement
   ftbench fault drill --fabric hosts --runs 50 --json results/drill.json`
 }
 

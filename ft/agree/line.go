@@ -16,6 +16,8 @@ type line struct {
 	gone  ranks // members known to be gone
 	base  ranks // of those, the ones that are agreed to be
 	away  ranks // of those, the ones that are agreed to have departed
+	// awaited are members of whom an Await has been said.
+	awaited ranks
 	// cur is the agreement that runs, or will begin; old the one before, decided.
 	cur, old *instance
 	queue    []proposal // whose turn has not come
@@ -194,6 +196,7 @@ func (i *instance) advance() {
 	var buf [32]int
 	for _, child := range t.children(buf[:0], i.l.rank) {
 		if !slices.Contains(i.from, child) {
+			i.l.await(child)
 			return
 		}
 	}
@@ -205,6 +208,13 @@ func (i *instance) advance() {
 		i.has.kind = kindUp
 		i.has.gone = i.known()
 		i.send(parent, i.has.encode(nil))
+	}
+}
+
+// await says that a member is waited for, who may never have had to do with this process.
+func (l *line) await(rank int) {
+	if l.awaited.add(rank) {
+		l.m.do(Action{Kind: Await, Peer: l.group.Proc(rank)})
 	}
 }
 

@@ -95,6 +95,7 @@ const (
 	Send   Kind = iota + 1 // Payload to To: it must arrive while both live, in the order of sending
 	Report                 // Peer has failed, as another member knows: enter it in the view, and tell by Died
 	Decide                 // Decision
+	Await                  // the contribution of Peer is waited for: its death must become known here. Once for each
 )
 
 // Action is something that the machine wants done.

@@ -193,7 +193,7 @@ func (w *world) drain(at, most int) (sends int) {
 			w.wires[at][to] = append(w.wires[at][to], a.Payload)
 		case Decide:
 			p.got = append(p.got, a.Decision)
-		case Report: // everybody learns of every death some time
+		case Report, Await: // everybody learns of every death some time
 		}
 	}
 }
@@ -334,7 +334,7 @@ func (m *Machine) clone() *Machine {
 		d := *l
 		d.m = c
 		d.gone, d.waiting = slices.Clone(l.gone), slices.Clone(l.waiting)
-		d.queue = slices.Clone(l.queue)
+		d.queue, d.awaited = slices.Clone(l.queue), slices.Clone(l.awaited)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
 		c.lines[id] = &d
 	}

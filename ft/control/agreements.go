@@ -18,6 +18,7 @@ type Agreements struct {
 	logf func(format string, args ...any)
 
 	waiting  map[ticket]func(*agree.Decision)
+	meet     bool // who is waited for
 	draining bool
 	over     bool
 }
@@ -64,6 +65,10 @@ func (a *Agreements) Propose(id agree.Line, p agree.Proposal, done func(*agree.D
 	a.drain()
 	return nil
 }
+
+// Meet has this process connect to whom an agreement waits for, so that it learns of the
+// other's death also where no failure detector tells. It is called before the first proposal.
+func (a *Agreements) Meet() { a.meet = true }
 
 func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
 	if a.over {
@@ -112,6 +117,10 @@ func (a *Agreements) drain() {
 			a.out.Send(act.To, fabric.ClassAgree, act.Payload)
 		case agree.Report:
 			a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
+		case agree.Await:
+			if a.meet {
+				a.out.Meet(act.Peer)
+			}
 		case agree.Decide:
 			t := ticket{act.Decision.Line, act.Decision.Seq}
 			done := a.waiting[t]

@@ -59,6 +59,19 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 	}
 	o.queues[to] = append(o.queues[to], p)
 	o.e.Kick() // who sleeps has not armed for what waits
+	o.reach()
+}
+
+// Meet connects to a process, for its death to become known here.
+func (o *Outbox) Meet(to proc.ID) {
+	if !o.over && o.e.Known(to) == nil {
+		o.strange = append(o.strange, to)
+		o.reach()
+	}
+}
+
+// reach has the connections be made that are wanted.
+func (o *Outbox) reach() {
 	if len(o.strange) > 0 && !o.connecting {
 		o.connecting = true
 		o.e.Host().Go(o.connect)

@@ -36,6 +36,9 @@ func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 		p.put(r, ph, number, from, size)
 	case k <= lastCollective:
 		ph.collective = k
+	case k <= lastRepair:
+		ph.repair = p.drawRepair(r)
+		ph.repair.aim(k, victim)
 	case k == failureAck:
 		ph.ack = true
 	case k == cancel:

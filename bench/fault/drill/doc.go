@@ -1,5 +1,5 @@
 // Package drill has real processes carry out random programs of point-to-point
-// operations and collectives while some of them are killed.
+// operations, collectives and recoveries while some of them are killed.
 //
 //	d := drill.Driver{Config: drill.Config{Min: 2, Max: 32, …}, Argv: …}
 //	err := d.Run(ctx, seed)         // a *Finding if something went wrong
@@ -18,6 +18,9 @@
 //   - a wildcard or a collective blames only ranks that have really died; a wildcard that
 //     is pending goes on when the failure is acknowledged; by the rules of run-through
 //     stabilization it fails at once, and who was acknowledged is as ProcNull
+//   - what an agreement came to, whom its error names, and who is in a shrunken communicator is the
+//     same at all survivors; nobody who lives is missing there, nobody who was known to be dead is there
+//   - each round of recovery and each agreement on what is acknowledged has a failure of its own
 //   - a receive that a deadline has ended leaves its buffer as it was
 //   - what is acknowledged was known, in the order in which it became known
 //   - a rank that has finalized has no descriptor and no mapping more than before,
@@ -31,13 +34,16 @@
 // non-blocking sends, then does what blocks until a peer has done the same, then
 // receives what it has not posted, then waits. A blocking send is always to a receive
 // that is posted early, and exchanges go in one order for all, so no rank waits in a
-// circle. There is no barrier between phases: ranks are several phases apart.
+// circle. There is no barrier between phases: ranks are several phases apart. In the end some phases recover:
+// on a communicator of their own ranks work, agree on whether that was well, else revoke and shrink, until it is;
+// some ranks spoil the first round. So may the program end, and then some revoke the world before they
+// finalize.
 //
 // # Deaths
 //
 // A rank dies at its n-th operation, within an operation of a kind, some time after it has
 // started, while the job starts or while it finalizes: by its own hand, or killed by the
-// driver. What it had under way stands in a file that all ranks map, which outlives
+// driver. Others may be doomed in the same operation of a recovery. What it had under way stands in a file that all ranks map, which outlives
 // them; [Report] counts it by [Kind]. [Driver.Aim] has the first death be within a kind.
 //
 // Floor 8: it stands on the public interface.

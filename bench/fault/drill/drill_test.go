@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 
 // The time that the runs of the test take together.
 const (
-	usualTime = 8 * time.Second
+	usualTime = 6 * time.Second
 	shortTime = 3 * time.Second
 	longTime  = 20 * time.Minute
 )
@@ -171,6 +171,31 @@ func TestFileThatIsLeftIsFound(t *testing.T) {
 	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
 	d.Argv = append([]string{"sh", "-c", `touch "$TMPDIR/left"; exec "$0"`}, d.Argv...)
 	require.ErrorContains(t, d.Run(t.Context(), 7), "a file is left: ")
+}
+
+// Survivors that have come to different agreements are a finding.
+func TestDisagreementIsFound(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	path, tr, err := newTrace(4)
+	require.NoError(t, err)
+	defer os.Remove(path)
+	defer tr.close() //nolint:errcheck // the test ends
+	want := note{kind: shrink, number: 3, value: 1<<63 | 5, failed: 1 << 40}
+	for rank := range 3 {
+		tr.note(rank, note{kind: agree, number: 2, value: 7})
+		tr.note(rank, want)
+	}
+	require.Equal(t, want, tr.notes(1)[1])
+	require.NoError(t, tr.compare([]int{0, 1, 2}))
+	require.ErrorContains(t, tr.compare([]int{0, 1, 3}), "rank 3 has come to 0 agreements and shrinks, rank 0 to 2")
+	tr.note(0, note{kind: agree, value: 1, failed: 2})
+	tr.note(2, note{kind: agree, value: 1, failed: 3})
+	require.ErrorContains(t, tr.compare([]int{0, 2}), "rank 2: Agree 0 gave 0x1, failed 0x3; rank 0: Agree 0 gave 0x1, failed 0x2")
+	for range 2 * maxNotes {
+		tr.note(1, want)
+	}
+	require.Len(t, tr.notes(1), maxNotes)
+	require.Len(t, tr.notes(2), 3)
 }
 
 // The same script is the same plan.

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -78,6 +80,9 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 	result, err := d.launch(ctx, p, tr, dir, words, &errs)
 	if err == nil {
 		err = d.judge(p, result, words)
+	}
+	if err == nil {
+		err = tr.compare(slices.Sorted(maps.Keys(words.ends)))
 	}
 	if err == nil {
 		err = left(dir, words.pids)

@@ -64,6 +64,13 @@ const (
 	bcast
 	allreduce
 
+	agree
+	iagree
+	shrink
+	ishrink
+	revoke
+	isRevoked
+
 	dup
 	failureAck
 	cancel
@@ -82,6 +89,7 @@ const (
 	lastReceive    = mprobeContext
 	lastWait       = waitSomeContext
 	lastCollective = allreduce
+	lastRepair     = isRevoked
 )
 
 var kindNames = [kinds]string{
@@ -93,7 +101,8 @@ var kindNames = [kinds]string{
 	"Message.Recv", "Message.Irecv", "Message.RecvContext",
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
 	"WaitContext", "WaitAllContext", "WaitAnyContext", "WaitSomeContext",
-	"Barrier", "Bcast", "Allreduce", "Dup", "FailureAck", "Cancel", "Finalize",
+	"Barrier", "Bcast", "Allreduce",
+	"Agree", "IAgree", "Shrink", "IShrink", "Revoke", "IsRevoked", "Dup", "FailureAck", "Cancel", "Finalize",
 }
 
 // String is the operation's name in the public interface.
@@ -116,7 +125,7 @@ func Kinds() []Kind {
 // Lasting reports whether the operation waits for somebody: the others return at once, so
 // that a death within is chance.
 func (k Kind) Lasting() bool {
-	return !slices.Contains([]Kind{failureAck, cancel}, k)
+	return !slices.Contains([]Kind{revoke, isRevoked, failureAck, cancel}, k)
 }
 
 // ParseKind reads a kind's name; "" is what aims at nothing.

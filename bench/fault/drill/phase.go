@@ -85,7 +85,10 @@ func (r *rank) phase(ph *phase) error {
 	if err != nil {
 		return err
 	}
-	return r.together(ph)
+	if err := r.together(ph); err != nil || ph.repair == nil {
+		return err
+	}
+	return r.recover(ph.repair)
 }
 
 // on is the communicator of a message.

@@ -93,6 +93,7 @@ type phase struct {
 	elements   int  // of a broadcast or sum
 	waits      Kind // how requests are waited for
 	ack        bool // failures are acknowledged at the end
+	repair     *repair
 	// late is how long each rank does nothing at the begin.
 	late []time.Duration
 }
@@ -119,6 +120,8 @@ type plan struct {
 	profile banyan.Profile
 	phases  []phase
 	doomed  map[int]doom
+	// farewell is a recovery right before Finalize, after which some revoke the world.
+	farewell *repair
 }
 
 // dies reports whether a rank may die. If some die while the job starts all may: who
@@ -156,7 +159,11 @@ func newPlan(s script) *plan {
 	if r.IntN(6) == 0 {
 		deaths = r.IntN(p.n)
 	}
+	if r.IntN(3) == 0 {
+		p.farewell = p.drawRepair(r)
+	}
 	begin := s.Aim == noKind && r.IntN(8) == 0
+	var first doom
 	if s.Aim != noKind {
 		deaths = max(1, deaths)
 	}
@@ -166,6 +173,9 @@ func newPlan(s script) *plan {
 			p.doomed[rank] = doom{aim: noKind, first: true, delay: time.Duration(r.IntN(12*p.n)) * time.Millisecond}
 		case i == 0 && s.Aim != noKind:
 			p.doomed[rank] = p.aim(r, rank, s.Aim)
+			first = p.doomed[rank]
+		case s.Aim > lastCollective && s.Aim <= lastRepair && aimed: // another failure in the same operation
+			p.doomed[rank] = doom{aim: s.Aim, in: first.in, delay: time.Duration(r.IntN(400)) * time.Microsecond}
 		case aimed:
 			p.doomed[rank] = p.aim(r, rank, Kind(r.IntN(int(kinds))))
 		default:
@@ -247,6 +257,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	}
 	if r.IntN(4) == 0 {
 		ph.collective = between(r, barrier, lastCollective)
+	}
+	if r.IntN(3) == 0 {
+		ph.repair = p.drawRepair(r)
 	}
 	for range 1 + r.IntN(2*p.n) {
 		t := transfer{src: r.IntN(p.n), dst: r.IntN(p.n), recv: between(r, irecv, lastReceive)}

@@ -46,6 +46,7 @@ type rank struct {
 	phases int
 	ops    int
 	failed int // operations that ended with an error
+	agreed int // agreements and shrinks
 	blamed map[int]bool
 	acked  map[*banyan.Comm]map[int]bool
 	trace  *trace
@@ -233,7 +234,10 @@ func (r *rank) run() error {
 			return fmt.Errorf("phase %d: %w", i, err)
 		}
 	}
-	return r.tags.Free()
+	if err := r.tags.Free(); err != nil || r.p.farewell == nil {
+		return err
+	}
+	return r.farewell(r.p.farewell)
 }
 
 // meet has every rank exchange a message with each.

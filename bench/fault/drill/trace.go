@@ -30,7 +30,10 @@ const causes = int(proc.Expelled) + 1
 
 const (
 	wordBytes = 4
-	rankWords = int(kinds)*columns + causes
+	notesAt   = int(kinds)*columns + causes // their number, then the notes
+	noteWords = 6
+	maxNotes  = 400
+	rankWords = notesAt + 1 + maxNotes*noteWords
 )
 
 func traceBytes(ranks int) int { return ranks * rankWords * wordBytes }

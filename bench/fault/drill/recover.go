@@ -1,0 +1,266 @@
+package drill
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// repair is a recovery that all ranks take part in: they work, agree on whether that was well, and where it was
+// not they revoke, shrink, and go on with who is left.
+type repair struct {
+	agree, shrink Kind  // blocking or not
+	revokers      []int // ranks that spoil the first round
+	asks          bool  // the others ask for the revocation
+	elements      int   // of a sum
+	ack           bool  // all acknowledge until nobody misses anything
+}
+
+func (p *plan) drawRepair(r *rand.Rand) *repair {
+	p2 := &repair{
+		agree: between(r, agree, iagree), shrink: between(r, shrink, ishrink),
+		asks: r.IntN(2) == 0, elements: r.IntN(3) * 2500, ack: r.IntN(3) == 0,
+	}
+	if r.IntN(2) == 0 {
+		p2.revokers = r.Perm(p.n)[:1+r.IntN(p.n)]
+	}
+	return p2
+}
+
+// aim has an operation of a kind be in it. The victim is the only one to revoke.
+func (p *repair) aim(k Kind, victim int) {
+	p.revokers, p.asks = []int{victim}, false
+	switch k {
+	case agree, iagree:
+		p.agree = k
+	case shrink, ishrink:
+		p.shrink = k
+	case isRevoked:
+		p.asks = true
+	}
+}
+
+// recover does this rank's part on a communicator of its own. The rounds are as many as there are failures, and
+// the one that is spoiled.
+func (r *rank) recover(p *repair) error {
+	c, err := r.dup(r.c)
+	if err != nil {
+		return err
+	}
+	for round := 0; ; round++ {
+		if round > len(r.p.doomed)+1 {
+			return fmt.Errorf("%d rounds of recovery with %d ranks that may die", round, len(r.p.doomed))
+		}
+		well, err := r.round(c, p, round)
+		if err != nil {
+			return err
+		}
+		if well {
+			break
+		}
+		left, err := r.replace(c, p)
+		if err != nil {
+			return err
+		}
+		c = left
+	}
+	if p.ack {
+		err = r.ackAll(c, p)
+	}
+	return errors.Join(err, c.Free())
+}
+
+// round works and agrees on whether that was well.
+func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err error) {
+	if spoils := number == 0 && slices.Contains(p.revokers, r.me); spoils {
+		err = r.revoke(c)
+	} else {
+		if number == 0 && len(p.revokers) > 0 && p.asks {
+			r.begin(isRevoked)
+			c.IsRevoked()
+			r.done(isRevoked, nil)
+		}
+		well, err = r.work(c, p)
+	}
+	if err != nil {
+		return false, err
+	}
+	flag := ^uint64(0) &^ (1 << (1 + r.me%60))
+	if !well {
+		flag--
+	}
+	all, _, err := r.agree(c, p.agree, flag)
+	return all&1 == 1, err
+}
+
+// work is a sum. It is not well if somebody has failed, or has revoked.
+func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
+	data := make([]int64, p.elements)
+	fill(data, 1)
+	r.step("Allreduce of %d elements on %s", p.elements, c.Name())
+	r.begin(allreduce)
+	err = banyan.Allreduce(c, data, banyan.Sum)
+	if r.done(allreduce, err) == nil {
+		for _, v := range data {
+			if v != int64(c.Size()) {
+				return false, fmt.Errorf("%s: Allreduce gave %d, want %d", c.Name(), v, c.Size())
+			}
+		}
+		return true, nil
+	}
+	if errors.Is(err, banyan.ErrRevoked) {
+		r.failed++
+		return false, nil
+	}
+	return false, errors.Join(r.excuseAny(r.inWorld(c, err)), r.revoke(c))
+}
+
+// inWorld gives an error about ranks of a communicator with their ranks in the world.
+func (r *rank) inWorld(c *banyan.Comm, err error) error {
+	var failed *banyan.ProcFailedError
+	if !errors.As(err, &failed) {
+		return err
+	}
+	named := *failed
+	named.Ranks = nil
+	for _, rank := range failed.Ranks {
+		there, terr := c.Group().Translate([]int{rank}, r.c.Group())
+		if terr != nil {
+			return errors.Join(err, terr)
+		}
+		named.Ranks = append(named.Ranks, there...)
+	}
+	return &named
+}
+
+// members are the ranks of a group in the world.
+func (r *rank) members(g banyan.Group) (bits uint64, err error) {
+	ranks := make([]int, g.Size())
+	for i := range ranks {
+		ranks[i] = i
+	}
+	there, err := g.Translate(ranks, r.c.Group())
+	for _, rank := range there {
+		bits |= 1 << rank
+	}
+	return bits, err
+}
+
+func (r *rank) revoke(c *banyan.Comm) error {
+	r.step("Revoke %s", c.Name())
+	r.begin(revoke)
+	return r.done(revoke, c.Revoke())
+}
+
+// agree folds flags, and notes what has come of it and of whom not all have acknowledged that he has failed.
+func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked bool, err error) {
+	r.step("%v on %s", how, c.Name())
+	all = flag
+	r.begin(how)
+	if how == iagree {
+		req := c.IAgree(&all)
+		_, err = req.Wait()
+	} else {
+		all, err = c.Agree(flag)
+	}
+	r.done(how, err)
+	n := note{kind: how, number: r.agreed, value: all}
+	r.agreed++
+	if all&^flag != 0 {
+		return 0, false, fmt.Errorf("%v gave %#x, which has more than this rank's %#x", how, all, flag)
+	}
+	if err != nil {
+		var failed *banyan.ProcFailedError
+		if !errors.As(r.inWorld(c, err), &failed) || len(failed.Ranks) == 0 {
+			return 0, false, err
+		}
+		known, kerr := r.members(c.GetFailed())
+		for _, rank := range failed.Ranks {
+			n.failed |= 1 << rank
+		}
+		if kerr != nil || n.failed&^known != 0 {
+			return 0, false, fmt.Errorf("%v names %#x, known to have failed are %#x: %w", how, n.failed, known, err)
+		}
+		unacked, err = true, r.excuseAny(failed)
+	}
+	r.trace.note(r.me, n)
+	return all, unacked, err
+}
+
+// replace gives the communicator of those who are left.
+func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error) {
+	if err := r.revoke(c); err != nil {
+		return nil, err
+	}
+	if !c.IsRevoked() {
+		return nil, fmt.Errorf("%s is not revoked, right after that", c.Name())
+	}
+	known, err := r.members(c.GetFailed())
+	if err != nil {
+		return nil, err
+	}
+	r.step("%v %s, of which %#x have failed", p.shrink, c.Name(), known)
+	r.begin(p.shrink)
+	if p.shrink == ishrink {
+		req := c.IShrink(&left)
+		_, err = req.Wait()
+	} else {
+		left, err = c.Shrink()
+	}
+	if r.done(p.shrink, err) != nil {
+		return nil, err
+	}
+	return left, errors.Join(r.shrunk(c, left, known, p.shrink), c.Free())
+}
+
+// shrunk judges who is left.
+func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
+	was, err := r.members(c.Group())
+	if err != nil {
+		return err
+	}
+	now, err := r.members(left.Group())
+	if err != nil {
+		return err
+	}
+	if now&^was != 0 || now&known != 0 {
+		return fmt.Errorf("%v of %#x made %#x, known to have failed were %#x", how, was, now, known)
+	}
+	for rank := range r.p.n {
+		if bit := uint64(1) << rank; was&^now&bit != 0 && !r.p.dies(rank) {
+			return fmt.Errorf("%v of %#x made %#x: rank %d is missing and lives", how, was, now, rank)
+		}
+	}
+	r.trace.note(r.me, note{kind: how, number: r.agreed, value: now})
+	r.agreed++
+	return nil
+}
+
+// ackAll ends when all members have acknowledged all failures. Each agreement that says they have not has one more.
+func (r *rank) ackAll(c *banyan.Comm, p *repair) error {
+	for range len(r.p.doomed) + 1 {
+		if _, err := c.AckFailed(c.Size()); err != nil {
+			return err
+		}
+		_, unacked, err := r.agree(c, p.agree, 0)
+		if err != nil || !unacked {
+			return err
+		}
+	}
+	return errors.New("agreements say that not all failures are acknowledged, more often than there can be any")
+}
+
+// farewell recovers, and some revoke the world. Others may be anywhere from the last agreement to
+// their Finalize.
+func (r *rank) farewell(p *repair) error {
+	if err := r.recover(p); err != nil {
+		return err
+	}
+	if slices.Contains(p.revokers, r.me) {
+		return r.revoke(r.c)
+	}
+	return nil
+}
