@@ -15,6 +15,7 @@ type line struct {
 	rank  int
 	gone  ranks // members known to be gone
 	base  ranks // of those, the ones that are agreed to be
+	quit  ranks // of base, the ones that are agreed to have departed
 	// cur is the agreement that runs, or will begin; old the one before, decided.
 	cur, old *instance
 	queue    []proposal // whose turn has not come
@@ -113,35 +114,34 @@ func (l *line) heard(from proc.ID, payload []byte) error {
 	if err := f.decode(payload, l.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
-	if l.early(&f) {
+	if wait, needs := l.early(&f); wait {
 		if err := l.m.keep(from); err != nil {
 			return err
 		}
-		l.waiting = append(l.waiting, held{from, slices.Clone(payload)})
+		l.waiting = append(l.waiting, held{from, slices.Clone(payload), needs})
 		return nil
 	}
 	return l.look(rank, &f)
 }
 
-// early reports whether a frame has to wait: for its agreement, or for deaths that it names to be known
-// here, which are reported.
-func (l *line) early(f *frame) bool {
+// nobody stands for no rank.
+const nobody = -1
+
+// early reports whether a frame has to wait: for its agreement, or for ends that it names to be known
+// here, which are reported. Needs is one of these, the last that is reported.
+func (l *line) early(f *frame) (wait bool, needs int) {
+	future := int32(f.seq-l.cur.seq) > 0 // numbers wrap around
+	needs = nobody
 	if l.m.broken == eagerUps && f.kind == kindUp {
-		return f.seq > l.cur.seq
+		return future, nobody
 	}
-	wait := false
 	for _, e := range f.gone {
-		if l.gone.has(int(e.rank)) || int(e.rank) == l.rank {
-			continue
-		}
-		if who := l.group.Proc(int(e.rank)); e.departed {
-			l.m.Departed(who) // nothing that it would say counts any more
-		} else {
-			wait = true
-			l.m.do(Action{Kind: Report, Peer: who})
+		if rank := int(e.rank); rank != l.rank && !l.gone.has(rank) {
+			needs = rank
+			l.m.do(Action{Kind: Report, Peer: l.group.Proc(rank), Departed: e.departed})
 		}
 	}
-	return wait || f.seq > l.cur.seq
+	return future || needs != nobody, needs
 }
 
 // look does what a frame asks for. Preconditions: it is not early.
@@ -232,7 +232,7 @@ func (i *instance) decide() {
 	has.kind = kindDown
 	has.gone = i.known()
 	for _, e := range has.gone {
-		if !e.common {
+		if !e.common && !e.departed { // who has departed is no failure to be acknowledged
 			has.unacked.add(int(e.rank))
 		}
 	}
@@ -246,6 +246,8 @@ func (l *line) settle(i *instance, rank int, f *frame) error {
 		return nil
 	case !i.entered:
 		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
+	case f.flags&flagUnlike == 0 && !i.alike(f):
+		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
 	}
 	i.parent = rank
 	i.told = append(i.told, rank)
@@ -253,6 +255,11 @@ func (l *line) settle(i *instance, rank int, f *frame) error {
 	i.has.value = slices.Clone(f.value)
 	i.conclude(i.has.encode(nil))
 	return nil
+}
+
+// alike reports whether a frame is of the operation that this process proposed.
+func (i *instance) alike(f *frame) bool {
+	return f.what == i.mine.What && len(f.value) == len(i.mine.Value) && (f.flags^i.has.flags)&(flagUniform|flagConfirm) == 0
 }
 
 // conclude passes the decision on and has this process know it.
@@ -284,6 +291,9 @@ func (l *line) decided(i *instance) {
 		base := slices.Clone(l.base)
 		for _, e := range i.has.gone {
 			base.add(int(e.rank))
+			if e.departed {
+				l.quit.add(int(e.rank))
+			}
 		}
 		l.base = base
 	}
@@ -313,7 +323,7 @@ func (l *line) decision(i *instance) *Decision {
 	}
 	for _, rank := range l.base {
 		who := l.group.Proc(int(rank))
-		d.Gone = append(d.Gone, Gone{who, l.m.gone[who]})
+		d.Gone = append(d.Gone, Gone{who, l.quit.has(int(rank))})
 	}
 	for _, e := range unite(l.later, i.has.gone) {
 		d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})
@@ -330,8 +340,19 @@ func (l *line) again() {
 	waiting := l.waiting
 	l.waiting = nil
 	for _, h := range waiting {
+		if _, gone := l.m.gone[h.from]; h.needs != nobody && !l.gone.has(h.needs) && !gone {
+			l.waiting = append(l.waiting, h)
+			continue
+		}
 		l.m.owed[h.from]--
-		_ = l.heard(h.from, h.payload) // it was decoded before
+		l.take(h)
+	}
+}
+
+// take looks at a frame that waited.
+func (l *line) take(h held) {
+	if err := l.heard(h.from, h.payload); err != nil {
+		l.m.do(Action{Kind: Report, Peer: h.from, Why: err})
 	}
 }
 

@@ -80,15 +80,20 @@ type Kind uint8
 
 // The kinds of actions.
 const (
-	Send   Kind = iota + 1 // Payload to To: it must arrive while both live, in the order of sending
-	Report                 // Peer has failed, as another member knows: enter it in the view, and tell by Died
-	Decide                 // Decision
+	Send Kind = iota + 1 // Payload to To: it must arrive while both live, in the order of sending
+	// Report: Peer has failed, or has Departed, as another member knows. A failure is to be entered in
+	// the view and told by Died; a departure is to be told by Departed when everything that Peer
+	// sent has been heard.
+	Report
+	Decide // Decision
 )
 
 // Action is something that the machine wants done.
 type Action struct {
 	Kind     Kind
 	To, Peer proc.ID
+	Departed bool
+	Why      error  // Report: Peer has sent what is no frame; nil: it is another member's word
 	Payload  []byte // not to be changed: several sends may share it
 	Decision *Decision
 }
@@ -107,6 +112,7 @@ type Machine struct {
 	gone    map[proc.ID]bool // true: departed
 	early   map[Line][]held  // frames for lines that are not open
 	owed    map[proc.ID]int  // frames kept back, by sender
+	leaving []proc.ID        // who has departed, while a decision of theirs is kept back
 	actions []Action
 	taken   int // of actions
 	broken  mutant
@@ -116,6 +122,7 @@ type Machine struct {
 type held struct {
 	from    proc.ID
 	payload []byte
+	needs   int // the rank of who has to be known to be gone first; or nobody
 }
 
 // mutant leaves out one rule, for tests that must notice.
@@ -154,9 +161,7 @@ func (m *Machine) Open(id Line, g Group) error {
 	delete(m.early, id)
 	for _, h := range early {
 		m.owed[h.from]--
-		if err := l.heard(h.from, h.payload); err != nil {
-			return err
-		}
+		l.take(h)
 	}
 	return nil
 }
@@ -197,10 +202,13 @@ func (m *Machine) Heard(from proc.ID, payload []byte) error {
 	if l := m.lines[id]; l != nil {
 		return l.heard(from, payload)
 	}
+	if payload[0] == kindDown {
+		return nil // a decision is about those who have proposed: the line is closed
+	}
 	if err := m.keep(from); err != nil {
 		return err
 	}
-	m.early[id] = append(m.early[id], held{from, slices.Clone(payload)})
+	m.early[id] = append(m.early[id], held{from, slices.Clone(payload), nobody})
 	return nil
 }
 
@@ -216,8 +224,25 @@ func (m *Machine) keep(from proc.ID) error {
 // Died says that a death has entered the view of this process.
 func (m *Machine) Died(p proc.ID) { m.left(p, false) }
 
-// Departed says that a process has finalized: it takes no part any more.
-func (m *Machine) Departed(p proc.ID) { m.left(p, true) }
+// Departed says that a process has finalized: it takes no part any more. What it sent before
+// has been heard, and counts.
+func (m *Machine) Departed(p proc.ID) {
+	if m.holds(p) {
+		m.leaving = append(m.leaving, p)
+	} else {
+		m.left(p, true)
+	}
+}
+
+// holds reports whether a decision that a process has sent is kept back until the ends that it names are known.
+func (m *Machine) holds(p proc.ID) bool {
+	for _, l := range m.lines {
+		if slices.ContainsFunc(l.waiting, func(h held) bool { return h.from == p && h.payload[0] == kindDown }) {
+			return true
+		}
+	}
+	return false
+}
 
 func (m *Machine) left(p proc.ID, departed bool) {
 	if _, known := m.gone[p]; known {
@@ -226,6 +251,11 @@ func (m *Machine) left(p proc.ID, departed bool) {
 	m.gone[p] = departed
 	for _, id := range m.order() {
 		m.lines[id].left(p)
+	}
+	if k := slices.IndexFunc(m.leaving, func(p proc.ID) bool { return !m.holds(p) }); k >= 0 {
+		p := m.leaving[k]
+		m.leaving = slices.Delete(m.leaving, k, k+1)
+		m.left(p, true)
 	}
 }
 

@@ -78,12 +78,17 @@ func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
 		err = a.m.Heard(from, frame)
 	}
 	if err != nil {
-		if a.logf != nil {
-			a.logf("agree: cutting %v off: %v", from, err)
-		}
-		a.e.Report(from, proc.Cause{Kind: proc.Corrupt})
+		a.cut(from, err)
 	}
 	a.drain()
+}
+
+// cut ends the connection to a peer that sends what it must not.
+func (a *Agreements) cut(peer proc.ID, why error) {
+	if a.logf != nil {
+		a.logf("agree: cutting %v off: %v", peer, why)
+	}
+	a.e.Report(peer, proc.Cause{Kind: proc.Corrupt})
 }
 
 func (a *Agreements) ended(ep *progress.Endpoint, cause proc.Cause) {
@@ -111,7 +116,7 @@ func (a *Agreements) drain() {
 		case agree.Send:
 			a.out.Send(act.To, fabric.ClassAgree, act.Payload)
 		case agree.Report:
-			a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
+			a.report(&act)
 		case agree.Decide:
 			t := ticket{act.Decision.Line, act.Decision.Seq}
 			done := a.waiting[t]
@@ -120,6 +125,19 @@ func (a *Agreements) drain() {
 		}
 	}
 	a.draining = false
+}
+
+// report takes word of an end from another member. A departure is the last thing that one hears over a
+// connection, so where there is one it will tell.
+func (a *Agreements) report(act *agree.Action) {
+	switch {
+	case act.Why != nil:
+		a.cut(act.Peer, act.Why)
+	case !act.Departed:
+		a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
+	case a.e.Known(act.Peer) == nil:
+		a.m.Departed(act.Peer)
+	}
 }
 
 // Stop has nothing be answered or decided any more, for a process that departs.
