@@ -68,6 +68,7 @@ type world struct {
 	sends   int
 	crashed int
 	doubted int
+	decided int // decisions that members have got
 }
 
 type member struct {
@@ -130,9 +131,9 @@ func (s step) String() string {
 	return text
 }
 
-// steps lists what may happen now; crashes among them.
-func (w *world) steps() []step {
-	var out []step
+// steps lists what may happen now, crashes among them, in the memory of out.
+func (w *world) steps(out []step) []step {
+	out = out[:0]
 	for at, p := range w.procs {
 		if !p.alive || p.departed {
 			continue
@@ -266,6 +267,7 @@ func (w *world) drain(at, most int) (sends int) {
 		case Decide:
 			q := &p.part[a.Decision.Line.Group-lineOf(0).Group]
 			q.got = append(q.got, a.Decision)
+			w.decided++
 		case Report: // everybody learns of every end some time
 			if a.Why != nil {
 				panic(a.Why)
