@@ -68,6 +68,7 @@ func TestExhaustive(t *testing.T) {
 		{n: 3, rounds: 2, crashes: 1, acked: 3},
 		{n: 4, rounds: 1, crashes: 1},
 		{n: 4, rounds: 1, crashes: 3},
+		{n: 4, rounds: 1, crashes: 2, wide: 1},
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
 		jobs = append(jobs, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2})
@@ -95,6 +96,9 @@ func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
 	}
 	if rng.IntN(8) == 0 {
 		j.truants = rng.Uint64() & rng.Uint64() & (1<<n - 1)
+	}
+	if seed%4 == 0 {
+		j.wide = []uint{1, 2, 5}[seed/4%3]
 	}
 	return j, rng
 }

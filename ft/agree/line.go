@@ -22,6 +22,7 @@ type line struct {
 	result   *Decision  // of the first round of a uniform proposal whose second one runs
 	later    []entry    // agreed to be gone by a second round: new in the next decision
 	waiting  []held     // for a death to be known, or for a later agreement to begin
+	below    []int      // see children
 }
 
 // proposal is a Proposal and its number; or the second round of one.
@@ -58,7 +59,13 @@ func (l *line) begin(seq uint32) *instance {
 	return &instance{l: l, seq: seq, base: l.base, sent: -1, parent: -1}
 }
 
-func (i *instance) tree() tree { return tree{i.l.group.Size(), i.base, i.l.gone} }
+func (i *instance) tree() tree { return tree{i.l.m.shape.Digit, i.l.group.Size(), i.base, i.l.gone} }
+
+// children lists whose parent this process is, until it is called again.
+func (i *instance) children(t *tree) []int {
+	i.l.below = t.children(i.l.below[:0], i.l.rank)
+	return i.l.below
+}
 
 func (l *line) propose(p Proposal) uint32 {
 	p.Value = slices.Clone(p.Value)
@@ -189,8 +196,11 @@ func (i *instance) advance() {
 		return
 	}
 	t := i.tree()
-	var buf [32]int
-	for _, child := range t.children(buf[:0], i.l.rank) {
+	children := i.children(&t)
+	if len(i.from) < len(children) {
+		return
+	}
+	for _, child := range children {
 		if !slices.Contains(i.from, child) {
 			return
 		}
@@ -260,8 +270,7 @@ func (i *instance) conclude(down []byte) {
 	l := i.l
 	i.decided, i.down = true, down
 	t := i.tree()
-	var buf [32]int
-	for _, child := range t.children(buf[:0], l.rank) {
+	for _, child := range i.children(&t) {
 		i.tell(child)
 	}
 	if i.parent < 0 {
@@ -371,8 +380,7 @@ func (i *instance) remind(parent int) {
 	if now := t.parent(i.l.rank); now >= 0 && now != parent {
 		i.tell(now)
 	}
-	var buf [32]int
-	for _, child := range t.children(buf[:0], i.l.rank) {
+	for _, child := range i.children(&t) {
 		i.tell(child)
 	}
 }

@@ -109,8 +109,25 @@ type Machine struct {
 	owed    map[proc.ID]int  // frames kept back, by sender
 	actions []Action
 	taken   int // of actions
+	shape   Shape
 	broken  mutant
 }
+
+// Shape says which tree agreements use. All members of a line have the same.
+type Shape struct {
+	// Digit: the tree is made of positions without their highest digit of so many bits. 1 is the
+	// binomial tree, which takes the fewest steps where each member has a processor. Where they take turns
+	// on some, what counts is how often each has its turn: with [Shallow] a leaf needs one for each
+	// agreement, in which it takes the last decision and contributes to the next.
+	Digit uint
+}
+
+// The shapes of trees.
+var (
+	Binomial = Shape{Digit: 1}
+	// Shallow gives a parent up to 63 children for each step up: of up to 64 members a star.
+	Shallow = Shape{Digit: 6}
+)
 
 // held is a frame that waits.
 type held struct {
@@ -129,9 +146,9 @@ const (
 )
 
 // New makes the machine of a process.
-func New(self proc.ID) *Machine {
+func New(self proc.ID, shape Shape) *Machine {
 	return &Machine{
-		self: self, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
+		self: self, shape: shape, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
 		early: make(map[Line][]held), owed: make(map[proc.ID]int),
 	}
 }

@@ -35,7 +35,10 @@ type job struct {
 	acked   uint64 // bit by rank: acknowledges what it knows
 	crashes int    // at most
 	broken  mutant
+	wide    uint // how much longer than a bit the digits of the tree are
 }
+
+func (j *job) digit() uint { return 1 + j.wide }
 
 type world struct {
 	job
@@ -60,7 +63,7 @@ type member struct {
 func newWorld(j job) *world {
 	w := &world{job: j}
 	for r := range j.n {
-		p := &member{m: New(members(j.n).Proc(r)), alive: true}
+		p := &member{m: New(members(j.n).Proc(r), Shape{Digit: j.digit()}), alive: true}
 		p.m.broken = j.broken
 		if err := p.m.Open(theLine, members(j.n)); err != nil {
 			panic(err)
@@ -322,7 +325,7 @@ func (w *world) clone() *world {
 }
 
 func (m *Machine) clone() *Machine {
-	c := New(m.self)
+	c := New(m.self, m.shape)
 	c.broken = m.broken
 	for p, departed := range m.gone {
 		c.gone[p] = departed
