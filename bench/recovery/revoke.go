@@ -21,6 +21,9 @@ func (s *side) revocation(number int) error {
 	if err := c.Barrier(); err != nil { // all have it, and are connected
 		return err
 	}
+	if err := s.living.Barrier(); err != nil { // all have left it
+		return err
+	}
 	n, me := c.Size(), c.Rank()
 	revoker := number % n
 	if me == revoker {

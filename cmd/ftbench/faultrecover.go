@@ -278,7 +278,7 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 	bar := progressbar.Start(to.err, "fault agree", len(c.N))
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
-	if _, err := fmt.Fprintf(out, "# Banyan agree, simulated: virtual µs until the last rank has returned, and messages\n%-9s%8s%12s  %10s%12s%14s\n",
+	if _, err := fmt.Fprintf(out, "# Banyan agree, simulated: virtual µs until the last rank has returned, and messages\n%-9s%8s%12s%12s%12s  %s\n",
 		"# Ranks", "Failed", "2(living-1)", "Messages", "Time", "Agreement"); err != nil {
 		return err
 	}
@@ -290,7 +290,7 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 			return err
 		}
 		for _, p := range points {
-			if _, err := fmt.Fprintf(out, "%-9d%8d%12d  %10d%12.2f%14s\n", p.Ranks, p.Failed, 2*(p.Ranks-p.Failed-1), p.Messages,
+			if _, err := fmt.Fprintf(out, "%-9d%8d%12d%12d%12.2f  %s\n", p.Ranks, p.Failed, 2*(p.Ranks-p.Failed-1), p.Messages,
 				float64(p.Time)/1e3, p.What); err != nil {
 				return err
 			}

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -208,11 +211,37 @@ func TestExplore(t *testing.T) {
 		most = 2000
 	}
 	from, to := seeds(t, most)
-	for seed := from; seed <= to; seed++ {
-		if j, path, err := play(seed, noMutant); err != nil {
-			t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
-		}
+	if seed, wrong := exploreAll(from, to); wrong {
+		j, path, err := play(seed, noMutant)
+		t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
 	}
+	t.Logf("%d schedules from seed %d", to-from+1, from)
+}
+
+// exploreAll tries a range of schedules on all cores, and gives the first that goes wrong.
+func exploreAll(from, to uint64) (first uint64, wrong bool) {
+	var next atomic.Uint64
+	var together sync.Mutex
+	var workers sync.WaitGroup
+	next.Store(from)
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := next.Add(1) - 1; seed <= to; seed = next.Add(1) - 1 {
+				if _, _, err := play(seed, noMutant); err == nil {
+					continue
+				}
+				next.Store(to + 1) // the others finish what they have begun
+				together.Lock()
+				if !wrong || seed < first {
+					first, wrong = seed, true
+				}
+				together.Unlock()
+				return
+			}
+		})
+	}
+	workers.Wait()
+	return first, wrong
 }
 
 // Each rule is needed, and the exploration finds it out.

@@ -15,6 +15,8 @@ type line struct {
 	rank  int
 	gone  ranks // members known to be gone
 	base  ranks // of those, the ones that are agreed to be
+	// agreed is base as decisions have it, which share it.
+	agreed []Gone
 	// cur is the agreement that runs, or will begin; old the one before, decided.
 	cur, old *instance
 	queue    []proposal // whose turn has not come
@@ -23,6 +25,7 @@ type line struct {
 	later    []entry    // agreed to be gone by a second round: new in the next decision
 	waiting  []held     // for a death to be known, or for a later agreement to begin
 	below    []int      // see children
+	frame    frame      // memory for the next one that is heard
 }
 
 // proposal is a Proposal and its number; or the second round of one.
@@ -47,7 +50,9 @@ type instance struct {
 	sent    int       // the rank that has our contribution; -1: nobody
 	parent  int       // whom the decision came from, or went to; -1: nobody
 	told    []int     // ranks that have been sent the decision
-	down    []byte    // the decision as a frame
+	value   []byte    // the memory of has.value
+	up      []byte    // that of the contribution as a frame
+	down    []byte    // the decision as a frame, once somebody has been sent it
 }
 
 type earlyUp struct {
@@ -55,8 +60,17 @@ type earlyUp struct {
 	frame frame
 }
 
-func (l *line) begin(seq uint32) *instance {
-	return &instance{l: l, seq: seq, base: l.base, sent: -1, parent: -1}
+// begin gives the next agreement. The record of the one before the last, old, is used again, with its
+// memory.
+func (l *line) begin(seq uint32, old *instance) *instance {
+	if old == nil {
+		old = new(instance)
+	}
+	*old = instance{
+		l: l, seq: seq, base: l.base, sent: -1, parent: -1,
+		from: old.from[:0], told: old.told[:0], value: old.value[:0], up: old.up[:0], down: old.down[:0],
+	}
+	return old
 }
 
 func (i *instance) tree() tree { return tree{i.l.m.shape.Digit, i.l.group.Size(), i.base, i.l.gone} }
@@ -84,7 +98,7 @@ func (l *line) enter() {
 	p := l.queue[0]
 	l.queue = slices.Delete(l.queue, 0, 1)
 	i.entered, i.mine = true, p
-	i.has = frame{what: p.What, line: l.id, seq: i.seq, value: p.Value}
+	i.has = frame{what: p.What, line: l.id, seq: i.seq, value: i.keep(p.Value)}
 	if p.Uniform {
 		i.has.flags |= flagUniform
 	}
@@ -107,6 +121,12 @@ func (l *line) enter() {
 	i.advance()
 }
 
+// keep copies a value into the agreement's own memory.
+func (i *instance) keep(value []byte) []byte {
+	i.value = append(i.value[:0], value...)
+	return i.value
+}
+
 // heard takes in a frame of this line.
 func (l *line) heard(from proc.ID, payload []byte) error {
 	if _, gone := l.m.gone[from]; gone && l.m.broken != unfenced {
@@ -116,7 +136,9 @@ func (l *line) heard(from proc.ID, payload []byte) error {
 	if rank < 0 {
 		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
 	}
-	var f frame
+	f := l.frame
+	l.frame = frame{} // this may be called again before it returns
+	defer func() { l.frame = f }()
 	if err := f.decode(payload, l.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
@@ -169,8 +191,9 @@ func (l *line) look(rank int, f *frame) error {
 	case i.decided:
 		i.tell(rank)
 	case !i.entered:
-		f.value = slices.Clone(f.value)
-		i.early = append(i.early, earlyUp{rank, *f})
+		early := *f
+		early.value, early.gone, early.unacked = slices.Clone(f.value), slices.Clone(f.gone), slices.Clone(f.unacked)
+		i.early = append(i.early, earlyUp{rank, early})
 	default:
 		i.count(rank, f)
 		i.advance()
@@ -212,7 +235,8 @@ func (i *instance) advance() {
 		i.sent = parent
 		i.has.kind = kindUp
 		i.has.gone = i.known()
-		i.send(parent, i.has.encode(nil))
+		i.up = i.has.encode(i.up[:0])
+		i.send(parent, i.up)
 	}
 }
 
@@ -246,7 +270,7 @@ func (i *instance) decide() {
 			has.unacked.add(int(e.rank))
 		}
 	}
-	i.conclude(has.encode(nil))
+	i.conclude()
 }
 
 // settle takes a decision over.
@@ -260,15 +284,15 @@ func (l *line) settle(i *instance, rank int, f *frame) error {
 	i.parent = rank
 	i.told = append(i.told, rank)
 	i.has = *f
-	i.has.value = slices.Clone(f.value)
-	i.conclude(i.has.encode(nil))
+	i.has.value, i.has.gone, i.has.unacked = i.keep(f.value), slices.Clone(f.gone), slices.Clone(f.unacked)
+	i.conclude()
 	return nil
 }
 
 // conclude passes the decision on and has this process know it.
-func (i *instance) conclude(down []byte) {
+func (i *instance) conclude() {
 	l := i.l
-	i.decided, i.down = true, down
+	i.decided = true
 	t := i.tree()
 	for _, child := range i.children(&t) {
 		i.tell(child)
@@ -283,6 +307,9 @@ func (i *instance) conclude(down []byte) {
 func (i *instance) tell(rank int) {
 	if !slices.Contains(i.told, rank) {
 		i.told = append(i.told, rank)
+		if len(i.down) == 0 {
+			i.down = i.has.encode(i.down)
+		}
 		i.send(rank, i.down)
 	}
 }
@@ -296,7 +323,7 @@ func (l *line) decided(i *instance) {
 		}
 		l.base = base
 	}
-	l.old, l.cur = i, l.begin(i.seq+1)
+	l.old, l.cur = i, l.begin(i.seq+1, l.old)
 	d := l.decision(i)
 	switch first := l.result; {
 	case i.mine.confirm:
@@ -320,10 +347,14 @@ func (l *line) decision(i *instance) *Decision {
 	d := &Decision{
 		Line: l.id, Seq: i.mine.number, What: i.has.what, Value: slices.Clone(i.has.value), Unlike: i.has.flags&flagUnlike != 0,
 	}
-	for _, rank := range l.base {
-		who := l.group.Proc(int(rank))
-		d.Gone = append(d.Gone, Gone{who, l.m.gone[who]})
+	if len(l.agreed) != len(l.base) {
+		l.agreed = make([]Gone, 0, len(l.base))
+		for _, rank := range l.base {
+			who := l.group.Proc(int(rank))
+			l.agreed = append(l.agreed, Gone{who, l.m.gone[who]})
+		}
 	}
+	d.Gone = slices.Clip(l.agreed)
 	for _, e := range unite(l.later, i.has.gone) {
 		d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})
 	}

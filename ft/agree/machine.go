@@ -60,7 +60,7 @@ type Decision struct {
 	// Value is the fold of the contributions. It belongs to who gets it.
 	Value []byte
 	// Gone lists by rank all members that are agreed to be gone, now or before; New those
-	// that are so from this agreement on.
+	// that are so from this agreement on. Gone is not to be changed.
 	Gone, New []Gone
 	// Unacked lists of Gone whom some contributor had not acknowledged, or did
 	// not know of.
@@ -89,7 +89,7 @@ const (
 type Action struct {
 	Kind     Kind
 	To, Peer proc.ID
-	Payload  []byte // not to be changed: several sends may share it
+	Payload  []byte // not to be changed, and to be copied by who keeps it: its memory will be used again
 	Decision *Decision
 }
 
@@ -165,7 +165,7 @@ func (m *Machine) Open(id Line, g Group) error {
 			l.gone.add(rank)
 		}
 	}
-	l.cur = l.begin(1)
+	l.cur = l.begin(1, nil)
 	m.lines[id] = l
 	early := m.early[id]
 	delete(m.early, id)

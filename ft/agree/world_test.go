@@ -193,7 +193,7 @@ func (w *world) drain(at, most int) (sends int) {
 			sends++
 			w.sends++
 			to := members(w.n).Rank(a.To)
-			w.wires[at][to] = append(w.wires[at][to], a.Payload)
+			w.wires[at][to] = append(w.wires[at][to], slices.Clone(a.Payload))
 		case Decide:
 			p.got = append(p.got, a.Decision)
 		case Report: // everybody learns of every death some time
@@ -339,6 +339,7 @@ func (m *Machine) clone() *Machine {
 		d.gone, d.waiting = slices.Clone(l.gone), slices.Clone(l.waiting)
 		d.queue = slices.Clone(l.queue)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
+		d.below, d.frame = nil, frame{}
 		c.lines[id] = &d
 	}
 	return c
@@ -350,6 +351,7 @@ func (i *instance) clone(l *line) *instance {
 	}
 	c := *i
 	c.l = l
+	c.value, c.up, c.down = nil, nil, nil // the decision is encoded again when it is asked for
 	c.has.value, c.has.unacked = slices.Clone(i.has.value), slices.Clone(i.has.unacked)
 	c.from, c.early, c.told = slices.Clone(i.from), slices.Clone(i.early), slices.Clone(i.told)
 	return &c
