@@ -25,12 +25,12 @@ import (
 type recoverOptions struct {
 	Op recovery.Op `kong:"-"`
 
-	N        []int  `short:"n" default:"2,4,8,16" placeholder:"RANKS" help:"Numbers of ranks, a job for each, the failed ones included. Default: ${default}."`
-	Failures int    `default:"0" placeholder:"RANKS" help:"How many ranks of each job are killed before anything is measured. Default: ${default}."`
-	Rounds   int    `default:"40" help:"Rounds: a block of calls and one of what they are compared with. Default: ${default}."`
-	Calls    *int   `placeholder:"N" help:"Calls of a block. Default: 100, of shrink 20."`
-	Plot     string `placeholder:"FILE" help:"Draw the times against the number of ranks; .svg or .png."`
-	JSON     string `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
+	N        []int    `short:"n" default:"2,4,8,16" placeholder:"RANKS" help:"Numbers of ranks, a job for each, the failed ones included. Default: ${default}."`
+	Failures int      `default:"0" placeholder:"RANKS" help:"How many ranks of each job are killed before anything is measured. Default: ${default}."`
+	Rounds   int      `default:"40" help:"Rounds: a block of calls and one of what they are compared with. Default: ${default}."`
+	Calls    *int     `placeholder:"N" help:"Calls of a block. Default: 100, of shrink 20."`
+	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of ranks; .svg or .png, or both with a comma."`
+	JSON     string   `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
 	exitsFlag
 }
 
@@ -172,25 +172,25 @@ func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) e
 
 // checkOutput finds files that could not be written.
 func (c *recoverOptions) checkOutput() error {
-	if c.Plot != "" {
-		if err := figure.Check(c.Plot); err != nil {
+	for _, path := range c.Plot {
+		if err := figure.Check(path); err != nil {
 			return usage(err)
 		}
 	}
-	return checkFiles(c.Plot, c.JSON)
+	return checkFiles(append(slices.Clone(c.Plot), c.JSON)...)
 }
 
 // keep writes the files.
 func (c *recoverOptions) keep(file *report.File, results any, chart figure.Chart, to *call) error {
-	if c.Plot != "" {
-		if err := figure.Save(c.Plot, chart); err != nil {
+	for _, path := range c.Plot {
+		if err := figure.Save(path, chart); err != nil {
 			return err
 		}
 	}
 	if err := to.store(file, c.JSON, results); err != nil {
 		return err
 	}
-	_, err := io.WriteString(to.words(c.JSON).out, named("files:", c.Plot, c.JSON))
+	_, err := io.WriteString(to.words(c.JSON).out, named("files:", append(slices.Clone(c.Plot), c.JSON)...))
 	return err
 }
 
