@@ -130,6 +130,13 @@ func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 
 // without is the group of the members that are not gone, in their order.
 func (g Group) without(gone func(proc.ID) bool) Group {
+	all := true
+	for rank := 0; all && rank < g.size; rank++ {
+		all = !gone(g.Proc(rank))
+	}
+	if all {
+		return g
+	}
 	return NewGroup(slices.DeleteFunc(g.Procs(), gone))
 }
 

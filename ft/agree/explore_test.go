@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,9 +76,10 @@ func TestExhaustive(t *testing.T) {
 		{n: 2, rounds: 2, more: 1, crashes: 1, late: 1},
 		{n: 3, rounds: 1, crashes: 1, suspicions: 1},
 		{n: 4, rounds: 1, suspicions: 1},
+		{n: 4, rounds: 1, crashes: 1, wide: 1},
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
-		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 3}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 1, leavers: 5, stay: 1},
+		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 3}, job{n: 4, rounds: 1, crashes: 2, wide: 1}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 1, leavers: 5, stay: 1},
 			job{n: 4, rounds: 1, crashes: 1, suspicions: 1}, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2})
 	}
 	for _, j := range jobs {
@@ -111,6 +115,9 @@ func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
 	}
 	if rng.IntN(8) == 0 {
 		j.suspicions = 1 + rng.IntN(n-1)
+	}
+	if seed%4 == 0 {
+		j.wide = []uint{1, 2, 5}[seed/4%3]
 	}
 	return j, rng
 }
@@ -225,11 +232,37 @@ func TestExplore(t *testing.T) {
 		most = 2000
 	}
 	from, to := seeds(t, most)
-	for seed := from; seed <= to; seed++ {
-		if j, path, err := play(seed, noMutant); err != nil {
-			t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
-		}
+	if seed, wrong := exploreAll(from, to); wrong {
+		j, path, err := play(seed, noMutant)
+		t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
 	}
+	t.Logf("%d schedules from seed %d", to-from+1, from)
+}
+
+// exploreAll tries a range of schedules on all cores, and gives the first that goes wrong.
+func exploreAll(from, to uint64) (first uint64, wrong bool) {
+	var next atomic.Uint64
+	var together sync.Mutex
+	var workers sync.WaitGroup
+	next.Store(from)
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := next.Add(1) - 1; seed <= to; seed = next.Add(1) - 1 {
+				if _, _, err := play(seed, noMutant); err == nil {
+					continue
+				}
+				next.Store(to + 1) // the others finish what they have begun
+				together.Lock()
+				if !wrong || seed < first {
+					first, wrong = seed, true
+				}
+				together.Unlock()
+				return
+			}
+		})
+	}
+	workers.Wait()
+	return first, wrong
 }
 
 // Each rule is needed, and the exploration finds it out.

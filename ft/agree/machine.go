@@ -60,7 +60,7 @@ type Decision struct {
 	// Value is the fold of the contributions. It belongs to who gets it.
 	Value []byte
 	// Gone lists by rank all members that are agreed to be gone, now or before; New those
-	// that are so from this agreement on.
+	// that are so from this agreement on. Gone is not to be changed.
 	Gone, New []Gone
 	// Unacked lists of Gone whom some contributor had not acknowledged, or did
 	// not know of.
@@ -94,7 +94,7 @@ type Action struct {
 	To, Peer proc.ID
 	Departed bool
 	Why      error  // Report: Peer has sent what is no frame; nil: it is another member's word
-	Payload  []byte // not to be changed: several sends may share it
+	Payload  []byte // not to be changed, and to be copied by who keeps it: its memory will be used again
 	Decision *Decision
 }
 
@@ -115,8 +115,25 @@ type Machine struct {
 	leaving []proc.ID        // who has departed, while a decision of theirs is kept back
 	actions []Action
 	taken   int // of actions
+	shape   Shape
 	broken  mutant
 }
+
+// Shape says which tree agreements use. All members of a line have the same.
+type Shape struct {
+	// Digit: the tree is made of positions without their highest digit of so many bits. 1 is the
+	// binomial tree, which takes the fewest steps where each member has a processor. Where they take turns
+	// on some, what counts is how often each has its turn: with [Shallow] a leaf needs one for each
+	// agreement, in which it takes the last decision and contributes to the next.
+	Digit uint
+}
+
+// The shapes of trees.
+var (
+	Binomial = Shape{Digit: 1}
+	// Shallow gives a parent up to 63 children for each step up: of up to 64 members a star.
+	Shallow = Shape{Digit: 6}
+)
 
 // held is a frame that waits.
 type held struct {
@@ -136,9 +153,9 @@ const (
 )
 
 // New makes the machine of a process.
-func New(self proc.ID) *Machine {
+func New(self proc.ID, shape Shape) *Machine {
 	return &Machine{
-		self: self, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
+		self: self, shape: shape, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
 		early: make(map[Line][]held), owed: make(map[proc.ID]int),
 	}
 }
@@ -155,7 +172,7 @@ func (m *Machine) Open(id Line, g Group) error {
 			l.gone.add(rank)
 		}
 	}
-	l.cur = l.begin(1)
+	l.cur = l.begin(1, nil)
 	m.lines[id] = l
 	early := m.early[id]
 	delete(m.early, id)

@@ -47,6 +47,7 @@ type job struct {
 	suspicions int
 	mutual     bool
 	broken     mutant
+	wide       uint // how much longer than a bit the digits of the tree are
 }
 
 // last is how many rounds a rank takes part in.
@@ -59,6 +60,8 @@ func (j *job) last(rank int) int {
 
 // what is what a rank proposes.
 func (j *job) what(rank int) byte { return 3 + byte(j.odd>>rank&1) }
+
+func (j *job) digit() uint { return 1 + j.wide }
 
 type world struct {
 	job
@@ -93,7 +96,7 @@ type part struct {
 func newWorld(j job) *world {
 	w := &world{job: j}
 	for r := range j.n {
-		p := &member{m: New(members(j.n).Proc(r)), alive: true, part: make([]part, 1+j.more)}
+		p := &member{m: New(members(j.n).Proc(r), Shape{Digit: j.digit()}), alive: true, part: make([]part, 1+j.more)}
 		p.m.broken = j.broken
 		for k := range p.part {
 			if j.late>>r&1 == 0 {
@@ -260,7 +263,7 @@ func (w *world) drain(at, most int) (sends int) {
 			w.sends++
 			to := members(w.n).Rank(a.To)
 			p.met |= 1 << to
-			w.wires[at][to] = append(w.wires[at][to], a.Payload)
+			w.wires[at][to] = append(w.wires[at][to], slices.Clone(a.Payload))
 			if a.Payload[0] == kindDown {
 				w.passed(at, to, a.Payload)
 			}
@@ -458,7 +461,7 @@ func (w *world) clone() *world {
 }
 
 func (m *Machine) clone() *Machine {
-	c := New(m.self)
+	c := New(m.self, m.shape)
 	c.broken = m.broken
 	for p, departed := range m.gone {
 		c.gone[p] = departed
@@ -476,6 +479,7 @@ func (m *Machine) clone() *Machine {
 		d.gone, d.quit, d.waiting = slices.Clone(l.gone), slices.Clone(l.quit), slices.Clone(l.waiting)
 		d.queue = slices.Clone(l.queue)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
+		d.below, d.frame = nil, frame{}
 		c.lines[id] = &d
 	}
 	return c
@@ -487,6 +491,7 @@ func (i *instance) clone(l *line) *instance {
 	}
 	c := *i
 	c.l = l
+	c.value, c.up, c.down = nil, nil, nil // the decision is encoded again when it is asked for
 	c.has.value, c.has.unacked = slices.Clone(i.has.value), slices.Clone(i.has.unacked)
 	c.from, c.early, c.told = slices.Clone(i.from), slices.Clone(i.early), slices.Clone(i.told)
 	return &c

@@ -28,12 +28,12 @@ type ticket struct {
 	seq  uint32
 }
 
-// StartAgreements is called once, before the first frame can arrive, and after the
+// StartAgreements is called once, with the same shape at all processes, before the first frame can arrive, and after the
 // listeners to ends have been registered that are to be told of a death before an agreement on it
 // is decided.
-func StartAgreements(e *progress.Engine, out *Outbox, logf func(format string, args ...any)) *Agreements {
+func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf func(format string, args ...any)) *Agreements {
 	a := &Agreements{
-		e: e, m: agree.New(e.Self()), out: out, logf: logf,
+		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
 		in:      inbox{most: agree.MaxFrame},
 		waiting: make(map[ticket]func(*agree.Decision)),
 	}

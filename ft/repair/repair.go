@@ -25,6 +25,9 @@ type Repair struct {
 	ag *control.Agreements
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed []agree.Line
+	// lines are those of communicators that have not been freed: to name one takes a look at every member.
+	lines map[*p2p.Comm]agree.Line
+	value [16]byte // scratch of Agree
 }
 
 // maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
@@ -32,11 +35,13 @@ type Repair struct {
 const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
-func New(e *progress.Engine, ag *control.Agreements) *Repair { return &Repair{e: e, ag: ag} }
+func New(e *progress.Engine, ag *control.Agreements) *Repair {
+	return &Repair{e: e, ag: ag, lines: make(map[*p2p.Comm]agree.Line)}
+}
 
 // propose takes part in the communicator's next agreement.
 func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
-	id := line(c)
+	id := r.line(c)
 	decided := func(d *agree.Decision) {
 		if d.Unlike {
 			done(d, fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument))
@@ -58,16 +63,26 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 
 // Freed says that no operation will be begun on a communicator any more. Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
+	id, used := r.lines[c]
+	if !used {
+		return
+	}
+	delete(r.lines, c)
 	if len(r.freed) == maxFreed {
 		r.ag.Close(r.freed[0])
 		r.freed = slices.Delete(r.freed, 0, 1)
 	}
-	r.freed = append(r.freed, line(c))
+	r.freed = append(r.freed, id)
 }
 
 // line names a communicator's agreements.
-func line(c *p2p.Comm) agree.Line {
-	return agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
+func (r *Repair) line(c *p2p.Comm) agree.Line {
+	id, known := r.lines[c]
+	if !known {
+		id = agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
+		r.lines[c] = id
+	}
+	return id
 }
 
 // Agree folds the flags of all living members by AND (S1-38): on an intercommunicator those of
@@ -76,22 +91,19 @@ func line(c *p2p.Comm) agree.Line {
 //
 // Precondition: the lock is held.
 func (r *Repair) Agree(c *p2p.Comm, flag uint64, done func(flag uint64, err error)) {
-	acked := make(map[proc.ID]bool)
-	for _, p := range c.AcknowledgedLocked() {
-		acked[p] = true
-	}
-	value := binary.LittleEndian.AppendUint64(nil, flag)
+	acked := c.AcknowledgedLocked() // nil where nobody has failed
+	value := binary.LittleEndian.AppendUint64(r.value[:0], flag)
 	at := 0
 	if c.Local() != nil { // a word for each side, the other's first
 		if at = 8; first(c) {
 			at = 0
 		}
-		value = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+		value = append(value[:0], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 		binary.LittleEndian.PutUint64(value[at:], flag)
 		at = 8 - at
 	}
 	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: func(p proc.ID) bool {
-		return acked[p] || !r.e.View().Failed(p) // who has departed is no failure
+		return slices.Contains(acked, p) || !r.e.View().Failed(p) // who has departed is no failure
 	}}
 	r.propose(c, "agree", p, func(d *agree.Decision, err error) {
 		if err == nil && len(d.Unacked) > 0 {
@@ -126,9 +138,12 @@ func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
 			done(nil, err)
 			return
 		}
-		gone := make(map[proc.ID]bool, len(d.Gone))
-		for _, g := range d.Gone {
-			gone[g.Proc] = true
+		var gone map[proc.ID]bool
+		if len(d.Gone) > 0 {
+			gone = make(map[proc.ID]bool, len(d.Gone))
+			for _, g := range d.Gone {
+				gone[g.Proc] = true
+			}
 		}
 		left, err := c.Survivors(func(p proc.ID) bool { return gone[p] }, uint64(d.Seq))
 		if err != nil {
