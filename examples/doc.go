@@ -4,6 +4,7 @@
 //	ring       a token goes round, and a sum over all ranks
 //	halo       heat on a 2-D grid: neighbours exchange their edges
 //	farm       a master gives out tasks; workers may be killed
+//	steps      all sum together; one dies, the others shrink and go on
 //
 // Run one with
 //

@@ -30,6 +30,7 @@ func TestExamples(t *testing.T) {
 		"halo":        {6, []string{"halo", "-side", "20", "-steps", "50"}, "6 ranks in 2 x 3 tiles, heat 1.000000 before, 1.000000 after 50 steps"},
 		"farm":        {4, []string{"farm"}, "1000 tasks done, sum of squares 332833500, workers lost: 0"},
 		"farm, kill":  {4, []string{"farm", "-kill"}, "1000 tasks done, sum of squares 332833500, workers lost: 1"},
+		"steps":       {4, []string{"steps"}, "ten steps done, in the end by 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
@@ -40,12 +41,26 @@ func TestExamples(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, got.String(), tc.want)
 			for rank, e := range res.Ends {
-				if name == "farm, kill" && rank == tc.n-1 {
+				switch {
+				case name == "farm, kill" && rank == tc.n-1:
 					require.Equal(t, syscall.SIGKILL, e.Signal)
-				} else {
+				case name == "steps" && rank == 1:
+					require.True(t, e.Failed())
+				default:
 					require.False(t, e.Failed(), "rank %d: %v\n%s", rank, e, got.String())
 				}
 			}
 		})
 	}
+}
+
+// The program in the guide is the one that is run here.
+func TestGuideHasThePrograms(t *testing.T) {
+	guide, err := os.ReadFile("../docs/guide.md")
+	require.NoError(t, err)
+	program, err := os.ReadFile("steps/main.go")
+	require.NoError(t, err)
+	_, body, found := bytes.Cut(program, []byte("package main\n"))
+	require.True(t, found)
+	require.Contains(t, string(guide), "```go\npackage main\n"+string(body)+"```\n")
 }
