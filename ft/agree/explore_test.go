@@ -202,6 +202,10 @@ func shrink(j job, path []step) []step {
 	return path
 }
 
+// once are schedules that went wrong: 178043 has two agreements decided by one death, while what the one
+// before them sends is still to be sent from memory that the second one uses again.
+var once = []uint64{178043}
+
 func TestExplore(t *testing.T) {
 	most := uint64(100_000)
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -209,6 +213,10 @@ func TestExplore(t *testing.T) {
 	}
 	if testing.Short() { // under the race detector, which has nothing to find here
 		most = 2000
+	}
+	for _, seed := range once {
+		_, _, err := play(seed, noMutant)
+		require.NoError(t, err, "seed %d", seed)
 	}
 	from, to := seeds(t, most)
 	if seed, wrong := exploreAll(from, to); wrong {

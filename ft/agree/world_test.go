@@ -47,6 +47,7 @@ type world struct {
 	wires   [][][][]byte
 	sends   int
 	crashed int
+	refused error // what a machine said to a frame of another one
 }
 
 type member struct {
@@ -154,7 +155,7 @@ func (w *world) do(s step) int {
 			break
 		}
 		if err := p.m.Heard(members(w.n).Proc(s.from), wire[0]); err != nil {
-			panic(err)
+			w.refused = err
 		}
 	}
 	return w.drain(s.at, s.sends)
@@ -223,6 +224,9 @@ func (w *world) living() []int {
 // wrong says what the world has done that it must not, as far as can be said now; at the end of
 // everything also what it has not done.
 func (w *world) wrong(end bool) error {
+	if w.refused != nil {
+		return w.refused
+	}
 	for round := range w.rounds {
 		if err := w.wrongRound(round, end); err != nil {
 			return fmt.Errorf("agreement %d: %w", round, err)
