@@ -12,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/warm"
 	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -107,6 +108,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if w, err = newWorld(l, cfg, o); err == nil {
 		w.ends = ends
 		l.mourn(w.progress)
+		go warm.Code() // nobody waits for it: without it deaths are told of a little later
 	}
 	return w, err
 }

@@ -261,8 +261,8 @@ type Host interface {
 	// NewParker makes a parker for one goroutine at a time.
 	NewParker() Parker
 	// Patience is how often the engine polls without result before it yields,
-	// and how often it yields before it sleeps.
-	Patience() (spins, yields int)
+	// and how often, and for how long at most, it yields before it sleeps.
+	Patience() (spins, yields int, most Time)
 	// Yield lets others run: goroutines of this process, then processes of
 	// this machine.
 	Yield()

@@ -51,7 +51,8 @@ type Engine struct {
 	backlog   func() int // the same for control frames; nil: there are none
 
 	spins, yields  int
-	awaitLooks     int // how often Await polls one peer awaitSpins times
+	yieldMost      fabric.Time // how long yields without result may take; Forever: their number says enough
+	awaitLooks     int         // how often Await polls one peer awaitSpins times
 	awaitSpins     int
 	rounds, stride uint64 // the clock is looked at every stride rounds
 	progressing    bool   // a goroutine is in drive
@@ -75,7 +76,7 @@ func New(cfg Config) *Engine {
 		resolve: cfg.Resolve, routed: cfg.Routed,
 		stalled: func() int { return 0 },
 	}
-	e.spins, e.yields = cfg.Host.Patience()
+	e.spins, e.yields, e.yieldMost = cfg.Host.Patience()
 	e.awaitLooks, e.awaitSpins = min(e.spins, awaitMax)/awaitLook, min(e.spins, awaitLook)+1
 	e.stride = 1 // who does not spin has a clock that costs nothing beside the rest
 	if e.spins > 0 {

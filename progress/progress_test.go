@@ -18,7 +18,7 @@ import (
 // impatient is a host that sleeps whenever nothing has come.
 type impatient struct{ *host.Host }
 
-func (impatient) Patience() (spins, yields int) { return 0, 0 }
+func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
 
 // engines makes two engines in this process, connected by shared memory.
 func engines(t testing.TB, patient bool) (e [2]*Engine) {

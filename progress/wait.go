@@ -138,6 +138,7 @@ func (e *Engine) Progress() bool {
 // of polls later, and the peer may wait for what they do next.
 func (e *Engine) drive(c *Completion) bool {
 	idle := 0
+	var since fabric.Time // of the first yield in a row
 	for !c.done {
 		if e.rounds++; e.rounds%e.stride == 0 {
 			e.expire()
@@ -152,7 +153,7 @@ func (e *Engine) drive(c *Completion) bool {
 		case n > 0:
 		case idle < e.spins:
 			idle++
-		case idle < e.spins+e.yields:
+		case idle < e.spins+e.yields && e.patient(idle, &since):
 			idle++
 			e.relax()
 		case c.done:
@@ -169,6 +170,19 @@ func (e *Engine) drive(c *Completion) bool {
 		}
 	}
 	return true
+}
+
+// patient reports whether a goroutine that has found nothing idle times may yield
+// once more before it sleeps. since is its own.
+func (e *Engine) patient(idle int, since *fabric.Time) bool {
+	if e.yieldMost == fabric.Forever {
+		return true
+	}
+	now := e.host.Now()
+	if idle == e.spins {
+		*since = now
+	}
+	return now-*since < e.yieldMost
 }
 
 // timerStride is how many polls pass between two looks at the clock while the

@@ -139,6 +139,9 @@ func (k *killer) round(ctx context.Context, victim int) (Round, error) {
 	if err != nil {
 		return Round{}, err
 	}
+	if err := release(noticed); err != nil {
+		return Round{}, err
+	}
 	r := Round{Survivors: make([]time.Duration, k.o.Ranks-1)}
 	for rank, l := range noticed {
 		if l.at < killed {
@@ -148,6 +151,16 @@ func (k *killer) round(ctx context.Context, victim int) (Round, error) {
 		r.Survivors[rank] = time.Duration(l.at - killed)
 	}
 	return r, nil
+}
+
+// release lets the survivors go on.
+func release(noticed map[int]line) error {
+	for rank, l := range noticed {
+		if err := unix.Kill(l.pid, unix.SIGUSR1); err != nil {
+			return fmt.Errorf("fault detect: send rank %d, process %d, on: %w", rank, l.pid, err)
+		}
+	}
+	return nil
 }
 
 // collect waits until so many ranks have said that they are ready for a victim's

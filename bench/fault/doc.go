@@ -13,7 +13,8 @@
 // anybody, or in a barrier, on a communicator of the survivors and this victim.
 // When all are ready and [Options.Settle] more has passed, the harness reads the clock
 // and kills. Each survivor reads the clock when its operation has returned with the
-// error, and tells the harness. Both read CLOCK_MONOTONIC, which is one for all
+// error, tells the harness, and then sleeps until all have: where ranks share cores, what
+// it did next would be measured as the others' delay. Both read CLOCK_MONOTONIC, which is one for all
 // processes of a machine, namespaces included, so the ranks are on one machine.
 //
 // Settle decides how deeply survivors wait: ranks with a core of their own spin for

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"sync"
 	"testing"
 	"time"
@@ -201,4 +202,16 @@ func TestSpread(t *testing.T) {
 	require.Equal(t, time.Duration(3_000_000), s.P99)
 	require.Equal(t, time.Duration(1_000_001), s.Min)
 	require.InDelta(t, 2_000_000, float64(s.Mean), 4000)
+}
+
+// Who has noticed waits for the word of the harness, which goes to all, or for its limit.
+func TestHold(t *testing.T) {
+	onward := make(chan os.Signal, 1)
+	signal.Notify(onward, unix.SIGUSR1)
+	defer signal.Stop(onward)
+	require.NoError(t, release(map[int]line{0: {pid: os.Getpid()}}))
+	hold(onward, time.Hour)
+	require.Empty(t, onward)
+	hold(nil, 1)
+	require.ErrorContains(t, release(map[int]line{7: {rank: 7, pid: 1 << 29}}), "send rank 7, process 536870912, on")
 }

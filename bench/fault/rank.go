@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -35,8 +37,12 @@ func Rank(w *banyan.World, o Options, out io.Writer) error {
 	if c.Rank() >= survivors {
 		return victim(c, o, out)
 	}
+	// The harness sends it when all have noticed.
+	onward := make(chan os.Signal, 1)
+	signal.Notify(onward, unix.SIGUSR1)
+	defer signal.Stop(onward)
 	for v := survivors; v < c.Size(); v++ {
-		if err := survive(c, v, o, out); err != nil {
+		if err := survive(c, v, o, out, onward); err != nil {
 			return err
 		}
 	}
@@ -98,7 +104,7 @@ func touched(mb int) ([]byte, error) {
 }
 
 // survive is one round of a survivor.
-func survive(c *banyan.Comm, victim int, o Options, out io.Writer) error {
+func survive(c *banyan.Comm, victim int, o Options, out io.Writer, onward <-chan os.Signal) error {
 	me := c.Rank()
 	if me == 0 {
 		if err := c.Send(nil, victim, tagTurn); err != nil {
@@ -131,10 +137,23 @@ func survive(c *banyan.Comm, victim int, o Options, out io.Writer) error {
 	if err := (line{rank: me, pid: os.Getpid(), victim: victim, at: at}).write(out); err != nil {
 		return err
 	}
+	hold(onward, o.Timeout/2)
 	if err := r.Free(); err != nil {
 		return err
 	}
 	return together(c, o.Ranks-1, tagDone)
+}
+
+// hold keeps a survivor that has noticed from everything else until all have: where ranks
+// share cores, what it did would be measured as the others' delay. It has a limit, so that a job of
+// which a rank has failed ends by itself and says why.
+func hold(onward <-chan os.Signal, most time.Duration) {
+	limit := time.NewTimer(most)
+	defer limit.Stop()
+	select {
+	case <-onward:
+	case <-limit.C:
+	}
 }
 
 // together holds rank 0 back until all survivors are as far as that: have noticed, so that

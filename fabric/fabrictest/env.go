@@ -84,7 +84,7 @@ func NewEnv(s Setup) *Env {
 	e.sink.Deliver[deafClass] = nil
 	e.sink.Down = e.down
 	e.sink.Departed = e.quit
-	e.spins, e.yields = s.Host.Patience()
+	e.spins, e.yields, _ = s.Host.Patience()
 	return e
 }
 

@@ -289,7 +289,7 @@ func (h memHost) Now() fabric.Time {
 
 func (h memHost) Go(fn func()) { h.p.start(fn) }
 
-func (h memHost) Patience() (spins, yields int) { return 1, 1 }
+func (h memHost) Patience() (spins, yields int, most fabric.Time) { return 1, 1, fabric.Forever }
 
 func (h memHost) Yield() {
 	h.p.step()

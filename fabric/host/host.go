@@ -15,10 +15,15 @@ import (
 // without. The polls take some 200 µs, the yields a millisecond or more: a peer
 // that copies a megabyte takes as long, and to be woken after it costs 30 µs.
 // Other goroutines run at each yield.
+//
+// Without a core per process a yield lasts as long as the others like, and those who
+// yield keep each other from the cores: 31 waiting processes on two cores took 40 ms for a
+// thousand yields each. So there it is time that ends it.
 const (
 	dedicatedSpins  = 20_000
 	dedicatedYields = 10_000
 	sharedYields    = 1_000
+	sharedMost      = fabric.Time(200_000)
 )
 
 // Host implements fabric.Host on the real machine. Ring may be called by any
@@ -30,6 +35,7 @@ type Host struct {
 	processors    int // of Go's scheduler when this was made
 	turns         atomic.Uint32
 	spins, yields int
+	most          fabric.Time // that yields take; Forever: their number decides
 }
 
 // Config describes the surroundings of the process.
@@ -49,15 +55,15 @@ func New(cfg Config) *Host {
 		cfg.Bell = futex.NewPull(nil)
 	}
 	h := &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared, processors: runtime.GOMAXPROCS(0)}
-	h.spins, h.yields = dedicatedSpins, dedicatedYields
+	h.spins, h.yields, h.most = dedicatedSpins, dedicatedYields, fabric.Forever
 	if h.shared {
-		h.spins, h.yields = 0, sharedYields
+		h.spins, h.yields, h.most = 0, sharedYields, sharedMost
 	}
 	if cfg.Spins != nil {
 		h.spins = *cfg.Spins
 	}
 	if cfg.Yields != nil {
-		h.yields = *cfg.Yields
+		h.yields, h.most = *cfg.Yields, fabric.Forever
 	}
 	return h
 }
@@ -72,8 +78,8 @@ func (h *Host) Go(fn func()) { go fn() }
 func (h *Host) Pause(d fabric.Time) { time.Sleep(time.Duration(d)) }
 
 // Patience implements fabric.Host.
-func (h *Host) Patience() (spins, yields int) {
-	return h.spins, h.yields
+func (h *Host) Patience() (spins, yields int, most fabric.Time) {
+	return h.spins, h.yields, h.most
 }
 
 // Yield lets other goroutines and, where cores are shared, other processes run.

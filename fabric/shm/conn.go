@@ -36,6 +36,9 @@ type Conn struct {
 	// the connection.
 	told bool
 	get  bool
+	// doubted: the failure detector has asked whether the peer runs. Set by Runs, read by
+	// the watcher.
+	doubted atomic.Bool
 	// half: the peer's address while it has knocked and cannot be connected back
 	// to; why not, and since when it is tried. why stays when it is given up.
 	half  *address
@@ -49,6 +52,7 @@ type Conn struct {
 	gone atomic.Bool
 	// fate: how it has ended. Written before gone is set, read after.
 	fate     proc.Cause
+	unfenced bool // the peer is yet to be fenced; as fate
 	reported bool // Down or Departed has been said
 	silenced bool // Invalidate
 	fencer   bool // this process was the first to kill the peer for its silence

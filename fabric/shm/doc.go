@@ -53,7 +53,7 @@
 // says what a machine has.
 //
 // Evidence is made true before it is reported: the peer is killed through its
-// pidfd, to which one that has ended does not mind. That ends also what a peer has
+// pidfd, by the watcher or, where the kernel's record told, by the Poll that reports it; one that has ended does not mind. That ends also what a peer has
 // become by exec. Then what it had published is delivered, also by a peer that
 // this process had not heard of when it died, and then its end, with the exit code or
 // the signal if the kernel has told it by then: nothing is held back for that.
@@ -88,6 +88,6 @@
 // known later, and no sooner: a mark is believed after the kernel has confirmed that the
 // thread is gone.
 //
-// Floor 2. The watchers are goroutines of their own; they fence the peer, set a flag
+// Floor 2. The watchers are goroutines of their own; they fence the peer where a word told, set a flag
 // and ring the bell. A thread does nothing but hold the words.
 package shm

@@ -73,9 +73,14 @@ func (c *Conn) departedUnheard() bool {
 }
 
 // learnFate says how the peer has ended, if that can be had at once, and why it was
-// killed if a peer of it has done so.
+// killed if a peer of it has done so. Who is killed for its silence has been asked for before,
+// everywhere; to look into the dead one's header in all other cases delayed the report of its
+// end by some 60 microseconds (measured in pairs, not explained).
 func (c *Conn) learnFate() proc.Cause {
 	fate := c.kernelsWord()
+	if !c.doubted.Load() {
+		return fate
+	}
 	killed := fate.Kind == proc.Unknown || fate == proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
 	if killed && c.segment.header != nil && c.segment.head().fenced.Load() != 0 {
 		return proc.Cause{Kind: proc.Fenced}
@@ -171,6 +176,7 @@ func (p *Provider) Runs(peer proc.ID) bool {
 	if c == nil || c.reader.pidfd < 0 {
 		return false
 	}
+	c.doubted.Store(true)
 	fields := statOf(c.reader.pid)
 	if len(fields) == 0 || !c.reader.unreaped() {
 		return false

@@ -47,6 +47,7 @@ func TestOthersSeeWhyItWasKilled(t *testing.T) {
 	v := spawn(t, role{Self: 1, MaxProcs: 3})
 	v.meet(killer)
 	v.meet(other)
+	require.True(t, other.Runs(1), "asked before the verdict")
 	killer.Inform(1, silent)
 	require.Equal(t, proc.Cause{Kind: proc.Fenced}, newEar().end(other))
 	other.Inform(1, silent)

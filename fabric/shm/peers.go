@@ -224,6 +224,9 @@ func (p *Provider) clearAway() {
 // conclude delivers what is left of a peer and reports its end.
 func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	n := 0
+	if c.gone.Load() && c.unfenced {
+		c.fencePeer()
+	}
 	if (c.gone.Load() || c.ending) && !c.hasIn && !c.silenced {
 		p.admit() // it may have knocked last of all
 	}
@@ -251,7 +254,7 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	}
 	c.die()
 	c.hasIn, c.half = false, nil
-	if c.reader.pidfd >= 0 {
+	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher says no more of it
 		p.watch.forget(c)
 	}
 	p.remains = append(p.remains, remains{c, givenUp})

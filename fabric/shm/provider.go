@@ -57,7 +57,7 @@ func Open(cfg Config) (*Provider, error) {
 		seen: make([]uint64, (cfg.MaxProcs+63)/64),
 	}
 	if p.self, err = selfAddress(own); err == nil {
-		p.watch, err = newWatcher(&p.cfg, p.bell.Ring)
+		p.watch, err = newWatcher(&p.cfg, p.bell.Call)
 	}
 	if err != nil {
 		return nil, errors.Join(err, own.close())

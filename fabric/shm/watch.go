@@ -90,7 +90,11 @@ func (w *watcher) register(fd int, key int32, how uint32) error {
 // telling, and the failure detector finds who is silent.
 func (w *watcher) run() {
 	defer close(w.done)
-	err := w.set.Wait(func(key int32) {
+	err := w.set.Wait(func() {
+		if w.exits != nil { // most likely, and asked by two loads
+			w.askExits()
+		}
+	}, func(key int32) {
 		if key == exitsKey {
 			w.askExits()
 		} else {
@@ -133,16 +137,19 @@ func (w *watcher) ended(key int32, by evidence) {
 
 // condemn makes sure of a peer's end, the first time that it is told of, and
 // tells Poll. A word says no more than that a thread has ended, so the peer is killed:
-// what is reported is true then, and who has ended already does not mind.
+// what is reported is true then, and who has ended already does not mind. Whom Exits tell of
+// the kernel has begun to kill, which holds the lock that killing takes for some 15
+// microseconds: Poll fences it, before it reports it, and waits less.
 //
 // Preconditions: w.mu is held.
 func (w *watcher) condemn(c *Conn, by evidence) {
 	if c.gone.Load() {
 		return
 	}
-	if by != byPidfd {
+	if by == byWord {
 		c.fencePeer()
 	}
+	c.unfenced = by == byExits
 	c.fate = c.learnFate()
 	w.by[by].Add(1)
 	c.gone.Store(true)

@@ -53,7 +53,7 @@ func (t *pausing) happen(*Sim) *task {
 }
 
 // Patience is nothing: in virtual time polling again at once finds nothing new.
-func (h *host) Patience() (spins, yields int) { return 0, 0 }
+func (h *host) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
 
 func (h *host) Yield() {
 	h.p.step()

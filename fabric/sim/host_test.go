@@ -151,7 +151,7 @@ func TestYieldLetsOthersRun(t *testing.T) {
 		h.Yield()
 		require.True(t, ran)
 		require.Equal(t, fabric.Time(7), h.Now())
-		spins, yields := h.Patience()
+		spins, yields, _ := h.Patience()
 		require.Zero(t, spins+yields)
 	})
 }

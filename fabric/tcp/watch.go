@@ -52,7 +52,7 @@ func (w *watcher) arm() bool {
 
 func (w *watcher) run() {
 	defer close(w.done)
-	if err := w.set.Wait(func(int32) { w.ring() }); err != nil {
+	if err := w.set.Wait(nil, func(int32) { w.ring() }); err != nil {
 		w.fail(err)
 	}
 }

@@ -8,7 +8,8 @@
 //
 // # The protocol
 //
-// The members of a [Line] that are not agreed to be gone form a binomial tree, by their order.
+// The members of a [Line] that are not agreed to be gone form a tree, by their order: a binomial one, or,
+// where they take turns on few processors, a shallow one ([Shape]).
 // Contributions go up it, folded on the way, and the decision comes down: 2(n-1)
 // messages and as many steps as two collectives. Who has the decision returns at once. The tree is
 // not changed while an agreement runs: a member whose parent has died goes to the nearest living ancestor, or, if

@@ -149,7 +149,7 @@ func play(seed uint64, broken mutant) (j job, path []step, err error) {
 		path = append(path, s)
 		before := w.decided
 		w.do(s)
-		if w.decided == before {
+		if w.decided == before && w.refused == nil {
 			continue
 		}
 		if err := w.wrong(false); err != nil {
@@ -223,6 +223,10 @@ func shrink(j job, path []step) []step {
 	return path
 }
 
+// once are schedules that went wrong: 167897 has two agreements decided by one death, while what the one
+// before them sends is still to be sent from memory that the second one uses again.
+var once = []uint64{167897}
+
 func TestExplore(t *testing.T) {
 	most := uint64(100_000)
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -230,6 +234,10 @@ func TestExplore(t *testing.T) {
 	}
 	if testing.Short() { // under the race detector, which has nothing to find here
 		most = 2000
+	}
+	for _, seed := range once {
+		_, _, err := play(seed, noMutant)
+		require.NoError(t, err, "seed %d", seed)
 	}
 	from, to := seeds(t, most)
 	if seed, wrong := exploreAll(from, to); wrong {

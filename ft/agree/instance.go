@@ -75,7 +75,7 @@ func (i *instance) advance() {
 		i.sent = parent
 		i.has.kind = kindUp
 		i.has.gone = i.known()
-		i.up = i.has.encode(i.up[:0])
+		i.up = i.has.encode(i.l.m.free(i.up))
 		i.send(parent, i.up)
 	}
 }

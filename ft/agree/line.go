@@ -44,7 +44,7 @@ func (l *line) begin(seq uint32, old *instance) *instance {
 	}
 	*old = instance{
 		l: l, seq: seq, base: l.base, sent: -1, parent: -1,
-		from: old.from[:0], told: old.told[:0], value: old.value[:0], up: old.up[:0], down: old.down[:0],
+		from: old.from[:0], told: old.told[:0], value: old.value[:0], up: l.m.free(old.up), down: l.m.free(old.down),
 	}
 	return old
 }

@@ -302,4 +302,14 @@ func (m *Machine) Next() (Action, bool) {
 	return m.actions[m.taken-1], true
 }
 
+// free gives the memory of a frame to be used again: other memory, if that frame is still to be sent.
+func (m *Machine) free(frame []byte) []byte {
+	for _, a := range m.actions[m.taken:] {
+		if len(frame) > 0 && a.Kind == Send && &a.Payload[0] == &frame[0] {
+			return nil
+		}
+	}
+	return frame[:0]
+}
+
 func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }

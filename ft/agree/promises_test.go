@@ -20,6 +20,9 @@ func (w *world) living() []int {
 // wrong says what the world has done that it must not, as far as can be said now; at the end of
 // everything also what it has not done.
 func (w *world) wrong(end bool) error {
+	if w.refused != nil {
+		return w.refused
+	}
 	for k := range 1 + w.more {
 		for round := range w.rounds {
 			if err := w.wrongRound(k, round, end); err != nil {

@@ -70,7 +70,8 @@ type world struct {
 	sends   int
 	crashed int
 	doubted int
-	decided int // decisions that members have got
+	decided int   // decisions that members have got
+	refused error // what a machine said to a frame of another one
 }
 
 type member struct {
@@ -218,7 +219,7 @@ func (w *world) do(s step) int {
 			break
 		}
 		if err := p.m.Heard(members(w.n).Proc(s.from), wire[0]); err != nil {
-			panic(err)
+			w.refused = err
 		}
 	}
 	return w.drain(s.at, s.sends)
@@ -272,7 +273,7 @@ func (w *world) drain(at, most int) (sends int) {
 			w.decided++
 		case Report: // everybody learns of every end some time
 			if a.Why != nil {
-				panic(a.Why)
+				w.refused = a.Why
 			}
 		}
 	}

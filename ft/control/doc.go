@@ -9,7 +9,8 @@
 // detect and evidence of providers reach the detector at once, in the goroutine that
 // makes progress, and what the detector has to say about them goes out from there:
 // a death that one process has seen is on its way to all others before the waiters
-// of that process run. Only connecting needs a goroutine of its own, because it waits for
+// of that process run. What would take a connection to a rank of the same machine waits
+// a twentieth of a period, since the kernel tells there. Only connecting needs a goroutine of its own, because it waits for
 // the launcher and the kernel.
 //
 // # What is evidence of death

@@ -58,6 +58,11 @@ type Pulse struct {
 	draining   bool
 	unsent     []detect.Action // wait for a connection
 	connecting bool
+	node       func(proc.ID) int // as in detect.Config; nil: each process has a machine of its own
+	self       proc.ID
+	grace      fabric.Time      // how long that waits
+	later      []detect.Action  // what can wait, for ranks of this machine to which there is no connection
+	laterDue   fabric.Time      // when their turn comes, while there is some
 	failed     map[proc.ID]bool // of whom a remark has been made
 
 	// What the detector has seen: written by watch, read by any goroutine.
@@ -75,6 +80,7 @@ func Start(cfg Config) *Pulse {
 	p := &Pulse{
 		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Condemned, logf: cfg.Logf,
 		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
+		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
 	}
 	p.e.Handle(fabric.ClassDetect, p.heard)
 	p.e.OnEnd(p.ended)
@@ -146,7 +152,8 @@ func (p *Pulse) watch() {
 		p.m.Tick(now)
 		p.publish()
 		p.drain()
-		p.due, p.busy = p.m.Due(), false
+		p.tellLater(now)
+		p.due, p.busy = p.wanted(), false
 		if again++; found == 0 || again > mostAgain {
 			again = 0
 		} else {
@@ -243,7 +250,7 @@ func (p *Pulse) drain() {
 		}
 	}
 	p.draining = false
-	if due := p.m.Due(); due < p.due && !p.busy {
+	if due := p.wanted(); due < p.due && !p.busy {
 		p.due = due
 		p.wake.Unpark()
 	}
@@ -259,7 +266,18 @@ const (
 
 // send hands a frame over, or has the connection made that it takes.
 func (p *Pulse) send(a detect.Action) {
-	if p.handOver(a) || len(p.unsent) == mostUnsent {
+	switch {
+	case p.handOver(a):
+	case a.Patient && p.beside(a.To):
+		p.wait(a)
+	default:
+		p.introduce(a)
+	}
+}
+
+// introduce has a connection made for a frame.
+func (p *Pulse) introduce(a detect.Action) {
+	if len(p.unsent) == mostUnsent {
 		return
 	}
 	p.unsent = append(p.unsent, a)

@@ -32,16 +32,18 @@ type trial struct {
 	faults func(*sim.Sim) error
 	// busy processes make no call between their beginning and end.
 	busy func(id proc.ID) bool
+	node func(id proc.ID) int // nil: each process has a machine of its own
 
 	known [][]proc.ID               // the dead that each process knew at its end; nil: it did not get there
 	when  []map[proc.ID]fabric.Time // when it learned of each
 	ended []error                   // why it ended itself
+	met   [][]fabric.Time           // when each made its connections
 }
 
 // run runs it to its end.
 func (x *trial) run() error {
 	x.known, x.ended = make([][]proc.ID, x.n), make([]error, x.n)
-	x.when = make([]map[proc.ID]fabric.Time, x.n)
+	x.when, x.met = make([]map[proc.ID]fabric.Time, x.n), make([][]fabric.Time, x.n)
 	cfg := sim.DefaultConfig(x.n)
 	cfg.Seed = x.seed
 	cfg.Topology.ProcsPerNode = 1
@@ -66,6 +68,11 @@ func (x *trial) body(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+		Routed: func(ep *progress.Endpoint) {
+			if !ep.Accepted {
+				x.met[p.ID()] = append(x.met[p.ID()], p.Host().Now())
+			}
+		},
 	})
 	x.when[p.ID()] = make(map[proc.ID]fabric.Time)
 	e.OnEnd(func(ep *progress.Endpoint, cause proc.Cause) {
@@ -75,7 +82,7 @@ func (x *trial) body(p *sim.Proc) {
 	})
 	pulse := Start(Config{
 		Engine: e,
-		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed, Partition: x.rule},
+		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed, Partition: x.rule, Node: x.node},
 		Die: func(why error) {
 			x.ended[p.ID()] = why
 			p.Die(proc.Cause{Kind: proc.Exited, Code: 71})
@@ -157,6 +164,9 @@ func TestDeathsReachAll(t *testing.T) {
 		n := 2 + r.IntN(20)
 		dead := some(r, n, 1+r.IntN(n-1))
 		x := trial{n: n, seed: seed, rule: detect.Rule(seed % 2), until: 20 * second, busy: func(id proc.ID) bool { return uint64(id)%3 == seed%3 }}
+		if machines := 1 + int(seed%5); machines < 5 {
+			x.node = func(id proc.ID) int { return int(id) % machines }
+		}
 		x.faults = func(s *sim.Sim) error {
 			var errs []error
 			close := 3 * second

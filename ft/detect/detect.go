@@ -85,6 +85,7 @@ type Action struct {
 	Kind    Kind
 	To      proc.ID    // of Send
 	Payload []byte     // of Send; shared with other Sends, not to be changed
+	Patient bool       // of Send: may wait a while for a connection, as To may learn it by itself or needs it for later
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
 	// Silent, of Report, is how long nothing was heard of a Peer that this process itself

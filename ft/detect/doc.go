@@ -110,7 +110,8 @@
 // it, if they come next; and if a Tell has only what is under way the other way, that is
 // the acknowledgement.
 //
-// A new death is told at once, and all that Next finds together travels together.
+// A new death is told at once, and all that Next finds together travels together. Such a
+// Send is Patient: a driver may let it wait where it would have to connect to who learns of deaths from the kernel.
 // What was not acknowledged within half a Period is told again with the next
 // heartbeats, and so are departures told, which are in no hurry. A neighbour that
 // takes the place of one that is gone gets the log from its beginning: a death

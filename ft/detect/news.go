@@ -145,8 +145,13 @@ func (m *Machine) tell(nb *neighbour, flags byte) {
 	if nb.sent >= end {
 		return
 	}
-	m.send(nb.id, m.encoded(flags, nb.sent, end))
+	m.sendPatiently(nb.id, m.encoded(flags, nb.sent, end), flags&flagAgain == 0)
 	nb.sent, nb.told = end, m.now
+}
+
+// sendPatiently is send for what may wait for a connection.
+func (m *Machine) sendPatiently(to proc.ID, payload []byte, patient bool) {
+	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload, Patient: patient})
 }
 
 // encoded gives a Tell of a part of the log. Most neighbours need the same.

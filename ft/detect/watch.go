@@ -92,10 +92,10 @@ func (m *Machine) partners() {
 		far = proc.None
 	}
 	if succ != m.succ && succ != proc.None {
-		m.send(succ, frameBeat)
+		m.sendPatiently(succ, frameBeat, true)
 	}
 	if far != m.far && far != proc.None {
-		m.send(far, frameFar)
+		m.sendPatiently(far, frameFar, true)
 	}
 	m.succ, m.far = succ, far
 	if pred != proc.None {

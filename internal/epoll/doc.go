@@ -5,7 +5,7 @@
 //
 //	s, err := epoll.New("the ends of peers")
 //	err = s.Add(fd, key, unix.EPOLLIN|unix.EPOLLET)
-//	go func() { failed <- s.Wait(func(key int32) { … }) }()
+//	go func() { failed <- s.Wait(nil, func(key int32) { … }) }()
 //	…
 //	s.Close()
 //

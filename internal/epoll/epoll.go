@@ -62,12 +62,15 @@ func (s *Set) control(op, fd int, key int32, events uint32) error {
 // Remove ends the watch of a descriptor that is still open.
 func (s *Set) Remove(fd int) { _ = unix.EpollCtl(s.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-// Wait calls each for every event, until Close: then it gives nil. An error says that nothing
-// is watched any more.
-func (s *Set) Wait(each func(key int32)) error {
+// Wait calls each for every event, until Close: then it gives nil; and before that woken, if it is not
+// nil, whenever the runtime tells of some. An error says that nothing is watched any more.
+func (s *Set) Wait(woken func(), each func(key int32)) error {
 	var failed error
 	events := make([]unix.EpollEvent, 16)
 	err := s.conn.Read(func(fd uintptr) (stop bool) {
+		if woken != nil {
+			woken()
+		}
 		for {
 			n, err := unix.EpollWait(int(fd), events, 0)
 			switch {

@@ -28,7 +28,7 @@ func TestWait(t *testing.T) {
 	require.NoError(t, s.Add(b, 8, unix.EPOLLIN|unix.EPOLLONESHOT))
 	signal(t, a)
 	keys, done := make(chan int32), make(chan error)
-	go func() { done <- s.Wait(func(key int32) { keys <- key }) }()
+	go func() { done <- s.Wait(nil, func(key int32) { keys <- key }) }()
 	require.EqualValues(t, 7, <-keys)
 	for range 100 {
 		signal(t, b)
@@ -53,6 +53,6 @@ func TestWaitFails(t *testing.T) {
 	defer unix.Close(pipe[1])
 	require.NoError(t, unix.Dup3(pipe[0], s.fd, unix.O_CLOEXEC)) // somebody's mistake
 	require.NoError(t, unix.Close(pipe[0]))
-	require.ErrorIs(t, s.Wait(func(int32) {}), unix.EINVAL)
+	require.ErrorIs(t, s.Wait(nil, func(int32) {}), unix.EINVAL)
 	require.ErrorIs(t, s.Add(event(t), 1, unix.EPOLLIN), unix.EINVAL)
 }

@@ -58,3 +58,11 @@ func (b *Bell) Ring() {
 		wake(&b.count)
 	}
 }
+
+// call is Ring with a wake in which the runtime may take the processor away.
+func (b *Bell) call() {
+	if b.asleep.CompareAndSwap(1, 0) {
+		b.count.Add(1)
+		wakeAndYield(&b.count)
+	}
+}

@@ -32,3 +32,9 @@ func wait(word *atomic.Uint32, val uint32, d time.Duration) {
 func wake(word *atomic.Uint32) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake, 1<<30, 0, 0, 0)
 }
+
+// wakeAndYield is wake as a Syscall: while it lasts the runtime, or the thread that is woken on
+// this core, may take the caller's processor.
+func wakeAndYield(word *atomic.Uint32) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWake, 1<<30, 0, 0, 0)
+}

@@ -40,6 +40,14 @@ func (p *Pull) Ring() {
 	p.mu.RUnlock()
 }
 
+// Call is Ring for a goroutine that has little more to do: the thread that it wakes may
+// take over its processor, and need not wait for one where the process has no other.
+func (p *Pull) Call() {
+	p.mu.RLock()
+	p.bell.call()
+	p.mu.RUnlock()
+}
+
 // Arm is Bell.Arm; like Sleep and Disarm it is the owner's. A private bell is rung by
 // Ring alone, whose compare-and-swap is the ringer's barrier: the owner needs none. Nor
 // does it register for one then, which waits for a grace period of the kernel, seconds

@@ -1,0 +1,55 @@
+package control
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// gracePart is the part of a period for which news of a death, and greetings to new receivers of
+// heartbeats, wait that would take a connection to a rank of this machine.
+//
+// Such a rank the kernel tells itself who has ended, if it has ever talked to the dead.
+// To connect to it costs both of the pair half a millisecond of processor, and where ranks share
+// cores that is taken from those which the kernel has woken and which have not run yet. So
+// news goes at once over the connections that there are, and to other machines; the
+// rest goes when everybody has had time to hear it from the kernel.
+const gracePart = 20
+
+// beside reports whether a process is on this machine.
+func (p *Pulse) beside(id proc.ID) bool {
+	return p.node != nil && p.node(id) == p.node(p.self)
+}
+
+// wait puts a frame aside for a while.
+func (p *Pulse) wait(a detect.Action) {
+	if len(p.later) == mostUnsent {
+		return
+	}
+	if len(p.later) == 0 {
+		p.laterDue = p.e.Host().Now() + p.grace
+	}
+	p.later = append(p.later, a)
+}
+
+// tellLater sends what was put aside, when its time has come.
+func (p *Pulse) tellLater(now fabric.Time) {
+	if len(p.later) == 0 || now < p.laterDue {
+		return
+	}
+	waiting := p.later
+	p.later = nil
+	for _, a := range waiting {
+		if !p.handOver(a) {
+			p.introduce(a)
+		}
+	}
+}
+
+// wanted is when watch is to look at the time again.
+func (p *Pulse) wanted() fabric.Time {
+	if len(p.later) > 0 {
+		return min(p.m.Due(), p.laterDue)
+	}
+	return p.m.Due()
+}
