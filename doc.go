@@ -25,6 +25,11 @@
 // somebody has died who might have sent, with [ErrProcFailedPending], and goes on:
 // [Comm.GetFailed] says who, [Comm.AckFailed] that the application knows.
 //
+// What then becomes of the job is the application's choice. [Comm.Revoke] has all ranks leave a
+// communication pattern of which the dead was part, [Comm.Shrink] makes a communicator of the living, and [Comm.Agree] gives all living
+// ranks one answer to the question whether all have succeeded. They work on a communicator that has been revoked and while further ranks die;
+// docs/guide.md, "Recovering", says which fits what.
+//
 // Whoever would rather have it in one place sets a handler, which is told of every
 // failed operation on a communicator and on those made from it
 // ([Comm.SetErrorHandler]); [ErrorsAreFatal] aborts the job. With BANYAN_ERRORS=fatal

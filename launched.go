@@ -313,6 +313,9 @@ func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
 // Node implements bootstrap.
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
 
+// Crowded implements bootstrap.
+func (l *launched) Crowded() bool { return l.nodes.Nodes() == 1 && l.nodes.Crowded(0) }
+
 // Expire implements bootstrap.
 func (l *launched) Expire(why error) {
 	fmt.Fprintf(os.Stderr, "banyan: rank %d ends itself: %v\n", l.Rank(), why)

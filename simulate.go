@@ -99,6 +99,9 @@ func (b bench) Size() int { return b.size }
 // Node implements bootstrap: the simulated machine's.
 func (b bench) Node(rank int) int { return rank / b.perNode }
 
+// Crowded implements bootstrap: each simulated rank has a core.
+func (b bench) Crowded() bool { return false }
+
 // Verdicts implements bootstrap: there is nothing to choose.
 func (b bench) Verdicts(proc.ID) ([]route.Verdict, error) { return nil, nil }
 

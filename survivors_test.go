@@ -19,7 +19,7 @@ import (
 )
 
 func init() {
-	roles["suicides"] = suicides
+	roles["dwindle"] = dwindle
 	roles["silent recovery"] = silentRecovery
 	roles["cycles"] = cycles
 	roles["second shrink"] = secondShrink
@@ -85,9 +85,9 @@ func shrunken(c *banyan.Comm) (*banyan.Comm, error) {
 	return left, err
 }
 
-// suicides has ranks kill themselves, one to three at a time, until one is left. The one that starts last
+// dwindle has ranks kill themselves, one to three at a time, until one is left. The one that starts last
 // may die before the first.
-func suicides(w *banyan.World) error {
+func dwindle(w *banyan.World) error {
 	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func suicides(w *banyan.World) error {
 }
 
 // Ranks kill themselves wherever they are in the recovery from the deaths before, until one is left.
-func TestSuicidesUntilOneIsLeft(t *testing.T) {
+func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
 	n, runs := 7, scaled(2, 1)
 	if os.Getenv("BANYAN_LONG") != "" {
 		n, runs = 32, 20
@@ -125,7 +125,7 @@ func TestSuicidesUntilOneIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range runs {
 				seed := uint64(time.Now().UnixNano())
-				res, out := job(t, launch.Continue, n, "suicides", env, fmt.Sprintf("%s=%d", seedEnv, seed))
+				res, out := job(t, launch.Continue, n, "dwindle", env, fmt.Sprintf("%s=%d", seedEnv, seed))
 				last := rand.New(rand.NewPCG(seed, 31)).Perm(n)[n-1]
 				for _, end := range res.Ends {
 					if end.Rank == last {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/exits"
@@ -49,7 +50,11 @@ type controls struct {
 func (w *World) startControl() {
 	c := &w.control
 	c.out = control.NewOutbox(w.progress, w.logf)
-	c.agreements = control.StartAgreements(w.progress, c.out, w.logf)
+	shape := agree.Binomial
+	if w.job.Crowded() {
+		shape = agree.Shallow
+	}
+	c.agreements = control.StartAgreements(w.progress, shape, c.out, w.logf)
 	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext)
 	w.p2p.OnRevoke(func(o *p2p.Comm) {
 		everyone := o.Everyone()
@@ -82,6 +87,8 @@ type bootstrap interface {
 	Size() int
 	// Node numbers the nodes: equal for ranks that can share memory.
 	Node(rank int) int
+	// Crowded: all ranks are on one node and share its cores. All of them have the same answer.
+	Crowded() bool
 	// Verdicts says of each fabric whether it joins this rank and a peer; nil in
 	// the simulator.
 	Verdicts(peer proc.ID) ([]route.Verdict, error)

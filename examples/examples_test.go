@@ -37,6 +37,7 @@ func TestExamples(t *testing.T) {
 		"refine":                       {4, []string{"refine"}, "solved with 4 of 4 ranks left, 0 recoveries, 690 iterations, largest error 4e-08", 0},
 		"refine, kill":                 {6, []string{"refine", "-kill", "2"}, "solved with 4 of 6 ranks left, 2 recoveries, ", 2},
 		"refine, kill all but one":     {4, []string{"refine", "-kill", "3"}, "solved with 1 of 4 ranks left, 3 recoveries, ", 3},
+		"steps":                        {4, []string{"steps"}, "ten steps done, in the end by 3", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
@@ -47,12 +48,26 @@ func TestExamples(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, got.String(), tc.want)
 			for rank, e := range res.Ends {
-				if rank >= tc.n-tc.kills {
+				switch {
+				case rank >= tc.n-tc.kills:
 					require.Equal(t, syscall.SIGKILL, e.Signal)
-				} else {
+				case name == "steps" && rank == 1:
+					require.True(t, e.Failed())
+				default:
 					require.False(t, e.Failed(), "rank %d: %v\n%s", rank, e, got.String())
 				}
 			}
 		})
 	}
+}
+
+// The program in the guide is the one that is run here.
+func TestGuideHasThePrograms(t *testing.T) {
+	guide, err := os.ReadFile("../docs/guide.md")
+	require.NoError(t, err)
+	program, err := os.ReadFile("steps/main.go")
+	require.NoError(t, err)
+	_, body, found := bytes.Cut(program, []byte("package main\n"))
+	require.True(t, found)
+	require.Contains(t, string(guide), "```go\npackage main\n"+string(body)+"```\n")
 }

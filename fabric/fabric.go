@@ -266,6 +266,9 @@ type Host interface {
 	// Yield lets others run: goroutines of this process, then processes of
 	// this machine.
 	Yield()
+	// Relax is Yield for who polls in vain again and again: other processes first, and
+	// goroutines of this one at least now and then, or as soon as they have a processor.
+	Relax()
 	// Arm announces that the process is about to sleep. After it every arrival
 	// rings the bell; what arrived before is found by Provider.Ready.
 	Arm()

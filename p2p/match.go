@@ -157,6 +157,9 @@ func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 
 // all calls fn for every posted receive; fn may remove it.
 func (q *posted) all(fn func(*Request)) {
+	if q.n == 0 {
+		return // the bins are 64 cache lines and more
+	}
 	for i := range q.bins {
 		q.bins[i].all(fn)
 	}

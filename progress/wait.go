@@ -155,7 +155,7 @@ func (e *Engine) drive(c *Completion) bool {
 			idle++
 		case idle < e.spins+e.yields && e.patient(idle, &since):
 			idle++
-			e.yield()
+			e.relax()
 		case c.done:
 		case e.asleep:
 			return false
@@ -226,6 +226,14 @@ func (e *Engine) yield() {
 	e.skip = 0
 	e.Unlock()
 	e.host.Yield()
+	e.Lock()
+}
+
+// relax is yield for who has found nothing and is not asked for anything.
+func (e *Engine) relax() {
+	e.skip = 0
+	e.Unlock()
+	e.host.Relax()
 	e.Lock()
 }
 

@@ -86,7 +86,7 @@ func main() { os.Exit(run(&call{os.Args[1:], os.Stdout, os.Stderr})) }
 
 // run parses and carries out a command line and returns the exit code.
 func run(to *call) int {
-	cli := commands{Osu: newOsuCmd()}
+	cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
 	code := -1
 	parser, err := kong.New(&cli,
 		kong.Name("ftbench"),

@@ -297,6 +297,8 @@ func (h memHost) Yield() {
 	runtime.Gosched()
 }
 
+func (h memHost) Relax() { h.Yield() }
+
 func (h memHost) Arm() {
 	h.p.step()
 	defer h.p.net.mu.Unlock()

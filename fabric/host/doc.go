@@ -5,7 +5,9 @@
 // Waiting goes from polling over yielding to sleeping. How long each phase
 // lasts depends on whether the processes of this node have a core each: with
 // more processes than cores a poll loop only keeps the peer from running, so
-// spinning shrinks to nothing and yielding comes first.
+// spinning shrinks to nothing and yielding comes first. Then a process that polls in vain
+// lets the other processes run at every turn and its own goroutines at some ([Host.Relax]):
+// Go wakes a thread for an idle processor at each Gosched.
 //
 // Floor 2: it implements the contract beside the providers, and like them it
 // is exempt from the rule that time and goroutines come from a Host.

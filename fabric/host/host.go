@@ -2,6 +2,7 @@ package host
 
 import (
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,8 @@ type Host struct {
 	bell          *futex.Pull
 	origin        time.Time
 	shared        bool
+	processors    int // of Go's scheduler when this was made
+	turns         atomic.Uint32
 	spins, yields int
 	most          fabric.Time // that yields take; Forever: their number decides
 }
@@ -51,7 +54,7 @@ func New(cfg Config) *Host {
 	if cfg.Bell == nil {
 		cfg.Bell = futex.NewPull(nil)
 	}
-	h := &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared}
+	h := &Host{bell: cfg.Bell, origin: time.Now(), shared: cfg.Shared, processors: runtime.GOMAXPROCS(0)}
 	h.spins, h.yields, h.most = dedicatedSpins, dedicatedYields, fabric.Forever
 	if h.shared {
 		h.spins, h.yields, h.most = 0, sharedYields, sharedMost
@@ -83,8 +86,27 @@ func (h *Host) Patience() (spins, yields int, most fabric.Time) {
 func (h *Host) Yield() {
 	runtime.Gosched()
 	if h.shared {
-		_, _, _ = unix.Syscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		letOthersRun()
 	}
+}
+
+// letOthersRun is sched_yield, of which Go's scheduler is not told: it would take the
+// processor away from a thread that waits for its next turn, and hand it to another.
+func letOthersRun() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+
+// relaxTurns is how many turns of a process that polls pass between two in which it lets
+// its own goroutines run that have no processor.
+const relaxTurns = 16
+
+// Relax implements fabric.Host. Where the process has a second processor, Go's scheduler wakes a
+// thread for it at every Gosched, which comes for the goroutine that has just yielded:
+// two system calls and two switches on cores that others wait for.
+func (h *Host) Relax() {
+	if h.shared && h.processors > 1 && h.turns.Add(1)%relaxTurns != 0 {
+		letOthersRun()
+		return
+	}
+	h.Yield()
 }
 
 // Arm implements fabric.Host.

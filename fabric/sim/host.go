@@ -61,6 +61,8 @@ func (h *host) Yield() {
 	h.p.settle()
 }
 
+func (h *host) Relax() { h.Yield() }
+
 func (h *host) Arm() {
 	h.p.step()
 	h.armed, h.rung = true, false

@@ -1,7 +1,6 @@
 package agree
 
 import (
-	"math/bits"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -18,7 +17,7 @@ func TestMessages(t *testing.T) {
 		for _, uniform := range []bool{false, true} {
 			w := newWorld(job{n: n, rounds: 2, uniform: uniform})
 			rng := rand.New(rand.NewPCG(uint64(n), 1))
-			for steps := w.steps(); len(steps) > 0; steps = w.steps() {
+			for steps := w.steps(nil); len(steps) > 0; steps = w.steps(steps) {
 				w.do(steps[rng.IntN(len(steps))])
 			}
 			require.NoError(t, w.wrong(true))
@@ -32,7 +31,7 @@ func TestMessages(t *testing.T) {
 }
 
 // naive is the tree by its definition.
-func naive(size int, base, gone ranks, rank int) (parent int, alive bool) {
+func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive bool) {
 	var dense []int
 	for r := range size {
 		if !base.has(r) {
@@ -44,7 +43,11 @@ func naive(size int, base, gone ranks, rank int) (parent int, alive bool) {
 		return 0, false
 	}
 	for up := p; up > 0; {
-		up -= 1 << (bits.Len(uint(up)) - 1)
+		power := 1
+		for power<<digit <= up {
+			power <<= digit
+		}
+		up %= power
 		if !gone.has(dense[up]) {
 			return dense[up], true
 		}
@@ -78,10 +81,11 @@ func TestTree(t *testing.T) {
 		if len(gone) == size {
 			continue
 		}
-		tr := tree{size, base, gone}
+		digit := uint(1 + rng.IntN(6))
+		tr := tree{digit, size, base, gone}
 		children := make(map[int][]int)
 		for r := range size {
-			parent, alive := naive(size, base, gone, r)
+			parent, alive := naive(digit, size, base, gone, r)
 			if !alive {
 				continue
 			}
@@ -90,7 +94,7 @@ func TestTree(t *testing.T) {
 			children[parent] = append(children[parent], r)
 		}
 		for r := range size {
-			if _, alive := naive(size, base, gone, r); alive {
+			if _, alive := naive(digit, size, base, gone, r); alive {
 				got := tr.children(nil, r)
 				slices.Sort(got)
 				require.Equal(t, children[r], slices.Clip(got), "rank %d of %d, base %v, gone %v", r, size, base, gone)
@@ -126,7 +130,7 @@ func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 func machines(t *testing.T, n int, lines ...Line) []*Machine {
 	var ms []*Machine
 	for r := range n {
-		m := New(members(n).Proc(r))
+		m := New(members(n).Proc(r), Binomial)
 		for _, l := range lines {
 			require.NoError(t, m.Open(l, members(n)))
 		}
@@ -211,29 +215,6 @@ func TestLines(t *testing.T) {
 	require.Equal(t, map[uint32]int{1: 3, 2: 3, 3: 3}, last)
 }
 
-// What a peer may make a machine keep is bounded, and what is no frame is refused.
-func TestPeersAreBounded(t *testing.T) {
-	ms := machines(t, 2, theLine)
-	f := frame{kind: kindUp, line: Line{99, 99}, seq: 1}
-	b := f.encode(nil)
-	var err error
-	n := 0
-	for ; err == nil; n++ {
-		require.LessOrEqual(t, n, maxEarly)
-		err = ms[0].Heard(ms[1].self, b)
-	}
-	require.ErrorIs(t, err, ErrFrame)
-	f.line, f.seq = theLine, 5
-	require.ErrorIs(t, ms[0].Heard(ms[1].self, f.encode(nil)), ErrFrame, "they count together")
-	require.ErrorIs(t, ms[0].Heard(ms[1].self, b[:4]), ErrFrame)
-	f.seq = 1
-	require.ErrorIs(t, ms[0].Heard(1<<20, f.encode(nil)), ErrFrame, "no member")
-	f.kind = kindDown
-	require.ErrorIs(t, ms[0].Heard(ms[1].self, f.encode(nil)), ErrFrame, "decided without us")
-	ms[0].Close(theLine)
-	require.Zero(t, len(ms[0].lines))
-}
-
 // A frame that is decoded is one that encode writes, and a machine survives whatever it
 // is told.
 func FuzzHeard(f *testing.F) {
@@ -243,7 +224,7 @@ func FuzzHeard(f *testing.F) {
 	f.Add(up.encode(nil), down.encode(nil))
 	f.Add([]byte{}, []byte{1, 0, 0})
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		m := New(members(4).Proc(0))
+		m := New(members(4).Proc(0), Binomial)
 		require.NoError(t, m.Open(theLine, members(4)))
 		_, err := m.Propose(theLine, Proposal{What: 3, Value: []byte{1, 1}, Op: func(acc, in []byte) { acc[0] &= in[0] }})
 		require.NoError(t, err)
@@ -269,7 +250,7 @@ func BenchmarkAgree(b *testing.B) {
 	const n = 16
 	var ms []*Machine
 	for r := range n {
-		m := New(members(n).Proc(r))
+		m := New(members(n).Proc(r), Binomial)
 		if err := m.Open(theLine, members(n)); err != nil {
 			b.Fatal(err)
 		}

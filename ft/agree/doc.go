@@ -8,7 +8,8 @@
 //
 // # The protocol
 //
-// The members of a [Line] that are not agreed to be gone form a binomial tree, by their order.
+// The members of a [Line] that are not agreed to be gone form a tree, by their order: a binomial one, or,
+// where they take turns on few processors, a shallow one ([Shape]).
 // Contributions go up it, folded on the way, and the decision comes down: 2(n-1)
 // messages and as many steps as two collectives. Who has the decision returns at once. The tree is
 // not changed while an agreement runs: a member whose parent has died goes to the nearest living ancestor, or, if
@@ -26,6 +27,22 @@
 //   - E3, the dead are silent. From the moment in which a death is known nothing from that
 //     process is delivered. The machine sees to that for what it has kept back; the
 //     rest is the transport's part.
+//
+// Why they agree: a root decides when all that it does not know to be gone have contributed. If another root comes to decide
+// later it has taken in the contributions of all again, but those of the dead; each of these members gave its own, or that of those below it, knowing
+// that the first root is dead, and with no decision then. From a process that it knows to be dead it takes none, and whoever
+// lives and has the first decision has sent it to the new root, by E2, in place of a contribution.
+//
+// Why they end: when nobody dies any more and everything has been heard, all see one tree. Along each of its edges both ends have
+// decided, or neither; if nobody has, the contributions reach the root.
+//
+// What is taken for granted: of processes that are counted as dead while they live (until they learn it, and end) no two act on
+// each other's death, nor more of them in a circle. One such process does no harm: all that it does counts as done before anybody
+// knew. Two can give others two decisions, each answering for its own side: see TestMutualSuspicion. Keeping that from happening is the detector's part; on one
+// machine it kills first and tells then.
+//
+// Who departs has had its say: what it sent before is heard first, and counts. Others may decide something else than the departed did only
+// if all whom it told die without having passed it on. Whom that concerns makes the agreement uniform.
 //
 // Agreement holds among those who live: somebody who decided and died at once may have been
 // the only one with that decision. A uniform proposal goes round once more before
@@ -48,7 +65,8 @@
 // # Memory
 //
 // A line keeps its last decision and one agreement that runs. That everybody has entered an agreement tells
-// that everybody has the decision before it.
+// that everybody has the decision before it. Decisions for a line that is not open are dropped; contributions to it are kept, up
+// to a bound for each peer, since it may be about to be opened.
 //
 // Floor 1. It imports package proc only.
 package agree

@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -23,8 +26,8 @@ func exhaust(j job, most int) (states int, err error) {
 		} else {
 			seen[id] = true
 		}
-		steps := w.steps()
-		if err := w.wrong(over(steps)); err != nil {
+		steps := w.steps(nil)
+		if err := w.wrong(w.over(steps)); err != nil {
 			return fmt.Errorf("%w, after %v", err, path)
 		}
 		for _, s := range steps {
@@ -49,13 +52,11 @@ func exhaust(j job, most int) (states int, err error) {
 }
 
 // over reports whether nothing is left that must happen.
-func over(steps []step) bool {
-	for _, s := range steps {
-		if s.what != 'c' {
-			return false
-		}
-	}
-	return true
+func (w *world) over(steps []step) bool { return !slices.ContainsFunc(steps, w.must) }
+
+// must reports whether a step has to happen some time: nobody has to crash but who counts as dead.
+func (w *world) must(s step) bool {
+	return s.what != 's' && (s.what != 'c' || w.procs[s.at].condemned)
 }
 
 func TestExhaustive(t *testing.T) {
@@ -63,14 +64,22 @@ func TestExhaustive(t *testing.T) {
 		{n: 1, rounds: 2},
 		{n: 2, rounds: 2, crashes: 1},
 		{n: 3, rounds: 1, crashes: 2},
-		{n: 3, rounds: 1, crashes: 1, truants: 1},
+		{n: 3, rounds: 1, crashes: 1, leavers: 1},
 		{n: 3, rounds: 1, crashes: 2, uniform: true},
 		{n: 3, rounds: 2, crashes: 1, acked: 3},
 		{n: 4, rounds: 1, crashes: 1},
-		{n: 4, rounds: 1, crashes: 3},
+		{n: 3, rounds: 2, crashes: 1, leavers: 1, stay: 1},
+		{n: 3, rounds: 1, crashes: 1, leavers: 3, stay: 1, rude: true},
+		{n: 3, rounds: 1, crashes: 1, odd: 2, uniform: true},
+		{n: 3, rounds: 1, crashes: 2, odd: 1, late: 7},
+		{n: 2, rounds: 2, more: 1, crashes: 1, late: 1},
+		{n: 3, rounds: 1, crashes: 1, suspicions: 1},
+		{n: 4, rounds: 1, suspicions: 1},
+		{n: 4, rounds: 1, crashes: 1, wide: 1},
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
-		jobs = append(jobs, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2})
+		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 2}, job{n: 4, rounds: 1, crashes: 3}, job{n: 4, rounds: 1, crashes: 2, wide: 1}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 1, leavers: 5, stay: 1},
+			job{n: 4, rounds: 1, crashes: 1, suspicions: 1}, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2})
 	}
 	for _, j := range jobs {
 		states, err := exhaust(j, 1<<30)
@@ -83,18 +92,31 @@ func TestExhaustive(t *testing.T) {
 func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(seed, 0xa93ee))
 	n := 2 + rng.IntN(6)
-	switch rng.IntN(64) {
-	case 0, 1, 2, 3:
-		n = 2 + rng.IntN(14)
-	case 4:
+	switch k := rng.IntN(256); {
+	case k == 0:
 		n = 2 + rng.IntN(63)
+	case k < 16:
+		n = 2 + rng.IntN(14)
 	}
 	j := job{n: n, rounds: 1 + rng.IntN(3), uniform: rng.IntN(4) == 0, acked: rng.Uint64() & rng.Uint64(), broken: broken}
 	if rng.IntN(8) != 0 {
 		j.crashes = 1 + rng.IntN(n-1)
 	}
 	if rng.IntN(8) == 0 {
-		j.truants = rng.Uint64() & rng.Uint64() & (1<<n - 1)
+		j.leavers, j.stay = rng.Uint64()&rng.Uint64()&(1<<n-1), rng.IntN(1+j.rounds)
+		j.rude = rng.IntN(2) == 0
+	}
+	if rng.IntN(8) == 0 {
+		j.odd = rng.Uint64() & rng.Uint64() & (1<<n - 1)
+	}
+	if rng.IntN(8) == 0 {
+		j.more, j.late = rng.IntN(3), rng.Uint64()
+	}
+	if rng.IntN(8) == 0 {
+		j.suspicions = 1 + rng.IntN(n-1)
+	}
+	if seed%4 == 0 {
+		j.wide = []uint{1, 2, 5}[seed/4%3]
 	}
 	return j, rng
 }
@@ -105,9 +127,10 @@ func play(seed uint64, broken mutant) (j job, path []step, err error) {
 	w := newWorld(j)
 	hostile := 1 + rng.IntN(40) // how seldom somebody crashes
 	slow := rng.IntN(4)         // how late deaths are learned
+	var steps []step
 	for {
-		steps := w.steps()
-		if len(steps) == 0 || over(steps) && (w.crashed == w.crashes || rng.IntN(4) > 0) {
+		steps = w.steps(steps)
+		if len(steps) == 0 || w.over(steps) && (w.crashed == w.crashes || rng.IntN(4) > 0) {
 			return j, path, w.wrong(true)
 		}
 		s := steps[rng.IntN(len(steps))]
@@ -116,14 +139,18 @@ func play(seed uint64, broken mutant) (j job, path []step, err error) {
 				s = steps[rng.IntN(len(steps))]
 			}
 		}
-		if s.what == 'c' && rng.IntN(hostile) > 0 && !over(steps) {
+		if s.what == 'c' && rng.IntN(hostile) > 0 && !w.over(steps) {
 			continue
 		}
 		if s.what != 'c' && w.crashed < w.crashes && rng.IntN(hostile) == 0 {
 			s.sends = rng.IntN(4)
 		}
 		path = append(path, s)
+		before := w.decided
 		w.do(s)
+		if w.decided == before && w.refused == nil {
+			continue
+		}
 		if err := w.wrong(false); err != nil {
 			return j, path, err
 		}
@@ -156,7 +183,7 @@ func replay(j job, path []step) error {
 		if s.what == 'c' {
 			can.sends = 0
 		}
-		if !slices.Contains(w.steps(), can) || s.sends >= 0 && w.crashed == w.crashes {
+		if !slices.Contains(w.steps(nil), can) || s.sends >= 0 && w.crashed == w.crashes {
 			continue
 		}
 		w.do(s)
@@ -165,8 +192,8 @@ func replay(j job, path []step) error {
 		}
 	}
 	for {
-		steps := w.steps()
-		k := slices.IndexFunc(steps, func(s step) bool { return s.what != 'c' })
+		steps := w.steps(nil)
+		k := slices.IndexFunc(steps, w.must)
 		if k < 0 {
 			return w.wrong(true)
 		}
@@ -195,6 +222,10 @@ func shrink(j job, path []step) []step {
 	return path
 }
 
+// once are schedules that went wrong: 167897 has two agreements decided by one death, while what the one
+// before them sends is still to be sent from memory that the second one uses again.
+var once = []uint64{167897}
+
 func TestExplore(t *testing.T) {
 	most := uint64(100_000)
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -203,12 +234,42 @@ func TestExplore(t *testing.T) {
 	if testing.Short() { // under the race detector, which has nothing to find here
 		most = 2000
 	}
-	from, to := seeds(t, most)
-	for seed := from; seed <= to; seed++ {
-		if j, path, err := play(seed, noMutant); err != nil {
-			t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
-		}
+	for _, seed := range once {
+		_, _, err := play(seed, noMutant)
+		require.NoError(t, err, "seed %d", seed)
 	}
+	from, to := seeds(t, most)
+	if seed, wrong := exploreAll(from, to); wrong {
+		j, path, err := play(seed, noMutant)
+		t.Fatalf("BANYAN_SEED=%d: %v\n%+v\nneeds no more than %v", seed, err, j, shrink(j, path))
+	}
+	t.Logf("%d schedules from seed %d", to-from+1, from)
+}
+
+// exploreAll tries a range of schedules on all cores, and gives the first that goes wrong.
+func exploreAll(from, to uint64) (first uint64, wrong bool) {
+	var next atomic.Uint64
+	var together sync.Mutex
+	var workers sync.WaitGroup
+	next.Store(from)
+	for range runtime.GOMAXPROCS(0) {
+		workers.Go(func() {
+			for seed := next.Add(1) - 1; seed <= to; seed = next.Add(1) - 1 {
+				if _, _, err := play(seed, noMutant); err == nil {
+					continue
+				}
+				next.Store(to + 1) // the others finish what they have begun
+				together.Lock()
+				if !wrong || seed < first {
+					first, wrong = seed, true
+				}
+				together.Unlock()
+				return
+			}
+		})
+	}
+	workers.Wait()
+	return first, wrong
 }
 
 // Each rule is needed, and the exploration finds it out.
@@ -231,4 +292,36 @@ func TestMutants(t *testing.T) {
 			t.Fatal("nothing is wrong without the rule")
 		})
 	}
+}
+
+// What the protocol takes for granted is needed: if two that live act on each other's death and go on,
+// others may decide differently.
+func TestMutualSuspicion(t *testing.T) {
+	// All have contributed to 0, which decides. It counts 2 as dead and tells its child 6, while 2 counts 0 as dead and
+	// contributes to 1, for itself and 6.
+	j := job{n: 7, rounds: 1, suspicions: 2, mutual: true}
+	path := strings.Fields("p5 p3 p6 p4 p1 p2 p0 d1<5 d1<3 d2<6 d0<1 d0<4 d0<2 s0<2 d6<0 s2<0 l1<0 d1<2 l4<0 d1<4")
+	require.ErrorContains(t, replay(j, parse(t, path)), "decide")
+	j.mutual = false
+	require.NoError(t, replay(j, parse(t, path)))
+}
+
+// parse reads steps as String writes them.
+func parse(t *testing.T, texts []string) (path []step) {
+	for _, text := range texts {
+		s := step{what: text[0], sends: -1}
+		if s.what == 'c' {
+			s.sends = 0
+		}
+		at, from, _ := strings.Cut(text[1:], "<")
+		var err error
+		s.at, err = strconv.Atoi(at)
+		require.NoError(t, err)
+		if from != "" {
+			s.from, err = strconv.Atoi(from)
+			require.NoError(t, err)
+		}
+		path = append(path, s)
+	}
+	return path
 }

@@ -15,7 +15,9 @@ type line struct {
 	rank  int
 	gone  ranks // members known to be gone
 	base  ranks // of those, the ones that are agreed to be
-	away  ranks // of those, the ones that are agreed to have departed
+	quit  ranks // of base, the ones that are agreed to have departed
+	// agreed is base as decisions have it, which share it.
+	agreed []Gone
 	// awaited are members of whom an Await has been said.
 	awaited ranks
 	// cur is the agreement that runs, or will begin; old the one before, decided.
@@ -25,6 +27,8 @@ type line struct {
 	result   *Decision  // of the first round of a uniform proposal whose second one runs
 	later    []entry    // agreed to be gone by a second round: new in the next decision
 	waiting  []held     // for a death to be known, or for a later agreement to begin
+	below    []int      // see children
+	frame    frame      // memory for the next one that is heard
 }
 
 // proposal is a Proposal and its number; or the second round of one.
@@ -34,34 +38,18 @@ type proposal struct {
 	confirm bool
 }
 
-// instance is one agreement.
-type instance struct {
-	l    *line
-	seq  uint32
-	base ranks // who is not in its tree
-	mine proposal
-	// has is what has been gathered, from this process's proposal on.
-	entered bool
-	decided bool
-	has     frame
-	from    []int     // ranks whose contribution has been counted
-	early   []earlyUp // contributions before this process's own
-	sent    int       // the rank that has our contribution; -1: nobody
-	parent  int       // whom the decision came from, or went to; -1: nobody
-	told    []int     // ranks that have been sent the decision
-	down    []byte    // the decision as a frame
+// begin gives the next agreement. The record of the one before the last, old, is used again, with its
+// memory.
+func (l *line) begin(seq uint32, old *instance) *instance {
+	if old == nil {
+		old = new(instance)
+	}
+	*old = instance{
+		l: l, seq: seq, base: l.base, sent: -1, parent: -1, lacks: nobody,
+		from: old.from[:0], told: old.told[:0], value: old.value[:0], up: l.m.free(old.up), down: l.m.free(old.down),
+	}
+	return old
 }
-
-type earlyUp struct {
-	rank  int
-	frame frame
-}
-
-func (l *line) begin(seq uint32) *instance {
-	return &instance{l: l, seq: seq, base: l.base, sent: -1, parent: -1}
-}
-
-func (i *instance) tree() tree { return tree{i.l.group.Size(), i.base, i.l.gone} }
 
 func (l *line) propose(p Proposal) uint32 {
 	p.Value = slices.Clone(p.Value)
@@ -80,7 +68,7 @@ func (l *line) enter() {
 	p := l.queue[0]
 	l.queue = slices.Delete(l.queue, 0, 1)
 	i.entered, i.mine = true, p
-	i.has = frame{what: p.What, line: l.id, seq: i.seq, value: p.Value}
+	i.has = frame{what: p.What, line: l.id, seq: i.seq, value: i.keep(p.Value)}
 	if p.Uniform {
 		i.has.flags |= flagUniform
 	}
@@ -113,39 +101,40 @@ func (l *line) heard(from proc.ID, payload []byte) error {
 	if rank < 0 {
 		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
 	}
-	var f frame
+	f := l.frame
+	l.frame = frame{} // this may be called again before it returns
+	defer func() { l.frame = f }()
 	if err := f.decode(payload, l.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
-	if l.early(&f) {
+	if wait, needs := l.early(&f); wait {
 		if err := l.m.keep(from); err != nil {
 			return err
 		}
-		l.waiting = append(l.waiting, held{from, slices.Clone(payload)})
+		l.waiting = append(l.waiting, held{from, slices.Clone(payload), needs})
 		return nil
 	}
 	return l.look(rank, &f)
 }
 
-// early reports whether a frame has to wait: for its agreement, or for deaths that it names to be known
-// here, which are reported.
-func (l *line) early(f *frame) bool {
+// nobody stands for no rank.
+const nobody = -1
+
+// early reports whether a frame has to wait: for its agreement, or for ends that it names to be known
+// here, which are reported. Needs is one of these, the last that is reported.
+func (l *line) early(f *frame) (wait bool, needs int) {
+	future := int32(f.seq-l.cur.seq) > 0 // numbers wrap around
+	needs = nobody
 	if l.m.broken == eagerUps && f.kind == kindUp {
-		return f.seq > l.cur.seq
+		return future, nobody
 	}
-	wait := false
 	for _, e := range f.gone {
-		if l.gone.has(int(e.rank)) || int(e.rank) == l.rank {
-			continue
-		}
-		if who := l.group.Proc(int(e.rank)); e.departed {
-			l.m.Departed(who) // nothing that it would say counts any more
-		} else {
-			wait = true
-			l.m.do(Action{Kind: Report, Peer: who})
+		if rank := int(e.rank); rank != l.rank && !l.gone.has(rank) {
+			needs = rank
+			l.m.do(Action{Kind: Report, Peer: l.group.Proc(rank), Departed: e.departed})
 		}
 	}
-	return wait || f.seq > l.cur.seq
+	return future || needs != nobody, needs
 }
 
 // look does what a frame asks for. Preconditions: it is not early.
@@ -166,49 +155,14 @@ func (l *line) look(rank int, f *frame) error {
 	case i.decided:
 		i.tell(rank)
 	case !i.entered:
-		f.value = slices.Clone(f.value)
-		i.early = append(i.early, earlyUp{rank, *f})
+		early := *f
+		early.value, early.gone, early.unacked = slices.Clone(f.value), slices.Clone(f.gone), slices.Clone(f.unacked)
+		i.early = append(i.early, earlyUp{rank, early})
 	default:
 		i.count(rank, f)
 		i.advance()
 	}
 	return nil
-}
-
-// count folds in a member's contribution, and those that it stands for.
-func (i *instance) count(rank int, f *frame) {
-	if slices.Contains(i.from, rank) {
-		return
-	}
-	i.from = append(i.from, rank)
-	i.has.merge(f)
-	if op := i.mine.Op; op != nil && i.has.flags&flagUnlike == 0 {
-		op(i.has.value, f.value)
-	}
-}
-
-// advance sends the contribution up, or decides, once all that belong to it are there.
-func (i *instance) advance() {
-	if !i.entered || i.decided {
-		return
-	}
-	t := i.tree()
-	var buf [32]int
-	for _, child := range t.children(buf[:0], i.l.rank) {
-		if !slices.Contains(i.from, child) {
-			i.l.await(child)
-			return
-		}
-	}
-	switch parent := t.parent(i.l.rank); {
-	case parent < 0:
-		i.decide()
-	case parent != i.sent:
-		i.sent = parent
-		i.has.kind = kindUp
-		i.has.gone = i.known()
-		i.send(parent, i.has.encode(nil))
-	}
 }
 
 // await says that a member is waited for, who may never have had to do with this process.
@@ -218,39 +172,6 @@ func (l *line) await(rank int) {
 	}
 }
 
-// known is what is known here of who is gone; common are those of whom all that have
-// been counted knew when they proposed.
-func (i *instance) known() []entry {
-	t := i.tree()
-	if !t.bent() {
-		return i.has.gone
-	}
-	var now []entry
-	for _, rank := range i.l.gone {
-		if !i.base.has(int(rank)) {
-			now = append(now, entry{rank, i.l.m.gone[i.l.group.Proc(int(rank))], true})
-		}
-	}
-	return unite(i.has.gone, now)
-}
-
-func (i *instance) send(rank int, payload []byte) {
-	i.l.m.do(Action{Kind: Send, To: i.l.group.Proc(rank), Payload: payload})
-}
-
-// decide is the root's part. Whoever is known to be gone by now is agreed to be.
-func (i *instance) decide() {
-	has := &i.has
-	has.kind = kindDown
-	has.gone = i.known()
-	for _, e := range has.gone {
-		if !e.common && !e.departed { // to have departed is no failure
-			has.unacked.add(int(e.rank))
-		}
-	}
-	i.conclude(has.encode(nil))
-}
-
 // settle takes a decision over.
 func (l *line) settle(i *instance, rank int, f *frame) error {
 	switch {
@@ -258,36 +179,15 @@ func (l *line) settle(i *instance, rank int, f *frame) error {
 		return nil
 	case !i.entered:
 		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
+	case f.flags&flagUnlike == 0 && !i.alike(f):
+		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
 	}
 	i.parent = rank
 	i.told = append(i.told, rank)
 	i.has = *f
-	i.has.value = slices.Clone(f.value)
-	i.conclude(i.has.encode(nil))
+	i.has.value, i.has.gone, i.has.unacked = i.keep(f.value), slices.Clone(f.gone), slices.Clone(f.unacked)
+	i.conclude()
 	return nil
-}
-
-// conclude passes the decision on and has this process know it.
-func (i *instance) conclude(down []byte) {
-	l := i.l
-	i.decided, i.down = true, down
-	t := i.tree()
-	var buf [32]int
-	for _, child := range t.children(buf[:0], l.rank) {
-		i.tell(child)
-	}
-	if i.parent < 0 {
-		i.parent = t.parent(l.rank)
-	}
-	l.decided(i)
-}
-
-// tell sends the decision to a member, once.
-func (i *instance) tell(rank int) {
-	if !slices.Contains(i.told, rank) {
-		i.told = append(i.told, rank)
-		i.send(rank, i.down)
-	}
 }
 
 // decided ends an agreement on this process and lets the next begin.
@@ -297,12 +197,12 @@ func (l *line) decided(i *instance) {
 		for _, e := range i.has.gone {
 			base.add(int(e.rank))
 			if e.departed {
-				l.away.add(int(e.rank))
+				l.quit.add(int(e.rank))
 			}
 		}
 		l.base = base
 	}
-	l.old, l.cur = i, l.begin(i.seq+1)
+	l.old, l.cur = i, l.begin(i.seq+1, l.old)
 	if i.yielded() {
 		l.queue = slices.Insert(l.queue, 0, i.mine)
 		l.later = unite(l.later, i.has.gone)
@@ -335,10 +235,14 @@ func (l *line) decision(i *instance) *Decision {
 		Unlike:  i.has.flags&flagUnlike != 0,
 		Refused: i.has.flags&flagRefused != 0,
 	}
-	for _, rank := range l.base {
-		who := l.group.Proc(int(rank))
-		d.Gone = append(d.Gone, Gone{who, l.away.has(int(rank))}) // not what this process knows of it: that may differ
+	if len(l.agreed) != len(l.base) {
+		l.agreed = make([]Gone, 0, len(l.base))
+		for _, rank := range l.base {
+			who := l.group.Proc(int(rank))
+			l.agreed = append(l.agreed, Gone{who, l.quit.has(int(rank))})
+		}
 	}
+	d.Gone = slices.Clip(l.agreed)
 	for _, e := range unite(l.later, i.has.gone) {
 		d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})
 	}
@@ -354,8 +258,19 @@ func (l *line) again() {
 	waiting := l.waiting
 	l.waiting = nil
 	for _, h := range waiting {
+		if _, gone := l.m.gone[h.from]; h.needs != nobody && !l.gone.has(h.needs) && !gone {
+			l.waiting = append(l.waiting, h)
+			continue
+		}
 		l.m.owed[h.from]--
-		_ = l.heard(h.from, h.payload) // it was decoded before
+		l.take(h)
+	}
+}
+
+// take looks at a frame that waited.
+func (l *line) take(h held) {
+	if err := l.heard(h.from, h.payload); err != nil {
+		l.m.do(Action{Kind: Report, Peer: h.from, Why: err})
 	}
 }
 
@@ -384,19 +299,4 @@ func (l *line) left(p proc.ID) {
 		i.remind(was[k])
 	}
 	l.again()
-}
-
-// remind sends a decision to whom a death has made parent or child of this process.
-func (i *instance) remind(parent int) {
-	if i.l.m.broken == muteOwners {
-		return
-	}
-	t := i.tree()
-	if now := t.parent(i.l.rank); now >= 0 && now != parent {
-		i.tell(now)
-	}
-	var buf [32]int
-	for _, child := range t.children(buf[:0], i.l.rank) {
-		i.tell(child)
-	}
 }

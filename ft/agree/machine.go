@@ -70,7 +70,7 @@ type Decision struct {
 	// Value is the fold of the contributions. It belongs to who gets it.
 	Value []byte
 	// Gone lists by rank all members that are agreed to be gone, now or before; New those
-	// that are so from this agreement on.
+	// that are so from this agreement on. Gone is not to be changed.
 	Gone, New []Gone
 	// Unacked lists of Gone whom some contributor had not acknowledged, or did
 	// not know of.
@@ -92,17 +92,23 @@ type Kind uint8
 
 // The kinds of actions.
 const (
-	Send   Kind = iota + 1 // Payload to To: it must arrive while both live, in the order of sending
-	Report                 // Peer has failed, as another member knows: enter it in the view, and tell by Died
-	Decide                 // Decision
-	Await                  // the contribution of Peer is waited for: its death must become known here. Once for each
+	Send Kind = iota + 1 // Payload to To: it must arrive while both live, in the order of sending
+	// Report: Peer has failed, or has Departed, as another member knows. A failure is to be entered in
+	// the view and told by Died; a departure is to be told by Departed when everything that Peer
+	// sent has been heard.
+	Report
+	Decide // Decision
+	// Await: the contribution of Peer is waited for, so its death must become known here. Once for each.
+	Await
 )
 
 // Action is something that the machine wants done.
 type Action struct {
 	Kind     Kind
 	To, Peer proc.ID
-	Payload  []byte // not to be changed: several sends may share it
+	Departed bool
+	Why      error  // Report: Peer has sent what is no frame; nil: it is another member's word
+	Payload  []byte // not to be changed, and to be copied by who keeps it: its memory will be used again
 	Decision *Decision
 }
 
@@ -120,15 +126,34 @@ type Machine struct {
 	gone    map[proc.ID]bool // true: departed
 	early   map[Line][]held  // frames for lines that are not open
 	owed    map[proc.ID]int  // frames kept back, by sender
+	leaving []proc.ID        // who has departed, while a decision of theirs is kept back
 	actions []Action
 	taken   int // of actions
+	shape   Shape
 	broken  mutant
 }
+
+// Shape says which tree agreements use. All members of a line have the same.
+type Shape struct {
+	// Digit: the tree is made of positions without their highest digit of so many bits. 1 is the
+	// binomial tree, which takes the fewest steps where each member has a processor. Where they take turns
+	// on some, what counts is how often each has its turn: with [Shallow] a leaf needs one for each
+	// agreement, in which it takes the last decision and contributes to the next.
+	Digit uint
+}
+
+// The shapes of trees.
+var (
+	Binomial = Shape{Digit: 1}
+	// Shallow gives a parent up to 63 children for each step up: of up to 64 members a star.
+	Shallow = Shape{Digit: 6}
+)
 
 // held is a frame that waits.
 type held struct {
 	from    proc.ID
 	payload []byte
+	needs   int // the rank of who has to be known to be gone first; or nobody
 }
 
 // mutant leaves out one rule, for tests that must notice.
@@ -142,9 +167,9 @@ const (
 )
 
 // New makes the machine of a process.
-func New(self proc.ID) *Machine {
+func New(self proc.ID, shape Shape) *Machine {
 	return &Machine{
-		self: self, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
+		self: self, shape: shape, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
 		early: make(map[Line][]held), owed: make(map[proc.ID]int),
 	}
 }
@@ -161,15 +186,13 @@ func (m *Machine) Open(id Line, g Group) error {
 			l.gone.add(rank)
 		}
 	}
-	l.cur = l.begin(1)
+	l.cur = l.begin(1, nil)
 	m.lines[id] = l
 	early := m.early[id]
 	delete(m.early, id)
 	for _, h := range early {
 		m.owed[h.from]--
-		if err := l.heard(h.from, h.payload); err != nil {
-			return err
-		}
+		l.take(h)
 	}
 	return nil
 }
@@ -210,10 +233,13 @@ func (m *Machine) Heard(from proc.ID, payload []byte) error {
 	if l := m.lines[id]; l != nil {
 		return l.heard(from, payload)
 	}
+	if payload[0] == kindDown {
+		return nil // a decision is about those who have proposed: the line is closed
+	}
 	if err := m.keep(from); err != nil {
 		return err
 	}
-	m.early[id] = append(m.early[id], held{from, slices.Clone(payload)})
+	m.early[id] = append(m.early[id], held{from, slices.Clone(payload), nobody})
 	return nil
 }
 
@@ -229,8 +255,25 @@ func (m *Machine) keep(from proc.ID) error {
 // Died says that a death has entered the view of this process.
 func (m *Machine) Died(p proc.ID) { m.left(p, false) }
 
-// Departed says that a process has finalized: it takes no part any more.
-func (m *Machine) Departed(p proc.ID) { m.left(p, true) }
+// Departed says that a process has finalized: it takes no part any more. What it sent before
+// has been heard, and counts.
+func (m *Machine) Departed(p proc.ID) {
+	if m.holds(p) {
+		m.leaving = append(m.leaving, p)
+	} else {
+		m.left(p, true)
+	}
+}
+
+// holds reports whether a decision that a process has sent is kept back until the ends that it names are known.
+func (m *Machine) holds(p proc.ID) bool {
+	for _, l := range m.lines {
+		if slices.ContainsFunc(l.waiting, func(h held) bool { return h.from == p && h.payload[0] == kindDown }) {
+			return true
+		}
+	}
+	return false
+}
 
 func (m *Machine) left(p proc.ID, departed bool) {
 	if _, known := m.gone[p]; known {
@@ -239,6 +282,11 @@ func (m *Machine) left(p proc.ID, departed bool) {
 	m.gone[p] = departed
 	for _, id := range m.order() {
 		m.lines[id].left(p)
+	}
+	if k := slices.IndexFunc(m.leaving, func(p proc.ID) bool { return !m.holds(p) }); k >= 0 {
+		p := m.leaving[k]
+		m.leaving = slices.Delete(m.leaving, k, k+1)
+		m.left(p, true)
 	}
 }
 
@@ -266,6 +314,16 @@ func (m *Machine) Next() (Action, bool) {
 	}
 	m.taken++
 	return m.actions[m.taken-1], true
+}
+
+// free gives the memory of a frame to be used again: other memory, if that frame is still to be sent.
+func (m *Machine) free(frame []byte) []byte {
+	for _, a := range m.actions[m.taken:] {
+		if len(frame) > 0 && a.Kind == Send && &a.Payload[0] == &frame[0] {
+			return nil
+		}
+	}
+	return frame[:0]
 }
 
 func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }

@@ -5,9 +5,11 @@ import (
 	"slices"
 )
 
-// The tree stands on the members that are not in base, in their order: position p
-// has the children p+2^i for every 2^i > p (design, "Collectives"), so the parent of p
-// is p without its highest bit, and every ancestor has a lower position.
+// The tree stands on the members that are not in base, in their order. Positions are numbers to
+// the base 2^Digit of the line's Shape, and the parent of p is p without its highest digit; so every
+// ancestor has a lower position. To the base 2 that is the binomial tree in which
+// p has the children p+2^i for every 2^i > p (design, "Collectives"); to a base of at least the number of
+// members, a star.
 //
 // Death bends it: see parent. The functions take what is the same at all members (base),
 // and what this process knows (gone).
@@ -31,9 +33,10 @@ func (r *ranks) add(rank int) bool {
 
 // tree is the shape of one agreement as this process sees it now.
 type tree struct {
-	size int   // of the group
-	base ranks // agreed to be gone: not in the tree
-	gone ranks // all that are known to be gone, those of base included
+	digit uint  // of positions, in bits
+	size  int   // of the group
+	base  ranks // agreed to be gone: not in the tree
+	gone  ranks // all that are known to be gone, those of base included
 }
 
 // width is the number of positions.
@@ -73,12 +76,15 @@ func (t *tree) root() int {
 	return p
 }
 
+// highest is where the highest digit of a position begins, in bits.
+func (t *tree) highest(p int) uint { return uint(bits.Len(uint(p))-1) / t.digit * t.digit }
+
 // parent gives the rank to which one contributes: the nearest living ancestor, else
 // the root; -1 for the root itself.
 func (t *tree) parent(rank int) int {
 	p := t.position(rank)
 	for up := p; up != 0; {
-		up &^= 1 << (bits.Len(uint(up)) - 1)
+		up &= 1<<t.highest(up) - 1
 		if t.alive(up) {
 			return t.rank(up)
 		}
@@ -101,12 +107,18 @@ func (t *tree) children(out []int, rank int) []int {
 
 // below appends the topmost living members under a position, but for one.
 func (t *tree) below(out []int, p, except int) []int {
-	for bit := 1 << bits.Len(uint(p)); p+bit < t.width(); bit <<= 1 {
-		switch child := p + bit; {
-		case !t.alive(child):
-			out = t.below(out, child, except)
-		case child != except:
-			out = append(out, t.rank(child))
+	at := uint(0)
+	if p > 0 {
+		at = t.highest(p) + t.digit
+	}
+	for ; p+1<<at < t.width(); at += t.digit {
+		for child := p + 1<<at; child < t.width() && child>>at < 1<<t.digit; child += 1 << at {
+			switch {
+			case !t.alive(child):
+				out = t.below(out, child, except)
+			case child != except:
+				out = append(out, t.rank(child))
+			}
 		}
 	}
 	return out

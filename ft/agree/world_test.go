@@ -3,7 +3,6 @@ package agree
 import (
 	"encoding/binary"
 	"fmt"
-	"hash/maphash"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/proc"
@@ -26,16 +25,42 @@ func (n members) Rank(p proc.ID) int {
 
 var theLine = Line{Context: 7, Group: 9}
 
-// job is what the members do.
+// lineOf numbers the lines of a world.
+func lineOf(k int) Line { return Line{Context: 7, Group: uint32(9 + k)} }
+
+// job is what the members do. Sets have a bit for each rank.
 type job struct {
 	n       int
-	rounds  int    // agreements of each
-	uniform bool   // all of them
-	truants uint64 // bit by rank: finalizes instead of proposing
-	acked   uint64 // bit by rank: acknowledges what it knows
+	rounds  int  // agreements of each line
+	more    int  // lines beside the first
+	uniform bool // all of them
+	leavers uint64
+	stay    int    // rounds of every line after which leavers finalize
+	rude    bool   // a departure may look like a failure to who has heard nothing from there
+	odd     uint64 // who proposes something else
+	late    uint64 // who opens a line when it first proposes there
+	acked   uint64 // who acknowledges what it knows
 	crashes int    // at most
-	broken  mutant
+	// suspicions: at most so many are taken for dead while they live, and die of that.
+	// They do not hear of each other before they are dead, unless mutual.
+	suspicions int
+	mutual     bool
+	broken     mutant
+	wide       uint // how much longer than a bit the digits of the tree are
 }
+
+// last is how many rounds a rank takes part in.
+func (j *job) last(rank int) int {
+	if j.leavers>>rank&1 != 0 {
+		return min(j.stay, j.rounds)
+	}
+	return j.rounds
+}
+
+// what is what a rank proposes.
+func (j *job) what(rank int) byte { return 3 + byte(j.odd>>rank&1) }
+
+func (j *job) digit() uint { return 1 + j.wide }
 
 type world struct {
 	job
@@ -44,26 +69,39 @@ type world struct {
 	wires   [][][][]byte
 	sends   int
 	crashed int
+	doubted int
+	decided int   // decisions that members have got
+	refused error // what a machine said to a frame of another one
 }
 
 type member struct {
-	m        *Machine
-	alive    bool
-	departed bool
-	view     uint64 // bits of the dead it knows
-	left     uint64 // the same of the departed
-	proposed int    // times
+	m         *Machine
+	alive     bool
+	departed  bool
+	condemned bool   // counts as dead somewhere
+	view      uint64 // bits of the dead it knows
+	left      uint64 // the same of the departed
+	met       uint64 // whom it has sent something to
+	part      []part // by line
+}
+
+// part is what a member does on a line.
+type part struct {
+	proposed int // times
 	knew     []uint64
 	got      []*Decision
+	told     []uint64 // by round: whom it sent the decision to
 }
 
 func newWorld(j job) *world {
 	w := &world{job: j}
 	for r := range j.n {
-		p := &member{m: New(members(j.n).Proc(r)), alive: true}
+		p := &member{m: New(members(j.n).Proc(r), Shape{Digit: j.digit()}), alive: true, part: make([]part, 1+j.more)}
 		p.m.broken = j.broken
-		if err := p.m.Open(theLine, members(j.n)); err != nil {
-			panic(err)
+		for k := range p.part {
+			if j.late>>r&1 == 0 {
+				w.open(p.m, k)
+			}
 		}
 		w.procs = append(w.procs, p)
 		w.wires = append(w.wires, make([][][]byte, j.n))
@@ -71,17 +109,23 @@ func newWorld(j job) *world {
 	return w
 }
 
+func (w *world) open(m *Machine, k int) {
+	if err := m.Open(lineOf(k), members(w.n)); err != nil {
+		panic(err)
+	}
+}
+
 // step is something that may happen.
 type step struct {
-	what     byte // 'p'ropose, 'd'eliver, 'l'earn, 'c'rash, 'f'inalize
-	at, from int
+	what     byte // 'p'ropose, 'd'eliver, 'l'earn, 's'uspect, 'c'rash, 'f'inalize
+	at, from int  // from: also the line of a proposal
 	// sends: the process crashes after so many of the messages that this makes it send; -1: it goes on.
 	sends int
 }
 
 func (s step) String() string {
 	text := fmt.Sprintf("%c%d", s.what, s.at)
-	if s.what == 'd' || s.what == 'l' {
+	if s.what == 'd' || s.what == 'l' || s.what == 's' || s.what == 'p' && s.from > 0 {
 		text += fmt.Sprintf("<%d", s.from)
 	}
 	if s.sends >= 0 {
@@ -90,33 +134,53 @@ func (s step) String() string {
 	return text
 }
 
-// steps lists what may happen now; crashes among them.
-func (w *world) steps() []step {
-	var out []step
+// steps lists what may happen now, crashes among them, in the memory of out.
+func (w *world) steps(out []step) []step {
+	out = out[:0]
 	for at, p := range w.procs {
-		if !p.alive {
+		if !p.alive || p.departed {
 			continue
 		}
-		if w.truants>>at&1 == 0 && p.proposed < w.rounds && len(p.got) == p.proposed {
-			out = append(out, step{'p', at, 0, -1})
+		left := true
+		for k := range p.part {
+			switch q := &p.part[k]; {
+			case len(q.got) < q.proposed:
+				left = false
+			case q.proposed < w.last(at):
+				left = false
+				out = append(out, step{'p', at, k, -1})
+			}
 		}
-		if w.truants>>at&1 != 0 && !p.departed {
+		if left && w.leavers>>at&1 != 0 {
 			out = append(out, step{'f', at, 0, -1})
 		}
-		for from, o := range w.procs {
-			if p.departed || from == at {
-				continue
-			}
-			if p.view>>from&1 == 0 && len(w.wires[from][at]) > 0 || w.broken == unfenced && len(w.wires[from][at]) > 0 {
-				out = append(out, step{'d', at, from, -1})
-			}
-			if !o.alive && p.view>>from&1 == 0 {
-				out = append(out, step{'l', at, from, -1})
+		for from := range w.procs {
+			if from != at {
+				out = w.between(out, at, from)
 			}
 		}
-		if w.crashed < w.crashes && !p.departed {
+		if w.crashed < w.crashes || p.condemned {
 			out = append(out, step{'c', at, 0, 0})
 		}
+	}
+	return out
+}
+
+// between appends what may happen to a living process from another.
+func (w *world) between(out []step, at, from int) []step {
+	p, o, wire := w.procs[at], w.procs[from], w.wires[from][at]
+	unknown := (p.view|p.left)>>from&1 == 0
+	if len(wire) > 0 && (p.view>>from&1 == 0 || w.broken == unfenced) {
+		out = append(out, step{'d', at, from, -1})
+	}
+	switch {
+	case !unknown:
+	case !o.alive || o.condemned && !o.departed && (!p.condemned || w.mutual):
+		out = append(out, step{'l', at, from, -1})
+	case o.departed && w.rude && o.met>>at&1 == 0:
+		out = append(out, step{'l', at, from, -1})
+	case !o.departed && w.doubted < w.suspicions && (!p.condemned || w.mutual):
+		out = append(out, step{'s', at, from, -1})
 	}
 	return out
 }
@@ -135,8 +199,12 @@ func (w *world) do(s step) int {
 		}
 		return 0
 	case 'p':
-		w.propose(s.at)
-	case 'l':
+		w.propose(s.at, s.from)
+	case 's', 'l':
+		if s.what == 's' {
+			w.procs[s.from].condemned = true
+			w.doubted++
+		}
 		p.view |= 1 << s.from
 		if w.broken != unfenced {
 			w.wires[s.from][s.at] = nil
@@ -151,16 +219,20 @@ func (w *world) do(s step) int {
 			break
 		}
 		if err := p.m.Heard(members(w.n).Proc(s.from), wire[0]); err != nil {
-			panic(err)
+			w.refused = err
 		}
 	}
 	return w.drain(s.at, s.sends)
 }
 
-func (w *world) propose(at int) {
+func (w *world) propose(at, k int) {
 	p := w.procs[at]
-	p.knew = append(p.knew, p.view|p.left)
-	p.proposed++
+	q := &p.part[k]
+	if w.late>>at&1 != 0 && q.proposed == 0 {
+		w.open(p.m, k)
+	}
+	q.knew = append(q.knew, p.view|p.left)
+	q.proposed++
 	acked := func(proc.ID) bool { return w.acked>>at&1 != 0 }
 	value := binary.LittleEndian.AppendUint64(nil, 1<<at)
 	or := func(acc, in []byte) {
@@ -168,7 +240,7 @@ func (w *world) propose(at int) {
 			acc[i] |= in[i]
 		}
 	}
-	if _, err := p.m.Propose(theLine, Proposal{What: 3, Value: value, Op: or, Acked: acked, Uniform: w.uniform}); err != nil {
+	if _, err := p.m.Propose(lineOf(k), Proposal{What: w.what(at), Value: value, Op: or, Acked: acked, Uniform: w.uniform}); err != nil {
 		panic(err)
 	}
 }
@@ -190,117 +262,45 @@ func (w *world) drain(at, most int) (sends int) {
 			sends++
 			w.sends++
 			to := members(w.n).Rank(a.To)
-			w.wires[at][to] = append(w.wires[at][to], a.Payload)
+			p.met |= 1 << to
+			w.wires[at][to] = append(w.wires[at][to], slices.Clone(a.Payload))
+			if a.Payload[0] == kindDown {
+				w.passed(at, to, a.Payload)
+			}
 		case Decide:
-			p.got = append(p.got, a.Decision)
-		case Report, Await: // everybody learns of every death some time
+			q := &p.part[a.Decision.Line.Group-lineOf(0).Group]
+			q.got = append(q.got, a.Decision)
+			w.decided++
+		case Await:
+		case Report: // everybody learns of every end some time
+			if a.Why != nil {
+				w.refused = a.Why
+			}
 		}
 	}
+}
+
+// passed notes that a process has sent its decision to another.
+func (w *world) passed(at, to int, payload []byte) {
+	id, seq, err := head(payload)
+	if err != nil {
+		panic(err)
+	}
+	q := &w.procs[at].part[id.Group-lineOf(0).Group]
+	for len(q.told) < int(seq) {
+		q.told = append(q.told, 0)
+	}
+	q.told[seq-1] |= 1 << to
 }
 
 func (w *world) crash(at int) {
 	w.procs[at].alive = false
-	w.crashed++
+	if !w.procs[at].condemned {
+		w.crashed++
+	}
 	for from := range w.procs {
 		w.wires[from][at] = nil
 	}
-}
-
-// living lists who is alive and has not departed.
-func (w *world) living() []int {
-	var out []int
-	for r, p := range w.procs {
-		if p.alive && !p.departed {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// wrong says what the world has done that it must not, as far as can be said now; at the end of
-// everything also what it has not done.
-func (w *world) wrong(end bool) error {
-	for round := range w.rounds {
-		if err := w.wrongRound(round, end); err != nil {
-			return fmt.Errorf("agreement %d: %w", round, err)
-		}
-	}
-	for _, r := range w.living() {
-		p := w.procs[r]
-		if end && (len(p.m.lines[theLine].waiting) > 0 || len(p.m.early) > 0) {
-			return fmt.Errorf("rank %d keeps frames for ever", r)
-		}
-	}
-	return nil
-}
-
-func (w *world) wrongRound(round int, end bool) error {
-	var first *Decision
-	by := -1
-	for r, p := range w.procs {
-		if len(p.got) <= round {
-			if end && p.alive && !p.departed && w.truants == 0 {
-				return fmt.Errorf("rank %d never decides", r)
-			}
-			continue
-		}
-		d := p.got[round]
-		if err := w.wrongDecision(r, round, d); err != nil {
-			return fmt.Errorf("rank %d: %w", r, err)
-		}
-		if !p.alive && !w.uniform { // it may have been alone with it
-			continue
-		}
-		if first == nil {
-			first, by = d, r
-		} else if !alike(first, d) {
-			return fmt.Errorf("ranks %d and %d decide %+v and %+v", by, r, first, d)
-		}
-	}
-	return nil
-}
-
-func alike(a, b *Decision) bool {
-	return slices.Equal(a.Value, b.Value) && slices.Equal(a.Gone, b.Gone) && slices.Equal(a.New, b.New) &&
-		slices.Equal(a.Unacked, b.Unacked) && a.Unlike == b.Unlike && a.Seq == b.Seq
-}
-
-// wrongDecision looks at one decision by itself: validity.
-func (w *world) wrongDecision(rank, round int, d *Decision) error {
-	value := binary.LittleEndian.Uint64(d.Value)
-	var gone, failed, unacked uint64
-	for _, g := range d.Gone {
-		gone |= 1 << members(w.n).Rank(g.Proc)
-		if !g.Departed {
-			failed |= 1 << members(w.n).Rank(g.Proc)
-		}
-	}
-	for _, p := range d.Unacked {
-		unacked |= 1 << members(w.n).Rank(p)
-	}
-	switch p := w.procs[rank]; {
-	case d.Unlike:
-		return fmt.Errorf("all proposed alike, and it says they did not")
-	case failed&^p.view != 0 && p.alive:
-		return fmt.Errorf("decided %#x failed before it knows more than %#x", failed, p.view)
-	case unacked&^gone != 0:
-		return fmt.Errorf("%#x are not acknowledged, but %#x are gone", unacked, gone)
-	}
-	for r, p := range w.procs {
-		switch had := value>>r&1 != 0; {
-		case had && p.proposed <= round:
-			return fmt.Errorf("rank %d's value is in it and was not proposed", r)
-		case !had && gone>>r&1 == 0:
-			return fmt.Errorf("rank %d's value is missing, and it is not said to be gone", r)
-		case failed>>r&1 != 0 && p.alive || gone&^failed>>r&1 != 0 && !p.departed:
-			return fmt.Errorf("rank %d is said to be gone and lives", r)
-		case p.alive && p.proposed > round && p.knew[round]&^gone != 0:
-			return fmt.Errorf("rank %d knew of %#x, decided are %#x", r, p.knew[round], gone)
-		case p.alive && p.proposed > round && !p.departed && w.acked>>r&1 == 0 && p.knew[round]&gone&^unacked != 0:
-			return fmt.Errorf("rank %d has acknowledged nothing, unacknowledged are only %#x of %#x", r, unacked, gone)
-		}
-	}
-	return nil
 }
 
 // clone copies a world: what happens to the copy does not happen to this one.
@@ -311,7 +311,11 @@ func (w *world) clone() *world {
 	for r, p := range w.procs {
 		q := *p
 		q.m = p.m.clone()
-		q.knew, q.got = slices.Clone(p.knew), slices.Clone(p.got)
+		q.part = slices.Clone(p.part)
+		for k := range q.part {
+			o := &q.part[k]
+			o.knew, o.got, o.told = slices.Clone(o.knew), slices.Clone(o.got), slices.Clone(o.told)
+		}
 		c.procs[r] = &q
 		c.wires[r] = make([][][]byte, w.n)
 		for to, wire := range w.wires[r] {
@@ -322,20 +326,25 @@ func (w *world) clone() *world {
 }
 
 func (m *Machine) clone() *Machine {
-	c := New(m.self)
+	c := New(m.self, m.shape)
 	c.broken = m.broken
 	for p, departed := range m.gone {
 		c.gone[p] = departed
 	}
+	c.leaving = slices.Clone(m.leaving)
 	for p, n := range m.owed {
 		c.owed[p] = n
+	}
+	for id, frames := range m.early {
+		c.early[id] = slices.Clone(frames)
 	}
 	for id, l := range m.lines {
 		d := *l
 		d.m = c
-		d.gone, d.waiting = slices.Clone(l.gone), slices.Clone(l.waiting)
+		d.gone, d.quit, d.waiting = slices.Clone(l.gone), slices.Clone(l.quit), slices.Clone(l.waiting)
 		d.queue, d.awaited = slices.Clone(l.queue), slices.Clone(l.awaited)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
+		d.below, d.frame = nil, frame{}
 		c.lines[id] = &d
 	}
 	return c
@@ -347,41 +356,8 @@ func (i *instance) clone(l *line) *instance {
 	}
 	c := *i
 	c.l = l
+	c.value, c.up, c.down = nil, nil, nil // the decision is encoded again when it is asked for
 	c.has.value, c.has.unacked = slices.Clone(i.has.value), slices.Clone(i.has.unacked)
 	c.from, c.early, c.told = slices.Clone(i.from), slices.Clone(i.early), slices.Clone(i.told)
 	return &c
-}
-
-var seed = maphash.MakeSeed()
-
-// print is a number that other states hardly ever share.
-func (w *world) print() uint64 {
-	var h maphash.Hash
-	h.SetSeed(seed)
-	for r, p := range w.procs {
-		if !p.alive {
-			fmt.Fprint(&h, "dead", len(p.got))
-		} else {
-			fmt.Fprint(&h, "|", p.departed, p.view, p.left, p.proposed, p.knew)
-			l := p.m.lines[theLine]
-			fmt.Fprint(&h, l.gone, l.base, len(l.queue), l.result != nil)
-			for _, i := range []*instance{l.old, l.cur} {
-				if i != nil {
-					slices.Sort(i.told)
-					slices.Sort(i.from)
-					fmt.Fprint(&h, i.seq, i.base, i.entered, i.decided, i.has, i.from, len(i.early), i.sent, i.parent, i.told)
-				}
-			}
-			for _, x := range l.waiting {
-				fmt.Fprint(&h, x.from, x.payload)
-			}
-		}
-		for _, d := range p.got {
-			fmt.Fprint(&h, d.Value, d.Gone, d.Unacked)
-		}
-		for _, wire := range w.wires[r] {
-			fmt.Fprint(&h, ">", len(wire), wire)
-		}
-	}
-	return h.Sum64()
 }

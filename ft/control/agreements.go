@@ -29,12 +29,12 @@ type ticket struct {
 	seq  uint32
 }
 
-// StartAgreements is called once, before the first frame can arrive, and after the
+// StartAgreements is called once, with the same shape at all processes, before the first frame can arrive, and after the
 // listeners to ends have been registered that are to be told of a death before an agreement on it
 // is decided.
-func StartAgreements(e *progress.Engine, out *Outbox, logf func(format string, args ...any)) *Agreements {
+func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf func(format string, args ...any)) *Agreements {
 	a := &Agreements{
-		e: e, m: agree.New(e.Self()), out: out, logf: logf,
+		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
 		in:      inbox{most: agree.MaxFrame},
 		waiting: make(map[ticket]func(*agree.Decision)),
 	}
@@ -83,12 +83,17 @@ func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
 		err = a.m.Heard(from, frame)
 	}
 	if err != nil {
-		if a.logf != nil {
-			a.logf("agree: cutting %v off: %v", from, err)
-		}
-		a.e.Report(from, proc.Cause{Kind: proc.Corrupt})
+		a.cut(from, err)
 	}
 	a.drain()
+}
+
+// cut ends the connection to a peer that sends what it must not.
+func (a *Agreements) cut(peer proc.ID, why error) {
+	if a.logf != nil {
+		a.logf("agree: cutting %v off: %v", peer, why)
+	}
+	a.e.Report(peer, proc.Cause{Kind: proc.Corrupt})
 }
 
 func (a *Agreements) ended(ep *progress.Endpoint, cause proc.Cause) {
@@ -116,7 +121,7 @@ func (a *Agreements) drain() {
 		case agree.Send:
 			a.out.Send(act.To, fabric.ClassAgree, act.Payload)
 		case agree.Report:
-			a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
+			a.report(&act)
 		case agree.Await:
 			if a.meet {
 				a.out.Meet(act.Peer)
@@ -129,6 +134,19 @@ func (a *Agreements) drain() {
 		}
 	}
 	a.draining = false
+}
+
+// report takes word of an end from another member. A departure is the last thing that one hears over a
+// connection, so where there is one it will tell.
+func (a *Agreements) report(act *agree.Action) {
+	switch {
+	case act.Why != nil:
+		a.cut(act.Peer, act.Why)
+	case !act.Departed:
+		a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
+	case a.e.Known(act.Peer) == nil:
+		a.m.Departed(act.Peer)
+	}
 }
 
 // Stop has nothing be answered or decided any more, for a process that departs.

@@ -80,7 +80,7 @@ func (x *council) body(p *sim.Proc) {
 		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed},
 		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
 	})
-	a := StartAgreements(e, out, nil)
+	a := StartAgreements(e, agree.Binomial, out, nil)
 	line := agree.Line{Context: 1}
 	e.Lock()
 	if err := a.Open(line, all(x.n)); err != nil {

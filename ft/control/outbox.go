@@ -37,7 +37,7 @@ func NewOutbox(e *progress.Engine, logf func(format string, args ...any)) *Outbo
 	return &Outbox{e: e, logf: logf, queues: make(map[proc.ID][]parcel), gone: e.Host().NewParker()}
 }
 
-// Send hands a frame over, now or later. The payload must not change any more.
+// Send hands a frame over, now or later. The payload is borrowed until it returns.
 func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 	if o.over {
 		return
@@ -57,6 +57,7 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 			o.strange = append(o.strange, to)
 		}
 	}
+	p.payload = slices.Clone(p.payload)
 	o.queues[to] = append(o.queues[to], p)
 	o.e.Kick() // who sleeps has not armed for what waits
 	o.reach()

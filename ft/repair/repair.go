@@ -24,11 +24,15 @@ const (
 type Repair struct {
 	e  *progress.Engine
 	ag *control.Agreements
+	// names are the lines of communicators that have not been freed: to name one takes a look at every
+	// member.
+	names map[*p2p.Comm]agree.Line
 	// lines are the open lines of agreements, and how many operations are under way on each.
 	lines map[agree.Line]int
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed   []agree.Line
 	waiters []*waiter // see EndAmong
+	value   [16]byte  // scratch of Agree
 }
 
 // maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
@@ -37,7 +41,7 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	return &Repair{e: e, ag: ag, lines: make(map[agree.Line]int)}
+	return &Repair{e: e, ag: ag, names: make(map[*p2p.Comm]agree.Line), lines: make(map[agree.Line]int)}
 }
 
 // propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
@@ -47,19 +51,14 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 		done(nil, err)
 		return
 	}
-	decided := func(d *agree.Decision) {
-		if d.Unlike {
-			done(d, fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument))
-			return
+	r.meet(r.line(c), c.Everyone(), p, func(d *agree.Decision, err error) {
+		switch {
+		case err != nil:
+			err = fmt.Errorf("%s on %s: %w", op, c.Name(), err)
+		case d.Unlike:
+			err = fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument)
 		}
-		done(d, nil)
-	}
-	r.meet(line(c), c.Everyone(), p, func(d *agree.Decision, err error) {
-		if err != nil {
-			done(nil, fmt.Errorf("%s on %s: %w", op, c.Name(), err))
-			return
-		}
-		decided(d)
+		done(d, err)
 	})
 }
 
@@ -84,7 +83,12 @@ func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*a
 
 // Freed says that no operation will be begun on a communicator any more; those under way go
 // on. Precondition: the lock is held.
-func (r *Repair) Freed(c *p2p.Comm) { r.forget(line(c)) }
+func (r *Repair) Freed(c *p2p.Comm) {
+	if id, used := r.names[c]; used {
+		delete(r.names, c)
+		r.forget(id)
+	}
+}
 
 // forget has a line's last decision be kept for as long as there is room.
 func (r *Repair) forget(id agree.Line) {
@@ -103,8 +107,13 @@ func (r *Repair) forget(id agree.Line) {
 }
 
 // line names a communicator's agreements.
-func line(c *p2p.Comm) agree.Line {
-	return agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
+func (r *Repair) line(c *p2p.Comm) agree.Line {
+	id, known := r.names[c]
+	if !known {
+		id = agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
+		r.names[c] = id
+	}
+	return id
 }
 
 // Agree folds the flags of all living members by AND (S1-38): on an intercommunicator those of
@@ -113,22 +122,19 @@ func line(c *p2p.Comm) agree.Line {
 //
 // Precondition: the lock is held.
 func (r *Repair) Agree(c *p2p.Comm, flag uint64, done func(flag uint64, err error)) {
-	acked := make(map[proc.ID]bool)
-	for _, p := range c.AcknowledgedLocked() {
-		acked[p] = true
-	}
-	value := binary.LittleEndian.AppendUint64(nil, flag)
+	acked := c.AcknowledgedLocked() // nil where nobody has failed
+	value := binary.LittleEndian.AppendUint64(r.value[:0], flag)
 	at := 0
 	if c.Local() != nil { // a word for each side, the other's first
 		if at = 8; first(c) {
 			at = 0
 		}
-		value = []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
+		value = append(value[:0], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 		binary.LittleEndian.PutUint64(value[at:], flag)
 		at = 8 - at
 	}
 	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: func(p proc.ID) bool {
-		return acked[p] || !r.e.View().Failed(p) // who has departed is no failure
+		return slices.Contains(acked, p) || !r.e.View().Failed(p) // who has departed is no failure
 	}}
 	r.propose(c, "agree", p, func(d *agree.Decision, err error) {
 		if err == nil && len(d.Unacked) > 0 {
@@ -163,9 +169,12 @@ func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
 			done(nil, err)
 			return
 		}
-		gone := make(map[proc.ID]bool, len(d.Gone))
-		for _, g := range d.Gone {
-			gone[g.Proc] = true
+		var gone map[proc.ID]bool
+		if len(d.Gone) > 0 {
+			gone = make(map[proc.ID]bool, len(d.Gone))
+			for _, g := range d.Gone {
+				gone[g.Proc] = true
+			}
 		}
 		left, err := c.Survivors(func(p proc.ID) bool { return gone[p] }, uint64(d.Number))
 		if err != nil {

@@ -75,7 +75,7 @@ func (v *Vote) proposal() agree.Proposal {
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
-	r.meet(line(c), c.Everyone(), v.proposal(), func(d *agree.Decision, err error) {
+	r.meet(r.line(c), c.Everyone(), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -131,7 +131,7 @@ func (r *Repair) Revoked(c *p2p.Comm) {
 	}
 	if c.Uniformity() != p2p.UniformNothing {
 		p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-		r.meet(line(c), c.Everyone(), p, func(*agree.Decision, error) {})
+		r.meet(r.line(c), c.Everyone(), p, func(*agree.Decision, error) {})
 	}
 }
 

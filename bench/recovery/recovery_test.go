@@ -1,0 +1,174 @@
+package recovery
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/bits"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// roleEnv makes the test binary be a rank.
+const roleEnv = "BANYAN_TEST_RECOVERY"
+
+var tested = Options{Ranks: 5, Rounds: 3, Calls: 4, Settle: time.Millisecond}
+
+func TestMain(m *testing.M) {
+	var op Op
+	var failures int
+	if _, err := fmt.Sscan(os.Getenv(roleEnv), &op, &failures); err != nil {
+		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
+		os.Exit(m.Run())
+	}
+	o := tested
+	o.Op, o.Failures = op, failures
+	if err := rankOf(o); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+}
+
+func rankOf(o Options) error {
+	w, err := banyan.Init()
+	if err != nil {
+		return err
+	}
+	fmt.Println("some rank says hello")
+	if err := Rank(w, o, os.Stdout); err != nil {
+		return err
+	}
+	return w.Finalize()
+}
+
+// job starts ranks that measure that.
+func job(o Options) Start {
+	return func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		var errs bytes.Buffer
+		result, err := launch.Run(ctx, launch.Spec{
+			N: ranks, Argv: []string{exe}, Stdout: out, Stderr: &errs,
+			Env: append(os.Environ(), fmt.Sprintf("%s=%s %d", roleEnv, o.Op, o.Failures)),
+		})
+		if err != nil {
+			return err
+		}
+		for rank, end := range result.Ends {
+			if end.Failed() != may(rank) || may(rank) && end.Signal != unix.SIGKILL {
+				return fmt.Errorf("rank %d %v\n%s", rank, end, errs.Bytes())
+			}
+		}
+		return nil
+	}
+}
+
+// Every operation is measured, with failures and without, and the ranks that were to die have.
+func TestMeasure(t *testing.T) {
+	for _, op := range []Op{Agree, Shrink, Revoke} {
+		for _, failures := range []int{0, 2} {
+			t.Run(fmt.Sprintf("%s, %d failed", op, failures), func(t *testing.T) {
+				o := tested
+				o.Op, o.Failures = op, failures
+				var rest bytes.Buffer
+				steps := 0
+				r, err := Measure(t.Context(), o, job(o), &rest, func() { steps++ })
+				require.NoError(t, err)
+				require.Equal(t, o, r.Options)
+				require.Equal(t, o.Rounds, steps)
+				require.Len(t, r.Ratios, o.Rounds)
+				require.Len(t, r.Times, o.Rounds)
+				living := o.Ranks - failures
+				calls := o.Rounds * o.Calls * living
+				require.Equal(t, calls, r.Baseline.Count)
+				if op == Revoke {
+					calls = o.Rounds
+				}
+				require.Equal(t, calls, r.Calls.Count)
+				require.Positive(t, r.Calls.Min)
+				require.LessOrEqual(t, r.Calls.P50, r.Calls.Max)
+				for i, ratio := range r.Ratios {
+					require.InEpsilon(t, float64(r.Times[i])/float64(r.BaselineTimes[i]), ratio, 1e-9)
+				}
+				require.GreaterOrEqual(t, bytes.Count(rest.Bytes(), []byte("some rank says hello\n")), living)
+			})
+		}
+	}
+}
+
+// A rank that fails is what the error tells.
+func TestRankFails(t *testing.T) {
+	o := tested
+	o.Op = "no such thing"
+	_, err := Measure(t.Context(), o, job(o), io.Discard, nil)
+	require.ErrorContains(t, err, "agree, shrink or revoke")
+	bad := o
+	bad.Op = Agree
+	_, err = Measure(t.Context(), bad, job(Options{Op: "nothing"}), io.Discard, nil)
+	require.ErrorContains(t, err, "exited with code 3")
+	_, err = Measure(t.Context(), bad, func(context.Context, int, func(int) bool, io.Writer) error { return nil }, io.Discard, nil)
+	require.ErrorContains(t, err, "without a result")
+}
+
+func TestOptions(t *testing.T) {
+	good := Options{Op: Agree, Ranks: 2, Rounds: 1, Calls: 1}
+	require.NoError(t, good.Check())
+	for name, spoil := range map[string]func(*Options){
+		"-n 1":         func(o *Options) { o.Ranks = 1 },
+		"--failures 1": func(o *Options) { o.Failures = 1 },
+		"--rounds 0":   func(o *Options) { o.Rounds = 0 },
+		"--calls 0":    func(o *Options) { o.Calls = 0 },
+		"--settle":     func(o *Options) { o.Settle = -1 },
+		"fault sing":   func(o *Options) { o.Op = "sing" },
+	} {
+		o := good
+		spoil(&o)
+		require.ErrorContains(t, o.Check(), name)
+	}
+}
+
+// grows checks a job's agreements: without failures 2(n-1) messages and a time that follows the logarithm of the number
+// of ranks; with failures that were agreed the same of those who live.
+func grows(t *testing.T, ranks, failures int) {
+	t.Helper()
+	points, err := Simulate(ranks, failures, 7)
+	require.NoError(t, err)
+	// A step up or down takes a latency at most across, and a parent some more for each child.
+	steps := bits.Len(uint(ranks - 1))
+	most := time.Duration(2*steps) * 2 * time.Microsecond
+	for _, p := range points {
+		t.Logf("%+v", p)
+		switch p.What {
+		case First, Connected, Recovered:
+			require.Equal(t, 2*(ranks-p.Failed-1), p.Messages, p.What)
+		case Stricken: // some contribute once more
+			require.GreaterOrEqual(t, p.Messages, 2*(ranks-p.Failed-1))
+			require.Less(t, p.Messages, 3*ranks)
+		}
+		if p.What == Connected || p.What == Recovered {
+			require.Less(t, p.Time, most, p.What)
+			require.Positive(t, p.Time)
+		}
+	}
+}
+
+// At 1024 ranks, and at 10^5 where there is time, an agreement takes as many messages and steps as two collectives.
+func TestSimulatedScale(t *testing.T) {
+	for _, ranks := range []int{16, 128, 1024} {
+		grows(t, ranks, 0)
+		grows(t, ranks, ranks/16)
+	}
+	if os.Getenv("BANYAN_LONG") != "" {
+		grows(t, 100_000, 0)
+	}
+}

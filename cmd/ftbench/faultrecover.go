@@ -1,0 +1,319 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/recovery"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// recoverOptions are those of all operations after a failure.
+type recoverOptions struct {
+	Op recovery.Op `kong:"-"`
+
+	N        []int    `short:"n" default:"2,4,8,16" placeholder:"RANKS" help:"Numbers of ranks, a job for each, the failed ones included. Default: ${default}."`
+	Failures int      `default:"0" placeholder:"RANKS" help:"How many ranks of each job are killed before anything is measured. Default: ${default}."`
+	Rounds   int      `default:"40" help:"Rounds: a block of calls and one of what they are compared with. Default: ${default}."`
+	Calls    *int     `placeholder:"N" help:"Calls of a block. Default: 100, of shrink 20."`
+	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of ranks; .svg or .png, or both with a comma."`
+	JSON     string   `placeholder:"FILE" help:"Store all rounds and the environment; -: print them, and the table on standard error."`
+	exitsFlag
+}
+
+type (
+	faultAgreeCmd struct {
+		recoverOptions
+		Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
+	}
+	faultShrinkCmd struct {
+		recoverOptions
+		Fabric fabricList `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+	}
+	faultRevokeCmd struct {
+		recoverOptions
+		Settle time.Duration `default:"1ms" help:"How long the others wait in their barrier before it is revoked. Default: ${default}."`
+		Fabric fabricList    `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
+	}
+)
+
+func newFaultCmd() faultCmd {
+	op := func(op recovery.Op) recoverOptions { return recoverOptions{Op: op} }
+	return faultCmd{
+		Agree: faultAgreeCmd{recoverOptions: op(recovery.Agree)}, Shrink: faultShrinkCmd{recoverOptions: op(recovery.Shrink)},
+		Revoke: faultRevokeCmd{recoverOptions: op(recovery.Revoke)},
+	}
+}
+
+// inPairs is what the helps have in common.
+const inPairs = `Measured in turn, in one job, and told as the median of the rounds' ratios with
+its 95 % interval. With --failures so many ranks are killed with SIGKILL first, at equal
+distances and rank 0 among them, and the others acknowledge that. The command starts its ranks itself,
+bound to a core each where there are enough.
+`
+
+// Help has the examples.
+func (faultAgreeCmd) Help() string {
+	return `Agree against a reduction and a broadcast of one integer, message by message
+along a binomial tree, on the same communicator; with --failures, against agree on a
+communicator of the living that was made after the failures.
+
+` + inPairs + `
+--fabric sim runs all ranks in this process in virtual time: for how time and messages grow
+with the number of ranks. It measures the first agreement (which makes the connections), the next,
+and with --failures the first one after the deaths, which nobody knows of yet, and the next.
+
+Examples:
+  ftbench fault agree
+  ftbench fault agree -n 4,8,16,32 --json results/agree.json
+  ftbench fault agree -n 16 --failures 8
+  ftbench fault agree --fabric sim -n 16,128,1024,8192 --plot agree.svg
+  ftbench fault agree --fabric sim -n 1024 --failures 100`
+}
+
+// Help has the examples.
+func (faultShrinkCmd) Help() string {
+	return `Shrink against agree on the same communicator. Giving the new communicators back is not
+timed.
+
+` + inPairs + `
+Examples:
+  ftbench fault shrink
+  ftbench fault shrink -n 16 --failures 8
+  ftbench fault shrink -n 8 --rounds 200 --json results/shrink.json`
+}
+
+// Help has the examples.
+func (faultRevokeCmd) Help() string {
+	return `From the call of Revoke at one rank to the return of the last of the others, which wait in a
+barrier, against a barrier.
+
+` + inPairs + `
+Examples:
+  ftbench fault revoke
+  ftbench fault revoke -n 16 --rounds 200
+  ftbench fault revoke -n 8 --settle 100ms   # the others sleep`
+}
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultAgreeCmd) Run(to *call) error {
+	if c.Fabric == simulator {
+		return c.simulate(to)
+	}
+	return c.run(recovery.Options{}, fabricList(c.Fabric), to)
+}
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultShrinkCmd) Run(to *call) error { return c.run(recovery.Options{}, c.Fabric, to) }
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultRevokeCmd) Run(to *call) error {
+	return c.run(recovery.Options{Settle: c.Settle}, c.Fabric, to)
+}
+
+// recoverResults are the results in the JSON file.
+type recoverResults struct {
+	Fabric string          `json:"fabric"` // as given; "": all
+	Jobs   []recoverResult `json:"jobs"`
+}
+
+type recoverResult struct {
+	*recovery.Result
+	Ratio compare.Interval `json:"ratio"`
+}
+
+// of makes the options of a job.
+func (c *recoverOptions) of(o recovery.Options, ranks int) recovery.Options {
+	o.Op, o.Ranks, o.Failures, o.Rounds, o.Calls = c.Op, ranks, c.Failures, c.Rounds, 100
+	if c.Op == recovery.Shrink {
+		o.Calls = 20
+	}
+	if c.Calls != nil {
+		o.Calls = *c.Calls
+	}
+	return o
+}
+
+func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) error {
+	for _, n := range c.N {
+		if err := c.of(o, n).Check(); err != nil {
+			return usage(err)
+		}
+	}
+	if launch.Started() {
+		return deadlyRank(string(c.Op), func(w *banyan.World) error {
+			return recovery.Rank(w, c.of(o, w.Comm().Size()), to.out)
+		}, fabrics)
+	}
+	if err := c.checkOutput(); err != nil {
+		return err
+	}
+	file := report.Begin("fault-" + string(c.Op))
+	results, err := c.measure(o, to)
+	if err != nil {
+		return err
+	}
+	results.Fabric = string(fabrics)
+	return c.keep(file, results, recoverChart(c.Op, results), to)
+}
+
+// checkOutput finds files that could not be written.
+func (c *recoverOptions) checkOutput() error {
+	for _, path := range c.Plot {
+		if err := figure.Check(path); err != nil {
+			return usage(err)
+		}
+	}
+	return checkFiles(append(slices.Clone(c.Plot), c.JSON)...)
+}
+
+// keep writes the files.
+func (c *recoverOptions) keep(file *report.File, results any, chart figure.Chart, to *call) error {
+	for _, path := range c.Plot {
+		if err := figure.Save(path, chart); err != nil {
+			return err
+		}
+	}
+	if err := to.store(file, c.JSON, results); err != nil {
+		return err
+	}
+	_, err := io.WriteString(to.words(c.JSON).out, named("files:", append(slices.Clone(c.Plot), c.JSON)...))
+	return err
+}
+
+// measure runs a job for each number of ranks and prints the table.
+func (c *recoverOptions) measure(o recovery.Options, to *call) (*recoverResults, error) {
+	ctx, stop := interruptible()
+	defer stop()
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return nil, err
+	}
+	if most := slices.Max(c.N); len(cpus) < most {
+		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns\n", most, len(cpus))
+	}
+	bar := progressbar.Start(to.err, "fault "+string(c.Op), c.Rounds*len(c.N))
+	defer bar.Stop()
+	out := bar.Over(to.words(c.JSON).out)
+	sample := c.of(o, c.N[0])
+	if _, err := fmt.Fprintf(out, "# Banyan %s against %s, µs; %d rounds of %d calls\n%-9s%8s%10s%10s%10s%12s%10s  %s\n",
+		c.Op, cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls,
+		"# Ranks", "Failed", "P50", "P90", "P99", "Baseline", "Ratio", "95 % interval"); err != nil {
+		return nil, err
+	}
+	results := &recoverResults{}
+	for _, n := range c.N {
+		job := deadlyJob{args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= n}
+		start := func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
+			return job.run(ctx, ranks, out, func(rank int, end launch.End) bool { return may(rank) && end.Signal == unix.SIGKILL })
+		}
+		bar.Note(fmt.Sprintf("%d ranks", n))
+		r, err := recovery.Measure(ctx, c.of(o, n), start, out, func() { bar.Step(1) })
+		if err != nil {
+			return nil, orInterrupt(ctx, err)
+		}
+		result := recoverResult{r, compare.MedianInterval(r.Ratios)}
+		results.Jobs = append(results.Jobs, result)
+		if err := recoverRow(out, result); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// against says what agree after failures is compared with, whatever the number of ranks.
+func (c *recoverOptions) against() string {
+	if c.Op == recovery.Agree && c.Failures > 0 {
+		return "agree of the living"
+	}
+	return ""
+}
+
+// recoverRow prints a line of the table.
+func recoverRow(out io.Writer, r recoverResult) error {
+	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
+	_, err := fmt.Fprintf(out, "%-9d%8d%10.2f%10.2f%10.2f%12.2f%10.3f  %.3f–%.3f\n", r.Options.Ranks, r.Options.Failures,
+		us(r.Calls.P50), us(r.Calls.P90), us(r.Calls.P99), us(r.Baseline.P50), r.Ratio.Median, r.Ratio.Low, r.Ratio.High)
+	return err
+}
+
+// recoverChart draws the medians against the number of ranks.
+func recoverChart(op recovery.Op, r *recoverResults) figure.Chart {
+	var mine, base figure.Series
+	mine.Name = string(op)
+	for _, job := range r.Jobs {
+		x := float64(job.Options.Ranks)
+		mine.Points = append(mine.Points, figure.Point{X: x, Y: float64(job.Calls.P50) / 1e3})
+		base.Points = append(base.Points, figure.Point{X: x, Y: float64(job.Baseline.P50) / 1e3})
+		base.Name = job.Against
+	}
+	return figure.Chart{
+		Title: "Banyan " + string(op), X: figure.Axis{Title: "ranks"}, Y: figure.Axis{Title: "median time (µs)"},
+		Series: []figure.Series{mine, base},
+	}
+}
+
+// simulate runs jobs in virtual time.
+func (c *faultAgreeCmd) simulate(to *call) error {
+	if os.Getenv(startedBy) != "" || launch.Started() {
+		return usagef("fault agree: --fabric sim is for one process alone")
+	}
+	if err := c.checkOutput(); err != nil {
+		return err
+	}
+	file := report.Begin("fault-agree-sim")
+	bar := progressbar.Start(to.err, "fault agree", len(c.N))
+	defer bar.Stop()
+	out := bar.Over(to.words(c.JSON).out)
+	if _, err := fmt.Fprintf(out, "# Banyan agree, simulated: virtual µs until the last rank has returned, and messages\n%-9s%8s%12s%12s%12s  %s\n",
+		"# Ranks", "Failed", "2(living-1)", "Messages", "Time", "Agreement"); err != nil {
+		return err
+	}
+	var all []recovery.Point
+	for _, n := range c.N {
+		bar.Note(fmt.Sprintf("%d ranks", n))
+		points, err := recovery.Simulate(n, c.Failures, 1)
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			if _, err := fmt.Fprintf(out, "%-9d%8d%12d%12d%12.2f  %s\n", p.Ranks, p.Failed, 2*(p.Ranks-p.Failed-1), p.Messages,
+				float64(p.Time)/1e3, p.What); err != nil {
+				return err
+			}
+		}
+		all = append(all, points...)
+		bar.Step(1)
+	}
+	return c.keep(file, all, simChart(all), to)
+}
+
+// simChart draws the times against the number of ranks, a line for each kind of agreement.
+func simChart(points []recovery.Point) figure.Chart {
+	chart := figure.Chart{Title: "Banyan agree, simulated", X: figure.Axis{Title: "ranks"}, Y: figure.Axis{Title: "virtual time (µs)"}}
+	at := make(map[string]int)
+	for _, p := range points {
+		k, known := at[p.What]
+		if !known {
+			k = len(chart.Series)
+			at[p.What] = k
+			chart.Series = append(chart.Series, figure.Series{Name: p.What})
+		}
+		s := &chart.Series[k]
+		s.Points = append(s.Points, figure.Point{X: float64(p.Ranks), Y: max(1e-3, float64(p.Time)/1e3)})
+	}
+	return chart
+}

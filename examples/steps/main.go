@@ -1,0 +1,59 @@
+// Command steps sums in ten steps, during which a rank dies: the others shrink and go on.
+// It is the program of docs/guide.md, "Recovering".
+//
+//	go build -o bin/ ./examples/steps && bin/ftbench run -n 4 -- bin/steps
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"os"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+func main() {
+	w, err := banyan.Init()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Finalize()
+	c := w.Comm()
+	for step := 0; step < 10; {
+		if step == 5 && w.Comm().Rank() == 1 {
+			os.Exit(1) // without Finalize: it fails
+		}
+		sum := []float64{1}
+		err := banyan.Allreduce(c, sum, banyan.Sum)
+		next, err := settle(c, err)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if next == c {
+			step++ // all have the sum
+		}
+		c = next
+	}
+	if c.Rank() == 0 {
+		fmt.Println("ten steps done, in the end by", c.Size())
+	}
+}
+
+// settle finds out whether all have succeeded, and if not gives another communicator to go on with.
+func settle(c *banyan.Comm, err error) (*banyan.Comm, error) {
+	ok := uint64(1)
+	switch {
+	case errors.Is(err, banyan.ErrProcFailed):
+		_ = c.Revoke() // for those who wait for others than the dead
+		ok = 0
+	case errors.Is(err, banyan.ErrRevoked):
+		ok = 0
+	case err != nil:
+		return nil, err
+	}
+	if all, err := c.Agree(ok); all == 1 && err == nil {
+		return c, nil
+	}
+	return c.Shrink()
+}

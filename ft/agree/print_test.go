@@ -1,0 +1,57 @@
+package agree
+
+import (
+	"fmt"
+	"hash/maphash"
+	"slices"
+)
+
+var seed = maphash.MakeSeed()
+
+// print is a number that other states hardly ever share.
+func (w *world) print() uint64 {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for r, p := range w.procs {
+		if !p.alive {
+			fmt.Fprint(&h, "dead")
+		} else {
+			fmt.Fprint(&h, "|", p.departed, p.condemned, p.view, p.left)
+		}
+		for k := range p.part {
+			q := &p.part[k]
+			fmt.Fprint(&h, "line", q.proposed, q.told)
+			for _, d := range q.got {
+				fmt.Fprint(&h, d.Value, d.Gone, d.Unacked, d.Unlike)
+			}
+			if !p.alive {
+				continue
+			}
+			fmt.Fprint(&h, q.knew)
+			for _, x := range p.m.early[lineOf(k)] {
+				fmt.Fprint(&h, x.from, x.payload)
+			}
+			if l := p.m.lines[lineOf(k)]; l != nil {
+				l.print(&h)
+			}
+		}
+		for _, wire := range w.wires[r] {
+			fmt.Fprint(&h, ">", len(wire), wire)
+		}
+	}
+	return h.Sum64()
+}
+
+func (l *line) print(h *maphash.Hash) {
+	fmt.Fprint(h, "open", l.gone, l.base, l.quit, len(l.queue), l.result != nil)
+	for _, i := range []*instance{l.old, l.cur} {
+		if i != nil {
+			slices.Sort(i.told)
+			slices.Sort(i.from)
+			fmt.Fprint(h, i.seq, i.base, i.entered, i.decided, i.has, i.from, len(i.early), i.sent, i.parent, i.told)
+		}
+	}
+	for _, x := range l.waiting {
+		fmt.Fprint(h, x.from, x.payload, x.needs)
+	}
+}

@@ -1,0 +1,146 @@
+package agree
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// living lists who is alive and has not departed.
+func (w *world) living() []int {
+	var out []int
+	for r, p := range w.procs {
+		if p.alive && !p.departed {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// wrong says what the world has done that it must not, as far as can be said now; at the end of
+// everything also what it has not done.
+func (w *world) wrong(end bool) error {
+	if w.refused != nil {
+		return w.refused
+	}
+	for k := range 1 + w.more {
+		for round := range w.rounds {
+			if err := w.wrongRound(k, round, end); err != nil {
+				return fmt.Errorf("line %d, agreement %d: %w", k, round, err)
+			}
+		}
+	}
+	for _, r := range w.living() {
+		m := w.procs[r].m
+		for _, l := range m.lines {
+			if end && len(l.waiting) > 0 {
+				return fmt.Errorf("rank %d keeps frames for ever", r)
+			}
+		}
+		if end && len(m.early) > 0 {
+			return fmt.Errorf("rank %d keeps early frames for ever", r)
+		}
+	}
+	return nil
+}
+
+func (w *world) wrongRound(k, round int, end bool) error {
+	var first *Decision
+	by := -1
+	for r, p := range w.procs {
+		q := &p.part[k]
+		if len(q.got) <= round {
+			if end && p.alive && !p.departed && round < w.last(r) {
+				return fmt.Errorf("rank %d never decides", r)
+			}
+			continue
+		}
+		d := q.got[round]
+		if err := w.wrongDecision(k, r, round, d); err != nil {
+			return fmt.Errorf("rank %d: %w", r, err)
+		}
+		if !w.binds(k, r, round) {
+			continue
+		}
+		if first == nil {
+			first, by = d, r
+		} else if !alike(first, d) {
+			return fmt.Errorf("ranks %d and %d decide %+v and %+v", by, r, first, d)
+		}
+	}
+	return nil
+}
+
+// binds reports whether a rank's decision must be everybody's: that of who lives, or has
+// departed after it told somebody who lives; and any of a uniform agreement in which all are alike; but not of who counts as dead and does not know it.
+func (w *world) binds(k, rank, round int) bool {
+	p := w.procs[rank]
+	switch {
+	case p.condemned:
+		return false
+	case w.uniform && w.odd == 0:
+		return true
+	case !p.alive:
+		return false
+	case !p.departed || w.uniform:
+		return !w.uniform || !p.departed
+	}
+	if told := p.part[k].told; len(told) > round {
+		for r, o := range w.procs {
+			if told[round]>>r&1 != 0 && o.alive && !o.departed && !o.condemned {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func alike(a, b *Decision) bool {
+	return slices.Equal(a.Value, b.Value) && slices.Equal(a.Gone, b.Gone) && slices.Equal(a.New, b.New) &&
+		slices.Equal(a.Unacked, b.Unacked) && a.Unlike == b.Unlike && a.Seq == b.Seq
+}
+
+// wrongDecision looks at one decision by itself: validity.
+func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
+	value := binary.LittleEndian.Uint64(d.Value)
+	var gone, failed, unacked uint64
+	for _, g := range d.Gone {
+		gone |= 1 << members(w.n).Rank(g.Proc)
+		if !g.Departed {
+			failed |= 1 << members(w.n).Rank(g.Proc)
+		}
+	}
+	for _, p := range d.Unacked {
+		unacked |= 1 << members(w.n).Rank(p)
+	}
+	switch p := w.procs[rank]; {
+	case d.Unlike && w.odd == 0:
+		return fmt.Errorf("all proposed alike, and it says they did not")
+	case failed&^(p.view|p.left) != 0 && p.alive:
+		return fmt.Errorf("decided %#x failed before it knows more than %#x", failed, p.view)
+	case unacked&^gone != 0:
+		return fmt.Errorf("%#x are not acknowledged, but %#x are gone", unacked, gone)
+	}
+	for r, p := range w.procs {
+		q := &p.part[k]
+		switch had := value>>r&1 != 0; {
+		case d.Unlike: // it has no value
+		case had && q.proposed <= round:
+			return fmt.Errorf("rank %d's value is in it and was not proposed", r)
+		case had && w.what(r) != d.What:
+			return fmt.Errorf("rank %d has proposed something else, and nobody says so", r)
+		case !had && gone>>r&1 == 0:
+			return fmt.Errorf("rank %d's value is missing, and it is not said to be gone", r)
+		}
+		counted := p.alive && !p.departed && !p.condemned && q.proposed > round
+		switch {
+		case failed>>r&1 != 0 && p.alive && !p.condemned && !p.departed || gone&^failed>>r&1 != 0 && !p.departed:
+			return fmt.Errorf("rank %d is said to be gone and lives", r)
+		case counted && q.knew[round]&^gone != 0:
+			return fmt.Errorf("rank %d knew of %#x, decided are %#x", r, q.knew[round], gone)
+		case counted && w.acked>>r&1 == 0 && q.knew[round]&gone&^unacked != 0:
+			return fmt.Errorf("rank %d has acknowledged nothing, unacknowledged are only %#x of %#x", r, unacked, gone)
+		}
+	}
+	return nil
+}
