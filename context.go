@@ -142,14 +142,15 @@ func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, 
 // WaitContext is Wait that ends with the context. A receive that has not been
 // matched is taken back then, has ended, and leaves its buffer as it was; one
 // that has been matched is waited for and gives its outcome. A send stays under
-// way: wait for it again before its buffer is changed.
+// way: wait for it again before its buffer is changed. So does what other ranks take part in (IAgree,
+// IShrink): they count on it.
 func (r Request) WaitContext(ctx context.Context) (Status, error) {
 	st, _, err := r.await(ctx)
 	return st, err
 }
 
-// await is WaitContext that also tells whether the request was left under way: a
-// send, or a receive that is pending for a failure.
+// await is WaitContext that also tells whether the request was left under way: one that
+// cannot be taken back, or a receive that is pending for a failure.
 func (r Request) await(ctx context.Context) (st Status, left bool, err error) {
 	if r.h.Empty() {
 		return Status{}, false, nil
@@ -193,9 +194,9 @@ func (r Request) settle(ctx context.Context) (left bool, err error) {
 	if s := e.State(r.h); s != p2p.Pending && (s != p2p.InDoubt || ctx.Err() == nil) {
 		return false, nil
 	}
-	what, send := e.Describe(r.h)
+	what, stays := e.Describe(r.h)
 	switch {
-	case send:
+	case stays:
 		return true, fmt.Errorf("%s is still under way: %w", what, ctx.Err())
 	case e.Abandon(r.h):
 		return false, fmt.Errorf("%s was taken back: %w", what, ctx.Err())
@@ -237,7 +238,7 @@ func (p *Persistent) WaitContext(ctx context.Context) (Status, error) {
 
 // WaitAllContext is WaitAll that ends with the context. The requests are then
 // treated as by Request.WaitContext: receives that have not been matched are taken
-// back, and sends that are still under way stay in the slice.
+// back, and sends and agreements that are still under way stay in the slice.
 func WaitAllContext(ctx context.Context, reqs []Request) error {
 	if ctx.Done() == nil {
 		return WaitAll(reqs)

@@ -59,8 +59,8 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 }
 
 // Split makes a communicator for each color: of the ranks that gave it, ordered
-// by key, then by rank. Color is at least 0, or [Undefined], which gives nil. It
-// is collective.
+// by key, then by rank. Color is at least 0, or [Undefined], which gives nil; those who are agreed to be
+// gone count as such ([Comm.Validate]). It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
 	n := c.core.Count()
 	if color < 0 && color != Undefined {
@@ -68,6 +68,10 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 	}
 	const block = 16
 	all := make([]byte, block*c.Size())
+	for rank := range c.Size() { // S0-32: the gone give nothing
+		undefined := Undefined
+		binary.LittleEndian.PutUint64(all[block*rank:], uint64(int64(undefined)))
+	}
 	mine := all[block*c.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
@@ -120,6 +124,9 @@ func (c *Comm) meet(n uint64, leader int, peer *Comm, remote, tag int) (theirGro
 	if leader < 0 || leader >= c.Size() {
 		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ErrArgument, leader, c.Size()-1)
 	}
+	if _, left, _ := c.core.Delegate("create inter", leader); !left {
+		return p2p.Group{}, 0, c.core.Lost("create inter", leader)
+	}
 	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and what has gone wrong
 	var list []byte
 	if c.Rank() == leader {
@@ -155,8 +162,18 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 	}
 	ours := binary.LittleEndian.AppendUint64(nil, uint64(len(list)))
 	ours = binary.LittleEndian.AppendUint64(ours, number)
+	if err := peer.core.Collective("create inter"); err != nil {
+		return nil, err
+	}
+	at, left, err := peer.core.Delegate("create inter", remote)
+	switch {
+	case err != nil:
+		return nil, err
+	case !left:
+		return nil, peer.core.Lost("create inter", remote)
+	}
 	w := peer.on(peer.core.Coll())
-	if _, err := w.Sendrecv(ours, remote, tag, theirs, remote, tag); err != nil {
+	if _, err := w.Sendrecv(ours, at, tag, theirs, at, tag); err != nil {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint64(theirs)
@@ -164,7 +181,7 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 		return nil, fmt.Errorf("%w: rank %d of %s announces a group of %d bytes", ErrArgument, remote, peer.Name(), n)
 	}
 	in := make([]byte, n)
-	if _, err := w.Sendrecv(list, remote, tag, in, remote, tag); err != nil {
+	if _, err := w.Sendrecv(list, at, tag, in, at, tag); err != nil {
 		return nil, err
 	}
 	// Both sides compute the same seed: the sum does not care who is who.
@@ -191,19 +208,22 @@ func (c *Comm) decode(list []byte) (p2p.Group, error) {
 
 // Merge makes one communicator of both sides of an intercommunicator: first the
 // ranks of the side that gave high as false. If both gave the same, the side with
-// the lowest process of the job comes first. It is collective over both sides. Where rank 0 of the
-// other side has failed or finalized this is ErrProcFailed or ErrDeparted at all ranks of this side.
+// the lowest process of the job comes first. It is collective over both sides. Where the first rank of the
+// other side that is not agreed to be gone ([Comm.Validate]) has failed or finalized this is ErrProcFailed or
+// ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
 	n := c.core.Count()
 	local := c.core.Local()
 	if local == nil {
 		return nil, c.raise(fmt.Errorf("merge on %s: %w: not an intercommunicator", c.Name(), ErrArgument))
 	}
-	side := c.on(local)
+	w, side := c.on(c.core.Coll()), c.on(local)
+	if w.core.Peers().Size() == 0 {
+		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), c.core.Lost("merge", 0)))
+	}
 	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
 	var err error
-	if c.Rank() == 0 {
-		w := c.on(c.core.Coll())
+	if w.Rank() == 0 {
 		mine := []byte{0}
 		if high {
 			mine[0] = 1
@@ -211,11 +231,11 @@ func (c *Comm) Merge(high bool) (*Comm, error) {
 		_, err = w.Sendrecv(mine, 0, 0, word[:1], 0, 0)
 		encodeVerdict(word[1:], err)
 	}
-	if berr := side.bcast(word, 0); berr != nil || err != nil {
+	if berr := side.bcast(word, local.Coll().Said(0)); berr != nil || err != nil {
 		return nil, c.raise(fmt.Errorf("merge on %s: %w", c.Name(), cmp.Or(err, berr)))
 	}
 	if err := decodeVerdict(word[1:], "merge"); err != nil {
-		return nil, c.raise(fmt.Errorf("merge on %s: rank 0 could not reach the other side: %w", c.Name(), err))
+		return nil, c.raise(fmt.Errorf("merge on %s: the first rank could not reach the other side: %w", c.Name(), err))
 	}
 	first := !high
 	if high == (word[0] == 1) {

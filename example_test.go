@@ -280,3 +280,40 @@ func ExampleComm_AckFailed() {
 	// dead: [2]
 	// answer of rank 1
 }
+
+// A block of collectives that is done at all ranks or at none: one validate behind it tells all of them the same. Rank 2
+// dies in it, so the others do it again, without it.
+func ExampleComm_Validate() {
+	err := banyan.Simulate(4, banyan.Simulation{
+		Faults: func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+	}, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 2 {
+			w.Sleep(time.Second) // killed here
+		}
+		for known := 0; ; {
+			sum := []int{c.Rank()}
+			berr := errors.Join(c.Barrier(), banyan.Allreduce(c, sum, banyan.Sum))
+			failed, err := c.Validate()
+			if err != nil {
+				return err
+			}
+			if failed.Size() == known {
+				if c.Rank() == 0 {
+					fmt.Println("sum of the living:", sum[0])
+				}
+				return berr
+			}
+			known = failed.Size()
+			if c.Rank() == 0 {
+				fmt.Println("once more, without", known)
+			}
+		}
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// once more, without 1
+	// sum of the living: 4
+}

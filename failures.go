@@ -35,8 +35,8 @@ func (c *Comm) Profile() Profile { return c.core.Profile() }
 
 // The calls that follow are local: they send nothing, and no other rank learns of
 // them. Each communicator has acknowledgements of its own; one that is made later has
-// none. Whatever has been acknowledged, collective operations on a communicator with dead
-// ranks are ErrProcFailed.
+// none but what was agreed on ([Comm.Validate]). Whatever has been acknowledged, collective operations on a
+// communicator with dead ranks are ErrProcFailed until they have been agreed on.
 
 // GetFailed makes progress and gives the ranks of this communicator, of both sides
 // of an intercommunicator, that this process knows to have failed, in the order in

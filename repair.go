@@ -19,18 +19,24 @@ func (c *Comm) IsRevoked() bool { return c.core.Revoked() }
 
 // Agree gives every living rank the bitwise AND of the flags of all: of an
 // intercommunicator, of those of the remote group (ULFM 17.3.2, S1-38 to S1-41). It is collective, works on a
-// revoked communicator, and returns at all ranks with the same outcome although ranks die meanwhile.
+// revoked communicator, and returns at all ranks with the same outcome although ranks die meanwhile. A
+// boolean is a flag of 0 or 1. Over a remote group of which nobody lives the AND is all ones.
 //
-// Error: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged that
+// A rank that has returned may still have to tell others, if those die who were to do it. It does so while it
+// computes, within a period of the failure detector ([WithDetection]), or at once with [WithAsyncProgress]. Without
+// detector a rank may wait for one that died without its knowing.
+//
+// Errors: ErrProcFailed, at all ranks alike, if a rank has failed and not all have acknowledged that
 // ([Comm.AckFailed]); the result is right all the same, and GetFailed has all ranks that have no part in
-// it. ErrArgument if some rank calls another operation in its stead.
+// it. ErrArgument if some rank calls another operation in its stead; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
 	err := c.wait(c.agree(&flag))
 	return flag, c.raise(err)
 }
 
 // IAgree begins to agree on *flag, which is not to be touched until the request is complete and has
-// the result then. As [Comm.Agree] otherwise.
+// the result then. Several may be under way; they meet in the order in which each rank has begun them. Neither
+// Request.Cancel nor the end of a context takes one back, since others count on it. As [Comm.Agree] otherwise.
 func (c *Comm) IAgree(flag *uint64) Request { return Request{c.agree(flag), c} }
 
 func (c *Comm) agree(flag *uint64) p2p.Handle {
@@ -47,9 +53,14 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 // Shrink makes a communicator of the ranks that have not failed, in their order (ULFM 17.3.1, S1-33 to
 // S1-35). It is collective over the living, works on a revoked communicator, and all get the
 // same group; it leaves out at least every rank whose failure has been reported to some caller. Ranks that die meanwhile may be
-// in it. The failure of ranks is no error.
+// in it. The failure of ranks is no error. What is left has the error handler and the profile of the old one, and no
+// attributes. Of an intercommunicator it has the living of both sides; where the other side has none it is nil, as of a
+// split without colors there.
 //
-// Error: ErrArgument if some rank calls another operation in its stead.
+// It waits for all who live. So ranks that shrink several communicators with members in common do that in one
+// order, or they wait for each other: else use IShrink.
+//
+// Errors: ErrArgument if some rank calls another operation in its stead; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
 	var left *Comm
 	if err := c.wait(c.shrink(&left)); err != nil {
@@ -68,6 +79,7 @@ func (c *Comm) shrink(into **Comm) p2p.Handle {
 	defer c.e.Unlock()
 	promise, h := c.e.NewPromise(c.core)
 	c.world.repair.Shrink(c.core, func(core *p2p.Comm, err error) {
+		*into = nil
 		if core != nil {
 			*into = c.heir(core)
 		}

@@ -16,8 +16,11 @@ type session struct {
 	w      *banyan.World
 	comms  map[string]*banyan.Comm
 	reqs   map[string]*started
+	agreed map[string]*banyan.Group // by validates that have been begun
 	probed map[string]*banyan.Message
-	told   []string // by the error handler, since the last question
+	flags  map[string]*uint64       // of agreements that have been begun
+	shrunk map[string]**banyan.Comm // by shrinks that have been begun
+	told   []string                 // by the error handler, since the last question
 }
 
 type started struct {
@@ -28,7 +31,8 @@ type started struct {
 func newSession(w *banyan.World) *session {
 	return &session{
 		w: w, comms: map[string]*banyan.Comm{"world": w.Comm()},
-		reqs: map[string]*started{}, probed: map[string]*banyan.Message{},
+		reqs: map[string]*started{}, probed: map[string]*banyan.Message{}, agreed: map[string]*banyan.Group{},
+		flags: map[string]*uint64{}, shrunk: map[string]**banyan.Comm{},
 	}
 }
 
@@ -125,8 +129,12 @@ func (s *session) do(line string) string {
 		return s.sendrecv(c, a)
 	case "failed", "acked", "ack", "failure-ack", "reenable", "profile":
 		return s.acknowledge(verb, name, c)
+	case "validate", "ivalidate", "agreed":
+		return s.validate(verb, name, c, a)
 	case "waitall", "waitany", "waitsome", "testall", "testany", "testsome":
 		return s.set(verb, strings.Split(name, ","))
+	case "agree", "iagree", "flag", "shrink", "ishrink", "left", "revoke", "revoked":
+		return s.recovery(verb, name, c, a)
 	case "barrier", "bcast", "allreduce":
 		return s.collective(verb, c, a)
 	case "recv", "irecv", "mrecv":
@@ -175,17 +183,7 @@ func (s *session) sendrecv(c *banyan.Comm, a words) string {
 
 // acknowledge has the verbs of an application that knows of failures.
 func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
-	ranks := func(g banyan.Group) string {
-		all := make([]int, g.Size())
-		for i := range all {
-			all[i] = i
-		}
-		in, err := g.Translate(all, c.Group())
-		if err != nil {
-			return failure(err)
-		}
-		return fmt.Sprint(in)
-	}
+	ranks := func(g banyan.Group) string { return fmt.Sprint(ranksOf(g, c)) }
 	var err error
 	switch verb {
 	case "failed":
@@ -216,13 +214,41 @@ func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
 	return "ok"
 }
 
-// collective is for those that end at once: the step after begins when it has ended.
+// validate has the verbs of run-through stabilization's repair; agreed tells what a validate that was
+// begun has come to.
+func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
+	switch verb {
+	case "validate":
+		g, err := c.Validate()
+		if err != nil {
+			return failure(err)
+		}
+		return fmt.Sprint(ranksOf(g, c))
+	case "ivalidate":
+		var g banyan.Group
+		s.reqs[a["as"]] = &started{Request: c.IValidate(&g)}
+		s.agreed[a["as"]] = &g
+		return "ok"
+	}
+	return fmt.Sprint(ranksOf(*s.agreed[name], c))
+}
+
+// collective is for those that end at once, or are begun: the step after begins when it has ended. With
+// data a broadcast tells what is in the buffer afterwards, which is dots before, but for the root's.
 func (s *session) collective(verb string, c *banyan.Comm, a words) string {
 	var err error
-	switch buf := make([]byte, 8); verb {
-	case "barrier":
+	switch buf := make([]byte, 8); {
+	case verb == "barrier":
 		err = c.Barrier()
-	case "bcast":
+	case a["data"] != "":
+		buf = []byte(strings.Repeat(".", len(a["data"])))
+		if c.Rank() == a.number("root", 0) {
+			copy(buf, a["data"])
+		}
+		if err = c.Bcast(buf, a.number("root", 0)); err == nil {
+			return string(buf)
+		}
+	case verb == "bcast":
 		err = c.Bcast(buf, a.number("root", 0))
 	default:
 		err = c.AllreduceBytes(buf, func(acc, in []byte) {})

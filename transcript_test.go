@@ -155,7 +155,7 @@ func (s *step) early(got string) bool {
 }
 
 // patience is how often a step is tried that is early.
-const patience = 100_000
+const patience = 1_000_000
 
 // meets tells a step's answer from what it must be.
 func (s *step) meets(got string) error {

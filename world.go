@@ -63,6 +63,13 @@ func (w *World) startControl() {
 	w.repair = repair.New(w.progress, c.agreements)
 }
 
+// flush hands over what others wait for: what has been decided, and what has been revoked.
+func (c *controls) flush(e *progress.Engine) {
+	e.Lock()
+	defer e.Unlock()
+	c.out.Flush()
+}
+
 // stop ends them, for a rank that departs.
 func (c *controls) stop(e *progress.Engine) {
 	e.Lock()

@@ -58,6 +58,10 @@ var roles = map[string]func(*banyan.World) error{
 	"split":      splitApart,
 	"leave":      leave,
 	"strangers":  strangers,
+	"survive":    survive,
+	"suicides":   suicides,
+	"answers":    answers,
+	"validates":  validates,
 }
 
 func TestMain(m *testing.M) {

@@ -19,21 +19,43 @@ const (
 	tagGather
 )
 
-// begin checks what all operations need and gives the communicator to send on.
-func begin(c *p2p.Comm, op string, root int) (*p2p.Comm, error) {
+// gone is the root of an operation whose root is agreed to be gone.
+const gone = -1
+
+// begin checks what all operations need and gives the communicator to send on, which has no gaps, and
+// the root's rank there; gone: there is nothing to do (S0-27).
+func begin(c *p2p.Comm, op string, root int) (w *p2p.Comm, at int, err error) {
 	switch {
 	case c.Local() != nil:
-		return nil, fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument)
+		return nil, 0, fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument)
 	case root < 0 || root >= c.Size():
-		return nil, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.Name(), ft.ErrArgument, root, c.Size()-1)
+		return nil, 0, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.Name(), ft.ErrArgument, root, c.Size()-1)
 	}
-	return c.Coll(), c.Collective(op)
+	if err := c.Collective(op); err != nil {
+		return nil, 0, err
+	}
+	at, left, err := c.Delegate(op, root)
+	if !left {
+		at = gone
+	}
+	return c.Coll(), at, err
+}
+
+// everybody is begin for operations without root.
+func everybody(c *p2p.Comm, op string) (*p2p.Comm, error) {
+	if c.Local() != nil {
+		return nil, fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument)
+	}
+	if err := c.Collective(op); err != nil {
+		return nil, err
+	}
+	return c.Coll(), nil
 }
 
 // Barrier returns when all ranks have called it. Dissemination: in step k each
 // rank tells the one 2^k further on.
 func Barrier[M p2p.Mode](c *p2p.Comm) error {
-	w, err := begin(c, "barrier", 0)
+	w, err := everybody(c, "barrier")
 	if err != nil {
 		return err
 	}
@@ -47,10 +69,11 @@ func Barrier[M p2p.Mode](c *p2p.Comm) error {
 	return nil
 }
 
-// Bcast copies root's buf into everybody's, which are of the same length.
+// Bcast copies root's buf into everybody's, which are of the same length. With a root that is
+// agreed to be gone it does nothing.
 func Bcast[M p2p.Mode](c *p2p.Comm, buf []byte, root int) error {
-	w, err := begin(c, "bcast", root)
-	if err != nil {
+	w, root, err := begin(c, "bcast", root)
+	if err != nil || root == gone {
 		return err
 	}
 	if err := bcast[M](w, buf, root); err != nil {
@@ -97,10 +120,11 @@ type Op func(acc, in []byte)
 
 // Reduce folds everybody's buf and leaves the result in root's, with scratch of
 // the same length to receive into. The buffers of the others are undefined
-// afterwards.
+// afterwards. Those who are agreed to be gone contribute nothing (S0-29), and with a root that is
+// one of them it does nothing.
 func Reduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op, root int) error {
-	w, err := begin(c, "reduce", root)
-	if err != nil {
+	w, root, err := begin(c, "reduce", root)
+	if err != nil || root == gone {
 		return err
 	}
 	if err := reduce[M](w, buf, scratch, op, root); err != nil {
@@ -144,9 +168,10 @@ func reduce[M p2p.Mode](w *p2p.Comm, buf, scratch []byte, op Op, root int) error
 }
 
 // Allreduce folds everybody's buf and leaves the result in everybody's, with
-// scratch of the same length to receive into.
+// scratch of the same length to receive into. Those who are agreed to be gone contribute nothing
+// (S0-31).
 func Allreduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op) error {
-	w, err := begin(c, "allreduce", 0)
+	w, err := everybody(c, "allreduce")
 	if err != nil {
 		return err
 	}
@@ -160,23 +185,38 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op) error {
 }
 
 // Allgather puts everybody's block, all of one length, into everybody's all, by
-// rank. A rank's own block lies in its place already.
+// rank. A rank's own block lies in its place already. The places of those who are agreed to be gone
+// stay as they are (S0-30).
 func Allgather[M p2p.Mode](c *p2p.Comm, all []byte) error {
-	w, err := begin(c, "allgather", 0)
+	w, err := everybody(c, "allgather")
 	if err != nil {
 		return err
 	}
-	n := w.Size()
+	n := c.Size()
 	if len(all)%n != 0 {
 		return fmt.Errorf("allgather on %s: %w: %d bytes for %d ranks", c.Name(), ft.ErrArgument, len(all), n)
 	}
-	if err := gather[M](w, all, len(all)/n); err != nil {
+	block := len(all) / n
+	dense := all
+	if w.Size() < n {
+		dense = make([]byte, w.Size()*block)
+		copy(dense[w.Rank()*block:], all[c.Rank()*block:][:block])
+	}
+	if err := allgather[M](w, dense, block); err != nil {
 		return fmt.Errorf("allgather: %w", err)
 	}
-	if err := bcast[M](w, all, 0); err != nil {
-		return fmt.Errorf("allgather: %w", err)
+	for rank := 0; w.Size() < n && rank < w.Size(); rank++ {
+		copy(all[w.Said(rank)*block:][:block], dense[rank*block:])
 	}
 	return nil
+}
+
+// allgather collects at rank 0 and sends everything to everybody.
+func allgather[M p2p.Mode](w *p2p.Comm, all []byte, block int) error {
+	if err := gather[M](w, all, block); err != nil {
+		return err
+	}
+	return bcast[M](w, all, 0)
 }
 
 // gather collects at rank 0: each rank has the blocks of its subtree, which are
@@ -208,5 +248,5 @@ func sameLength(w *p2p.Comm, st p2p.Status, want int) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w: rank %d sent %d bytes, want %d: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, st.Source, st.Count, want)
+		w.Name(), ft.ErrArgument, w.Said(st.Source), st.Count, want)
 }

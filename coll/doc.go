@@ -8,12 +8,17 @@
 //
 // # Failure
 //
-// An operation on a communicator of which a member is known to have failed
-// returns ft.ErrProcFailed before it sends anything (S2-7). If a failure becomes
+// An operation on a communicator of which a member is known to have failed, and is not
+// agreed to be gone, returns ft.ErrProcFailed before it sends anything (S2-7). If a failure becomes
 // known during the operation, it ends with that error at this rank; what it has
 // announced to others is withdrawn. Other ranks may have completed, or wait for
 // this one until they learn of the failure too: telling all of them is the
 // detectors' part.
+//
+// A validate (package ft/repair) makes operations possible again among those who are left. They run
+// on the communicator that p2p.Comm.Coll gives, which has no gaps, so the trees are what they
+// would be had the gone never been there: roots are translated on the way in, blocks and the ranks in
+// errors on the way out, and nothing between looks at who is gone.
 //
 // # Concurrency
 //

@@ -4,6 +4,11 @@
 //	ring       a token goes round, and a sum over all ranks
 //	halo       heat on a 2-D grid: neighbours exchange their edges
 //	farm       a master gives out tasks; workers may be killed
+//	consistent communicators that all members have, or none
+//	refine     iterative refinement that goes on with the survivors
+//
+// The last three are the examples 17.2, 17.1 and 17.3 of the MPI Forum's chapter on process fault tolerance (draft of
+// January 2014). Their flag -kill has ranks die by SIGKILL.
 //
 // Run one with
 //

@@ -20,16 +20,23 @@ func TestExamples(t *testing.T) {
 	out, err := exec.Command("go", "build", "-o", bin, "./...").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	for name, tc := range map[string]struct {
-		n    int
-		argv []string
-		want string
+		n     int
+		argv  []string
+		want  string
+		kills int // of the last ranks
 	}{
-		"pingpong":    {2, []string{"pingpong"}, "8 bytes, one way: "},
-		"ring":        {5, []string{"ring"}, "the token came back with 10, the sum of 5 ranks is 10"},
-		"ring of one": {1, []string{"ring"}, "the token came back with 0"},
-		"halo":        {6, []string{"halo", "-side", "20", "-steps", "50"}, "6 ranks in 2 x 3 tiles, heat 1.000000 before, 1.000000 after 50 steps"},
-		"farm":        {4, []string{"farm"}, "1000 tasks done, sum of squares 332833500, workers lost: 0"},
-		"farm, kill":  {4, []string{"farm", "-kill"}, "1000 tasks done, sum of squares 332833500, workers lost: 1"},
+		"pingpong":                     {2, []string{"pingpong"}, "8 bytes, one way: ", 0},
+		"ring":                         {5, []string{"ring"}, "the token came back with 10, the sum of 5 ranks is 10", 0},
+		"ring of one":                  {1, []string{"ring"}, "the token came back with 0", 0},
+		"halo":                         {6, []string{"halo", "-side", "20", "-steps", "50"}, "6 ranks in 2 x 3 tiles, heat 1.000000 before, 1.000000 after 50 steps", 0},
+		"farm":                         {4, []string{"farm"}, "1000 tasks done, sum of squares 332833500, workers lost: 0", 0},
+		"farm, kill":                   {4, []string{"farm", "-kill"}, "1000 tasks done, sum of squares 332833500, workers lost: 1", 1},
+		"consistent":                   {4, []string{"consistent"}, "100 splits done with 4 of 4 ranks left, 0 done over", 0},
+		"consistent, kill":             {6, []string{"consistent", "-kill", "2"}, "100 splits done with 4 of 6 ranks left, ", 2},
+		"consistent, kill all but one": {4, []string{"consistent", "-kill", "3"}, "100 splits done with 1 of 4 ranks left, ", 3},
+		"refine":                       {4, []string{"refine"}, "solved with 4 of 4 ranks left, 0 recoveries, 690 iterations, largest error 4e-08", 0},
+		"refine, kill":                 {6, []string{"refine", "-kill", "2"}, "solved with 4 of 6 ranks left, 2 recoveries, ", 2},
+		"refine, kill all but one":     {4, []string{"refine", "-kill", "3"}, "solved with 1 of 4 ranks left, 3 recoveries, ", 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
@@ -40,7 +47,7 @@ func TestExamples(t *testing.T) {
 			require.NoError(t, err)
 			require.Contains(t, got.String(), tc.want)
 			for rank, e := range res.Ends {
-				if name == "farm, kill" && rank == tc.n-1 {
+				if rank >= tc.n-tc.kills {
 					require.Equal(t, syscall.SIGKILL, e.Signal)
 				} else {
 					require.False(t, e.Failed(), "rank %d: %v\n%s", rank, e, got.String())

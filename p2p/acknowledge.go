@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/proc"
@@ -15,7 +16,8 @@ import (
 // nobody (RTS).
 //
 // Failures are acknowledged in the order in which they became known, so the
-// acknowledged ones are a number.
+// acknowledged ones are a number. Only a validate may acknowledge one before another that was known here
+// earlier; from then on the communicator has an order of its own.
 
 // Profile is the set of rules that a communicator follows where the documents
 // differ.
@@ -68,12 +70,14 @@ func (c *Comm) Profile() Profile {
 	return c.profile
 }
 
-// failed lists the members that have failed, of both sides of an intercommunicator,
-// in the order in which that became known here. Precondition: the lock is held.
+// failed lists the members that have failed, of both sides of an intercommunicator:
+// those of its own order first, then in the order in which that became known here. Precondition:
+// the lock is held.
 func (c *Comm) failed() []proc.ID {
-	var out []proc.ID
+	out := slices.Clone(c.order)
+	first := setOf(c.order)
 	for _, p := range c.e.p.View().Order() {
-		if c.has(p) {
+		if c.has(p) && !first.Has(p) {
 			out = append(out, p)
 		}
 	}
@@ -82,7 +86,7 @@ func (c *Comm) failed() []proc.ID {
 
 // Failed makes progress and lists the members that have failed, of both sides of an
 // intercommunicator, in the order in which that became known here: a list is a
-// prefix of later ones.
+// prefix of later ones, but that a validate puts those that it agrees on before others.
 func (c *Comm) Failed() []proc.ID {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -116,13 +120,44 @@ func (c *Comm) Acknowledge(n int) (int, error) {
 			c.recognize(failed[c.acked-1])
 		}
 	}
-	if c.acked == len(failed) {
+	c.acknowledged(len(failed))
+	return c.acked, nil
+}
+
+// acknowledged looks at what has become of the communicator, of which so many have failed.
+func (c *Comm) acknowledged(failed int) {
+	if c.acked == failed {
 		c.state.And(^uint32(stateFailed))
 	}
 	if !c.doubtful() {
-		e.resumeAll(c)
+		c.e.resumeAll(c)
 	}
-	return c.acked, nil
+}
+
+// admit acknowledges, of the failures that are known here, those of some processes, which come
+// before all others that are not acknowledged yet. Precondition: the lock is held.
+func (c *Comm) admit(dead *ft.Set) {
+	failed := c.failed()
+	order := slices.Clone(failed[:c.acked])
+	for _, p := range failed[c.acked:] {
+		if !dead.Has(p) {
+			continue
+		}
+		if order = append(order, p); c.profile == RTS {
+			c.recognize(p)
+		}
+	}
+	if c.acked = len(order); !slices.Equal(order, failed[:c.acked]) {
+		c.order = order
+	}
+	c.acknowledged(len(failed))
+}
+
+func setOf(procs []proc.ID) (s ft.Set) {
+	for _, p := range procs {
+		s.Add(p)
+	}
+	return s
 }
 
 // resumeAll lets receives of the communicator that were pending go on.

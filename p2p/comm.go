@@ -1,12 +1,14 @@
 package p2p
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
 )
 
 const (
@@ -29,6 +31,8 @@ const (
 	stateFailed
 	stateFreed
 	stateFinal // the engine has been closed
+	// stateValidating, of a collective's context: it is about to be replaced.
+	stateValidating
 )
 
 // Comm is the core of a communicator. Its methods may be called from any
@@ -52,20 +56,28 @@ type Comm struct {
 	// group is this process's group; peers is the group whose ranks operations
 	// name: the same, or the remote one of an intercommunicator.
 	group, peers Group
-	// made counts the communicators derived from this one by all its members,
-	// partly those derived by some of them, by tag and group.
+	// made counts the communicators derived from this one by all its members since the
+	// last validate, partly those derived by some of them, by tag and group.
 	made   uint32
 	partly map[uint64]uint32
-	// coll carries the messages of collectives; nil in such a one. It has the
-	// context's top bit set, and shares the fate of its communicator.
-	coll *Comm
+	// coll carries the messages of collectives, among those members that are not agreed
+	// to be gone; nil in such a one. It has the context's top bit set, shares the fate of
+	// its communicator, and is stored, with the lock held, by validates.
+	coll atomic.Pointer[Comm]
+	// of is the communicator whose collectives' messages this one carries, or nil.
+	of *Comm
 	// local is an intercommunicator's own communicator of this side.
 	local *Comm
 	// onError: set before the first operation; see OnError.
 	onError func(error)
-	// profile, acked: see acknowledge.go.
+	// profile, acked, order: see acknowledge.go.
 	profile Profile
 	acked   int
+	order   []proc.ID
+	// epoch, validating, settlers: see validate.go.
+	epoch      atomic.Uint64
+	validating int
+	settlers   []*progress.Completion
 	// nulls: written and read under the lock; someNull is set after it for good.
 	nulls    ft.Set
 	someNull atomic.Bool
@@ -80,26 +92,43 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(e.profile, name, g, g, rank, ctx)
+	return e.newComm(nil, name, g, g, rank, ctx)
 }
 
-func (e *Engine) newComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+// newComm makes a communicator from another one, whose profile it has, and where those are gone
+// who are agreed to be gone there; or from none.
+func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.makeComm(profile, name, g, peers, rank, ctx)
+	return e.makeComm(from, name, g, peers, rank, ctx)
 }
 
 // makeComm is newComm with the lock held.
-func (e *Engine) makeComm(profile Profile, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
+func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx uint32) (*Comm, error) {
 	ctx &^= collContext
-	if o := e.holder(ctx); o != nil {
+	if o := cmp.Or(e.holder(ctx), e.holder(ctx|collContext)); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
 	c := e.enter(name, g, peers, rank, ctx)
-	c.profile = profile
-	c.coll = e.enter(name, g, peers, rank, ctx|collContext)
+	c.profile = e.profile
+	var gone []proc.ID
+	if from != nil {
+		c.profile = from.profile
+		gone = from.gone()
+	}
+	c.gather(e.enter(name, g.without(gone), peers.without(gone), rank, ctx|collContext))
+	if len(gone) > 0 {
+		agreed := setOf(gone)
+		c.admit(&agreed)
+	}
 	e.revokeEarly(c)
 	return c, nil
+}
+
+// gather has collectives go over w from now on.
+func (c *Comm) gather(w *Comm) {
+	w.of, w.rank = c, w.group.Rank(c.e.p.Self())
+	c.coll.Store(w)
 }
 
 // enter makes a communicator known. Precondition: the lock is held.
@@ -164,9 +193,27 @@ func (c *Comm) Everyone() Group {
 // Local is the communicator of this side of an intercommunicator; nil of others.
 func (c *Comm) Local() *Comm { return c.local }
 
-// Coll is the communicator of the same ranks on which collectives send: nothing
-// sent on one is received on the other.
-func (c *Comm) Coll() *Comm { return c.coll }
+// Coll is the communicator on which collectives send: nothing sent on one is received on
+// the other. Its ranks are those of this one that are not agreed to be gone, in
+// their order and without gaps.
+func (c *Comm) Coll() *Comm { return c.coll.Load() }
+
+// Said is the rank by which the user knows a rank of Peers: of a communicator of collectives, the
+// one that it has outside.
+func (c *Comm) Said(rank int) int {
+	if c.of == nil {
+		return rank
+	}
+	return c.of.peers.Rank(c.peers.Proc(rank))
+}
+
+// said is the rank of a peer by which the user knows it.
+func (c *Comm) said(p proc.ID) int {
+	if c.of != nil {
+		return c.of.said(p)
+	}
+	return c.peers.Rank(p)
+}
 
 // Name is the communicator's name in messages.
 func (c *Comm) Name() string { return c.name }
@@ -224,26 +271,31 @@ func (c *Comm) check(op string) error {
 	switch s := c.state.Load(); {
 	case s == 0:
 		return nil
+	case s&stateFreed != 0 && c.of != nil && c.of.state.Load()&stateFreed == 0:
+		return c.overtaken(op)
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
 	case s&stateFinal != 0:
 		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
 	case s&stateRevoked != 0:
 		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
-	case c.coll == nil:
+	case c.of != nil && s&stateFailed != 0:
 		return c.bereaved(op)
 	}
 	return nil
 }
 
-// Collective is the early exit of collective operations: they need everybody, so
-// a member that has failed is an error at once, also when the failure has been
-// acknowledged (S1-36, S2-7).
+// Collective is the early exit of collective operations: they need everybody who is not agreed
+// to be gone, so any other member that has failed is an error at once, also when the failure has
+// been acknowledged (S1-36, S2-7). It waits for validates that have been begun.
 func (c *Comm) Collective(op string) error {
-	if c.coll.state.Load() == 0 {
+	if c.Coll().state.Load() == 0 {
 		return nil
 	}
-	return c.coll.checkState(op, false)
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	c.settle()
+	return c.Coll().check(op)
 }
 
 // bereaved is the error that names all members that have failed. Precondition:
@@ -262,6 +314,9 @@ func (c *Comm) bereaved(op string) error {
 // or, of an intercommunicator, by that on this side. Precondition: the lock is
 // held.
 func (c *Comm) blame(failed *ft.ProcFailedError, p proc.ID) {
+	if c.of != nil {
+		c = c.of
+	}
 	if rank := c.peers.Rank(p); rank >= 0 {
 		failed.Ranks = append(failed.Ranks, rank)
 	} else {
@@ -285,7 +340,7 @@ func (c *Comm) badMember(op string) error {
 // lost is the error of an operation whose peer is not alive.
 func (c *Comm) lost(op string, l *link) error {
 	if !c.e.p.View().Failed(l.peer) {
-		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.peers.Rank(l.peer), ft.ErrDeparted)
+		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.said(l.peer), ft.ErrDeparted)
 	}
 	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
 	c.blame(failed, l.peer)

@@ -2,6 +2,7 @@ package p2p
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -13,6 +14,9 @@ import (
 // context folds words into a context number.
 func (c *Comm) context(words ...uint64) uint32 {
 	h := c.ctx
+	if epoch := c.epoch.Load(); epoch != 0 {
+		h = mix(mix(h, 1), epoch) // an epoch may have the context in it
+	}
 	for _, w := range words {
 		h = mix(h, w)
 	}
@@ -22,10 +26,12 @@ func (c *Comm) context(words ...uint64) uint32 {
 
 // Count numbers what all members derive from this communicator. It is called at
 // the beginning of a derivation: one that fails at some members only has the
-// same number at all, and the next one too.
+// same number at all, and the next one too. After a validate the numbers begin again, in
+// contexts of their own (S4-22).
 func (c *Comm) Count() uint64 {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
+	c.settle()
 	c.made++
 	return uint64(c.made)
 }
@@ -36,7 +42,7 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	d, err := c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
+	d, err := c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n))
 	if err != nil || c.local == nil {
 		return d, err
 	}
@@ -53,7 +59,7 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	if rank < 0 {
 		return nil, nil
 	}
-	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
+	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()))
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -66,6 +72,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
+	c.settle()
 	if c.partly == nil {
 		c.partly = make(map[uint64]uint32)
 	}
@@ -73,7 +80,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (*Comm, error) {
 	n := c.partly[key]
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
-	return c.e.newComm(c.profile, name, g, g, rank, c.context(key, uint64(n)))
+	return c.e.newComm(c, name, g, g, rank, c.context(key, uint64(n)))
 }
 
 // Bridge makes an intercommunicator between the group of this communicator and
@@ -87,12 +94,13 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	// The seed alone decides the context: the two sides have other parents.
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
-	inter, err := c.e.newComm(c.profile, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
+	// Who is agreed to be gone here need not be agreed to be on the other side.
+	inter, err := c.e.newComm(nil, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
 	}
-	inter.local = local
+	inter.local, inter.profile = local, c.Profile()
 	return inter, nil
 }
 
@@ -105,26 +113,34 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	return c.e.newComm(c.profile, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
+	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()))
 }
 
 // Survivors makes, of a communicator, that of those of its members that are not among the
 // gone, in the same order, on both sides of an intercommunicator. All who are left call it with
-// the same gone and number, which is used once. Nil: this side has nobody else to talk to. Precondition: the lock is held.
+// the same gone and number, which is used once. Nil: nobody is left on the other side of an
+// intercommunicator, as where a split has no color there. Precondition: the lock is held.
 func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) {
 	name := fmt.Sprintf("%s.left%d", c.name, number)
-	group, peers := c.group.without(gone), c.peers.without(gone)
+	dead := slices.DeleteFunc(c.Everyone().Procs(), func(p proc.ID) bool { return !gone(p) })
+	group, peers := c.group.without(dead), c.peers.without(dead)
+	if peers.size == 0 {
+		return nil, nil
+	}
 	rank := group.Rank(c.e.p.Self())
 	words := []uint64{number, group.digest() ^ peers.digest(), 2}
 	if c.local == nil {
 		words[1] = group.digest()
 	}
-	s, err := c.e.makeComm(c.profile, name, group, peers, rank, c.context(words...))
+	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(words...))
 	if err != nil || c.local == nil {
 		return s, err
 	}
-	s.local, err = c.local.Survivors(gone, number)
-	return s, err
+	if s.local, err = c.local.Survivors(gone, number); err != nil {
+		s.free()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Seed gives what the leaders of two sides may use, together, as a seed of

@@ -78,7 +78,7 @@ func (r *Request) bereft(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
 		return r.comm.lost(r.kind.String(), l)
-	case r.comm.coll == nil && cause.Failed() && r.comm.has(l.peer):
+	case r.comm.of != nil && cause.Failed() && r.comm.has(l.peer):
 		// A collective needs everybody, whomever this receive names (S2-12).
 		return r.comm.lost("collective", l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():

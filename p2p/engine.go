@@ -22,6 +22,7 @@ type Engine struct {
 	posted   posted
 	early    unexpected
 	probing  bin                // probes that wait, in order
+	promised bin                // requests of layers above that are under way
 	links    []*[linkPage]*link // by process id
 	stalled  []*link            // with frames that were refused
 	requests []*Request         // every one ever made, by index

@@ -28,14 +28,17 @@ func (c *Comm) Free() error {
 }
 
 func (c *Comm) free() {
-	if c.coll != nil {
-		c.coll.free()
+	e, known := c.e, c
+	if w := c.Coll(); w != nil {
+		w.free()
+	} else {
+		known = nil // what it holds can go: it is revoked with the other one
 	}
-	e := c.e
 	c.state.Or(stateFreed)
+	c.settled()
 	e.numbers.drop(c.handle)
 	e.comms = slices.DeleteFunc(e.comms, func(o *Comm) bool { return o == c })
-	e.freed.add(uint32(c.ctx>>32), c)
+	e.freed.add(uint32(c.ctx>>32), known)
 	delete(e.revoked.known, uint32(c.ctx>>32))
 	e.forgetEarly(c)
 }
@@ -112,8 +115,8 @@ func (e *Engine) discard(m *message) {
 	e.early.release(m)
 }
 
-// holder gives the communicator that has a context: one that has not been freed,
-// or one on which receives or probes still wait. Precondition: the lock is held.
+// holder gives the communicator that has a context, collectives' or not: one that has not
+// been freed, or one on which receives or probes still wait. Precondition: the lock is held.
 func (e *Engine) holder(ctx uint32) (c *Comm) {
 	want := uint64(ctx) << 32
 	for _, o := range e.comms {
@@ -122,7 +125,7 @@ func (e *Engine) holder(ctx uint32) (c *Comm) {
 		}
 	}
 	look := func(r *Request) {
-		if r.comm.ctx&^(collContext<<32) == want {
+		if r.comm.ctx == want {
 			c = r.comm
 		}
 	}
@@ -139,6 +142,7 @@ func (e *Engine) Close() {
 	e.closed = true
 	for _, c := range e.comms {
 		c.state.Or(stateFinal)
+		c.settled()
 	}
 	final := func(r *Request) error {
 		return fmt.Errorf("%v on %s: %w: the library has been finalized", r.kind, r.comm.name, ft.ErrClosed)
@@ -158,8 +162,10 @@ func (e *Engine) Close() {
 		e.unpost(r)
 		r.fail(final(r))
 	})
-	e.probing.all(func(r *Request) {
-		e.probing.remove(r)
-		r.fail(final(r))
-	})
+	for _, q := range []*bin{&e.probing, &e.promised} {
+		q.all(func(r *Request) {
+			q.remove(r)
+			r.fail(final(r))
+		})
+	}
 }

@@ -18,6 +18,9 @@ type Group struct {
 	runs  []run
 	// ranks is the way back where there are too many runs to look through.
 	ranks map[proc.ID]int32
+	// kept says which of from are the members, where few runs do not; else nil.
+	kept *sieve
+	from *Group
 }
 
 // run: rank first+i is process start+i*stride, for 0 <= i < n.
@@ -63,6 +66,9 @@ func (g Group) Size() int { return g.size }
 
 // Proc gives the process with a rank of 0 … Size()-1.
 func (g Group) Proc(rank int) proc.ID {
+	if g.kept != nil {
+		return g.from.Proc(g.kept.rank(rank))
+	}
 	r := &g.runs[0]
 	if len(g.runs) > 1 {
 		r = &g.runs[sort.Search(len(g.runs), func(i int) bool { return g.runs[i].first > rank })-1]
@@ -79,6 +85,12 @@ func (g *Group) Rank(p proc.ID) int {
 }
 
 func (g *Group) search(p proc.ID) int {
+	if g.kept != nil {
+		if rank := g.from.Rank(p); rank >= 0 {
+			return g.kept.number(rank)
+		}
+		return -1
+	}
 	if g.ranks != nil {
 		if rank, ok := g.ranks[p]; ok {
 			return int(rank)
@@ -106,7 +118,8 @@ func (g Group) Procs() []proc.ID {
 
 // Equal reports whether the members and their order are the same.
 func (g Group) Equal(o Group) bool {
-	return g.size == o.size && (slices.Equal(g.runs, o.runs) || slices.Equal(g.Procs(), o.Procs()))
+	return g.size == o.size &&
+		(g.kept == nil && o.kept == nil && slices.Equal(g.runs, o.runs) || slices.Equal(g.Procs(), o.Procs()))
 }
 
 // digest is a number that groups with other members or another order hardly
@@ -128,16 +141,35 @@ func (g Group) Digest() uint32 {
 // Has reports whether a process is a member.
 func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 
-// without is the group of the members that are not gone, in their order.
-func (g Group) without(gone func(proc.ID) bool) Group {
-	all := true
-	for rank := 0; all && rank < g.size; rank++ {
-		all = !gone(g.Proc(rank))
+// without is the group of the members that are not gone, in their order. Where the gone lie
+// scattered it takes a bit for each rank of the group that it was first cut from.
+func (g Group) without(gone []proc.ID) Group {
+	whole, words := &g, []uint64(nil)
+	if g.kept != nil {
+		whole, words = g.from, slices.Clone(g.kept.words)
 	}
-	if all {
+	for _, p := range gone {
+		rank := whole.Rank(p)
+		if rank < 0 {
+			continue
+		}
+		if words == nil {
+			words = fullWords(whole.size)
+		}
+		words[rank/64] &^= 1 << (rank % 64)
+	}
+	if words == nil {
 		return g
 	}
-	return NewGroup(slices.DeleteFunc(g.Procs(), gone))
+	s := newSieve(words)
+	if s.n == g.size {
+		return g
+	}
+	left := Group{size: s.n, kept: s, from: whole}
+	if s.stretches() <= fewRuns {
+		return NewGroup(left.Procs())
+	}
+	return left
 }
 
 // mix folds a word into a hash.

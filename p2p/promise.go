@@ -1,14 +1,45 @@
 package p2p
 
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/ft"
+)
+
 // Promise is a request of a layer above: what it stands for is done elsewhere, and it is
-// waited for, tested and put into sets like any other.
-type Promise struct{ r *Request }
+// waited for, tested and put into sets like any other. Neither a revocation nor a free ends it; Close does.
+type Promise struct {
+	e *Engine
+	h Handle
+}
 
 // NewPromise makes one of an operation on c. Precondition: the lock is held.
 func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 	r := e.newRequest(c, reqAbove, nil)
-	return Promise{r}, Handle{r, r.gen}
+	e.promised.push(r)
+	h := Handle{r, r.gen}
+	return Promise{e, h}, h
 }
 
-// Keep ends the request with an error, or nil. It is called once. Precondition: the lock is held.
-func (p Promise) Keep(err error) { p.r.fail(err) }
+// Keep ends the request with an error, or nil. It does nothing if Close has ended it. Precondition: the lock
+// is held.
+func (p Promise) Keep(err error) {
+	r := p.h.r
+	if r.gen != p.h.gen || r.Done() {
+		return
+	}
+	p.e.promised.remove(r)
+	r.fail(err)
+}
+
+// Usable is the early exit of operations that a revocation does not stop, and failures neither: nil, or
+// ft.ErrClosed. Precondition: the lock is held.
+func (c *Comm) Usable(op string) error {
+	switch s := c.state.Load(); {
+	case s&stateFreed != 0:
+		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
+	case s&stateFinal != 0:
+		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
+	}
+	return nil
+}

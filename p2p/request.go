@@ -147,7 +147,7 @@ func (r *Request) received(total int) {
 	r.count = min(total, len(r.buf))
 	if total > len(r.buf) {
 		r.err = fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
-			r.comm.name, ft.ErrTruncate, total, r.comm.peers.Rank(r.from), r.tag, len(r.buf))
+			r.comm.name, ft.ErrTruncate, total, r.comm.said(r.from), r.tag, len(r.buf))
 	}
 	r.Finish()
 }

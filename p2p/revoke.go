@@ -101,12 +101,20 @@ func (e *Engine) revoke(c *Comm) {
 	if e.revoked.tell != nil {
 		e.revoked.tell(c)
 	}
-	why := func(r *Request) error {
+	e.interrupt(func(r *Request) error {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
 		return fmt.Errorf("%v on %s: %w", r.kind, c.name, ft.ErrRevoked)
+	})
+	for _, o := range all {
+		e.forgetEarly(o)
 	}
+	e.p.Kick()
+}
+
+// interrupt ends the requests for which why has an error, as far as they have not been matched.
+func (e *Engine) interrupt(why func(*Request) error) {
 	e.posted.all(func(r *Request) {
 		if err := why(r); err != nil {
 			e.unpost(r)
@@ -120,20 +128,16 @@ func (e *Engine) revoke(c *Comm) {
 		}
 	})
 	e.withdraw(e.p.Self(), why)
-	for _, o := range all {
-		e.forgetEarly(o)
-	}
-	e.p.Kick()
 }
 
 // contexts lists the communicators that share one's fate, itself first.
 func (c *Comm) contexts() []*Comm {
 	all := []*Comm{c}
-	if c.coll != nil {
-		all = append(all, c.coll)
+	if w := c.Coll(); w != nil {
+		all = append(all, w)
 	}
 	if c.local != nil {
-		all = append(all, c.local, c.local.coll)
+		all = append(all, c.local, c.local.Coll())
 	}
 	return all
 }

@@ -46,7 +46,7 @@ func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
 
 // inCollectiveWith reports whether a request carries a collective's message in a
 // communicator that the process belongs to.
-func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.coll == nil && r.comm.has(p) }
+func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.of != nil && r.comm.has(p) }
 
 // dropHeld ends the held sends for which why has an error.
 func (e *Engine) dropHeld(l *link, why func(*Request) error) {

@@ -1,5 +1,6 @@
 // Command farm gives out tasks to workers, one at a time, and goes on when
-// workers die: the task of a dead worker is given to another.
+// workers die: the task of a dead worker is given to another. It is example 17.2 of the
+// MPI Forum's chapter on process fault tolerance (draft of January 2014).
 //
 //	go build -o bin/ ./examples/farm && bin/ftbench run -n 4 -- bin/farm -kill
 //

@@ -17,6 +17,7 @@ type line struct {
 	base  ranks // of those, the ones that are agreed to be
 	// agreed is base as decisions have it, which share it.
 	agreed []Gone
+	away   ranks // of those, the ones that are agreed to have departed
 	// cur is the agreement that runs, or will begin; old the one before, decided.
 	cur, old *instance
 	queue    []proposal // whose turn has not come
@@ -266,7 +267,7 @@ func (i *instance) decide() {
 	has.kind = kindDown
 	has.gone = i.known()
 	for _, e := range has.gone {
-		if !e.common {
+		if !e.common && !e.departed { // to have departed is no failure
 			has.unacked.add(int(e.rank))
 		}
 	}
@@ -320,6 +321,9 @@ func (l *line) decided(i *instance) {
 		base := slices.Clone(l.base)
 		for _, e := range i.has.gone {
 			base.add(int(e.rank))
+			if e.departed {
+				l.away.add(int(e.rank))
+			}
 		}
 		l.base = base
 	}
@@ -350,8 +354,9 @@ func (l *line) decision(i *instance) *Decision {
 	if len(l.agreed) != len(l.base) {
 		l.agreed = make([]Gone, 0, len(l.base))
 		for _, rank := range l.base {
+			// not what this process knows of it: that may differ
 			who := l.group.Proc(int(rank))
-			l.agreed = append(l.agreed, Gone{who, l.m.gone[who]})
+			l.agreed = append(l.agreed, Gone{who, l.away.has(int(rank))})
 		}
 	}
 	d.Gone = slices.Clip(l.agreed)

@@ -21,7 +21,8 @@ type Outbox struct {
 	strange []proc.ID            // of those, the ones to connect to
 
 	connecting bool
-	gone       fabric.Parker // unparked when the goroutine that connects has ended
+	empty      *progress.Completion // finished when nothing waits; nil: nobody wants to know
+	gone       fabric.Parker        // unparked when the goroutine that connects has ended
 	over       bool
 }
 
@@ -97,8 +98,22 @@ func (o *Outbox) flush() (sent int) {
 	})
 	if len(o.order) == 0 {
 		o.e.Backlog(nil)
+		if o.empty != nil {
+			o.empty.Finish()
+		}
 	}
 	return sent
+}
+
+// Flush makes progress and returns when nothing waits: what was sent has been handed over, or its
+// receiver is gone. For a process that is about to leave, one goroutine at a time.
+func (o *Outbox) Flush() {
+	if len(o.order) == 0 {
+		return
+	}
+	o.empty = new(progress.Completion)
+	o.e.Wait(o.empty)
+	o.empty = nil
 }
 
 // connect makes the connections that are wanted, one after the other, since that waits for
@@ -116,7 +131,6 @@ func (o *Outbox) connect() {
 			if o.logf != nil && !o.over {
 				o.logf("agreements and revocations do not reach %v: %v", to, err)
 			}
-			continue
 		}
 		o.flush()
 		o.e.Kick()

@@ -15,18 +15,21 @@ import (
 
 // What meets in an agreement; part of the wire format.
 const (
-	whatAgree  = 1
-	whatShrink = 2
+	whatAgree    = 1
+	whatShrink   = 2
+	whatValidate = 3
 )
 
 // Repair begins the operations of one process.
 type Repair struct {
 	e  *progress.Engine
 	ag *control.Agreements
+	// lines are the open lines of agreements, and how many operations are under way on each.
+	lines map[agree.Line]int
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed []agree.Line
-	// lines are those of communicators that have not been freed: to name one takes a look at every member.
-	lines map[*p2p.Comm]agree.Line
+	// names are the lines of communicators that have not been freed: to find one takes a look at every member.
+	names map[*p2p.Comm]agree.Line
 	value [16]byte // scratch of Agree
 }
 
@@ -36,13 +39,20 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	return &Repair{e: e, ag: ag, lines: make(map[*p2p.Comm]agree.Line)}
+	return &Repair{e: e, ag: ag, lines: make(map[agree.Line]int), names: make(map[*p2p.Comm]agree.Line)}
 }
 
-// propose takes part in the communicator's next agreement.
+// propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
+// wrong with the communicator here.
 func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
+	if err := c.Usable(op); err != nil {
+		done(nil, err)
+		return
+	}
 	id := r.line(c)
+	r.lines[id]++
 	decided := func(d *agree.Decision) {
+		r.lines[id]--
 		if d.Unlike {
 			done(d, fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument))
 			return
@@ -57,30 +67,36 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 		}
 	}
 	if err != nil {
+		r.lines[id]--
 		done(nil, fmt.Errorf("%s on %s: %w", op, c.Name(), err))
 	}
 }
 
-// Freed says that no operation will be begun on a communicator any more. Precondition: the lock is held.
+// Freed says that no operation will be begun on a communicator any more; those under way go
+// on. Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
-	id, used := r.lines[c]
-	if !used {
-		return
-	}
-	delete(r.lines, c)
-	if len(r.freed) == maxFreed {
-		r.ag.Close(r.freed[0])
-		r.freed = slices.Delete(r.freed, 0, 1)
+	id := r.line(c)
+	delete(r.names, c)
+	if _, open := r.lines[id]; !open {
+		return // nothing was ever agreed on
 	}
 	r.freed = append(r.freed, id)
+	if len(r.freed) <= maxFreed {
+		return
+	}
+	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id] == 0 }); i >= 0 {
+		r.ag.Close(r.freed[i])
+		delete(r.lines, r.freed[i])
+		r.freed = slices.Delete(r.freed, i, i+1)
+	}
 }
 
 // line names a communicator's agreements.
 func (r *Repair) line(c *p2p.Comm) agree.Line {
-	id, known := r.lines[c]
+	id, known := r.names[c]
 	if !known {
 		id = agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
-		r.lines[c] = id
+		r.names[c] = id
 	}
 	return id
 }

@@ -1,0 +1,144 @@
+package repair
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// class is the communicators of one validate that have the same members, and so one agreement.
+type class struct {
+	comms []*p2p.Comm // without repetition, by context
+}
+
+// Validate agrees, for each of several communicators, on who has failed, and makes its
+// collectives work again among the others (S2-5, S4-9, S4-10). Communicators with the same members share one
+// agreement; those of others run at the same time, so it does not matter in which order members name
+// them. Done gets, for each communicator, the members that are agreed to have failed, in the
+// order of its Everyone: the same at all members. With an error those whose validate has succeeded
+// have theirs.
+//
+// Precondition: the lock is held.
+func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err error)) {
+	all := classes(comms)
+	if err := begin(all); err != nil || len(all) == 0 {
+		done(nil, err)
+		return
+	}
+	out := make([][]proc.ID, len(comms))
+	left, first := len(all), error(nil)
+	for _, k := range all {
+		r.validate(k, func(d *agree.Decision, err error) {
+			first = cmp.Or(first, err)
+			for _, c := range k.comms {
+				failed, err := conclude(c, d)
+				first = cmp.Or(first, err)
+				for i := range comms {
+					if comms[i] == c {
+						out[i] = failed
+					}
+				}
+			}
+			if left--; left == 0 {
+				done(out, first)
+			}
+		})
+	}
+}
+
+// begin says to each communicator that it is being validated, or to none.
+func begin(all []class) error {
+	var begun []*p2p.Comm
+	for _, k := range all {
+		for _, c := range k.comms {
+			if err := c.BeginValidate(); err != nil {
+				for _, c := range begun {
+					_ = c.EndValidate(nil) // which only takes it back
+				}
+				return err
+			}
+			begun = append(begun, c)
+		}
+	}
+	return nil
+}
+
+// validate has a class take part in its agreement, which is the next one of the first of its
+// communicators. Done gets nil if nothing has been agreed on.
+func (r *Repair) validate(k class, done func(*agree.Decision, error)) {
+	names := uint32(len(k.comms))
+	for _, c := range k.comms {
+		names = names*0x9e3779b1 ^ c.Context()
+	}
+	// All have named the same communicators if the AND of the names is the complement of that of
+	// their complements.
+	value := binary.LittleEndian.AppendUint32(nil, names)
+	value = binary.LittleEndian.AppendUint32(value, ^names)
+	c := k.comms[0]
+	r.propose(c, "validate", agree.Proposal{What: whatValidate, Value: value, Op: and}, func(d *agree.Decision, err error) {
+		if err == nil && binary.LittleEndian.Uint32(d.Value) != ^binary.LittleEndian.Uint32(d.Value[4:]) {
+			err = fmt.Errorf("validate on %s: %w: not all ranks validate the same communicators with it", c.Name(), ft.ErrArgument)
+		}
+		if err != nil {
+			d = nil
+		}
+		done(d, err)
+	})
+}
+
+// conclude takes a decision over for one communicator, and gives the members that have failed; nil:
+// there is none.
+func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
+	if d == nil {
+		return nil, c.EndValidate(nil)
+	}
+	v := &p2p.Validation{Epoch: uint64(d.Line.Context)<<32 | uint64(d.Seq)}
+	for _, g := range d.Gone {
+		v.Gone = append(v.Gone, g.Proc)
+		if !g.Departed {
+			failed = append(failed, g.Proc)
+		}
+	}
+	if len(failed) > 1 {
+		everyone := c.Everyone()
+		slices.SortFunc(failed, func(a, b proc.ID) int { return cmp.Compare(everyone.Rank(a), everyone.Rank(b)) })
+	}
+	return failed, c.EndValidate(v)
+}
+
+// classes puts communicators with the same members together.
+func classes(comms []*p2p.Comm) (out []class) {
+	for _, c := range comms {
+		at := slices.IndexFunc(out, func(k class) bool { return sameMembers(k.comms[0].Everyone(), c.Everyone()) })
+		if at < 0 {
+			out = append(out, class{})
+			at = len(out) - 1
+		}
+		if k := &out[at]; !slices.Contains(k.comms, c) {
+			k.comms = append(k.comms, c)
+		}
+	}
+	for _, k := range out {
+		slices.SortFunc(k.comms, func(a, b *p2p.Comm) int { return cmp.Compare(a.Context(), b.Context()) })
+	}
+	return out
+}
+
+// sameMembers reports whether two groups differ in the order of their members at most.
+func sameMembers(a, b p2p.Group) bool {
+	if a.Size() != b.Size() {
+		return false
+	}
+	for rank := range a.Size() {
+		if !b.Has(a.Proc(rank)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,160 @@
+package p2p
+
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// Validating is acknowledging together: the living members of a communicator have agreed on who
+// is gone (package ft/repair), and here is what that changes at one of them (S2-5, S4-9, S4-19).
+//
+// The agreed failures are acknowledged. Collectives get a communicator of those that are left,
+// whose context follows from what has been agreed on: so it is the same at all, no message of an older
+// collective is ever received on it, and how often each member has called collectives
+// before does not matter (S4-20). A failure that is known here and has not been agreed on stays what it was:
+// not acknowledged, and collectives fail until it is agreed on too. The numbers of what is made from the
+// communicator begin again as well, in contexts of their own (S4-22).
+//
+// From its beginning to its end a validate holds up, at this process, what must come after it at all:
+// collectives, and making communicators.
+
+// Validation is what the members of a communicator have agreed on.
+type Validation struct {
+	// Gone are the members that take no part any more. Those of them that have failed stand in
+	// the view of this process.
+	Gone []proc.ID
+	// Epoch is a number that no other validate of the communicator has.
+	Epoch uint64
+}
+
+// BeginValidate has collectives wait until EndValidate. Error: ft.ErrClosed. Precondition: the lock is held.
+func (c *Comm) BeginValidate() error {
+	if c.state.Load()&(stateFreed|stateFinal) != 0 {
+		return c.check("validate")
+	}
+	c.validating++
+	c.Coll().state.Or(stateValidating)
+	return nil
+}
+
+// EndValidate takes over what has been agreed on; nil: nothing has been. It is called once for
+// each BeginValidate, at all members in the same order. Precondition: the lock is held.
+func (c *Comm) EndValidate(v *Validation) error {
+	c.validating--
+	defer c.settled()
+	var err error
+	if v != nil && c.state.Load()&stateFinal == 0 {
+		gone := setOf(v.Gone)
+		c.admit(&gone)
+		if c.state.Load()&stateFreed == 0 {
+			err = c.renew(v)
+		}
+	}
+	if w := c.Coll(); c.validating == 0 {
+		w.state.And(^uint32(stateValidating))
+	} else {
+		w.state.Or(stateValidating)
+	}
+	return err
+}
+
+// renew replaces the communicator of collectives.
+func (c *Comm) renew(v *Validation) error {
+	e, old := c.e, c.Coll()
+	words := []uint64{3, v.Epoch}
+	for _, p := range v.Gone {
+		words = append(words, uint64(p)+1)
+	}
+	ctx := c.context(words...) | collContext
+	if o := e.holder(ctx); o != nil {
+		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.name, o.name)
+	}
+	group := old.group.without(v.Gone)
+	peers := group
+	if c.local != nil {
+		peers = old.peers.without(v.Gone)
+	}
+	w := e.enter(c.name, group, peers, 0, ctx)
+	if c.state.Load()&stateRevoked != 0 {
+		w.state.Or(stateRevoked)
+		e.revoked.add(ctx)
+	}
+	c.gather(w)
+	c.made, c.partly = 0, nil
+	c.epoch.Store(v.Epoch)
+	e.interrupt(func(r *Request) error {
+		if r.comm != old {
+			return nil
+		}
+		return old.overtaken(r.kind.String())
+	})
+	old.free()
+	if c.local == nil {
+		return nil
+	}
+	return c.local.renew(v)
+}
+
+// overtaken is the error of a collective that was under way when a validate ended.
+func (c *Comm) overtaken(op string) error {
+	return fmt.Errorf("%s on %s: %w: it belongs to a collective that ran beside a validate of the communicator: wait for it before you validate",
+		op, c.name, ft.ErrArgument)
+}
+
+// settle waits until no validate is under way. Precondition: the lock is held.
+func (c *Comm) settle() {
+	for c.validating > 0 && c.state.Load()&(stateFreed|stateFinal) == 0 {
+		var done progress.Completion
+		c.settlers = append(c.settlers, &done)
+		c.e.p.Wait(&done)
+	}
+}
+
+// settled has those who wait in settle look again.
+func (c *Comm) settled() {
+	for _, waiter := range c.settlers {
+		waiter.Finish()
+	}
+	c.settlers = nil
+}
+
+// gone lists the members that are agreed to be gone.
+func (c *Comm) gone() (out []proc.ID) {
+	w := c.Coll()
+	if w.group.size == c.group.size && w.peers.size == c.peers.size {
+		return nil
+	}
+	for _, p := range c.Everyone().Procs() {
+		if !w.has(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Delegate gives the rank in Coll of a rank of Peers. False: that is agreed to be gone. Error:
+// ft.ErrArgument.
+func (c *Comm) Delegate(op string, rank int) (int, bool, error) {
+	if uint(rank) >= uint(c.peers.size) {
+		return 0, false, c.badRank(op, rank)
+	}
+	w := c.Coll()
+	if w.peers.size == c.peers.size {
+		return rank, true, nil
+	}
+	at := w.peers.Rank(c.peers.Proc(rank))
+	return at, at >= 0, nil
+}
+
+// Lost is the error of an operation that needs a rank of Peers that is agreed to be gone.
+func (c *Comm) Lost(op string, rank int) error {
+	c.e.p.Lock()
+	defer c.e.p.Unlock()
+	if p := c.peers.Proc(rank); c.e.p.View().Failed(p) {
+		return c.Blame(op, []proc.ID{p})
+	}
+	return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
+}

@@ -1,0 +1,234 @@
+package p2p
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// validate has a communicator validated, as if the others had agreed.
+func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
+	c.e.Lock()
+	defer c.e.Unlock()
+	if err := c.BeginValidate(); err != nil {
+		return err
+	}
+	return c.EndValidate(&Validation{Gone: gone, Epoch: epoch})
+}
+
+// S2-5, S4-9: what has been agreed on is acknowledged, before what was known here earlier and has not been
+// agreed on; that keeps collectives from working, and receives from anybody in doubt.
+func TestAgreedBeforeKnown(t *testing.T) {
+	for _, profile := range []Profile{ULFM, RTS} {
+		_, e, c, kill := bereaved(t)
+		require.NoError(t, c.SetProfile(profile))
+		h := Irecv[Aware](c, nil, AnySource, 5)
+		kill(2)
+		kill(3)
+		require.NoError(t, c.validate(1, 3))
+		require.Equal(t, []proc.ID{3, 2}, c.Failed())
+		require.Equal(t, []proc.ID{3}, c.Acknowledged())
+		inDoubt(t, e, h, 2)
+		err := Send[Aware](c, nil, 3, 0)
+		require.Equal(t, profile == RTS, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
+		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
+		var failed *ft.ProcFailedError
+		require.ErrorAs(t, c.Collective("barrier"), &failed)
+		require.Equal(t, []int{2}, failed.Ranks, "by its rank in the communicator")
+		n, err := c.Acknowledge(2)
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+		require.Equal(t, []proc.ID{3, 2}, c.Acknowledged())
+		require.Equal(t, Pending, e.State(h))
+		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed, "acknowledged is not agreed")
+		require.NoError(t, c.validate(2, 2, 3))
+		require.NoError(t, c.Collective("barrier"))
+		require.Zero(t, c.state.Load(), "the fast path is taken again")
+		require.Equal(t, []proc.ID{0, 1}, c.Coll().Group().Procs())
+		kill(1)
+		require.Equal(t, []proc.ID{3, 2, 1}, c.Failed())
+		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+	}
+}
+
+// S4-19, S4-20, S4-22: nothing of a collective from before a validate is received after it, whether it
+// comes earlier or later, and what is made from the communicator matches from the beginning.
+func TestValidateResetsMatching(t *testing.T) {
+	s, e, c, _ := bereaved(t)
+	for range 3 {
+		require.NotZero(t, c.Count())
+	}
+	old := c.Coll()
+	late := frame{fabric.ClassEager, old.ctx | 1, []byte("old")}
+	s.inbox = []frame{late}
+	e.poll()
+	require.Equal(t, 1, e.early.n)
+	waiting := Irecv[Aware](old, nil, 1, 7)
+	before := c.context(1)
+	require.NoError(t, c.validate(1))
+	require.Zero(t, e.early.n, "what was there is dropped")
+	_, err := e.Wait(waiting)
+	require.ErrorIs(t, err, ft.ErrArgument)
+	require.ErrorContains(t, err, "beside a validate")
+	require.ErrorContains(t, Send[Aware](old, nil, 1, 7), "beside a validate")
+	s.inbox = []frame{late}
+	e.poll()
+	require.Zero(t, e.early.n, "what comes late is dropped")
+	require.EqualValues(t, 1, c.Count(), "numbers begin again")
+	require.NotEqual(t, before, c.context(1), "in contexts of their own")
+
+	buf := make([]byte, 8)
+	h := Irecv[Aware](c.Coll(), buf, 1, AnyTag)
+	s.inbox = []frame{{fabric.ClassEager, c.Coll().ctx | 1, []byte("new")}}
+	e.poll()
+	st, err := e.Wait(h)
+	require.NoError(t, err)
+	require.Equal(t, "new", string(buf[:st.Count]))
+
+	seen := map[uint64]bool{c.Coll().ctx: true, old.ctx: true}
+	for epoch := range uint64(50) {
+		require.NoError(t, c.validate(epoch+2))
+		require.False(t, seen[c.Coll().ctx], "a context is used again")
+		seen[c.Coll().ctx] = true
+	}
+}
+
+// Two decisions on the same agreement, of which one was taken by somebody who died at once, do not share a context: a
+// digest of the gone is in it.
+func TestValidationsWithOtherGoneDoNotMeet(t *testing.T) {
+	contexts := map[uint64]bool{}
+	for _, gone := range [][]proc.ID{{}, {1}, {2}, {1, 2}, {3}} {
+		_, _, c, kill := bereaved(t)
+		for _, p := range gone {
+			kill(p)
+		}
+		require.NoError(t, c.validate(1, gone...))
+		contexts[c.Coll().ctx] = true
+	}
+	require.Len(t, contexts, 5)
+}
+
+// What must come after a validate that has been begun waits for it, also when nothing is agreed on
+// or the library is finalized.
+func TestCollectivesWaitForValidate(t *testing.T) {
+	for name, end := range map[string]func(c *Comm){
+		"agreed":     func(c *Comm) { _ = c.EndValidate(&Validation{Epoch: 3}) },
+		"not agreed": func(c *Comm) { _ = c.EndValidate(nil) },
+		"freed":      func(c *Comm) { c.free() },
+	} {
+		simulated(t, 1, Limits{}, func(e *Engine, _ *Comm) error {
+			c, err := e.NewComm("c", WorldGroup(1), 0, 77)
+			if err != nil {
+				return err
+			}
+			old, over := c.Coll(), false
+			e.Lock()
+			err = c.BeginValidate()
+			e.p.After(1000, func() {
+				over = true
+				end(c)
+			})
+			e.Unlock()
+			if err != nil {
+				return err
+			}
+			err = c.Collective("barrier")
+			if !over || (name == "agreed") == (c.Coll() == old) || (name == "freed") == (err == nil) {
+				return fmt.Errorf("%s: over %v, %v", name, over, err)
+			}
+			return nil
+		})
+	}
+}
+
+// Communicators that are made from one of which some are agreed to be gone take that over, and their
+// collectives work among the rest.
+func TestHeirsOfTheValidated(t *testing.T) {
+	_, _, c, kill := bereaved(t)
+	require.NoError(t, c.SetProfile(RTS))
+	kill(2)
+	kill(1)
+	require.NoError(t, c.validate(1, 1))
+	d, err := c.Dup()
+	require.NoError(t, err)
+	require.Equal(t, []proc.ID{1}, d.Acknowledged())
+	require.Equal(t, []proc.ID{1, 2}, d.Failed())
+	require.NoError(t, Send[Aware](d, nil, 1, 0))
+	require.ErrorIs(t, d.Collective("barrier"), ft.ErrProcFailed)
+	pair, err := c.Derive(c.Count(), NewGroup([]proc.ID{1, 0}), 0)
+	require.NoError(t, err)
+	require.NoError(t, pair.Collective("barrier"))
+	require.Equal(t, 2, pair.Size())
+	require.Equal(t, 1, pair.Coll().Size())
+	at, left, err := pair.Delegate("bcast", 1)
+	require.NoError(t, err)
+	require.True(t, left)
+	require.Zero(t, at)
+	require.Equal(t, 1, pair.Coll().Said(0))
+	_, left, err = pair.Delegate("bcast", 0)
+	require.NoError(t, err)
+	require.False(t, left)
+	require.ErrorIs(t, pair.Lost("bcast", 0), ft.ErrProcFailed)
+	_, _, err = pair.Delegate("bcast", 2)
+	require.ErrorIs(t, err, ft.ErrArgument)
+}
+
+// A communicator that has been revoked remains it.
+func TestValidateOfTheRevoked(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	kill(3)
+	require.NoError(t, c.Revoke())
+	require.NoError(t, c.validate(1, 3))
+	require.Equal(t, []proc.ID{3}, c.Acknowledged())
+	require.ErrorIs(t, c.Collective("barrier"), ft.ErrRevoked)
+	s.inbox = []frame{{fabric.ClassEager, c.Coll().ctx | 1, []byte("of a collective")}}
+	e.poll()
+	require.Zero(t, e.early.n)
+	require.NoError(t, c.Free())
+	require.ErrorIs(t, c.validate(2, 3), ft.ErrClosed)
+}
+
+// S2-6: what a communicator keeps of those who are gone takes a bit for each rank, and as much
+// again to count those that are left; the communicators of collectives before it are let go.
+func TestValidatedCommunicatorsAreSmall(t *testing.T) {
+	const n, comms, rounds = 1 << 16, 8, 3
+	_, e, _ := newStray(t)
+	var dead []proc.ID
+	for p := proc.ID(1); p < n; p += 2 { // the worst for runs
+		e.p.View().Enter(p, proc.Cause{})
+		dead = append(dead, p)
+	}
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var all []*Comm
+	for i := range comms {
+		c, err := e.NewComm("big", WorldGroup(n), 0, uint32(100+i))
+		require.NoError(t, err)
+		require.NoError(t, c.SetProfile(RTS))
+		all = append(all, c)
+	}
+	before := heap()
+	for round := range rounds {
+		for _, c := range all {
+			require.NoError(t, c.validate(uint64(round+1), dead...))
+		}
+	}
+	each := int64(heap()-before) / comms
+	require.Equal(t, n/2, all[0].Coll().Size())
+	t.Logf("%d bytes for each of %d ranks", each, n)
+	// Twice a bit for each rank, and the sums; the table of links is no longer than it was.
+	require.Less(t, each, int64(2*n/8+n/64+4096))
+	runtime.KeepAlive(all)
+	runtime.KeepAlive(dead)
+}
