@@ -19,7 +19,7 @@ type crowded struct {
 
 func (h *crowded) Patience() (spins, yields int, most fabric.Time) { return 0, 1000, 100 }
 func (h *crowded) Now() fabric.Time                                { return h.now }
-func (h *crowded) Yield()                                          { h.yields++; h.now += 60 }
+func (h *crowded) Relax()                                          { h.yields++; h.now += 60 }
 func (h *crowded) Sleep(fabric.Time)                               { h.slept() }
 
 // Where yields take long a process sleeps after few of them, and counts anew when it has been woken.

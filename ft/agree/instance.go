@@ -144,17 +144,3 @@ func (i *instance) tell(rank int) {
 		i.send(rank, i.down)
 	}
 }
-
-// remind sends a decision to whom a death has made parent or child of this process.
-func (i *instance) remind(parent int) {
-	if i.l.m.broken == muteOwners {
-		return
-	}
-	t := i.tree()
-	if now := t.parent(i.l.rank); now >= 0 && now != parent {
-		i.tell(now)
-	}
-	for _, child := range i.children(&t) {
-		i.tell(child)
-	}
-}

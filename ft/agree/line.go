@@ -238,6 +238,7 @@ func (l *line) decision(i *instance) *Decision {
 	if len(l.agreed) != len(l.base) {
 		l.agreed = make([]Gone, 0, len(l.base))
 		for _, rank := range l.base {
+			// not what this process knows of it: that may differ
 			who := l.group.Proc(int(rank))
 			l.agreed = append(l.agreed, Gone{who, l.quit.has(int(rank))})
 		}
@@ -272,31 +273,4 @@ func (l *line) take(h held) {
 	if err := l.heard(h.from, h.payload); err != nil {
 		l.m.do(Action{Kind: Report, Peer: h.from, Why: err})
 	}
-}
-
-// left says that a member is gone.
-func (l *line) left(p proc.ID) {
-	rank := l.group.Rank(p)
-	if rank < 0 {
-		return
-	}
-	was := [2]int{-2, -2}
-	for k, i := range []*instance{l.old, l.cur} {
-		if i != nil && !i.base.has(rank) {
-			t := i.tree()
-			was[k] = t.parent(l.rank)
-		}
-	}
-	l.gone.add(rank)
-	for k, i := range []*instance{l.old, l.cur} {
-		if was[k] == -2 || l.m.lines[l.id] != l {
-			continue
-		}
-		if !i.decided {
-			i.advance()
-			continue
-		}
-		i.remind(was[k])
-	}
-	l.again()
 }
