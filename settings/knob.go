@@ -201,7 +201,7 @@ var table = [numKnobs]Knob{
 		Name: "wait.yields", Unit: Polls, Max: maxCount, Auto: true, Default: Auto,
 		Meaning: []string{
 			"How often a wait yields before it sleeps. auto: 10000 with a core for each rank,",
-			"else 1000 within 200 µs. More for the last microsecond, fewer for idle cores.",
+			"else 1000 within a millisecond. More for the last microsecond, fewer for idle cores.",
 		},
 	},
 	Async: {

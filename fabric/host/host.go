@@ -23,7 +23,7 @@ const (
 	dedicatedSpins  = 20_000
 	dedicatedYields = 10_000
 	sharedYields    = 1_000
-	sharedMost      = fabric.Time(200_000)
+	sharedMost      = fabric.Time(1_000_000)
 )
 
 // Host implements fabric.Host on the real machine. Ring may be called by any
