@@ -16,10 +16,12 @@ func (k *chaosRank) do() error {
 		return err
 	case doRevoke:
 		if k.draw(k.me, 3) == 0 {
-			return k.c.Revoke()
+			if err := k.c.Revoke(); err != nil {
+				return err
+			}
 		}
 		k.c.IsRevoked()
-		return nil
+		return k.replace() // nothing else can be made of it
 	case doAgree:
 		return k.agree(k.c)
 	case doOverlap:
@@ -29,19 +31,40 @@ func (k *chaosRank) do() error {
 	case doRepair:
 		return k.repair()
 	case doOrders:
-		return k.orders()
+		return k.onUsable(k.orders)
 	case doHear:
-		return k.hear()
+		return k.onUsable(k.hear)
 	case doDup, doSplit, doMerge:
-		return k.create()
+		return k.onUsable(k.create)
 	}
 	k.w.Sleep(time.Duration(k.draw(k.me, 300)) * time.Microsecond)
 	return nil
 }
 
+// onUsable does what makes communicators, on one of those who are left if somebody has found this one revoked.
+func (k *chaosRank) onUsable(do func() error) error {
+	well := uint64(1)
+	if k.c.IsRevoked() {
+		well = 0
+	}
+	well, err := k.c.Agree(well)
+	if k.excuse(err) != nil {
+		return err
+	}
+	if well == 0 {
+		if err := k.replace(); err != nil {
+			return err
+		}
+	}
+	return do()
+}
+
 // hear has one rank revoke, while the others wait for a message that is not sent.
 func (k *chaosRank) hear() error {
 	d, err := k.c.Dup()
+	if errors.Is(err, banyan.ErrRevoked) {
+		return nil // the others, who wait for nobody here, are further on
+	}
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if w, err = newWorld(l, cfg, o); err == nil {
 		w.ends = ends
 		l.mourn(w.progress)
-		go warm.Code() // nobody waits for it: without it deaths are told of a little later
+		_, _ = warm.Code() // without it deaths are told of a little later
 	}
 	return w, err
 }

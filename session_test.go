@@ -381,15 +381,6 @@ func (s *session) manage(verb, name string, c *banyan.Comm, a words) string {
 		told := s.told
 		s.told = nil
 		return fmt.Sprint(told)
-	case "revoke":
-		if err := s.comms[name].Revoke(); err != nil {
-			return failure(err)
-		}
-	case "is-revoked":
-		if !s.comms[name].IsRevoked() {
-			return "none"
-		}
-		return "revoked"
 	case "free":
 		if err := s.comms[name].Free(); err != nil {
 			return failure(err)

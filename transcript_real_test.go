@@ -103,7 +103,7 @@ func (j *acted) take(t *testing.T, s step) {
 	case s.verb == "end":
 		require.NoError(t, s.meets(l.next(t)))
 	default:
-		require.NoError(t, s.meets(s.insist(func(verb string) string { return l.ask(t, verb) })))
+		require.NoError(t, s.meets(s.insist(nil, func(verb string) string { return l.ask(t, verb) })))
 	}
 }
 

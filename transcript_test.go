@@ -212,7 +212,7 @@ func (st *stage) play(w *banyan.World) error {
 		default:
 			got := said
 			if at.verb != "end" {
-				got = at.insist(s.do)
+				got = at.insist(func() { w.Sleep(time.Millisecond) }, s.do)
 			}
 			if err := at.meets(got); err != nil {
 				st.turn = len(st.steps)
@@ -225,10 +225,13 @@ func (st *stage) play(w *banyan.World) error {
 	return nil
 }
 
-// insist carries a step out until its answer is not early.
-func (s *step) insist(do func(verb string) string) string {
+// insist carries a step out until its answer is not early; pause, if not nil, lets time pass.
+func (s *step) insist(pause func(), do func(verb string) string) string {
 	got := do(s.verb)
 	for i := 0; i < patience && s.early(got); i++ {
+		if s.verb == "failed" && pause != nil {
+			pause() // news of a death may take a while
+		}
 		got = do(s.verb)
 	}
 	return got

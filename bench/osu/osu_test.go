@@ -295,7 +295,7 @@ func TestSweepsEndInTime(t *testing.T) {
 		b := Find(c.name)
 		o := small(b)
 		o.Min, o.Max = 4, 1<<20
-		o.Iterations, o.Warmup, o.IterationsLarge, o.WarmupLarge = 20, 5, 20, 5
+		o.Iterations, o.Warmup, o.IterationsLarge, o.WarmupLarge = 100, 5, 100, 5
 		all := points(t, c.name, c.ranks, o)
 		o.MaxTime = 20 * time.Microsecond
 		var got []Point

@@ -62,7 +62,7 @@ func expectPeers(t *testing.T, r compareResults, samples []compare.Sample, tools
 
 func TestCompareNetpipe(t *testing.T) {
 	plot := filepath.Join(t.TempDir(), "np.svg")
-	out, r, ok := comparison(t, "--only netpipe --sizes 1:300 --plot "+plot)
+	out, r, ok := comparison(t, "--only netpipe --sizes 1:300 --max-time 200ms --plot "+plot)
 	if !ok {
 		return
 	}

@@ -14,7 +14,9 @@ import (
 // Revocations tells the members of a communicator that it has been revoked, so that all who live
 // hear of it if one who lives has (S1-28). It does so in the cheaper of two ways that does:
 //
-// While nothing goes wrong, down the binomial tree below whoever has revoked: a frame for each member.
+// While nothing goes wrong, and there are many, down the binomial tree below whoever has revoked: a frame for each
+// member. Of few the graph has fewer steps, and it costs less to send a frame too many than to wait for one more
+// process to be scheduled.
 //
 // As soon as a member is known to have ended, or two have revoked at once, by flooding a binomial graph: of the
 // members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
@@ -33,6 +35,7 @@ type Revocations struct {
 	told  map[uint32]*revocation
 	order []uint32 // of told: the oldest first
 	gone  ft.Set   // processes that have ended
+	few   int      // members that are told by a flood at once
 	via   *notice  // what is being heard
 	over  bool
 }
@@ -52,6 +55,8 @@ const flood = 1<<32 - 1
 
 const (
 	noticeBytes = 8
+	// fewMembers is up to how many members a flood is the faster way.
+	fewMembers = 64
 	// maxNotices is how many a frame has at most.
 	maxNotices = 32
 	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
@@ -63,7 +68,7 @@ const (
 // of a communicator that another member has revoked; it is to call Tell, unless the communicator is not made here yet:
 // then when it is.
 func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32)) *Revocations {
-	r := &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
+	r := &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation), few: fewMembers}
 	e.Handle(fabric.ClassRevoke, r.heard)
 	e.OnEnd(r.ended)
 	return r
@@ -77,7 +82,7 @@ func (r *Revocations) Tell(context uint32, members agree.Group) {
 		v.root = r.via.root
 	}
 	r.remember(context, v)
-	if int64(v.root) >= int64(members.Size()) || r.bereft(members) {
+	if size := members.Size(); size <= r.few || int64(v.root) >= int64(size) || r.bereft(members) {
 		v.root = flood
 		r.spread([]uint32{context})
 		return

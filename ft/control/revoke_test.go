@@ -119,6 +119,7 @@ func (x *alarm) start(e *progress.Engine, out *Outbox, hear func(uint32)) *Revoc
 		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.gone.Add(ep.Proc) })
 	} else {
 		r = StartRevocations(e, out, hear)
+		r.few = 0 // the tree is to be seen
 	}
 	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
 		x.frames++
@@ -249,6 +250,7 @@ func TestRevocationsAreBounded(t *testing.T) {
 		defer e.Unlock()
 		heard := 0
 		r := StartRevocations(e, NewOutbox(e, nil), func(uint32) { heard++ })
+		r.few = 0
 		for i := range uint32(3 * maxRevocations) {
 			r.Tell(i, all(1))
 			frame := notice{1_000_000 + i, 0}.append(nil)

@@ -60,7 +60,7 @@ func FuzzLog(f *testing.F) {
 					require.Zero(t, cause)
 					continue
 				}
-				require.True(t, tab.Watched(pid))
+				require.False(t, tab.Watched(pid))
 				require.Contains(t, []proc.Kind{proc.Unknown, proc.Signaled, proc.Exited}, cause.Kind)
 			}
 		}
