@@ -22,7 +22,7 @@ const pendingBytes = 4 << 20
 // A communicator with long messages under way in both directions is revoked by whoever's turn it is, shrunk and freed,
 // a hundred times: all requests end, nothing touches their buffers afterwards, and nothing is left (S1-28, S1-29, S1-32).
 func TestRevokeWithLongMessagesPending(t *testing.T) {
-	rounds := 5
+	rounds := 15
 	if os.Getenv("BANYAN_LONG") != "" {
 		rounds = 100
 	}

@@ -153,12 +153,15 @@ func rangedRank(w *banyan.World) error {
 	_, e1 := out.Wait()
 	_, e2 := in.Wait()
 	// A send may have ended before: who has been revoked drops what was announced, and says so.
-	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) || c.GetFailed().Size() == 0 {
+	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) {
 		return fmt.Errorf("send: %w, recv: %w", e1, e2)
 	}
 	left, err := c.Shrink()
 	if err != nil {
 		return err
+	}
+	if c.GetFailed().Size() == 0 { // before, another rank's word may have been the first
+		return errors.New("revoked, shrunk, and nobody has failed")
 	}
 	return left.Barrier()
 }
