@@ -42,7 +42,7 @@ func (c *Comm) Count() uint64 {
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
-	if err := c.usable("dup"); err != nil {
+	if err := c.Unrevoked("dup"); err != nil {
 		return nil, err
 	}
 	var local *Comm
@@ -59,13 +59,6 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 	return d, err
 }
 
-// usable says why nothing is to be derived from the communicator: it is not there any more.
-func (c *Comm) usable(op string) error {
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	return c.check(op)
-}
-
 // Derive makes a communicator of a group of this one's members. All members of
 // this one call it in the same order, each with its own group; processes with
 // different groups give different colors. An empty group makes none: the result
@@ -73,9 +66,9 @@ func (c *Comm) usable(op string) error {
 func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
-		return nil, c.usable("create")
+		return nil, c.Unrevoked("create")
 	}
-	if err := c.usable("create"); err != nil {
+	if err := c.Unrevoked("create"); err != nil {
 		return nil, err
 	}
 	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()), nil)
@@ -90,7 +83,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	if rank < 0 {
 		return nil, 0, c.badMember("create")
 	}
-	if err := c.usable("create"); err != nil {
+	if err := c.Unrevoked("create"); err != nil {
 		return nil, 0, err
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
@@ -138,7 +131,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 		a, b = b, a
 	}
 	g := NewGroup(append(a, b...))
-	if err := c.usable("merge"); err != nil {
+	if err := c.Unrevoked("merge"); err != nil {
 		return nil, err
 	}
 	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)

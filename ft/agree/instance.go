@@ -15,7 +15,6 @@ type instance struct {
 	from    []int     // ranks whose contribution has been counted
 	early   []earlyUp // contributions before this process's own
 	sent    int       // the rank that has our contribution; -1: nobody
-	parent  int       // whom the decision came from, or went to; -1: nobody
 	lacks   int       // a child that has been found not to have contributed, or nobody
 	told    []int     // ranks that have been sent the decision
 	value   []byte    // the memory of has.value
@@ -127,9 +126,6 @@ func (i *instance) conclude() {
 	t := i.tree()
 	for _, child := range i.children(&t) {
 		i.tell(child)
-	}
-	if i.parent < 0 {
-		i.parent = t.parent(l.rank)
 	}
 	l.decided(i)
 }

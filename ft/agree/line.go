@@ -45,7 +45,7 @@ func (l *line) begin(seq uint32, old *instance) *instance {
 		old = new(instance)
 	}
 	*old = instance{
-		l: l, seq: seq, base: l.base, sent: -1, parent: -1, lacks: nobody,
+		l: l, seq: seq, base: l.base, sent: -1, lacks: nobody,
 		from: old.from[:0], told: old.told[:0], value: old.value[:0], up: l.m.free(old.up), down: l.m.free(old.down),
 	}
 	return old
@@ -182,7 +182,6 @@ func (l *line) settle(i *instance, rank int, f *frame) error {
 	case f.flags&flagUnlike == 0 && !i.alike(f):
 		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
 	}
-	i.parent = rank
 	i.told = append(i.told, rank)
 	i.has = *f
 	i.has.value, i.has.gone, i.has.unacked = i.keep(f.value), slices.Clone(f.gone), slices.Clone(f.unacked)

@@ -48,7 +48,7 @@ func (l *line) print(h *maphash.Hash) {
 		if i != nil {
 			slices.Sort(i.told)
 			slices.Sort(i.from)
-			fmt.Fprint(h, i.seq, i.base, i.entered, i.decided, i.has, i.from, len(i.early), i.sent, i.parent, i.told)
+			fmt.Fprint(h, i.seq, i.base, i.entered, i.decided, i.has, i.from, len(i.early), i.sent, i.told)
 		}
 	}
 	for _, x := range l.waiting {

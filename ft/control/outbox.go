@@ -159,9 +159,6 @@ func (o *Outbox) drop(to proc.ID) {
 	o.order = slices.DeleteFunc(o.order, func(p proc.ID) bool { return p == to })
 }
 
-// Empty reports whether nothing waits.
-func (o *Outbox) Empty() bool { return len(o.order) == 0 }
-
 // Stop gives up what waits and returns when nothing of the outbox runs any more.
 func (o *Outbox) Stop() {
 	o.over = true

@@ -112,6 +112,8 @@ func (r *Repair) line(c *p2p.Comm) agree.Line {
 	if !known {
 		id = agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
 		r.names[c] = id
+		// One that had the same context and members may have been freed: its line goes on.
+		r.freed = slices.DeleteFunc(r.freed, func(o agree.Line) bool { return o == id })
 	}
 	return id
 }
