@@ -191,6 +191,11 @@ const timerStride = 256
 
 // round polls every provider once and says how much there was.
 func (e *Engine) round() int {
+	if e.look != nil {
+		if n := e.look(); n > 0 {
+			return n // somebody waits for it
+		}
+	}
 	n := 0
 	if e.shm != nil {
 		n = e.shm.Poll(&e.sink)
@@ -204,9 +209,6 @@ func (e *Engine) round() int {
 	n += e.stalled()
 	if e.backlog != nil {
 		n += e.backlog()
-	}
-	if e.look != nil {
-		n += e.look()
 	}
 	if len(e.blocking) > 0 {
 		n += e.work()

@@ -193,7 +193,7 @@ func (l *line) spoilt() bool {
 // goes by messages.
 func (l *line) scan() board.State {
 	f, seq := &l.flat, l.cur.seq
-	for ; f.next < l.group.Size(); f.next++ {
+	for ; f.next < f.Members(); f.next++ {
 		if len(l.base) > 0 && l.base.has(f.next) {
 			continue
 		}
@@ -211,7 +211,7 @@ func (l *line) resume() bool {
 	case board.Empty:
 		return false
 	case board.Posted:
-		if l.fold(i) && l.lasts(i) {
+		if l.fold(i) {
 			l.leave(i)
 			i.decided = true
 			l.decided(i)
@@ -247,40 +247,24 @@ func (l *line) rouse(i *instance) {
 // fold decides from the parts of all; false: they are not alike.
 func (l *line) fold(i *instance) bool {
 	mine := l.flat.Part(l.rank, i.seq)
-	for rank := range l.parts {
-		part := l.flat.Part(rank, i.seq)
-		if len(part) != partHead+len(i.mine.Value) || [partHead]byte(part) != [partHead]byte(mine) {
-			return false
+	value, op := i.keep(i.mine.Value), i.mine.Op
+	for rank := range l.flat.Members() {
+		if len(l.base) > 0 && l.base.has(rank) {
+			continue
 		}
-	}
-	value := i.keep(i.mine.Value)
-	if op := i.mine.Op; op != nil {
-		for rank := range l.parts {
-			op(value, l.flat.Part(rank, i.seq)[partHead:])
+		part := l.flat.Part(rank, i.seq)
+		alike := len(part) == partHead+len(value) && [partHead]byte(part) == [partHead]byte(mine)
+		if alike && op != nil {
+			op(value, part[partHead:])
+		}
+		// A part stays as it was looked for, unless this process counts as dead and the others have gone on.
+		if !alike || l.flat.Look(rank, i.seq) != board.Posted {
+			i.keep(i.mine.Value)
+			return false
 		}
 	}
 	i.has.kind, i.has.value = kindDown, value
 	i.has.flags |= flagBinds
-	return true
-}
-
-// parts runs over the ranks whose parts belong to an agreement.
-func (l *line) parts(yield func(rank int) bool) {
-	for rank := range l.group.Size() {
-		if (len(l.base) == 0 || !l.base.has(rank)) && !yield(rank) {
-			return
-		}
-	}
-}
-
-// lasts reports whether all parts that have been read are those that were looked for. They are, unless this process counts
-// as dead and the others have gone on.
-func (l *line) lasts(i *instance) bool {
-	for rank := range l.parts {
-		if l.flat.Look(rank, i.seq) != board.Posted {
-			return false
-		}
-	}
 	return true
 }
 

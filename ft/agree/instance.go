@@ -20,6 +20,7 @@ type instance struct {
 	lacks   int       // a child that has been found not to have contributed, or nobody
 	told    []int     // ranks that have been sent the decision
 	value   []byte    // the memory of has.value
+	own     []byte    // that of mine.Value
 	up      []byte    // that of the contribution as a frame
 	down    []byte    // the decision as a frame, once somebody has been sent it
 }

@@ -24,6 +24,7 @@ type line struct {
 	cur, old *instance
 	queue    []proposal // whose turn has not come
 	proposed uint32     // calls of Propose
+	spare    *Decision  // memory for the next one, or nil
 	result   *Decision  // of the first round of a uniform proposal whose second one runs
 	later    []entry    // agreed to be gone by a second round: new in the next decision
 	waiting  []held     // for a death to be known, or for a later agreement to begin
@@ -48,27 +49,39 @@ func (l *line) begin(seq uint32, old *instance) *instance {
 	}
 	*old = instance{
 		l: l, seq: seq, base: l.base, sent: -1, lacks: nobody,
-		from: old.from[:0], told: old.told[:0], value: old.value[:0], up: l.m.free(old.up), down: l.m.free(old.down),
+		own: old.own[:0], from: old.from[:0], told: old.told[:0], value: old.value[:0], up: l.m.free(old.up), down: l.m.free(old.down),
 	}
 	return old
 }
 
 func (l *line) propose(p Proposal) uint32 {
-	p.Value = slices.Clone(p.Value)
 	l.proposed++
-	l.queue = append(l.queue, proposal{Proposal: p, number: l.proposed})
+	number := l.proposed // a decision may come in between
+	if i := l.cur; !i.entered && len(l.queue) == 0 {
+		i.own = append(i.own, p.Value...)
+		p.Value = i.own
+		i.enter(proposal{Proposal: p, number: number})
+		return number
+	}
+	p.Value = slices.Clone(p.Value)
+	l.queue = append(l.queue, proposal{Proposal: p, number: number})
 	l.enter()
-	return l.proposed
+	return number
 }
 
 // enter has the next proposal take part, if its agreement's turn has come.
 func (l *line) enter() {
-	i := l.cur
-	if i.entered || len(l.queue) == 0 {
+	if l.cur.entered || len(l.queue) == 0 {
 		return
 	}
 	p := l.queue[0]
 	l.queue = slices.Delete(l.queue, 0, 1)
+	l.cur.enter(p)
+}
+
+// enter has a proposal take part.
+func (i *instance) enter(p proposal) {
+	l := i.l
 	i.entered, i.mine = true, p
 	i.has = frame{what: p.What, line: l.id, seq: i.seq, value: i.keep(p.Value)}
 	if p.Uniform {
@@ -228,7 +241,9 @@ func (l *line) decided(i *instance) {
 		}
 	}
 	if i.yielded() {
-		l.queue = slices.Insert(l.queue, 0, i.mine)
+		again := i.mine
+		again.Value = slices.Clone(again.Value)
+		l.queue = slices.Insert(l.queue, 0, again)
 		l.later = unite(l.later, i.has.gone)
 		l.enter()
 		l.again()
@@ -239,14 +254,14 @@ func (l *line) decided(i *instance) {
 	case i.mine.confirm:
 		// What the second round alone found is not the same at those who die in it.
 		l.result, l.later = nil, i.has.gone
-		l.m.do(Action{Kind: Decide, Decision: first})
+		l.m.do(Action{Kind: Decide, Decision: first, Then: i.mine.Then})
 	case i.mine.Uniform && !d.Unlike && i.has.flags&flagBinds == 0:
 		l.result = d
 		second := i.mine
 		second.confirm, second.Value, second.Op = true, nil, nil
 		l.queue = slices.Insert(l.queue, 0, second)
 	default:
-		l.m.do(Action{Kind: Decide, Decision: d})
+		l.m.do(Action{Kind: Decide, Decision: d, Then: i.mine.Then})
 	}
 	l.enter()
 	l.again()
@@ -254,8 +269,12 @@ func (l *line) decided(i *instance) {
 
 // decision is what an agreement tells its caller.
 func (l *line) decision(i *instance) *Decision {
-	d := &Decision{
-		Line: l.id, Seq: i.mine.number, Number: i.seq, What: i.has.what, Value: slices.Clone(i.has.value),
+	d := l.spare
+	if l.spare = nil; d == nil {
+		d = new(Decision)
+	}
+	*d = Decision{
+		Line: l.id, Seq: i.mine.number, Number: i.seq, What: i.has.what, Value: append(d.Value[:0], i.has.value...),
 		Unlike:  i.has.flags&flagUnlike != 0,
 		Refused: i.has.flags&flagRefused != 0,
 	}
@@ -268,10 +287,12 @@ func (l *line) decision(i *instance) *Decision {
 		}
 	}
 	d.Gone = slices.Clip(l.agreed)
-	for _, e := range unite(l.later, i.has.gone) {
-		d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})
+	if len(l.later)+len(i.has.gone) > 0 {
+		for _, e := range unite(l.later, i.has.gone) {
+			d.New = append(d.New, Gone{l.group.Proc(int(e.rank)), e.departed})
+		}
+		l.later = nil
 	}
-	l.later = nil
 	for _, rank := range i.has.unacked {
 		d.Unacked = append(d.Unacked, l.group.Proc(int(rank)))
 	}

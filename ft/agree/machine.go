@@ -56,10 +56,12 @@ type Proposal struct {
 	// Refuses is the part of a member that will not take part in what yields any more: whoever proposes
 	// that learns so, in Decision.Refused. It yields itself.
 	Refuses bool
+	// Then comes back with the decision. The machine does not call it.
+	Then func(*Decision)
 }
 
 // Decision is what an agreement came to: the same at all living members, and, of a
-// uniform one, at all that ever got one.
+// uniform one, at all that ever got one. It belongs to who gets it, until that one releases it.
 type Decision struct {
 	Line Line
 	Seq  uint32 // what Propose returned
@@ -67,7 +69,7 @@ type Decision struct {
 	// of times.
 	Number uint32
 	What   byte
-	// Value is the fold of the contributions. It belongs to who gets it.
+	// Value is the fold of the contributions.
 	Value []byte
 	// Gone lists by rank all members that are agreed to be gone, now or before; New those
 	// that are so from this agreement on. Gone is not to be changed.
@@ -111,6 +113,7 @@ type Action struct {
 	Meet     bool   // Await: a connection is wanted as well
 	Payload  []byte // not to be changed, and to be copied by who keeps it: its memory will be used again
 	Decision *Decision
+	Then     func(*Decision) // Decide: the proposal's
 }
 
 // ErrFrame is the class of errors about frames that no machine sends. Their sender is to be
@@ -293,6 +296,13 @@ func (m *Machine) left(p proc.ID, departed bool) {
 		p := m.leaving[k]
 		m.leaving = slices.Delete(m.leaving, k, k+1)
 		m.left(p, true)
+	}
+}
+
+// Release gives a decision back, for its memory to be used again. Who keeps decisions does not call it.
+func (m *Machine) Release(d *Decision) {
+	if l := m.lines[d.Line]; l != nil {
+		l.spare = d
 	}
 }
 

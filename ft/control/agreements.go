@@ -17,7 +17,6 @@ type Agreements struct {
 	in   inbox
 	logf func(format string, args ...any)
 
-	waiting  map[ticket]func(*agree.Decision)
 	meet     bool        // who is waited for
 	watching bool        // boards
 	look     func() int  // lookAtBoards
@@ -26,20 +25,13 @@ type Agreements struct {
 	over     bool
 }
 
-// ticket names a proposal of this process.
-type ticket struct {
-	line agree.Line
-	seq  uint32
-}
-
 // StartAgreements is called once, with the same shape at all processes, before the first frame can arrive, and after the
 // listeners to ends have been registered that are to be told of a death before an agreement on it
 // is decided.
 func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf func(format string, args ...any)) *Agreements {
 	a := &Agreements{
 		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
-		in:      inbox{most: agree.MaxFrame},
-		waiting: make(map[ticket]func(*agree.Decision)),
+		in: inbox{most: agree.MaxFrame},
 	}
 	a.look, a.doze = a.lookAtBoards, a.m.Doze
 	e.Handle(fabric.ClassAgree, a.heard)
@@ -57,17 +49,13 @@ func (a *Agreements) Open(id agree.Line, g agree.Group) error {
 // Close forgets a line; see agree.Machine.
 func (a *Agreements) Close(id agree.Line) { a.m.Close(id) }
 
-// Propose has this process take part in the line's next agreement. Done gets the decision,
+// Propose has this process take part in the line's next agreement. p.Then gets the decision, until it returns,
 // with the lock held, in this call or in whatever goroutine makes progress; all members that are agreed to have failed stand in
 // the View by then.
-func (a *Agreements) Propose(id agree.Line, p agree.Proposal, done func(*agree.Decision)) error {
-	seq, err := a.m.Propose(id, p)
-	if err != nil {
-		return err
-	}
-	a.waiting[ticket{id, seq}] = done
+func (a *Agreements) Propose(id agree.Line, p agree.Proposal) error {
+	_, err := a.m.Propose(id, p)
 	a.drain()
-	return nil
+	return err
 }
 
 // Use has agreements be made on boards where that is possible. It is called before the first line is opened.
@@ -134,10 +122,8 @@ func (a *Agreements) drain() {
 				a.out.Meet(act.Peer)
 			}
 		case agree.Decide:
-			t := ticket{act.Decision.Line, act.Decision.Seq}
-			done := a.waiting[t]
-			delete(a.waiting, t)
-			done(act.Decision)
+			act.Then(act.Decision)
+			a.m.Release(act.Decision)
 		}
 	}
 	a.draining = false

@@ -90,15 +90,17 @@ func (x *council) body(p *sim.Proc) {
 		var done progress.Completion
 		value := make([]byte, 8*((x.n+63)/64))
 		binary.LittleEndian.PutUint64(value[p.ID()/64*8:], 1<<(p.ID()%64))
-		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform}, func(d *agree.Decision) {
+		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform, Then: func(d *agree.Decision) {
 			for _, g := range d.Gone {
 				if !e.View().Failed(g.Proc) {
 					x.wrong = fmt.Errorf("%v does not know of %v when it decides", p.ID(), g.Proc)
 				}
 			}
-			x.got[p.ID()] = append(x.got[p.ID()], d)
+			kept := *d
+			kept.Value = slices.Clone(d.Value)
+			x.got[p.ID()] = append(x.got[p.ID()], &kept)
 			done.Finish()
-		}); err != nil {
+		}}); err != nil {
 			x.wrong = err
 		}
 		e.Wait(&done)

@@ -65,14 +65,14 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 // meet takes part in the next agreement of a line, which is opened by the first.
 func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
 	r.lines[id]++
-	decided := func(d *agree.Decision) {
+	p.Then = func(d *agree.Decision) {
 		r.lines[id]--
 		done(d, nil)
 	}
-	err := r.ag.Propose(id, p, decided)
+	err := r.ag.Propose(id, p)
 	if err == agree.ErrNoLine {
 		if err = r.ag.Open(id, &g); err == nil {
-			err = r.ag.Propose(id, p, decided)
+			err = r.ag.Propose(id, p)
 		}
 	}
 	if err != nil {
@@ -135,9 +135,12 @@ func (r *Repair) Agree(c *p2p.Comm, flag uint64, done func(flag uint64, err erro
 		binary.LittleEndian.PutUint64(value[at:], flag)
 		at = 8 - at
 	}
-	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: func(p proc.ID) bool {
-		return slices.Contains(acked, p) || !r.e.View().Failed(p) // who has departed is no failure
-	}}
+	p := agree.Proposal{What: whatAgree, Value: value, Op: and}
+	if acked != nil {
+		p.Acked = func(p proc.ID) bool {
+			return slices.Contains(acked, p) || !r.e.View().Failed(p) // who has departed is no failure
+		}
+	}
 	r.propose(c, "agree", p, func(d *agree.Decision, err error) {
 		if err == nil && len(d.Unacked) > 0 {
 			err = c.Blame("agree", d.Unacked)
