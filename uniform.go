@@ -80,14 +80,6 @@ var names = map[repair.What]string{
 	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
 }
 
-// alike gives a collective operation the outcome that it has at all ranks, if that is wanted.
-func (c *Comm) alike(what repair.What, err error) error {
-	if c.core.Uniformity() < UniformCollectives || c.IsInter() || errors.Is(err, ErrClosed) {
-		return err
-	}
-	return c.end(repair.Vote{What: what, Err: err})
-}
-
 // end brings an operation to its common end.
 func (c *Comm) end(v repair.Vote) error {
 	v.Op = names[v.What]
