@@ -24,7 +24,7 @@ func (c *Comm) Barrier() error {
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. The root's is only read. Errors as of Barrier. After one the buf of another rank holds what it
-// held, or the root's, or the beginning of one and the rest of the other; see [Comm.SetUniformity].
+// held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
 	if !c.staged() {
 		return c.raise(c.bcast(buf, root))
@@ -47,7 +47,7 @@ func (c *Comm) bcast(buf []byte, root int) error {
 // its first, is associative, and gets the operands in the order of ranks. For numbers see [Allreduce].
 //
 // Errors as of Barrier, and ErrArgument for no op. After one a buf holds what it held, or that folded with what some
-// other ranks gave, or the result or its beginning: to call again with fewer ranks, keep a copy; see [Comm.SetUniformity].
+// other ranks gave, or the result, or a part of each: to call again with fewer ranks, keep a copy; see [Comm.SetUniformity].
 func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte)) error {
 	w := c.borrow()
 	buf, wrong := c.toFold("allreduce", buf, op)
@@ -89,7 +89,7 @@ func (c *Comm) toFold(what string, buf []byte, op func(acc, in []byte)) ([]byte,
 // AllgatherBytes puts the blocks of all ranks, which are of the same length, into
 // everybody's all, in the order of ranks; all is Size() times as long. Mine may
 // lie in all where it belongs. Errors as of Barrier; ErrArgument for lengths that
-// do not fit. After one all holds, at any place, what it held, or that rank's block, or the beginning of it; see
+// do not fit. After one all holds, at any place, what it held, or that rank's block, or a part of each; see
 // [Comm.SetUniformity].
 func (c *Comm) AllgatherBytes(mine, all []byte) error {
 	var wrong error
