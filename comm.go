@@ -39,6 +39,8 @@ type Comm struct {
 	// handler: stored by SetErrorHandler, loaded where an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
 	attrs   attributes
+	// work: taken by the collective that is under way, put back by it.
+	work atomic.Pointer[workspace]
 }
 
 // on wraps a core of the same process that no user sees: no error handler is

@@ -43,25 +43,25 @@ func Sendrecv[T Number](c *Comm, send []T, dst, stag int, recv []T, src, rtag in
 	return elements[T](c, st, err)
 }
 
-// Bcast copies the root's numbers into everybody's; see [Comm.Bcast].
+// Bcast copies the root's numbers into everybody's; see [Comm.Bcast], also for what they are after an error.
 func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(data), root) }
 
 // Allreduce folds the slices of all ranks element by element with op and leaves
 // the result in each of them. All are of the same length. Op is associative; it
 // gets the operands in the order of ranks, so that floating-point results are the
-// same on all ranks and in every run with as many ranks.
+// same on all ranks and in every run with as many ranks. After an error see [Comm.AllreduceBytes].
 func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T) error {
 	return c.AllreduceBytes(Bytes(data), fold(op))
 }
 
 // Reduce folds as [Allreduce] does and leaves the result with the root alone; the
-// slices of the others are undefined afterwards.
+// slices of the others are undefined afterwards. After an error see [Comm.ReduceBytes].
 func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int) error {
 	return c.ReduceBytes(Bytes(data), fold(op), root)
 }
 
 // Allgather puts the slices of all ranks, which are of the same length, into
-// everybody's all, in the order of ranks; all has room for Size() of them.
+// everybody's all, in the order of ranks; all has room for Size() of them. After an error see [Comm.AllgatherBytes].
 func Allgather[T Number](c *Comm, mine, all []T) error {
 	return c.AllgatherBytes(Bytes(mine), Bytes(all))
 }

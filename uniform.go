@@ -55,7 +55,13 @@ const (
 // outcome, which costs about what a Reduce and a Bcast of a word cost and has every rank wait for all. Where some rank has met an error all get one of the
 // same class: ErrProcFailed with all ranks that are agreed to have failed; a rank that has met
 // another one itself has that in its error too. A new communicator is then freed where it was made. Success at all does not say that all live:
-// a rank may die at any time. After an error the buffers of collectives are undefined, the root's as well.
+// a rank may die at any time.
+//
+// With UniformCollectives a collective works in memory of the communicator, and writes to a buffer only when success is agreed on. So after an
+// error every buffer is bit for bit as it was, at all living ranks, the root's too, and the operation may be repeated among those who are left. It costs a copy of
+// what is written, of what is folded another one, and as much memory again, which the communicator keeps up to 1 MiB of; more is the
+// garbage collector's to take. A rank whose arguments do not fit, or whose length is not that of the others, has all get ErrArgument; where ranks name different
+// roots they may wait for each other until one revokes.
 //
 // All ranks choose the same (of an intercommunicator, those of both sides; for CreateInter, those of both communicators) before
 // the same operation; communicators that are made from this one inherit it. The operations are to be called by all living ranks, or the communicator be
@@ -78,14 +84,6 @@ var names = map[repair.What]string{
 	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
 	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
 	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
-}
-
-// alike gives a collective operation the outcome that it has at all ranks, if that is wanted.
-func (c *Comm) alike(what repair.What, err error) error {
-	if c.core.Uniformity() < UniformCollectives || c.IsInter() || errors.Is(err, ErrClosed) {
-		return err
-	}
-	return c.end(repair.Vote{What: what, Err: err})
 }
 
 // end brings an operation to its common end.

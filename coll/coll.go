@@ -52,51 +52,77 @@ func everybody(c *p2p.Comm, op string) (*p2p.Comm, error) {
 	return c.Coll(), nil
 }
 
-// Barrier returns when all ranks have called it. Dissemination: in step k each
-// rank tells the one 2^k further on.
-func Barrier[M p2p.Mode](c *p2p.Comm) error {
-	w, err := everybody(c, "barrier")
-	if err != nil {
+// Setting is how an operation is done. The zero value has it work in the buffers of the caller, with memory of its own
+// where it needs more, and end at each rank as it may.
+type Setting struct {
+	// Memory is what it works in; nil: what it allocates.
+	Memory *Memory
+	// End, if there is one, gives the outcome that the operation has at all ranks, from the one that it has had here.
+	// Until then the operation works in Memory, and the buffers of the caller are only read. So they are as they
+	// were before if End gives an error.
+	End func(error) error
+}
+
+// end gives the outcome.
+func (s Setting) end(err error) error {
+	if s.End == nil {
 		return err
 	}
-	var in, out [1]byte
+	return s.End(err)
+}
+
+// Barrier returns when all ranks have called it. Dissemination: in step k each
+// rank tells the one 2^k further on.
+func Barrier[M p2p.Mode](c *p2p.Comm, s Setting) error {
+	w, err := everybody(c, "barrier")
+	if err != nil {
+		return s.end(err)
+	}
 	n, me := w.Size(), w.Rank()
-	for d := 1; d < n; d *= 2 {
-		if _, err := p2p.Sendrecv[M](w, out[:], (me+d)%n, tagBarrier, in[:], (me+n-d)%n, tagBarrier); err != nil {
-			return fmt.Errorf("barrier: %w", err)
+	for d := 1; err == nil && d < n; d *= 2 {
+		if _, err = p2p.Sendrecv[M](w, nil, (me+d)%n, tagBarrier, nil, (me+n-d)%n, tagBarrier); err != nil {
+			err = fmt.Errorf("barrier: %w", err)
 		}
 	}
-	return nil
+	return s.end(err)
 }
 
 // Bcast copies root's buf into everybody's, which are of the same length. With a root that is
 // agreed to be gone it does nothing.
-func Bcast[M p2p.Mode](c *p2p.Comm, buf []byte, root int) error {
+func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 	w, root, err := begin(c, "bcast", root)
 	if err != nil || root == gone {
-		return err
+		return s.end(err)
 	}
-	if err := bcast[M](w, buf, root); err != nil {
-		return fmt.Errorf("bcast: %w", err)
+	to := buf
+	if s.End != nil && w.Rank() != root {
+		to = s.Memory.bytes(len(buf))
 	}
-	return nil
+	if err = bcast[M](w, to, root); err != nil {
+		err = fmt.Errorf("bcast: %w", err)
+	}
+	if err = s.end(err); err == nil {
+		copy(buf, to)
+	}
+	return err
 }
 
 // bcast goes down the binomial tree: virtual rank v, counted from the root, gets
 // the data from v without its lowest bit, and passes them to v plus each lower
 // bit, the farthest subtree first. A length that does not fit, and a child that
-// has gone, keep nothing from the others: they would wait.
+// has gone, keep nothing from the others, who would wait: they get what the root sent, or
+// nothing, which fits none of them.
 func bcast[M p2p.Mode](w *p2p.Comm, buf []byte, root int) error {
 	n := w.Size()
 	v := (w.Rank() - root + n) % n
 	low := lowest(v, n)
 	var first error
 	if v != 0 {
-		st, err := p2p.Recv[M](w, buf, (v-low+root)%n, tagBcast)
-		if err != nil && !errors.Is(err, ft.ErrTruncate) {
-			return err
+		var whole int
+		if whole, first = recvAll[M](w, buf, (v-low+root)%n, tagBcast); first != nil && !errors.Is(first, ft.ErrArgument) {
+			return first
 		}
-		first = cmp.Or(err, sameLength(w, st, len(buf)))
+		buf = buf[:whole]
 	}
 	for bit := low / 2; bit > 0; bit /= 2 {
 		if v+bit < n {
@@ -118,129 +144,172 @@ func lowest(v, n int) int {
 // applied in the order of ranks.
 type Op func(acc, in []byte)
 
-// Reduce folds everybody's buf and leaves the result in root's, with scratch of
-// the same length to receive into. The buffers of the others are undefined
-// afterwards. Those who are agreed to be gone contribute nothing (S0-29), and with a root that is
-// one of them it does nothing.
-func Reduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op, root int) error {
+// Reduce folds everybody's buf and leaves the result in root's. The buffers of the others are undefined
+// afterwards, or with an End as they were before. Those who are agreed to be gone contribute nothing (S0-29), and with
+// a root that is one of them it does nothing.
+func Reduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, op Op, root int) error {
 	w, root, err := begin(c, "reduce", root)
 	if err != nil || root == gone {
-		return err
+		return s.end(err)
 	}
-	if err := reduce[M](w, buf, scratch, op, root); err != nil {
-		return fmt.Errorf("reduce: %w", err)
+	to, scratch := s.toFold(buf)
+	if err = reduce[M](w, buf, to, scratch, op, root); err != nil {
+		err = fmt.Errorf("reduce: %w", err)
 	}
-	return nil
+	if err = s.end(err); err == nil && w.Rank() == root {
+		copy(buf, to)
+	}
+	return err
 }
 
-// reduce folds towards rank 0 and moves the result to the root: folding towards
-// another root would change the order of operands.
-func reduce[M p2p.Mode](w *p2p.Comm, buf, scratch []byte, op Op, root int) error {
+// toFold gives what to fold buf in, and memory of the same length to receive into.
+func (s Setting) toFold(buf []byte) (to, scratch []byte) {
+	if s.End == nil {
+		return buf, s.Memory.bytes(len(buf))
+	}
+	return s.Memory.two(len(buf))
+}
+
+// reduce folds everybody's from into the root's to, and into the to of those on the way, which may be the
+// same memory as from. It folds towards rank 0 and moves the result to the root: folding towards another root would change the
+// order of operands. Who has got a length that does not fit passes on nothing, which fits nobody, and keeps no others waiting.
+func reduce[M p2p.Mode](w *p2p.Comm, from, to, scratch []byte, op Op, root int) error {
 	n, me := w.Size(), w.Rank()
+	acc := from
+	var first error
 	for bit := 1; bit < n; bit *= 2 {
 		if me&bit != 0 {
-			if err := p2p.Send[M](w, buf, me-bit, tagReduce); err != nil {
-				return err
-			}
+			first = cmp.Or(p2p.Send[M](w, acc, me-bit, tagReduce), first)
 			break
 		}
-		if me+bit < n {
-			st, err := p2p.Recv[M](w, scratch[:len(buf)], me+bit, tagReduce)
-			if err != nil {
-				return err
+		if me+bit >= n {
+			continue
+		}
+		_, err := recvAll[M](w, scratch, me+bit, tagReduce)
+		switch {
+		case err == nil && first == nil:
+			if bit == 1 {
+				copy(to, from)
+				acc = to
 			}
-			if err := sameLength(w, st, len(buf)); err != nil {
-				return err
-			}
-			op(buf, scratch[:len(buf)])
+			op(acc, scratch)
+		case err != nil && !errors.Is(err, ft.ErrArgument):
+			return err
+		default:
+			first, acc = cmp.Or(first, err), nil
 		}
 	}
 	switch {
-	case root == 0:
-		return nil
+	case me == root && root != 0:
+		_, err := recvAll[M](w, to, 0, tagReduce)
+		return cmp.Or(err, first)
+	case me == 0 && root != 0:
+		return cmp.Or(p2p.Send[M](w, acc, root, tagReduce), first)
 	case me == 0:
-		return p2p.Send[M](w, buf, root, tagReduce)
-	case me == root:
-		_, err := p2p.Recv[M](w, buf, 0, tagReduce)
-		return err
+		copy(to, acc)
 	}
-	return nil
+	return first
 }
 
-// Allreduce folds everybody's buf and leaves the result in everybody's, with
-// scratch of the same length to receive into. Those who are agreed to be gone contribute nothing
+// Allreduce folds everybody's buf and leaves the result in everybody's. Those who are agreed to be gone contribute nothing
 // (S0-31).
-func Allreduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op) error {
+func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, op Op) error {
 	w, err := everybody(c, "allreduce")
 	if err != nil {
-		return err
+		return s.end(err)
 	}
-	if err := reduce[M](w, buf, scratch, op, 0); err != nil {
-		return fmt.Errorf("allreduce: %w", err)
+	to, scratch := s.toFold(buf)
+	if err = thenBcast[M](w, to, reduce[M](w, buf, to, scratch, op, 0)); err != nil {
+		err = fmt.Errorf("allreduce: %w", err)
 	}
-	if err := bcast[M](w, buf, 0); err != nil {
-		return fmt.Errorf("allreduce: %w", err)
+	if err = s.end(err); err == nil {
+		copy(buf, to)
 	}
-	return nil
+	return err
 }
 
-// Allgather puts everybody's block, all of one length, into everybody's all, by
-// rank. A rank's own block lies in its place already. The places of those who are agreed to be gone
+// thenBcast is the second half of an operation, which sends rank 0's buf to all. If the first one has ended with lengths that do not fit
+// all learn of that: those who have the right one wait for something.
+func thenBcast[M p2p.Mode](w *p2p.Comm, buf []byte, err error) error {
+	switch {
+	case err == nil:
+		return bcast[M](w, buf, 0)
+	case !errors.Is(err, ft.ErrArgument):
+		return err
+	case w.Rank() == 0:
+		buf = nil
+	}
+	return cmp.Or(err, bcast[M](w, buf, 0))
+}
+
+// Allgather puts everybody's mine, all of one length, into everybody's all, by
+// rank. Mine may lie in all where it belongs. The places of those who are agreed to be gone
 // stay as they are (S0-30).
-func Allgather[M p2p.Mode](c *p2p.Comm, all []byte) error {
+func Allgather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte) error {
 	w, err := everybody(c, "allgather")
 	if err != nil {
+		return s.end(err)
+	}
+	n, block := c.Size(), len(mine)
+	dense := all
+	if s.End != nil || w.Size() < n {
+		dense = s.Memory.bytes(w.Size() * block)
+	}
+	copy(dense[w.Rank()*block:], mine)
+	if err = thenBcast[M](w, dense, gather[M](w, dense, block)); err != nil {
+		err = fmt.Errorf("allgather: %w", err)
+	}
+	if err = s.end(err); err != nil {
 		return err
 	}
-	n := c.Size()
-	if len(all)%n != 0 {
-		return fmt.Errorf("allgather on %s: %w: %d bytes for %d ranks", c.Name(), ft.ErrArgument, len(all), n)
+	if w.Size() == n {
+		copy(all, dense)
+		return nil
 	}
-	block := len(all) / n
-	dense := all
-	if w.Size() < n {
-		dense = make([]byte, w.Size()*block)
-		copy(dense[w.Rank()*block:], all[c.Rank()*block:][:block])
-	}
-	if err := allgather[M](w, dense, block); err != nil {
-		return fmt.Errorf("allgather: %w", err)
-	}
-	for rank := 0; w.Size() < n && rank < w.Size(); rank++ {
+	for rank := range w.Size() {
 		copy(all[w.Said(rank)*block:][:block], dense[rank*block:])
 	}
 	return nil
 }
 
-// allgather collects at rank 0 and sends everything to everybody.
-func allgather[M p2p.Mode](w *p2p.Comm, all []byte, block int) error {
-	if err := gather[M](w, all, block); err != nil {
-		return err
-	}
-	return bcast[M](w, all, 0)
-}
-
 // gather collects at rank 0: each rank has the blocks of its subtree, which are
-// neighbours, and passes them on in one message.
+// neighbours, and passes them on in one message; or nothing, if one does not fit.
 func gather[M p2p.Mode](w *p2p.Comm, all []byte, block int) error {
 	n, me := w.Size(), w.Rank()
 	have := 1
+	var first error
 	for bit := 1; bit < n; bit *= 2 {
 		if me&bit != 0 {
-			return p2p.Send[M](w, all[me*block:(me+have)*block], me-bit, tagGather)
+			mine := all[me*block : (me+have)*block]
+			if first != nil {
+				mine = nil
+			}
+			return cmp.Or(p2p.Send[M](w, mine, me-bit, tagGather), first)
 		}
 		if me+bit < n {
 			their := min(bit, n-me-bit)
-			st, err := p2p.Recv[M](w, all[(me+bit)*block:(me+bit+their)*block], me+bit, tagGather)
-			if err != nil {
+			_, err := recvAll[M](w, all[(me+bit)*block:(me+bit+their)*block], me+bit, tagGather)
+			if err != nil && !errors.Is(err, ft.ErrArgument) {
 				return err
 			}
-			if err := sameLength(w, st, their*block); err != nil {
-				return err
-			}
+			first = cmp.Or(first, err)
 			have += their
 		}
 	}
-	return nil
+	return first
+}
+
+// recvAll receives what is as long as buf. What is not is ft.ErrArgument; whole is how much of buf is a message
+// as it was sent.
+func recvAll[M p2p.Mode](w *p2p.Comm, buf []byte, src, tag int) (whole int, err error) {
+	st, err := p2p.Recv[M](w, buf, src, tag)
+	switch {
+	case errors.Is(err, ft.ErrTruncate):
+		return 0, fmt.Errorf("%w: %w: all ranks must call with the same length", ft.ErrArgument, err)
+	case err != nil:
+		return 0, err
+	}
+	return st.Count, sameLength(w, st, len(buf))
 }
 
 func sameLength(w *p2p.Comm, st p2p.Status, want int) error {

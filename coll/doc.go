@@ -6,6 +6,12 @@
 // logarithmic in the number of ranks. All ranks of a communicator call the
 // same operations in the same order.
 //
+// An operation works in the buffers of its callers and ends at each rank as it may. With [Setting] it works in [Memory] of the communicator, asks for
+// the outcome that it has at all ranks, and writes only if that is success (S0-49).
+//
+// Lengths that do not fit are ft.ErrArgument. Who meets one goes on with empty messages, which fit nobody: so no rank waits for it, and none
+// takes a part for the whole.
+//
 // # Failure
 //
 // An operation on a communicator of which a member is known to have failed, and is not

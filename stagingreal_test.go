@@ -1,0 +1,132 @@
+package banyan_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+func init() { roles["staged"], roles["collective allocs"] = stagedRank, collectiveAllocs }
+
+// stagedRank has one rank after the other kill itself inside a collective that writes, until two are left.
+func stagedRank(w *banyan.World) error {
+	c := w.Comm()
+	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(seed, 2)) // all draw the same, as all succeed as often
+	for err = c.SetUniformity(banyan.UniformCollectives); err == nil && c.Size() > 2; {
+		c, err = lose(c, r)
+	}
+	return err
+}
+
+// lose calls collectives of random kinds and lengths until one fails, as a rank has killed itself, and gives the communicator of those
+// who are left. It looks at each buffer as soon as the operation ends, and after an error again when all that could still be under
+// way has ended.
+func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
+	victim, at, spins := r.IntN(c.Size()), 2+r.IntN(12), r.IntN(60_000)
+	var step atomic.Int64
+	if c.Rank() == victim {
+		go func() { // while the operation runs
+			for step.Load() < int64(at) {
+			}
+			for range spins {
+				step.Load()
+			}
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}()
+	}
+	names := slices.Sorted(maps.Keys(writings))
+	for {
+		step.Add(1)
+		o := writings[names[r.IntN(len(names))]]
+		size := []int{8, 300, 20_000, 1 << 20}[r.IntN(4)]
+		buf := o.before(c, size)
+		err := o.call(c, buf)
+		if wrong := o.check(c, buf, size, err); wrong != nil {
+			return nil, wrong
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, banyan.ErrProcFailed) {
+			return nil, err
+		}
+		left, err := c.Shrink()
+		if err == nil {
+			err = left.Barrier()
+		}
+		if wrong := o.check(c, buf, size, errLater); wrong != nil {
+			return nil, wrong
+		}
+		return left, err
+	}
+}
+
+var errLater = errors.New("some time ago")
+
+func TestUniformBuffersWithProcesses(t *testing.T) {
+	seeds := []uint64{1}
+	if os.Getenv("BANYAN_LONG") != "" {
+		for seed := range uint64(40) {
+			seeds = append(seeds, 3+seed)
+		}
+	}
+	uniformJobs(t, "staged", 6, 4, seeds...)
+}
+
+// Collectives allocate nothing once the like of them has run. The detector is off: it allocates a little in each period.
+func TestNoAllocationPerCollective(t *testing.T) {
+	succeed(t, 3, "collective allocs", "BANYAN_DETECT=off")
+	succeed(t, 3, "collective allocs", awareEnv+"=1", "BANYAN_DETECT=off")
+}
+
+// collectiveAllocs counts what the process allocates over many collectives of each kind, after a warm-up.
+func collectiveAllocs(w *banyan.World) error {
+	c := w.Comm()
+	for _, size := range []int{1, 500, 300_000} {
+		buf, all := make([]int64, size), make([]int64, size*c.Size())
+		calls := []func() error{
+			c.Barrier,
+			func() error { return banyan.Bcast(c, buf, 1) },
+			func() error { return banyan.Reduce(c, buf, banyan.Sum, 2) },
+			func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
+			func() error { return c.AllreduceBytes(banyan.Bytes(buf), xor) },
+			func() error { return banyan.Allgather(c, buf, all) },
+		}
+		rounds := 100
+		if size > 10_000 {
+			rounds = 10
+		}
+		for i, call := range calls {
+			var before, after runtime.MemStats
+			for round := range 2 * rounds {
+				if round == rounds {
+					runtime.ReadMemStats(&before)
+				}
+				// Or a root would run ahead, and its messages be kept until the others are there.
+				if err := cmp.Or(call(), c.Barrier()); err != nil {
+					return err
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2) {
+				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n, rounds, i, size)
+			}
+		}
+	}
+	return nil
+}
