@@ -247,7 +247,8 @@ func (l *line) rouse(i *instance) {
 // fold decides from the parts of all; false: they are not alike.
 func (l *line) fold(i *instance) bool {
 	mine := l.flat.Part(l.rank, i.seq)
-	value, op := i.keep(i.mine.Value), i.mine.Op
+	value, op := append(l.folded[:0], i.mine.Value...), i.mine.Op
+	l.folded = value // and not i.value, which has what was heard by messages
 	for rank := range l.flat.Members() {
 		if len(l.base) > 0 && l.base.has(rank) {
 			continue
@@ -259,10 +260,10 @@ func (l *line) fold(i *instance) bool {
 		}
 		// A part stays as it was looked for, unless this process counts as dead and the others have gone on.
 		if !alike || l.flat.Look(rank, i.seq) != board.Posted {
-			i.keep(i.mine.Value)
 			return false
 		}
 	}
+	value = i.keep(value)
 	i.has.kind, i.has.value = kindDown, value
 	i.has.flags |= flagBinds
 	return true

@@ -24,6 +24,7 @@ type line struct {
 	cur, old *instance
 	queue    []proposal // whose turn has not come
 	proposed uint32     // calls of Propose
+	folded   []byte     // memory of fold
 	spare    *Decision  // memory for the next one, or nil
 	result   *Decision  // of the first round of a uniform proposal whose second one runs
 	later    []entry    // agreed to be gone by a second round: new in the next decision

@@ -373,7 +373,7 @@ func (m *Machine) clone() *Machine {
 		d.gone, d.quit, d.waiting = slices.Clone(l.gone), slices.Clone(l.quit), slices.Clone(l.waiting)
 		d.queue, d.awaited = slices.Clone(l.queue), slices.Clone(l.awaited)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
-		d.below, d.frame = nil, frame{}
+		d.below, d.frame, d.folded, d.spare = nil, frame{}, nil, nil
 		c.lines[id] = &d
 	}
 	for _, l := range m.flat {
@@ -397,7 +397,7 @@ func (i *instance) clone(l *line) *instance {
 	}
 	c := *i
 	c.l = l
-	c.value, c.up, c.down = nil, nil, nil // the decision is encoded again when it is asked for
+	c.value, c.own, c.up, c.down = nil, nil, nil, nil // the decision is encoded again when it is asked for
 	c.has.value, c.has.unacked = slices.Clone(i.has.value), slices.Clone(i.has.unacked)
 	c.from, c.early, c.told = slices.Clone(i.from), slices.Clone(i.early), slices.Clone(i.told)
 	return &c
