@@ -75,7 +75,10 @@ func (v *Vote) proposal() agree.Proposal {
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
-	r.meet(r.line(c), c.Everyone(), v.proposal(), func(d *agree.Decision, err error) {
+	p := v.proposal()
+	// Who has refused already may meet here those who recover: its word is what says why they are unlike.
+	p.Refuses = c.UnrevokedLocked(v.Op) != nil
+	r.meet(r.line(c), c.Everyone(), p, func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
