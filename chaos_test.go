@@ -32,22 +32,22 @@ type chaosOp struct {
 type chaosKind int
 
 const (
-	doWork    chaosKind = iota // a collective or a ring of messages; who gets an error revokes, or not
-	doRevoke                   // some ranks revoke
-	doAgree                    // agree
-	doOverlap                  // two agreements and a shrink at once
-	doAckLoop                  // acknowledge and agree until all have acknowledged all
-	doRepair                   // work, agree, revoke, shrink, until it has worked
-	doOrders                   // two communicators are shrunk in different orders
-	doDup                      // duplicate, agree on that, use, free
-	doSplit                    // split, and so on
-	doMerge                    // an intercommunicator: agree, shrink, merge, and so on
-	doHear                     // one revokes, perhaps with its last breath; the others wait for nothing else
-	doPause                    // each for a time of its own
-	doValidate                 // validate, and then every collective, again and again until nobody new has failed
-	doMultiple                 // validate several communicators at once
-	doUniform                  // collectives and creations that end alike
-	doRange                    // failures revoke
+	doWork     chaosKind = iota // a collective or a ring of messages; who gets an error revokes, or not
+	doRevoke                    // some ranks revoke
+	doAgree                     // agree
+	doOverlap                   // two agreements and a shrink at once
+	doAckLoop                   // acknowledge and agree until all have acknowledged all
+	doRepair                    // work, agree, revoke, shrink, until it has worked
+	doOrders                    // two communicators are shrunk in different orders
+	doDup                       // duplicate, agree on that, use, free
+	doSplit                     // split, and so on
+	doMerge                     // an intercommunicator: agree, shrink, merge, and so on
+	doHear                      // one revokes, perhaps with its last breath; the others wait for nothing else
+	doPause                     // each for a time of its own
+	doValidate                  // validate, and then every collective, again and again until nobody new has failed
+	doMultiple                  // validate several communicators at once
+	doUniform                   // collectives and creations that end alike
+	doRange                     // failures revoke
 	chaosKinds
 )
 

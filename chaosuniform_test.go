@@ -45,9 +45,13 @@ func (k *chaosRank) uniform() error {
 		return err
 	}
 	class := ""
-	for i := range 1 + k.draw(-12, 6) {
-		what := k.draw(-13-i, 8)
-		if k.draw(k.me*8+i, 8*k.n) == 0 && what != 0 {
+	program := make([]int, 1+k.draw(-12, 6))
+	for i := range program {
+		program[i] = k.draw(-13-i, 8)
+	}
+	among := slices.Contains(program, 0) // revoking may come between the ranks of CreateGroup
+	for i, what := range program {
+		if !among && k.draw(k.me*8+i, 8*k.n) == 0 {
 			err = d.Revoke()
 			class = classOf(banyan.ErrRevoked)
 		} else {
@@ -142,7 +146,7 @@ func (k *chaosRank) ranges() error {
 	}
 	before := failedIn(k.w.Comm())
 	within := banyan.ErrorRange(k.draw(-16, 3))
-	if err := errors.Join(c.SetErrorRange(within), k.ranged(c, within, before)); err != nil {
+	if err := errors.Join(c.SetErrorRange(within), k.exchange(c, within), k.ranged(c, within, before)); err != nil {
 		return fmt.Errorf("range %v: %w", within, err)
 	}
 	d, err := c.Dup() // has the same range
@@ -170,29 +174,38 @@ func (k *chaosRank) ranges() error {
 // failedIn counts the known failures among the ranks of a communicator.
 func failedIn(c *banyan.Comm) int { return c.GetFailed().Size() }
 
-// ranged communicates, and checks that failures in the range revoke, and others do not.
-func (k *chaosRank) ranged(c *banyan.Comm, within banyan.ErrorRange, before int) error {
-	known, job := failedIn(c), failedIn(k.w.Comm())
+// exchange communicates, and checks that failures in the range are told as those of what is revoked.
+func (k *chaosRank) exchange(c *banyan.Comm, within banyan.ErrorRange) error {
+	if within != banyan.ErrorsUniverse && (within != banyan.ErrorsGroup || !k.detector) {
+		return nil // some would wait for who has left
+	}
+	old := failedIn(c)
 	var err error
-	if within == banyan.ErrorsUniverse || within == banyan.ErrorsGroup && k.detector { // else some wait for who has left
-		right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-		for range 2 {
-			_, serr := c.Sendrecv(nil, right, 6, nil, left, 6)
-			err = errors.Join(err, serr)
-		}
+	right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+	for range 2 {
+		_, serr := c.Sendrecv(nil, right, 6, nil, left, 6)
+		err = errors.Join(err, serr)
 	}
 	var failed *banyan.ProcFailedError
-	if within == banyan.ErrorsUniverse && known > 0 && errors.As(err, &failed) { // it may have been known when c was made
-		if err := errors.Join(k.excuse(err), c.Revoke()); err != nil {
-			return err
+	switch {
+	case k.excuse(err) != nil:
+		return err
+	case !errors.As(err, &failed):
+		if err != nil && !c.IsRevoked() {
+			return fmt.Errorf("%s is not revoked: %v", c.Name(), err) //nolint:errorlint // it is not to be excused
 		}
-	} else if k.excuse(err) != nil || errors.As(err, &failed) {
-		return fmt.Errorf("want success, or the error of what is revoked: %v", err) //nolint:errorlint // it is not to be excused
+		return nil
+	case within == banyan.ErrorsUniverse && old > 0: // known when c was made, perhaps
+		return c.Revoke()
 	}
+	return fmt.Errorf("want success, or the error of what is revoked: %v", err) //nolint:errorlint // as above
+}
+
+// ranged checks that failures in the range have revoked, and others have not.
+func (k *chaosRank) ranged(c *banyan.Comm, within banyan.ErrorRange, before int) error {
+	known, job := failedIn(c), failedIn(k.w.Comm())
 	revoked, died := c.IsRevoked(), len(k.deaths) > 0
 	switch {
-	case err != nil && !revoked:
-		return fmt.Errorf("%s is not revoked: %v", c.Name(), err) //nolint:errorlint // as above
 	case !revoked && (within == banyan.ErrorsGroup && known > 0 || within == banyan.ErrorsUniverse && job > before):
 		return fmt.Errorf("%s is not revoked: %d of its ranks and %d of the job have failed, %d before", c.Name(), known, job, before)
 	case revoked && (!died || within == banyan.ErrorsLocal || within == banyan.ErrorsGroup && failedIn(c) == 0):

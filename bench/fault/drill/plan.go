@@ -94,6 +94,7 @@ type phase struct {
 	waits      Kind // how requests are waited for
 	ack        bool // failures are acknowledged at the end
 	repair     *repair
+	mend       *mend
 	// late is how long each rank does nothing at the begin.
 	late []time.Duration
 }
@@ -174,7 +175,7 @@ func newPlan(s script) *plan {
 		case i == 0 && s.Aim != noKind:
 			p.doomed[rank] = p.aim(r, rank, s.Aim)
 			first = p.doomed[rank]
-		case s.Aim > lastCollective && s.Aim <= lastRepair && aimed: // another failure in the same operation
+		case s.Aim > lastCollective && s.Aim <= lastMend && aimed: // another failure in the same operation
 			p.doomed[rank] = doom{aim: s.Aim, in: first.in, delay: time.Duration(r.IntN(400)) * time.Microsecond}
 		case aimed:
 			p.doomed[rank] = p.aim(r, rank, Kind(r.IntN(int(kinds))))
@@ -260,6 +261,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	}
 	if r.IntN(3) == 0 {
 		ph.repair = p.drawRepair(r)
+	}
+	if r.IntN(4) == 0 {
+		ph.mend = p.drawMend(r)
 	}
 	for range 1 + r.IntN(2*p.n) {
 		t := transfer{src: r.IntN(p.n), dst: r.IntN(p.n), recv: between(r, irecv, lastReceive)}
