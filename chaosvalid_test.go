@@ -98,6 +98,13 @@ func (k *chaosRank) unequal(d *banyan.Comm) error {
 
 // parting ends a validated communicator with what is made of it, on which the gone have no part from the beginning.
 func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
+	for range k.draw(-17, 5) { // all that begin with the same numbers
+		e, err := d.Dup()
+		if err != nil {
+			return err
+		}
+		defer func() { _ = e.Free() }() // fails only if it has been freed
+	}
 	e, err := k.copied(d)
 	if e != nil {
 		if err = everyCollective(e, k.ranksOf(d, gone)); err != nil && k.excuse(err) == nil {

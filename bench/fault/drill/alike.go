@@ -19,6 +19,8 @@ func (r *rank) alike(d *banyan.Comm, m *mend) error {
 	if err := d.SetUniformity(banyan.UniformCollectives); err != nil {
 		return err
 	}
+	plain := *m
+	plain.validate = min(m.validate, ivalidate) // the other one makes communicators, which would be all or none
 	for i, op := range m.uniform {
 		last := i == len(m.uniform)-1
 		if op == allBridge {
@@ -39,7 +41,7 @@ func (r *rank) alike(d *banyan.Comm, m *mend) error {
 		}
 		r.conclude(note{kind: op.kind(), value: uint64(class)})
 		if class == endedByFailure && !last {
-			if _, err := r.validate(d, m); err != nil {
+			if _, err := r.validate(d, &plain); err != nil {
 				return err
 			}
 		}

@@ -50,7 +50,7 @@ func (p *plan) drawMend(r *rand.Rand) *mend {
 	for range r.IntN(4) {
 		m.uniform = append(m.uniform, uniformOp(r.IntN(int(uniformOps))))
 	}
-	if r.IntN(4) == 0 {
+	if r.IntN(4) == 0 && !slices.Contains(m.uniform, allBridge) { // of which one side may end before the other begins
 		m.revokers = r.Perm(p.n)[:1]
 	}
 	return m
@@ -100,7 +100,10 @@ func (r *rank) mend(m *mend) error {
 	if err == nil {
 		err = r.alike(d, m)
 	}
-	return errors.Join(err, d.Free(), r.ranged(m))
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Free(), r.ranged(m))
 }
 
 // excuseMost answers nil where there is no error as well.
