@@ -135,7 +135,7 @@ func Kinds() []Kind {
 // Lasting reports whether the operation waits for somebody: the others return at once, so
 // that a death within is chance.
 func (k Kind) Lasting() bool {
-	return !slices.Contains([]Kind{revoke, isRevoked, failureAck, cancel}, k)
+	return !slices.Contains([]Kind{revoke, isRevoked, dup, failureAck, cancel}, k)
 }
 
 // ParseKind reads a kind's name; "" is what aims at nothing.
