@@ -281,6 +281,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 // each must get is known.
 func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	t.size, t.seed = size, byte(r.IntN(256))
+	if t.exchanged() {
+		t.recv = irecv // with a tag of its own
+	}
 	t.tag = firstTag + number*1000 + len(ph.transfers)
 	if t.wild() {
 		t.tag = firstTag + number*1000 + 999 // all of a phase
@@ -297,7 +300,6 @@ func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	if t.src == t.dst {
 		t.dst = (t.src + 1) % p.n
 	}
-	t.recv = irecv
 	back := t
 	back.back = true
 	back.src, back.dst, back.tag, back.seed, back.size = t.dst, t.src, t.tag+1, t.seed+1, sizes[r.IntN(len(sizes))]
