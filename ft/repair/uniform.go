@@ -14,7 +14,7 @@ import (
 // An operation is uniform if it ends with one agreement on its outcome (S1-46): each member says what it has met,
 // and all get the same. The agreement is on the line of agree and shrink and yields to them, so that a member that has met
 // an error, revokes and shrinks keeps nobody waiting; and who learns that the communicator has been revoked
-// refuses, once, for the case that it does nothing more.
+// refuses, once: it takes no part in what follows, which is ft.ErrRevoked at once.
 
 // What is an operation that ends alike at all members. Part of the wire format.
 type What byte

@@ -230,7 +230,7 @@ func (r *rank) block(d *banyan.Comm, m *mend, gone uint64) error {
 	r.begin(allreduce)
 	err := errors.Join(d.Barrier(), banyan.Allreduce(d, sum, banyan.Sum))
 	if r.done(allreduce, err) == nil && sum[0] != left {
-		return fmt.Errorf("Allreduce on %s without %#x gave %#x", d.Name(), gone, sum[0])
+		return fmt.Errorf("sum on %s without %#x gave %#x", d.Name(), gone, sum[0])
 	}
 	if err == nil {
 		err = banyan.Bcast(d, root, m.root)
@@ -240,13 +240,13 @@ func (r *rank) block(d *banyan.Comm, m *mend, gone uint64) error {
 		want = int64(-2 - r.me)
 	}
 	if err == nil && root[0] != want {
-		return fmt.Errorf("Bcast from %d on %s without %#x gave %d, want %d", m.root, d.Name(), gone, root[0], want)
+		return fmt.Errorf("broadcast from %d on %s without %#x gave %d, want %d", m.root, d.Name(), gone, root[0], want)
 	}
 	if err == nil {
 		err = banyan.Reduce(d, reduced, banyan.Sum, m.root)
 	}
 	if err == nil && r.me == m.root && reduced[0] != left {
-		return fmt.Errorf("Reduce on %s without %#x gave %#x", d.Name(), gone, reduced[0])
+		return fmt.Errorf("reduction on %s without %#x gave %#x", d.Name(), gone, reduced[0])
 	}
 	if err == nil {
 		err = banyan.Allgather(d, []int64{int64(r.me)}, all)
@@ -257,7 +257,7 @@ func (r *rank) block(d *banyan.Comm, m *mend, gone uint64) error {
 			want = -1
 		}
 		if err == nil && got != want {
-			return fmt.Errorf("Allgather on %s without %#x gave %v", d.Name(), gone, all)
+			return fmt.Errorf("gathering on %s without %#x gave %v", d.Name(), gone, all)
 		}
 	}
 	return err
