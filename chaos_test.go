@@ -32,23 +32,28 @@ type chaosOp struct {
 type chaosKind int
 
 const (
-	doWork    chaosKind = iota // a collective or a ring of messages; who gets an error revokes, or not
-	doRevoke                   // some ranks revoke
-	doAgree                    // agree
-	doOverlap                  // two agreements and a shrink at once
-	doAckLoop                  // acknowledge and agree until all have acknowledged all
-	doRepair                   // work, agree, revoke, shrink, until it has worked
-	doOrders                   // two communicators are shrunk in different orders
-	doDup                      // duplicate, agree on that, use, free
-	doSplit                    // split, and so on
-	doMerge                    // an intercommunicator: agree, shrink, merge, and so on
-	doHear                     // one revokes, perhaps with its last breath; the others wait for nothing else
-	doPause                    // each for a time of its own
+	doWork     chaosKind = iota // a collective or a ring of messages; who gets an error revokes, or not
+	doRevoke                    // some ranks revoke
+	doAgree                     // agree
+	doOverlap                   // two agreements and a shrink at once
+	doAckLoop                   // acknowledge and agree until all have acknowledged all
+	doRepair                    // work, agree, revoke, shrink, until it has worked
+	doOrders                    // two communicators are shrunk in different orders
+	doDup                       // duplicate, agree on that, use, free
+	doSplit                     // split, and so on
+	doMerge                     // an intercommunicator: agree, shrink, merge, and so on
+	doHear                      // one revokes, perhaps with its last breath; the others wait for nothing else
+	doPause                     // each for a time of its own
+	doValidate                  // validate, and then every collective, again and again until nobody new has failed
+	doMultiple                  // validate several communicators at once
+	doUniform                   // collectives and creations that end alike
+	doRange                     // failures revoke
 	chaosKinds
 )
 
 var chaosNames = [chaosKinds]string{
 	"work", "revoke", "agree", "overlap", "ack loop", "repair", "orders", "dup", "split", "merge", "hear", "pause",
+	"validate", "multiple", "uniform", "range",
 }
 
 // chaosDeath kills a rank.
@@ -71,6 +76,9 @@ func drawChaos(seed uint64) *chaos {
 	}
 	for range 1 + r.IntN(8) {
 		c.program = append(c.program, chaosOp{chaosKind(r.IntN(int(chaosKinds))), r.Uint64()})
+	}
+	if slices.ContainsFunc(c.program, func(o chaosOp) bool { return o.kind >= doValidate }) {
+		c.detector = c.detector || r.IntN(2) == 0 // where it decides what they do
 	}
 	together := r.IntN(len(c.program))
 	for _, rank := range r.Perm(c.n)[:r.IntN(c.n)] {

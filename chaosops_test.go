@@ -36,6 +36,14 @@ func (k *chaosRank) do() error {
 		return k.onUsable(k.hear)
 	case doDup, doSplit, doMerge:
 		return k.onUsable(k.create)
+	case doValidate:
+		return k.onUsable(k.validate)
+	case doMultiple:
+		return k.onUsable(k.multiple)
+	case doUniform:
+		return k.onUsable(k.uniform)
+	case doRange:
+		return k.onUsable(k.ranges)
 	}
 	k.w.Sleep(time.Duration(k.draw(k.me, 300)) * time.Microsecond)
 	return nil

@@ -208,8 +208,27 @@ func (k *chaosRank) agreed(c *banyan.Comm, got uint64, err error) error {
 		side = fmt.Sprint(from)
 		blamed = nil // ranks are of one side or the other
 	}
+	if err := k.unacknowledged(c, got, failed); err != nil {
+		return err
+	}
 	k.say(c, "agree "+side, "%#x error %v naming %v", got, err != nil, blamed)
 	return k.blames(c, failed)
+}
+
+// unacknowledged checks that whoever gave no flag has been acknowledged here, or is named (S1-39).
+func (k *chaosRank) unacknowledged(c *banyan.Comm, got uint64, failed *banyan.ProcFailedError) error {
+	if c.IsInter() {
+		return nil
+	}
+	acked := k.inWorld(c.FailureGetAcked())
+	for at, rank := range k.inWorld(c.Group()) {
+		gave := got&^k.flag(rank) == 0
+		if !gave && !slices.Contains(acked, rank) && (failed == nil || !slices.Contains(failed.Ranks, at)) {
+			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, whom the error does not name and this rank has not acknowledged",
+				got, rank)
+		}
+	}
+	return nil
 }
 
 // blames checks whom an error of an agreement names.

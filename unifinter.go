@@ -58,7 +58,14 @@ func (c *Comm) ready(remote, tag int, yes bool) error {
 	if yes {
 		mine[0] = 1
 	}
-	_, err := c.on(c.core.Coll()).Sendrecv(mine, remote, tag^other, theirs, remote, tag^other)
+	at, left, err := c.core.Delegate("create inter", remote)
+	switch {
+	case err != nil:
+		return err
+	case !left:
+		return c.core.Lost("create inter", remote)
+	}
+	_, err = c.on(c.core.Coll()).Sendrecv(mine, at, tag^other, theirs, at, tag^other)
 	if err == nil && theirs[0] != 1 {
 		err = fmt.Errorf("create inter: %w: at a rank of the other side", ErrProcFailed)
 	}

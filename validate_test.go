@@ -58,9 +58,27 @@ func ranksOf(g banyan.Group, c *banyan.Comm) []int {
 
 var bothProfiles = []banyan.Profile{banyan.ULFM, banyan.RTS}
 
-// every calls every collective, with every root, and compares what comes of it with what the
+// every calls every collective, with every root, and splits, and compares what comes of it with what the
 // living alone make of it: nothing of the gone in it, their places untouched (S0-27 to S0-32).
 func every(c *banyan.Comm, gone []int) error {
+	if err := everyCollective(c, gone); err != nil {
+		return err
+	}
+	me := c.Rank()
+	part, err := c.Split(me%2, -me)
+	if err != nil {
+		return err
+	}
+	team := slices.DeleteFunc(numbers(c.Size()), func(rank int) bool { return slices.Contains(gone, rank) || rank%2 != me%2 })
+	slices.Reverse(team)
+	if got := ranksOf(part.Group(), c); !slices.Equal(got, team) {
+		return fmt.Errorf("rank %d of %d without %v: split: got %v, want %v", me, c.Size(), gone, got, team)
+	}
+	return errors.Join(part.Barrier(), part.Free())
+}
+
+// everyCollective is every but for the split.
+func everyCollective(c *banyan.Comm, gone []int) error {
 	dead := func(rank int) bool { return slices.Contains(gone, rank) }
 	n, me := c.Size(), c.Rank()
 	var alive []int
@@ -119,16 +137,7 @@ func every(c *banyan.Comm, gone []int) error {
 			return wrong(fmt.Sprint("allgather, block ", rank), all[3*rank:][:3], block)
 		}
 	}
-	part, err := c.Split(me%2, -me)
-	if err != nil {
-		return err
-	}
-	team := slices.DeleteFunc(slices.Clone(alive), func(rank int) bool { return rank%2 != me%2 })
-	slices.Reverse(team)
-	if got := ranksOf(part.Group(), c); !slices.Equal(got, team) {
-		return wrong("split", got, team)
-	}
-	return errors.Join(part.Barrier(), part.Free())
+	return nil
 }
 
 // S2-5, S2-7, S4-9, S4-17 to S4-19, S0-27 to S0-32: all sets of failures of small jobs and some of a

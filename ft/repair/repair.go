@@ -32,7 +32,9 @@ type Repair struct {
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed   []agree.Line
 	waiters []*waiter // see EndAmong
-	value   [16]byte  // scratch of Agree
+	// refused are the revoked communicators whose uniform operations this process takes no part in any more.
+	refused map[*p2p.Comm]bool
+	value   [16]byte // scratch of Agree
 }
 
 // maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
@@ -41,7 +43,7 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	return &Repair{e: e, ag: ag, names: make(map[*p2p.Comm]agree.Line), lines: make(map[agree.Line]int)}
+	return &Repair{e: e, ag: ag, names: make(map[*p2p.Comm]agree.Line), lines: make(map[agree.Line]int), refused: make(map[*p2p.Comm]bool)}
 }
 
 // propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
@@ -84,6 +86,7 @@ func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*a
 // Freed says that no operation will be begun on a communicator any more; those under way go
 // on. Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
+	delete(r.refused, c)
 	if id, used := r.names[c]; used {
 		delete(r.names, c)
 		r.forget(id)

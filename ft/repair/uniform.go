@@ -14,7 +14,7 @@ import (
 // An operation is uniform if it ends with one agreement on its outcome (S1-46): each member says what it has met,
 // and all get the same. The agreement is on the line of agree and shrink and yields to them, so that a member that has met
 // an error, revokes and shrinks keeps nobody waiting; and who learns that the communicator has been revoked
-// refuses, once, for the case that it does nothing more.
+// refuses, once: it takes no part in what follows, which is ft.ErrRevoked at once.
 
 // What is an operation that ends alike at all members. Part of the wire format.
 type What byte
@@ -75,12 +75,28 @@ func (v *Vote) proposal() agree.Proposal {
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
+	if err := c.UnrevokedLocked(v.Op); errors.Is(err, ft.ErrRevoked) {
+		r.refuse(c) // that is its part here; who has refused need not come any more, so nobody waits for it
+		done(v.with(err))
+		return
+	}
 	r.meet(r.line(c), c.Everyone(), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
 		done(err)
 	})
+}
+
+// refuse ends the uniform operations of a communicator that has been revoked, once: that which has not been decided is
+// ft.ErrRevoked at all, and it is the last.
+func (r *Repair) refuse(c *p2p.Comm) {
+	if r.refused[c] {
+		return
+	}
+	r.refused[c] = true
+	p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
+	r.meet(r.line(c), c.Everyone(), p, func(*agree.Decision, error) {})
 }
 
 // EndAmong is End of an operation of a group that may be a part of c, or go beyond it. The context is one that
@@ -130,14 +146,17 @@ func (r *Repair) Revoked(c *p2p.Comm) {
 		}
 	}
 	if c.Uniformity() != p2p.UniformNothing {
-		p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-		r.meet(r.line(c), c.Everyone(), p, func(*agree.Decision, error) {})
+		r.refuse(c)
 	}
 }
 
 // outcome is the common error of an operation, or nil. A rank whose own error is of another class gets both.
 func (v *Vote) outcome(c *p2p.Comm, d *agree.Decision) error {
-	all := v.common(c, d)
+	return v.with(v.common(c, d))
+}
+
+// with adds what this rank has met to the error of all.
+func (v *Vote) with(all error) error {
 	if all == nil || v.Err == nil {
 		return all
 	}

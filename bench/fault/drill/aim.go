@@ -39,6 +39,9 @@ func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 	case k <= lastRepair:
 		ph.repair = p.drawRepair(r)
 		ph.repair.aim(k, victim)
+	case k <= lastMend:
+		ph.mend = p.drawMend(r)
+		ph.mend.aim(k)
 	case k == failureAck:
 		ph.ack = true
 	case k == cancel:

@@ -20,6 +20,11 @@
 //     stabilization it fails at once, and who was acknowledged is as ProcNull
 //   - what an agreement came to, whom its error names, and who is in a shrunken communicator is the
 //     same at all survivors; nobody who lives is missing there, nobody who was known to be dead is there
+//   - a validate gives all survivors the same: everybody who was known to be dead and nobody who lives; the collectives after it
+//     are of the others, in the place of the gone nothing changes, and if the next validate has nobody new they have
+//     succeeded at all; that some ranks have called more of them before does not matter
+//   - uniform operations have an outcome of the same class at all survivors
+//   - a failure in the error range of a communicator has revoked it wherever it is known, and no other has
 //   - each round of recovery and each agreement on what is acknowledged has a failure of its own
 //   - a receive that a deadline has ended leaves its buffer as it was
 //   - what is acknowledged was known, in the order in which it became known
@@ -36,7 +41,8 @@
 // that is posted early, and exchanges go in one order for all, so no rank waits in a
 // circle. There is no barrier between phases: ranks are several phases apart. In the end some phases recover:
 // on a communicator of their own ranks work, agree on whether that was well, else revoke and shrink, until it is;
-// some ranks spoil the first round. So may the program end, and then some revoke the world before they
+// some ranks spoil the first round. Others mend a communicator in place: they validate, use every collective, validate again, until
+// nobody new has failed; then come operations that end alike at all, and an exchange where failures revoke. So may the program end, and then some revoke the world before they
 // finalize.
 //
 // # Deaths

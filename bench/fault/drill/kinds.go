@@ -71,6 +71,13 @@ const (
 	revoke
 	isRevoked
 
+	validate
+	ivalidate
+	validateMultiple
+	uniformCollective
+	uniformCreation
+	rangedExchange
+
 	dup
 	failureAck
 	cancel
@@ -90,6 +97,7 @@ const (
 	lastWait       = waitSomeContext
 	lastCollective = allreduce
 	lastRepair     = isRevoked
+	lastMend       = rangedExchange
 )
 
 var kindNames = [kinds]string{
@@ -102,7 +110,9 @@ var kindNames = [kinds]string{
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
 	"WaitContext", "WaitAllContext", "WaitAnyContext", "WaitSomeContext",
 	"Barrier", "Bcast", "Allreduce",
-	"Agree", "IAgree", "Shrink", "IShrink", "Revoke", "IsRevoked", "Dup", "FailureAck", "Cancel", "Finalize",
+	"Agree", "IAgree", "Shrink", "IShrink", "Revoke", "IsRevoked",
+	"Validate", "IValidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",
+	"Dup", "FailureAck", "Cancel", "Finalize",
 }
 
 // String is the operation's name in the public interface.
@@ -125,7 +135,7 @@ func Kinds() []Kind {
 // Lasting reports whether the operation waits for somebody: the others return at once, so
 // that a death within is chance.
 func (k Kind) Lasting() bool {
-	return !slices.Contains([]Kind{revoke, isRevoked, failureAck, cancel}, k)
+	return !slices.Contains([]Kind{revoke, isRevoked, dup, failureAck, cancel}, k)
 }
 
 // ParseKind reads a kind's name; "" is what aims at nothing.

@@ -85,10 +85,14 @@ func (r *rank) phase(ph *phase) error {
 	if err != nil {
 		return err
 	}
-	if err := r.together(ph); err != nil || ph.repair == nil {
-		return err
+	err = r.together(ph)
+	if err == nil && ph.repair != nil {
+		err = r.recover(ph.repair)
 	}
-	return r.recover(ph.repair)
+	if err == nil && ph.mend != nil {
+		err = r.mend(ph.mend)
+	}
+	return err
 }
 
 // on is the communicator of a message.

@@ -94,6 +94,7 @@ type phase struct {
 	waits      Kind // how requests are waited for
 	ack        bool // failures are acknowledged at the end
 	repair     *repair
+	mend       *mend
 	// late is how long each rank does nothing at the begin.
 	late []time.Duration
 }
@@ -174,7 +175,7 @@ func newPlan(s script) *plan {
 		case i == 0 && s.Aim != noKind:
 			p.doomed[rank] = p.aim(r, rank, s.Aim)
 			first = p.doomed[rank]
-		case s.Aim > lastCollective && s.Aim <= lastRepair && aimed: // another failure in the same operation
+		case s.Aim > lastCollective && s.Aim <= lastMend && aimed: // another failure in the same operation
 			p.doomed[rank] = doom{aim: s.Aim, in: first.in, delay: time.Duration(r.IntN(400)) * time.Microsecond}
 		case aimed:
 			p.doomed[rank] = p.aim(r, rank, Kind(r.IntN(int(kinds))))
@@ -261,6 +262,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	if r.IntN(3) == 0 {
 		ph.repair = p.drawRepair(r)
 	}
+	if r.IntN(4) == 0 {
+		ph.mend = p.drawMend(r)
+	}
 	for range 1 + r.IntN(2*p.n) {
 		t := transfer{src: r.IntN(p.n), dst: r.IntN(p.n), recv: between(r, irecv, lastReceive)}
 		t.send = between(r, isend, lastBegun)
@@ -277,6 +281,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 // each must get is known.
 func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	t.size, t.seed = size, byte(r.IntN(256))
+	if t.exchanged() {
+		t.recv = irecv // with a tag of its own
+	}
 	t.tag = firstTag + number*1000 + len(ph.transfers)
 	if t.wild() {
 		t.tag = firstTag + number*1000 + 999 // all of a phase
@@ -293,7 +300,6 @@ func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	if t.src == t.dst {
 		t.dst = (t.src + 1) % p.n
 	}
-	t.recv = irecv
 	back := t
 	back.back = true
 	back.src, back.dst, back.tag, back.seed, back.size = t.dst, t.src, t.tag+1, t.seed+1, sizes[r.IntN(len(sizes))]

@@ -1,0 +1,192 @@
+package drill
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// The classes of outcomes, by which those of all survivors are compared.
+const (
+	wentWell = iota
+	endedByFailure
+	endedByRevoke
+)
+
+// alike does operations that have the same outcome at all survivors.
+func (r *rank) alike(d *banyan.Comm, m *mend) error {
+	if err := d.SetUniformity(banyan.UniformCollectives); err != nil {
+		return err
+	}
+	plain := *m
+	plain.validate = min(m.validate, ivalidate) // the other one makes communicators, which would be all or none
+	for i, op := range m.uniform {
+		last := i == len(m.uniform)-1
+		if op == allBridge {
+			if err := r.bridge(d); err != nil {
+				return err
+			}
+			continue
+		}
+		class := endedByRevoke
+		var err error
+		if last && len(m.revokers) > 0 && m.revokers[0] == r.me {
+			err = r.revoke(d)
+		} else {
+			class, err = r.oneAlike(d, op, m.root)
+		}
+		if err != nil {
+			return err
+		}
+		r.conclude(note{kind: op.kind(), value: uint64(class)})
+		if class == endedByFailure && !last {
+			if _, err := r.validate(d, &plain); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// classified gives the class of an error of a uniform operation on a communicator of all ranks.
+func (r *rank) classified(d *banyan.Comm, err error) (int, error) {
+	switch {
+	case err == nil:
+		return wentWell, nil
+	case errors.Is(err, banyan.ErrRevoked):
+		r.failed++
+		return endedByRevoke, nil
+	}
+	var failed *banyan.ProcFailedError
+	if errors.As(err, &failed) && d != nil {
+		err = r.inWorld(d, err)
+	} else if errors.Is(err, banyan.ErrProcFailed) && len(r.p.doomed) > 0 {
+		r.failed++
+		return endedByFailure, nil // of the other side
+	}
+	return endedByFailure, r.excuseAny(err)
+}
+
+// oneAlike does one operation and gives the class of its outcome.
+func (r *rank) oneAlike(d *banyan.Comm, op uniformOp, root int) (int, error) {
+	r.step("uniform operation %d on %s", op, d.Name())
+	r.begin(op.kind())
+	data := []int64{1}
+	var e *banyan.Comm
+	var err error
+	switch op {
+	case allBarrier:
+		err = d.Barrier()
+	case allBcast:
+		err = banyan.Bcast(d, data, root)
+	case allAllreduce:
+		err = banyan.Allreduce(d, data, banyan.Sum)
+	case allDup:
+		e, err = d.Dup()
+	case allSplit:
+		e, err = d.Split(r.me%2, -r.me)
+	case allCreate:
+		e, err = d.Create(d.Group())
+	}
+	r.done(op.kind(), err)
+	class, wrong := r.classified(d, err)
+	if e != nil {
+		wrong = errors.Join(wrong, e.Free())
+	}
+	if made := e != nil; wrong == nil && op.kind() == uniformCreation && made != (err == nil) {
+		wrong = fmt.Errorf("uniform operation %d made %v, with error %w", op, e, err)
+	}
+	return class, wrong
+}
+
+// bridge makes an intercommunicator of the ranks with even numbers and those with odd ones, and merges it.
+func (r *rank) bridge(d *banyan.Comm) error {
+	if err := d.SetUniformity(banyan.UniformNothing); err != nil {
+		return err
+	}
+	half, err := r.half(d) // asks nobody
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(d.SetUniformity(banyan.UniformCollectives), half.SetUniformity(banyan.UniformCreation)); err != nil {
+		return err
+	}
+	r.step("CreateInter on %s", half.Name())
+	r.begin(uniformCreation)
+	inter, err := half.CreateInter(0, d, 1-r.me%2, 3)
+	r.done(uniformCreation, err)
+	class, err := r.classified(nil, err)
+	if err != nil {
+		return err
+	}
+	r.conclude(note{kind: uniformCreation, value: uint64(class)})
+	if class == wentWell {
+		r.step("Merge of %s", inter.Name())
+		r.begin(uniformCreation)
+		merged, err := inter.Merge(r.me%2 == 0)
+		r.done(uniformCreation, err)
+		if class, err = r.classified(nil, err); err != nil {
+			return err
+		}
+		r.conclude(note{kind: uniformCreation, value: uint64(class)})
+		if merged != nil {
+			err = merged.Free()
+		}
+		if err := errors.Join(err, inter.Free()); err != nil {
+			return err
+		}
+	}
+	return half.Free()
+}
+
+// ranged exchanges messages on a communicator of half of the ranks of which failures within a range revoke it.
+func (r *rank) ranged(m *mend) error {
+	d, err := r.dup(r.c)
+	if err != nil {
+		return err
+	}
+	c, err := r.half(d)
+	if err != nil {
+		return err
+	}
+	before, job := c.GetFailed().Size(), r.c.GetFailed().Size()
+	if err := c.SetErrorRange(m.within); err != nil {
+		return err
+	}
+	r.step("exchange on %s, errors within %v", c.Name(), m.within)
+	right, left := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+	for range 3 { // also after an error: others wait for this rank
+		r.begin(rangedExchange)
+		_, err := c.Sendrecv(nil, right, 1, nil, left, 1)
+		r.done(rangedExchange, err)
+		if err = r.inRange(c, m.within, before, err); err != nil {
+			return err
+		}
+	}
+	now, known := c.GetFailed().Size(), r.c.GetFailed().Size()
+	revoked := c.IsRevoked()
+	switch {
+	case !revoked && (m.within == banyan.ErrorsGroup && now > 0 || m.within == banyan.ErrorsUniverse && known > job):
+		err = fmt.Errorf("%s is not revoked by failures within %v: %d of %d", c.Name(), m.within, now, known)
+	case revoked && (m.within == banyan.ErrorsLocal || m.within == banyan.ErrorsGroup && c.GetFailed().Size() == 0 || len(r.p.doomed) == 0):
+		err = fmt.Errorf("%s is revoked, with failures within %v: %d of %d", c.Name(), m.within, now, known)
+	}
+	return errors.Join(err, c.Free(), d.Free())
+}
+
+// inRange judges an error of an exchange: failures in the range are told as those of what is revoked; with a range of the whole job
+// those that were known before are not in it.
+func (r *rank) inRange(c *banyan.Comm, within banyan.ErrorRange, before int, err error) error {
+	var failed *banyan.ProcFailedError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, banyan.ErrRevoked) && within != banyan.ErrorsLocal:
+		r.failed++
+		return nil
+	case errors.As(err, &failed) && (within == banyan.ErrorsLocal || within == banyan.ErrorsUniverse && before > 0):
+		return r.excuseAny(r.inWorld(c, err))
+	}
+	return fmt.Errorf("errors within %v: %w", within, err)
+}
