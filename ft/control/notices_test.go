@@ -130,29 +130,70 @@ func TestFewAreFlooded(t *testing.T) {
 // revokes, and if they become known after; in a flood and in a tree.
 func TestGapsAreClosed(t *testing.T) {
 	const n = 16
+	const revoked = 100 * millisecond
 	for _, few := range []int{0, 1} { // a flood, a tree
-		for _, revoked := range []fabric.Time{50 * millisecond, 150 * millisecond} {
-			for other := 1; other < n; other++ {
-				x := party{n: n, few: few, kills: map[proc.ID]fabric.Time{}}
-				for id := 1; id < n; id++ {
-					if id != other {
-						x.kills[proc.ID(id)] = 100 * millisecond
+		for _, killed := range []fabric.Time{revoked - 50*millisecond, revoked + 1} {
+			for by := range 2 {
+				for other := range n {
+					x := party{n: n, few: few, kills: map[proc.ID]fabric.Time{}}
+					for id := range n {
+						if id != by && id != other {
+							x.kills[proc.ID(id)] = killed
+						}
 					}
-				}
-				if revoked < 100*millisecond { // they die in the same moment
-					for id := range x.kills {
-						x.kills[id] = revoked + 1
+					x.body = func(g *guest) {
+						if int(g.self) == by {
+							g.at(revoked, func() { g.Tell(7, all(n)) })
+						}
 					}
+					x.run(t)
+					if other != by {
+						require.Contains(t, x.heard[other], uint32(7), "%d of %d, killed at %d, few %d", other, by, killed, few)
+					}
+					require.Zero(t, x.frames[by][by])
 				}
+			}
+		}
+	}
+}
+
+// A death that nobody else has is noticed whoever it is: the tree below the dead is reached otherwise.
+func TestOneDeathIsEnoughForAFlood(t *testing.T) {
+	const n = 16
+	for by := range proc.ID(2) {
+		for dead := range proc.ID(n) {
+			for _, killed := range []fabric.Time{50 * millisecond, 100*millisecond + 1} {
+				if dead == by {
+					continue
+				}
+				x := party{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
 				x.body = func(g *guest) {
-					if g.self == 0 {
-						g.at(revoked, func() { g.Tell(7, all(n)) })
+					if g.self == by {
+						g.at(100*millisecond, func() { g.Tell(7, all(n)) })
 					}
 				}
 				x.run(t)
-				require.Contains(t, x.heard[other], uint32(7), "%d, revoked at %d, few %d", other, revoked, few)
-				require.Zero(t, x.frames[0][0])
+				for id := range proc.ID(n) {
+					if id != by && id != dead {
+						require.Equal(t, []uint32{7}, x.heard[id], "%d, told by %d, dead %d at %d", id, by, dead, killed)
+					}
+				}
 			}
+		}
+	}
+}
+
+// Who hears of a flood first goes on with it, though it would pass a tree on; so it is with a root that nobody is.
+func TestFloodsGoOn(t *testing.T) {
+	for _, root := range []uint32{flood, 16, 1 << 31} {
+		x := party{n: 16, few: 1, body: func(g *guest) {
+			if g.self == 3 {
+				g.at(100*millisecond, func() { g.Revocations.heard(0, 0, notice{7, root}.append(nil)) })
+			}
+		}}
+		x.run(t)
+		for _, distance := range []int{1, 2, 4, 8, 12, 14, 15} {
+			require.Equal(t, 1, x.frames[3][(3+distance)%16], "root %d, distance %d", root, distance)
 		}
 	}
 }

@@ -172,6 +172,16 @@ func TestOutboxWithoutConnection(t *testing.T) {
 		out.Send(2, fabric.ClassAgree, nil) // it is tried again
 		out.Flush()
 	})
+	o.logf = nil // a remark that nobody wants
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		out.Send(2, fabric.ClassAgree, nil)
+		out.Flush()
+		for range 3 {
+			out.Send(1, fabric.ClassAgree, nil)
+			out.Send(3, fabric.ClassAgree, nil)
+		}
+		out.Flush()
+	})
 	require.Len(t, remarks, 2)
 	require.Contains(t, remarks[0], "no such street")
 	require.Contains(t, remarks[0], fmt.Sprint(proc.ID(2)))
