@@ -84,7 +84,7 @@ func TestStarAndDeaths(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 0x57a2))
 		n := 2 + rng.IntN(12)
-		if seed%40 == 0 {
+		if seed%75 == 0 {
 			n = 40 + rng.IntN(25)
 		}
 		w := newWorld(job{n: n, rounds: 2, crashes: n - 1, uniform: seed%4 == 0, acked: rng.Uint64(), wide: Shallow.Digit - 1})
