@@ -107,6 +107,11 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 			_, kept := m.lines[id]
 			assert.True(t, kept)
 		}
+		group := p2p.WorldGroup(n)
+		m.e.Lock()
+		err := m.ag.Propose(agree.Line{Context: 100, Group: group.Digest()}, agree.Proposal{}, nil)
+		m.e.Unlock()
+		assert.ErrorIs(t, err, agree.ErrNoLine, "the machine has forgotten the first")
 		assert.EqualValues(t, 5000+2*299, m.freed[maxFreed-1].Context, "the last remain")
 	})
 }
