@@ -1,0 +1,201 @@
+package host
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/futex"
+)
+
+// alone has Go run one goroutine at a time for the rest of a test.
+func alone(t *testing.T) {
+	before := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
+}
+
+// forcedAfter is a time after which Go takes the processor from a goroutine by itself, or less.
+const forcedAfter = fabric.Time(5_000_000)
+
+// turns calls relax until another goroutine, which wants to run all the time and has no processor, has run
+// often, and gives for each of its turns the call, by number, in which it came, and how many there had been since the
+// last turn: for those turns that Go cannot have forced.
+func turns(t *testing.T, h *Host, often int) (calls, since []int) {
+	t.Helper()
+	alone(t)
+	var ran, over atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for over.Load() == 0 {
+			ran.Add(1)
+			runtime.Gosched()
+		}
+	}()
+	for ran.Load() == 0 {
+		runtime.Gosched()
+	}
+	all := 0
+	for range often {
+		before, begun, n := ran.Load(), h.Now(), 0
+		for ran.Load() == before {
+			h.Relax()
+			n++
+			require.LessOrEqual(t, n, 4*relaxTurns, "a goroutine of this process waits for its turn")
+		}
+		all += n
+		if h.Now()-begun < forcedAfter {
+			calls, since = append(calls, all), append(since, n)
+		}
+	}
+	over.Store(1)
+	<-ended
+	return calls, since
+}
+
+// Where processes share cores a process that polls in vain lets its goroutines that have no processor run, but not at
+// each turn if they may have one of their own.
+func TestRelaxLetsGoroutinesRun(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		shared     bool
+		processors int
+		every      int
+	}{
+		{"shared", true, 4, relaxTurns},
+		{"shared, one processor", true, 1, 1},
+		{"a core each", false, 4, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := runtime.GOMAXPROCS(c.processors)
+			defer runtime.GOMAXPROCS(before)
+			h := New(Config{Shared: c.shared})
+			calls, since := turns(t, h, 100)
+			for i := range calls { // Go gives the one who yields another turn now and then
+				require.Zero(t, calls[i]%c.every, "in calls %v", calls)
+				require.LessOrEqual(t, since[i], 3*c.every, "in calls %v", calls)
+			}
+		})
+	}
+}
+
+// switches is how often the kernel has taken the processor from this thread for another one that wanted it.
+func switches(t *testing.T) int64 {
+	var usage unix.Rusage
+	assert.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &usage))
+	return usage.Nivcsw
+}
+
+// pin has this goroutine, until it ends, run on a thread of its own, on one of the process's cores.
+func pin(t *testing.T, core *unix.CPUSet) {
+	runtime.LockOSThread()
+	assert.NoError(t, unix.SchedSetaffinity(0, core))
+}
+
+// Where processes share cores one that polls in vain lets who waits for its core run at once, and not when its time is
+// over: that would take thousands of turns.
+func TestRelaxLetsOthersRun(t *testing.T) {
+	var all, core unix.CPUSet
+	require.NoError(t, unix.SchedGetaffinity(0, &all))
+	for cpu := 0; core.Count() == 0; cpu++ {
+		if all.IsSet(cpu) {
+			core.Set(cpu)
+		}
+	}
+	before := runtime.GOMAXPROCS(4)
+	defer runtime.GOMAXPROCS(before)
+	h := New(Config{Shared: true})
+	const most = 10 * relaxTurns // for 20 switches, which take some 40 turns
+	for name, relax := range map[string]func(){"relax": h.Relax, "yield": h.Yield} {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			pin(t, &core)
+			var up, over atomic.Bool
+			rivalEnded := make(chan struct{})
+			go func() {
+				defer close(rivalEnded)
+				pin(t, &core)
+				for up.Store(true); !over.Load(); {
+				}
+			}()
+			for !up.Load() {
+				runtime.Gosched()
+			}
+			begin, calls := switches(t), 0
+			for ; switches(t) < begin+20 && calls < most; calls++ {
+				relax()
+			}
+			over.Store(true)
+			<-rivalEnded
+			assert.Less(t, calls, most, name)
+		}()
+		<-ended
+	}
+}
+
+// How long a process polls and yields before it sleeps depends on whether it has a core, unless somebody says it; who
+// says how often it yields says that it is not time that ends it.
+func TestPatience(t *testing.T) {
+	spins, yields := 3, 5
+	for name, c := range map[string]struct {
+		cfg           Config
+		spins, yields int
+		most          fabric.Time
+	}{
+		"a core each":    {Config{}, dedicatedSpins, dedicatedYields, fabric.Forever},
+		"shared":         {Config{Shared: true}, 0, sharedYields, sharedMost},
+		"spins chosen":   {Config{Shared: true, Spins: &spins}, 3, sharedYields, sharedMost},
+		"yields chosen":  {Config{Shared: true, Yields: &yields}, 0, 5, fabric.Forever},
+		"all are chosen": {Config{Spins: &spins, Yields: &yields}, 3, 5, fabric.Forever},
+	} {
+		spins, yields, most := New(c.cfg).Patience()
+		require.Equal(t, c.spins, spins, name)
+		require.Equal(t, c.yields, yields, name)
+		require.Equal(t, c.most, most, name)
+	}
+}
+
+// A deadline ends a sleep and a wait, a ring or an unpark does so before it, and one that came first is not lost.
+func TestSleepAndPark(t *testing.T) {
+	for name, h := range map[string]*Host{"own bell": New(Config{}), "given bell": New(Config{Bell: futex.NewPull(nil)})} {
+		const short = fabric.Time(2_000_000)
+		p := h.NewParker()
+		for what, wait := range map[string]func(until fabric.Time){
+			"sleep": func(until fabric.Time) { h.Arm(); h.Sleep(until) },
+			"park":  p.ParkUntil,
+		} {
+			for range 2 { // the timer is used again
+				until := h.Now() + short
+				wait(until)
+				require.GreaterOrEqual(t, h.Now(), until, "%s, %s", name, what)
+			}
+			wait(h.Now() - 1) // a deadline that has passed
+		}
+		h.Arm()
+		h.Ring()
+		h.Sleep(fabric.Forever)
+		p.Unpark()
+		p.Unpark() // one is kept
+		p.ParkUntil(fabric.Forever)
+		until := h.Now() + short
+		p.ParkUntil(until)
+		require.GreaterOrEqual(t, h.Now(), until, "the second token")
+		var woken atomic.Bool
+		h.Go(func() { woken.Store(true); p.Unpark() })
+		p.Park()
+		require.True(t, woken.Swap(false), "%s: nobody has unparked", name)
+		h.Go(func() { woken.Store(true); p.Unpark() })
+		p.ParkUntil(fabric.Forever)
+		require.True(t, woken.Swap(false), "%s: nobody has unparked", name)
+		h.Arm()
+		h.Go(func() { woken.Store(true); h.Ring() })
+		h.Sleep(fabric.Forever)
+		require.True(t, woken.Load(), "%s: nobody has rung", name)
+	}
+}

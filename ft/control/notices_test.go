@@ -1,0 +1,300 @@
+package control
+
+import (
+	"encoding/binary"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// party is a job whose members pass on revocations as they do by default. Nobody looks for deaths but the simulator,
+// which tells whoever is connected.
+type party struct {
+	n      int
+	few    int                     // as in Revocations; 0: the default
+	kills  map[proc.ID]fabric.Time // deaths, which everybody has heard of some µs later
+	body   func(g *guest)
+	heard  [][]uint32 // contexts, by member
+	frames [][]int    // how many, by sender and receiver
+}
+
+// guest is one member.
+type guest struct {
+	*Revocations
+	x    *party
+	self proc.ID
+}
+
+func (x *party) run(t *testing.T) {
+	t.Helper()
+	x.heard = make([][]uint32, x.n)
+	x.frames = make([][]int, x.n)
+	for id := range x.n {
+		x.frames[id] = make([]int, x.n)
+	}
+	s, err := sim.New(sim.DefaultConfig(x.n))
+	require.NoError(t, err)
+	for id := range proc.ID(x.n) {
+		require.NoError(t, s.Spawn(id, x.guest))
+	}
+	for id, at := range x.kills {
+		require.NoError(t, s.Kill(id, at))
+	}
+	require.NoError(t, s.Run())
+}
+
+func (x *party) guest(p *sim.Proc) {
+	e := progress.New(progress.Config{
+		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+	})
+	g := &guest{x: x, self: p.ID()}
+	out := NewOutbox(e, nil)
+	g.Revocations = StartRevocations(e, out, func(context uint32) {
+		x.heard[p.ID()] = append(x.heard[p.ID()], context)
+		g.Tell(context, all(x.n))
+	})
+	if x.few > 0 {
+		g.few = x.few - 1
+	}
+	heard := g.Revocations.heard
+	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
+		x.frames[from][p.ID()]++
+		heard(from, imm, payload)
+	})
+	for id := range proc.ID(x.n) { // all are to learn of all ends
+		if id != p.ID() {
+			_, _ = e.Endpoint(id)
+		}
+	}
+	e.Lock()
+	if x.body != nil {
+		x.body(g)
+	}
+	var over progress.Completion
+	e.After(second, over.Finish)
+	e.Wait(&over)
+	out.Stop()
+	e.Unlock()
+	e.Depart()
+	_ = e.Close()
+}
+
+// at has something happen at a time.
+func (g *guest) at(when fabric.Time, fn func()) { g.e.After(when-g.e.Host().Now(), fn) }
+
+// sent is how many frames all have sent.
+func (x *party) sent() (n int) {
+	for _, to := range x.frames {
+		for _, k := range to {
+			n += k
+		}
+	}
+	return n
+}
+
+// Of a few members each tells its neighbours in the graph at once, one frame each; of many one more each is told by one
+// frame.
+func TestFewAreFlooded(t *testing.T) {
+	for n, frames := range map[int]int{
+		2: 2, 3: 6, 8: 8 * 5, 64: 64 * 11, // those at 1, 2, 4 … on both sides, of which some are the same
+		65: 64,
+	} {
+		x := party{n: n, body: func(g *guest) {
+			if g.self == 1 {
+				g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+			}
+		}}
+		x.run(t)
+		for id := range n {
+			if id != 1 {
+				require.Equal(t, []uint32{7}, x.heard[id], "%d of %d", id, n)
+			}
+		}
+		require.Equal(t, frames, x.sent(), "%d members", n)
+		for id, to := range x.frames {
+			require.Zero(t, to[id], "%d tells itself", id)
+			require.LessOrEqual(t, slices.Max(to), 1, "%d members", n)
+		}
+	}
+}
+
+// Two that are left hear of each other wherever they are, if the deaths of the others are known when one of them
+// revokes, and if they become known after; in a flood and in a tree.
+func TestGapsAreClosed(t *testing.T) {
+	const n = 16
+	const revoked = 100 * millisecond
+	for _, few := range []int{0, 1} { // a flood, a tree
+		for _, killed := range []fabric.Time{revoked - 50*millisecond, revoked + 1} {
+			for by := range 2 {
+				for other := range n {
+					x := party{n: n, few: few, kills: map[proc.ID]fabric.Time{}}
+					for id := range n {
+						if id != by && id != other {
+							x.kills[proc.ID(id)] = killed
+						}
+					}
+					x.body = func(g *guest) {
+						if int(g.self) == by {
+							g.at(revoked, func() { g.Tell(7, all(n)) })
+						}
+					}
+					x.run(t)
+					if other != by {
+						require.Contains(t, x.heard[other], uint32(7), "%d of %d, killed at %d, few %d", other, by, killed, few)
+					}
+					require.Zero(t, x.frames[by][by])
+				}
+			}
+		}
+	}
+}
+
+// A death that nobody else has is noticed whoever it is: the tree below the dead is reached otherwise.
+func TestOneDeathIsEnoughForAFlood(t *testing.T) {
+	const n = 16
+	for by := range proc.ID(2) {
+		for dead := range proc.ID(n) {
+			for _, killed := range []fabric.Time{50 * millisecond, 100*millisecond + 1} {
+				if dead == by {
+					continue
+				}
+				x := party{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
+				x.body = func(g *guest) {
+					if g.self == by {
+						g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+					}
+				}
+				x.run(t)
+				for id := range proc.ID(n) {
+					if id != by && id != dead {
+						require.Equal(t, []uint32{7}, x.heard[id], "%d, told by %d, dead %d at %d", id, by, dead, killed)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Who hears of a flood first goes on with it, though it would pass a tree on; so it is with a root that nobody is.
+func TestFloodsGoOn(t *testing.T) {
+	for _, root := range []uint32{flood, 16, 1 << 31} {
+		x := party{n: 16, few: 1, body: func(g *guest) {
+			if g.self == 3 {
+				g.at(100*millisecond, func() { g.Revocations.heard(0, 0, notice{7, root}.append(nil)) })
+			}
+		}}
+		x.run(t)
+		for _, distance := range []int{1, 2, 4, 8, 12, 14, 15} {
+			require.Equal(t, 1, x.frames[3][(3+distance)%16], "root %d, distance %d", root, distance)
+		}
+	}
+}
+
+// The first member's death is like any other's: whoever has revoked, all who live hear if one does.
+func TestDeathOfTheFirst(t *testing.T) {
+	for n := 2; n <= 17; n += 5 {
+		for steps := range uint64(8) {
+			x := &alarm{n: n, seed: 1 + steps, revokers: map[proc.ID]fabric.Time{0: 10_000}, steps: map[proc.ID]uint64{0: steps}}
+			require.NoError(t, x.run(), "%d members, %d steps", n, steps)
+		}
+	}
+}
+
+// A death in a communicator that has been revoked costs the frames that close the gap; one outside of it costs none, now
+// and when it is revoked later.
+func TestDeathsAreCheap(t *testing.T) {
+	const n, dead = 16, 5
+	for name, c := range map[string]struct {
+		members int
+		few     int
+		kill    fabric.Time
+		least   int
+		most    int
+	}{
+		"member":              {n, 0, 500 * millisecond, n*7 + 1, n*7 + 2*7},
+		"outside":             {dead, 0, 500 * millisecond, dead * 4, dead * 4},
+		"outside, tree":       {dead, 1, 500 * millisecond, dead - 1, dead - 1},
+		"outside before":      {dead, 0, 50 * millisecond, dead * 4, dead * 4},
+		"outside before, too": {dead, 1, 50 * millisecond, dead - 1, dead - 1},
+	} {
+		x := party{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
+		x.body = func(g *guest) {
+			g.hear = func(context uint32) { g.Tell(context, all(c.members)) }
+			if g.self == 1 {
+				g.at(100*millisecond, func() { g.Tell(7, all(c.members)) })
+			}
+		}
+		x.run(t)
+		require.GreaterOrEqual(t, x.sent(), c.least, name)
+		require.LessOrEqual(t, x.sent(), c.most, name)
+	}
+}
+
+// What there is to tell one process after a death goes in as few frames as it fits into.
+func TestNoticesShareFrames(t *testing.T) {
+	const contexts = 2*maxNotices + 1
+	x := party{n: 3, kills: map[proc.ID]fabric.Time{2: 200 * millisecond}}
+	x.few = 1 // trees, in which one member tells the others
+	x.body = func(g *guest) {
+		if g.self == 0 {
+			g.at(100*millisecond, func() {
+				for c := range uint32(contexts) {
+					g.Tell(c, all(3))
+				}
+			})
+		}
+	}
+	x.run(t)
+	require.Len(t, x.heard[1], contexts)
+	require.Equal(t, contexts+3, x.frames[0][1])
+}
+
+// A revocation that is told while another one is being heard is one's own; one that is told again is remembered once,
+// and what has been heard is no more than that.
+func TestWhoseRevocationItIs(t *testing.T) {
+	x := party{n: 4, few: 1, body: func(g *guest) {
+		if g.self != 3 {
+			return
+		}
+		g.hear = func(context uint32) {
+			g.Tell(context+1, all(4))
+			g.Tell(context, all(4))
+		}
+		g.Revocations.heard(1, 0, notice{7, 1}.append(nil))
+		assert.EqualValues(t, 1, g.told[7].root)
+		assert.EqualValues(t, 3, g.told[8].root)
+		g.Tell(7, all(4))
+		g.Tell(7, all(4))
+		assert.EqualValues(t, 3, g.told[7].root)
+		assert.Equal(t, []uint32{8, 7}, g.order)
+	}}
+	x.run(t)
+}
+
+// Who leaves passes nothing on, and hears nothing more.
+func TestRevocationsStop(t *testing.T) {
+	x := party{n: 4, kills: map[proc.ID]fabric.Time{2: 50 * millisecond}}
+	x.body = func(g *guest) {
+		if g.self != 1 {
+			return
+		}
+		g.Tell(6, all(4))
+		g.at(10*millisecond, func() {
+			x.frames[1] = make([]int, 4)
+			g.Stop()
+			g.Revocations.heard(0, 0, binary.LittleEndian.AppendUint64(nil, 9))
+			g.Tell(7, all(4))
+		})
+	}
+	x.run(t)
+	require.Equal(t, make([]int, 4), x.frames[1])
+	require.Empty(t, x.heard[1])
+}

@@ -1,0 +1,306 @@
+package control
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// office is a job of which process 0 sends with an outbox, and the others receive until it leaves.
+type office struct {
+	n       int
+	resolve func(p *sim.Proc, peer proc.ID) error // before process 0 connects
+	logf    func(string, ...any)
+	first   proc.ID // who sends something to 0 at the beginning, so that it is known there; 0: nobody
+
+	got [][][]byte      // what each has received
+	at  [][]fabric.Time // and when
+}
+
+// run has process 0 do something, with the lock held.
+func (o *office) run(t *testing.T, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
+	t.Helper()
+	o.got, o.at = make([][][]byte, o.n), make([][]fabric.Time, o.n)
+	s, err := sim.New(sim.DefaultConfig(o.n))
+	require.NoError(t, err)
+	for id := range proc.ID(o.n) {
+		require.NoError(t, s.Spawn(id, func(p *sim.Proc) { o.clerk(p, body) }))
+	}
+	require.NoError(t, s.Run())
+}
+
+func (o *office) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
+	id := p.ID()
+	e := progress.New(progress.Config{
+		Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+		Resolve: func(_ string, peer proc.ID) ([]byte, error) {
+			if id == 0 && o.resolve != nil {
+				if err := o.resolve(p, peer); err != nil {
+					return nil, err
+				}
+			}
+			return sim.Address(peer), nil
+		},
+	})
+	var left, met progress.Completion
+	in := inbox{most: 1 << 20}
+	e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
+		if id == 0 {
+			met.Finish()
+			return
+		}
+		if frame, ok := in.take(from, imm, piece); ok && frame != nil {
+			o.got[id] = append(o.got[id], append([]byte{}, frame...))
+			o.at[id] = append(o.at[id], p.Host().Now())
+		}
+	})
+	e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) {
+		if ep.Proc == 0 {
+			left.Finish()
+		}
+	})
+	e.Lock()
+	out := NewOutbox(e, o.logf)
+	switch {
+	case id == 0:
+		if o.first > 0 {
+			e.Wait(&met)
+		}
+		body(p, e, out)
+		out.Stop()
+	case id == o.first:
+		out.Send(0, fabric.ClassAgree, nil)
+		out.Flush()
+	}
+	if id != 0 {
+		e.After(100*second, left.Finish) // of whom 0 knows nothing
+		e.Wait(&left)
+		out.Stop()
+	}
+	e.Unlock()
+	e.Depart()
+	_ = e.Close()
+}
+
+func numbered(i, size int) []byte {
+	frame := make([]byte, size)
+	binary.LittleEndian.PutUint32(frame, uint32(i))
+	return frame
+}
+
+// Frames arrive in the order in which they were sent, each once and as it was, while the connection is made, while
+// there is no credit, and after; though the sender uses its memory again at once.
+func TestOutboxKeepsTheOrder(t *testing.T) {
+	o := office{n: 3}
+	const many = 400
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		frame := make([]byte, 40_000)
+		for i := range many {
+			size := 4 + i%5*9000 // in some pieces or one
+			binary.LittleEndian.PutUint32(frame, uint32(i))
+			out.Send(1, fabric.ClassAgree, frame[:size])
+			clear(frame)
+			if i%3 == 0 {
+				out.Send(2, fabric.ClassAgree, numbered(i, 4))
+			}
+			if i%50 == 49 {
+				var later progress.Completion
+				e.After(e.Host().Now()%9*1000, later.Finish)
+				e.Wait(&later)
+			}
+		}
+		out.Flush()
+		assert.Empty(t, out.queues, "what has been sent is kept")
+		assert.Empty(t, out.order)
+		out.Flush() // with nothing to wait for
+	})
+	for peer, step := range []int{1: 1, 2: 3} {
+		if step == 0 {
+			continue
+		}
+		require.Len(t, o.got[peer], (many+step-1)/step)
+		for i, frame := range o.got[peer] {
+			require.EqualValues(t, i*step, binary.LittleEndian.Uint32(frame), "to %d", peer)
+			if peer == 1 {
+				require.Len(t, frame, 4+i%5*9000)
+			}
+		}
+	}
+}
+
+// What a peer has credit for is on its way when Send returns: nobody has to make progress here for it.
+func TestOutboxSendsAtOnce(t *testing.T) {
+	o := office{n: 2, first: 1}
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		out.Send(1, fabric.ClassAgree, numbered(0, 4))
+		assert.Empty(t, out.order)
+		p.Host().Pause(second) // without progress
+	})
+	require.Len(t, o.at[1], 1)
+	require.Less(t, o.at[1][0], second)
+}
+
+// A process that cannot be reached costs a remark, and what was to be sent there; others get theirs, and who flushes does
+// not wait for it.
+func TestOutboxWithoutConnection(t *testing.T) {
+	var remarks []string
+	o := office{n: 4, logf: func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }}
+	o.resolve = func(p *sim.Proc, peer proc.ID) error {
+		if peer == 2 {
+			return errors.New("no such street")
+		}
+		return nil
+	}
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		for to := proc.ID(1); to < 4; to++ {
+			for i := range 3 {
+				out.Send(to, fabric.ClassAgree, numbered(i, 4))
+			}
+		}
+		out.Flush()
+		assert.Len(t, remarks, 1)
+		assert.Empty(t, out.queues)
+		out.Send(2, fabric.ClassAgree, nil) // it is tried again
+		out.Flush()
+	})
+	o.logf = nil // a remark that nobody wants
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		out.Send(2, fabric.ClassAgree, nil)
+		out.Flush()
+		for range 3 {
+			out.Send(1, fabric.ClassAgree, nil)
+			out.Send(3, fabric.ClassAgree, nil)
+		}
+		out.Flush()
+	})
+	require.Len(t, remarks, 2)
+	require.Contains(t, remarks[0], "no such street")
+	require.Contains(t, remarks[0], fmt.Sprint(proc.ID(2)))
+	require.Len(t, o.got[1], 3)
+	require.Empty(t, o.got[2])
+	require.Len(t, o.got[3], 3)
+}
+
+// Nobody who leaves is overtaken by a connection that is still being made: Stop waits for it, and nothing is sent or
+// remarked any more.
+func TestOutboxStopWaits(t *testing.T) {
+	for _, reachable := range []bool{true, false} {
+		var ended fabric.Time
+		var tried []proc.ID
+		remarks := 0
+		o := office{n: 4, logf: func(string, ...any) { remarks++ }}
+		o.resolve = func(p *sim.Proc, peer proc.ID) error {
+			tried = append(tried, peer)
+			p.Host().Pause(second)
+			ended = p.Host().Now()
+			if !reachable {
+				return errors.New("no such street")
+			}
+			return nil
+		}
+		o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+			out.Send(1, fabric.ClassAgree, numbered(1, 4))
+			out.Send(2, fabric.ClassAgree, numbered(1, 4))
+			var connecting progress.Completion
+			e.After(second/2, connecting.Finish)
+			e.Wait(&connecting)
+			out.Stop()
+			assert.GreaterOrEqual(t, p.Host().Now(), second, "what connects has not ended")
+			assert.NotZero(t, ended)
+			out.Send(3, fabric.ClassAgree, numbered(1, 4))
+			out.Meet(3)
+			assert.NotContains(t, out.order, proc.ID(3))
+			assert.NotContains(t, out.strange, proc.ID(3))
+		})
+		require.Equal(t, []proc.ID{1}, tried, "reachable %v", reachable)
+		require.Zero(t, remarks)
+		require.Empty(t, o.got[2])
+		require.Empty(t, o.got[3])
+	}
+}
+
+// Meet connects, without a frame, and once to whom it knows.
+func TestOutboxMeets(t *testing.T) {
+	var tried []proc.ID
+	o := office{n: 3}
+	o.resolve = func(_ *sim.Proc, peer proc.ID) error {
+		tried = append(tried, peer)
+		return nil
+	}
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		out.Meet(2)
+		var met progress.Completion
+		e.After(second, met.Finish)
+		e.Wait(&met)
+		assert.NotNil(t, e.Known(2))
+		out.Meet(2)
+		assert.Empty(t, out.strange)
+		assert.Nil(t, e.Known(1))
+	})
+	require.Equal(t, []proc.ID{2}, tried)
+	require.Empty(t, o.got[2])
+}
+
+// Whoever sends while another goroutine of the process sleeps wakes it: nothing else would take care of what waits for
+// credit.
+func TestOutboxWakesWhoSleeps(t *testing.T) {
+	const frames = 2000
+	o := office{n: 2, first: 1}
+	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
+		sent := make([]byte, 1000)
+		p.Host().Go(func() {
+			p.Host().Pause(second)
+			e.Lock()
+			for range frames {
+				out.Send(1, fabric.ClassAgree, sent)
+			}
+			assert.NotEmpty(t, out.order, "credit for all: nothing is tested")
+			e.Unlock()
+		})
+		var done progress.Completion
+		e.After(50*second, done.Finish)
+		e.Wait(&done)
+	})
+	require.Len(t, o.at[1], frames)
+	require.Less(t, o.at[1][frames-1], 10*second)
+}
+
+// Pieces of frames of several senders do not get mixed up; a frame that is longer than any is dropped, with what has
+// come of it, and the next one is a new one.
+func TestInbox(t *testing.T) {
+	in := inbox{most: 4}
+	take := func(from proc.ID, imm uint64, piece string) (string, bool) {
+		frame, ok := in.take(from, imm, []byte(piece))
+		return string(frame), ok
+	}
+	expect := func(from proc.ID, imm uint64, piece, want string, fits bool) {
+		t.Helper()
+		got, ok := take(from, imm, piece)
+		require.Equal(t, fits, ok)
+		require.Equal(t, want, got)
+	}
+	expect(1, more, "a", "", true)
+	expect(2, more, "x", "", true)
+	expect(3, 0, "whole", "whole", true)
+	expect(1, 0, "b", "ab", true)
+	expect(2, more, "y", "", true)
+	expect(2, 0, "zz", "xyzz", true)
+	require.Empty(t, in.parts)
+	expect(1, more, "long", "", true)
+	expect(1, more, "e", "", false)
+	require.Empty(t, in.parts)
+	expect(1, 0, "new", "new", true)
+	expect(1, more, "longe", "", false)
+	expect(1, more, "abc", "", true)
+	expect(1, 0, "de", "", false)
+	expect(1, 0, "f", "f", true)
+}

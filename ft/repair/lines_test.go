@@ -1,0 +1,185 @@
+package repair
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// member is one process of a simulated job that repairs.
+type member struct {
+	*Repair
+	t *testing.T
+	p *p2p.Engine
+}
+
+// job has every process of a job do the same.
+func job(t *testing.T, n int, body func(m *member)) {
+	t.Helper()
+	s, err := sim.New(sim.DefaultConfig(n))
+	require.NoError(t, err)
+	for id := range proc.ID(n) {
+		require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
+			e := progress.New(progress.Config{
+				Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+			})
+			m := &member{t: t, p: p2p.New(e, true, p2p.Limits{})}
+			out := control.NewOutbox(e, nil)
+			m.Repair = New(e, control.StartAgreements(e, agree.Binomial, out, nil))
+			body(m)
+			e.Lock()
+			out.Flush()
+			out.Stop()
+			e.Unlock()
+			e.Depart()
+			_ = e.Close()
+		}))
+	}
+	require.NoError(t, s.Run())
+}
+
+// comm makes a communicator of all of n.
+func (m *member) comm(n int, ctx uint32) *p2p.Comm {
+	c, err := m.p.NewComm("c", p2p.WorldGroup(n), int(m.e.Self()), ctx)
+	assert.NoError(m.t, err)
+	return c
+}
+
+// agree waits for an agreement.
+func (m *member) agree(c *p2p.Comm, flag uint64) (uint64, error) {
+	var over progress.Completion
+	var err error
+	m.e.Lock()
+	defer m.e.Unlock()
+	m.Agree(c, flag, func(f uint64, e error) {
+		flag, err = f, e
+		over.Finish()
+	})
+	m.e.Wait(&over)
+	return flag, err
+}
+
+func (m *member) free(c *p2p.Comm) {
+	m.e.Lock()
+	m.Freed(c)
+	m.e.Unlock()
+	assert.NoError(m.t, c.Free())
+}
+
+// The last decisions of communicators that have been freed are kept, of so many and no more; a communicator without
+// any takes nothing.
+func TestLinesOfTheFreedAreBounded(t *testing.T) {
+	const n = 2
+	job(t, n, func(m *member) {
+		agreed := 0
+		for i := range uint32(maxFreed + 100) {
+			c := m.comm(n, 100+2*i)
+			if i%10 != 9 {
+				agreed++
+				got, err := m.agree(c, 6|uint64(m.e.Self()))
+				assert.NoError(t, err)
+				assert.EqualValues(t, 6, got)
+			}
+			m.free(c)
+		}
+		assert.Empty(t, m.names)
+		assert.Equal(t, agreed, len(m.freed))
+		for i := range uint32(300) {
+			c := m.comm(n, 5000+2*i)
+			_, err := m.agree(c, 1)
+			assert.NoError(t, err)
+			m.free(c)
+		}
+		assert.Equal(t, maxFreed, len(m.freed))
+		assert.Equal(t, maxFreed, len(m.lines))
+		for _, id := range m.freed {
+			_, kept := m.lines[id]
+			assert.True(t, kept)
+		}
+		group := p2p.WorldGroup(n)
+		m.e.Lock()
+		err := m.ag.Propose(agree.Line{Context: 100, Group: group.Digest()}, agree.Proposal{}, nil)
+		m.e.Unlock()
+		assert.ErrorIs(t, err, agree.ErrNoLine, "the machine has forgotten the first")
+		assert.EqualValues(t, 5000+2*299, m.freed[maxFreed-1].Context, "the last remain")
+	})
+}
+
+// A line on which an operation is under way is not forgotten with its communicator: others are.
+func TestLinesInUseAreKept(t *testing.T) {
+	const n = 2
+	job(t, n, func(m *member) {
+		used := m.comm(n, 50)
+		var over progress.Completion
+		got := uint64(0)
+		begin := func() {
+			m.Agree(used, 1, func(flag uint64, err error) {
+				assert.NoError(t, err)
+				got = flag
+				over.Finish()
+			})
+		}
+		m.e.Lock()
+		if m.e.Self() == 0 {
+			begin()
+		}
+		m.Freed(used)
+		m.e.Unlock()
+		for i := range uint32(maxFreed + 50) {
+			c := m.comm(n, 100+2*i)
+			_, err := m.agree(c, 1)
+			assert.NoError(t, err)
+			m.free(c)
+		}
+		m.e.Lock()
+		if m.e.Self() == 1 {
+			begin()
+		}
+		m.e.Wait(&over)
+		m.e.Unlock()
+		assert.EqualValues(t, 1, got)
+	})
+}
+
+// A communicator with the context and the members of one that was freed goes on where that has ended, and its line is not
+// forgotten in the place of that.
+func TestALineGoesOn(t *testing.T) {
+	const n = 3
+	job(t, n, func(m *member) {
+		for round := range uint64(3) {
+			c := m.comm(n, 70)
+			for i := range uint64(2) {
+				got, err := m.agree(c, 8*round+4*i|uint64(m.e.Self()))
+				assert.NoError(t, err)
+				assert.Equal(t, 8*round+4*i, got)
+			}
+			assert.Empty(t, m.freed)
+			assert.Len(t, m.lines, 1)
+			assert.Len(t, m.names, 1)
+			m.free(c)
+			assert.Len(t, m.freed, 1)
+		}
+	})
+}
+
+// On a communicator that cannot be used any more nothing is begun, and nobody waits.
+func TestNothingIsBegunOnTheFreed(t *testing.T) {
+	job(t, 1, func(m *member) {
+		c := m.comm(1, 70)
+		m.free(c)
+		_, err := m.agree(c, 1)
+		assert.ErrorIs(t, err, ft.ErrClosed)
+		assert.Empty(t, m.lines)
+	})
+}

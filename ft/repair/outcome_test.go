@@ -1,0 +1,86 @@
+package repair
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// What a decision means for a member that has met an error itself, or none: the class is the same at all, the dead are
+// named where they are known, and one's own error is told beside another class.
+func TestOutcome(t *testing.T) {
+	own := errors.New("own")
+	value := func(errs ...error) []byte {
+		all := byte(noError)
+		for _, err := range errs {
+			v := Vote{Err: err}
+			all &= v.encode()[0]
+		}
+		return []byte{all}
+	}
+	failed := []agree.Gone{{Proc: 1}}
+	left := []agree.Gone{{Proc: 1, Departed: true}}
+	for name, c := range map[string]struct {
+		err      error
+		makes    bool
+		d        agree.Decision
+		want     []error // errors.Is
+		not      []error
+		says     string
+		revoked  bool
+		nobodyIs bool // no rank is named
+	}{
+		"all well":           {d: agree.Decision{Value: value()}},
+		"a death not seen":   {d: agree.Decision{Value: value(), Gone: failed, Unacked: []proc.ID{1}}},
+		"the same, making":   {makes: true, d: agree.Decision{Value: value(), Gone: failed, Unacked: []proc.ID{1}}, want: []error{ft.ErrProcFailed}},
+		"making, departed":   {makes: true, d: agree.Decision{Value: value(), Gone: left, Unacked: []proc.ID{1}}},
+		"failure elsewhere":  {d: agree.Decision{Value: value(ft.ErrProcFailed), Gone: failed}, want: []error{ft.ErrProcFailed}},
+		"failure of nobody":  {d: agree.Decision{Value: value(ft.ErrProcFailed), Gone: left}, want: []error{ft.ErrProcFailed}, nobodyIs: true, says: "as another rank has found"},
+		"departure":          {d: agree.Decision{Value: value(ft.ErrDeparted)}, want: []error{ft.ErrDeparted}, not: []error{ft.ErrProcFailed}, says: "at some rank"},
+		"argument":           {d: agree.Decision{Value: value(ft.ErrArgument)}, want: []error{ft.ErrArgument}},
+		"the first class":    {d: agree.Decision{Value: value(ft.ErrArgument, ft.ErrRevoked)}, want: []error{ft.ErrRevoked}, not: []error{ft.ErrArgument}},
+		"another error":      {d: agree.Decision{Value: value(own)}, says: "and so at all"},
+		"own, and another":   {err: own, d: agree.Decision{Value: value(own, ft.ErrRevoked)}, want: []error{ft.ErrRevoked, own}},
+		"own, the same":      {err: own, d: agree.Decision{Value: value(own)}, want: []error{own}},
+		"own of that class":  {err: ft.ErrArgument, d: agree.Decision{Value: value(ft.ErrArgument)}, want: []error{ft.ErrArgument}, says: ft.ErrArgument.Error()},
+		"own failure, named": {err: ft.ErrProcFailed, d: agree.Decision{Value: value(ft.ErrProcFailed), Gone: failed}, want: []error{ft.ErrProcFailed}},
+		"unlike":             {d: agree.Decision{Unlike: true}, want: []error{ft.ErrArgument}, says: "same operation"},
+		"unlike after death": {d: agree.Decision{Unlike: true, Gone: failed}, want: []error{ft.ErrProcFailed}},
+		"unlike, departed":   {d: agree.Decision{Unlike: true, Gone: left}, want: []error{ft.ErrArgument}},
+		"refused":            {d: agree.Decision{Unlike: true, Refused: true, Gone: failed}, want: []error{ft.ErrRevoked}, not: []error{ft.ErrProcFailed}, revoked: true},
+	} {
+		job(t, 1, func(m *member) {
+			comm, err := m.p.NewComm("c", p2p.WorldGroup(3), 0, 70)
+			assert.NoError(t, err)
+			v := Vote{What: Dup, Op: "dup", Err: c.err, Makes: c.makes}
+			m.e.Lock()
+			got := v.outcome(comm, &c.d)
+			m.e.Unlock()
+			if len(c.want) == 0 && c.says == "" {
+				assert.NoError(t, got, name)
+				return
+			}
+			for _, class := range c.want {
+				assert.ErrorIs(t, got, class, name)
+			}
+			for _, class := range c.not {
+				assert.NotErrorIs(t, got, class, name)
+			}
+			assert.ErrorContains(t, got, c.says, name)
+			assert.Equal(t, c.revoked, comm.Revoked(), name)
+			named, ok := errors.AsType[*ft.ProcFailedError](got)
+			if ok {
+				assert.Equal(t, []int{1}, named.Ranks, name)
+			}
+			if len(c.want) == 1 && c.want[0] == ft.ErrProcFailed {
+				assert.Equal(t, !c.nobodyIs, ok, name)
+			}
+		})
+	}
+}

@@ -1,0 +1,221 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Who asks in a loop whether a communicator has been revoked hears of it: asking makes progress.
+func TestRevokedMakesProgress(t *testing.T) {
+	s, _, c := newStray(t)
+	h := Issend[Aware](c, nil, 1, 5)
+	require.False(t, c.Revoked())
+	s.inbox = []frame{{fabric.ClassFlow, flowRevoked, appendUint64(nil, h.r.wire())}}
+	require.True(t, c.Revoked())
+}
+
+// What waits ends once, and the layers above are told once, though a failure and then members revoke a communicator.
+func TestRevokedOnce(t *testing.T) {
+	_, e, c, kill := bereaved(t)
+	require.NoError(t, c.SetErrorRange(ErrorsGroup))
+	told := 0
+	e.OnRevoked(func(o *Comm) {
+		require.Same(t, c, o)
+		require.True(t, o.Coll().Revoked())
+		told++
+	})
+	kill(2)
+	require.NoError(t, c.Revoke())
+	e.RevokeContext(c.Context())
+	e.Lock()
+	c.RevokeHere()
+	e.Unlock()
+	kill(3)
+	require.Equal(t, 1, told)
+}
+
+// The error of a revoked communicator says who has failed if that has revoked it, by rank if it has one here; a failure
+// that comes later is not to blame.
+func TestWhatRevokedACommunicator(t *testing.T) {
+	revoked := func(c *Comm) string {
+		err := Send[Aware](c, nil, 1, 5)
+		require.ErrorIs(t, err, ft.ErrRevoked)
+		return err.Error()
+	}
+	for _, c := range []struct {
+		r       ErrorRange
+		group   []proc.ID
+		dead    proc.ID
+		expects string
+	}{
+		{ErrorsGroup, []proc.ID{2, 1, 0}, 2, "rank 0 has failed, and its error range is group"},
+		{ErrorsUniverse, []proc.ID{2, 1, 0}, 2, "rank 0 has failed, and its error range is universe"},
+		{ErrorsUniverse, []proc.ID{1, 0}, 2, proc.ID(2).String() + " has failed"},
+	} {
+		_, e, _, kill := bereaved(t)
+		d, err := e.NewComm("d", NewGroup(c.group), 0, 20)
+		require.NoError(t, err)
+		require.NoError(t, d.SetErrorRange(c.r))
+		kill(c.dead)
+		require.Contains(t, revoked(d), c.expects)
+	}
+	_, _, c, kill := bereaved(t)
+	require.NoError(t, c.SetErrorRange(ErrorsGroup))
+	require.NoError(t, c.Revoke())
+	kill(2)
+	require.NotContains(t, revoked(c), "failed")
+}
+
+// A collective's send that a failure has ended keeps its error when its receiver has the communicator revoked.
+func TestRejectedSendThatWasWithdrawn(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	h := Issend[Aware](c.Coll(), nil, 1, 5)
+	kill(2)
+	require.Equal(t, Pending, e.State(h))
+	s.inbox = []frame{{fabric.ClassFlow, flowRevoked, appendUint64(nil, h.r.wire())}}
+	e.poll()
+	_, err := e.Wait(h)
+	require.ErrorIs(t, err, ft.ErrProcFailed)
+	require.NotErrorIs(t, err, ft.ErrRevoked)
+}
+
+// A new communicator of a revoked one's processes in a way that follows another's has its manner from the start.
+func TestFollowersFall(t *testing.T) {
+	_, e, c, kill := bereaved(t)
+	require.NoError(t, c.SetUniformity(UniformCollectives))
+	require.Equal(t, UniformCollectives, c.Uniformity())
+	require.Equal(t, UniformCollectives, c.Coll().Uniformity())
+	kill(2)
+	d, err := e.NewComm("d", NewGroup([]proc.ID{0, 1, 2}), 0, 20)
+	require.NoError(t, err)
+	from, err := e.NewComm("from", NewGroup([]proc.ID{0, 1}), 0, 21)
+	require.NoError(t, err)
+	require.NoError(t, from.SetErrorRange(ErrorsGroup))
+	require.NoError(t, from.SetUniformity(UniformCreation))
+	d.follow(from)
+	require.Equal(t, ErrorsGroup, d.ErrorRange())
+	require.Equal(t, UniformCreation, d.Uniformity())
+	require.True(t, d.Revoked(), "a failure in its range is known")
+	require.False(t, from.Revoked())
+}
+
+// Messages that wait for a receive on another communicator are not touched by a free, nor by a revocation.
+func TestFreeDropsItsOwnMessages(t *testing.T) {
+	for _, revoke := range []bool{false, true} {
+		s, e, c, _ := bereaved(t)
+		other, err := e.NewComm("other", WorldGroup(4), 0, 10)
+		require.NoError(t, err)
+		s.inbox = []frame{arrival(5, "a"), {fabric.ClassEager, 10<<32 | 5, []byte("b")}, arrival(5, "c")}
+		e.poll()
+		require.Equal(t, 3, e.early.n)
+		if revoke {
+			require.NoError(t, c.Revoke())
+		} else {
+			require.NoError(t, c.Free())
+		}
+		require.Equal(t, 1, e.early.n)
+		buf := make([]byte, 1)
+		_, err = e.Wait(Irecv[Aware](other, buf, 1, 5))
+		require.NoError(t, err)
+		require.Equal(t, "b", string(buf))
+	}
+}
+
+// Of what was freed the last are remembered, each of them.
+func TestFreedContextsAreTheLast(t *testing.T) {
+	var f freedContexts
+	for ctx := range uint32(3 * freedMax) {
+		f.add(ctx, nil)
+		require.LessOrEqual(t, len(f.known), freedMax)
+		if ctx%500 == 0 {
+			for back := range min(ctx, freedMax-1) {
+				require.Contains(t, f.known, ctx-back)
+			}
+		}
+	}
+	require.NotContains(t, f.known, uint32(2*freedMax-1))
+	require.Contains(t, f.known, uint32(2*freedMax))
+}
+
+// The runs of a sieve go on from one word to the next.
+func TestStretches(t *testing.T) {
+	require.Equal(t, 1, newSieve(fullWords(200)).stretches())
+	require.Equal(t, 2, newSieve([]uint64{1, 0, 1}).stretches())
+	require.Equal(t, 2, newSieve([]uint64{1<<63 | 1, 1}).stretches())
+}
+
+// A promise is kept once: neither a free nor a revocation ends it, closing does, and what is said then is too late, also
+// when its request serves something else.
+func TestPromise(t *testing.T) {
+	_, e, c := newStray(t)
+	e.Lock()
+	first, h := e.NewPromise(c)
+	second, closed := e.NewPromise(c)
+	e.Unlock()
+	require.NoError(t, c.Revoke())
+	require.NoError(t, c.Free())
+	require.Equal(t, Pending, e.State(h))
+	e.Lock()
+	first.Keep(ft.ErrDeparted)
+	first.Keep(nil)
+	e.Unlock()
+	_, err := e.Wait(h)
+	require.ErrorIs(t, err, ft.ErrDeparted)
+	other, err := e.NewComm("other", WorldGroup(2), 0, 10)
+	require.NoError(t, err)
+	again := Irecv[Aware](other, nil, 1, 5)
+	require.Same(t, h.r, again.r, "requests are used again")
+	e.Lock()
+	first.Keep(nil)
+	e.Unlock()
+	require.Equal(t, Pending, e.State(again))
+	require.NotNil(t, e.promised.first)
+	e.Close()
+	require.Nil(t, e.promised.first)
+	e.Lock()
+	second.Keep(nil)
+	e.Unlock()
+	_, err = e.Wait(closed)
+	require.ErrorIs(t, err, ft.ErrClosed)
+}
+
+// Agreement goes on where a communicator has been revoked, not where it has been freed, or the library finalized.
+func TestUsable(t *testing.T) {
+	usable := func(c *Comm) error {
+		c.e.Lock()
+		defer c.e.Unlock()
+		return c.Usable("agree")
+	}
+	_, e, c := newStray(t)
+	require.NoError(t, usable(c))
+	require.NoError(t, c.Unrevoked("dup"))
+	require.NoError(t, c.Revoke())
+	require.NoError(t, usable(c))
+	require.ErrorIs(t, c.Unrevoked("dup"), ft.ErrRevoked)
+	require.NoError(t, c.Free())
+	require.ErrorContains(t, usable(c), "freed")
+	require.ErrorIs(t, usable(c), ft.ErrClosed)
+	other, err := e.NewComm("other", WorldGroup(2), 0, 10)
+	require.NoError(t, err)
+	e.Close()
+	require.ErrorContains(t, usable(other), "finalized")
+	require.ErrorIs(t, usable(other), ft.ErrClosed)
+}
+
+// The members of a group that are known to have failed are named, and nobody else.
+func TestDeadOfAGroup(t *testing.T) {
+	_, _, c, kill := bereaved(t)
+	group := NewGroup([]proc.ID{0, 2})
+	require.NoError(t, c.Dead("create", group))
+	kill(3)
+	require.NoError(t, c.Dead("create", group))
+	kill(2)
+	var failed *ft.ProcFailedError
+	require.ErrorAs(t, c.Dead("create", group), &failed)
+	require.Equal(t, []int{2}, failed.Ranks)
+}
