@@ -193,6 +193,15 @@ func (c *Comm) Everyone() Group {
 	return NewGroup(slices.Sorted(slices.Values(append(c.group.Procs(), c.peers.Procs()...))))
 }
 
+// Members is Everyone for who only looks at it; of other communicators it takes no copy.
+func (c *Comm) Members() *Group {
+	if c.local == nil {
+		return &c.group
+	}
+	g := c.Everyone()
+	return &g
+}
+
 // Local is the communicator of this side of an intercommunicator; nil of others.
 func (c *Comm) Local() *Comm { return c.local }
 

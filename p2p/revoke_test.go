@@ -331,7 +331,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	h := Irecv[Aware](inter.Local().Coll(), nil, 1, 0)
 	require.NoError(t, inter.Revoke())
 	requireRevoked(t, e, "local", h)
-	for _, o := range inter.contexts() {
+	for _, o := range inter.contexts(nil) {
 		require.True(t, o.Revoked())
 	}
 	require.False(t, c.Revoked())

@@ -21,7 +21,7 @@ func TestContextsOfSurvivors(t *testing.T) {
 	made := func(name string, c *Comm, err error) *Comm {
 		require.NoError(t, err, name)
 		if c != nil {
-			for _, o := range c.contexts() {
+			for _, o := range c.contexts(nil) {
 				ctx := uint32(o.ctx >> 32)
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
 				where := fmt.Sprintf("%s: %s of %v, collective %v", name, o.name, members, o.Coll() == nil)
