@@ -63,7 +63,7 @@ func Barrier[M p2p.Mode](c *p2p.Comm) error {
 	n, me := w.Size(), w.Rank()
 	for d := 1; d < n; d *= 2 {
 		if _, err := p2p.Sendrecv[M](w, out[:], (me+d)%n, tagBarrier, in[:], (me+n-d)%n, tagBarrier); err != nil {
-			return fmt.Errorf("barrier: %w", err)
+			return &failure{"barrier", err}
 		}
 	}
 	return nil
@@ -77,7 +77,7 @@ func Bcast[M p2p.Mode](c *p2p.Comm, buf []byte, root int) error {
 		return err
 	}
 	if err := bcast[M](w, buf, root); err != nil {
-		return fmt.Errorf("bcast: %w", err)
+		return &failure{"bcast", err}
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func Reduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op, root int) error
 		return err
 	}
 	if err := reduce[M](w, buf, scratch, op, root); err != nil {
-		return fmt.Errorf("reduce: %w", err)
+		return &failure{"reduce", err}
 	}
 	return nil
 }
@@ -176,10 +176,10 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, buf, scratch []byte, op Op) error {
 		return err
 	}
 	if err := reduce[M](w, buf, scratch, op, 0); err != nil {
-		return fmt.Errorf("allreduce: %w", err)
+		return &failure{"allreduce", err}
 	}
 	if err := bcast[M](w, buf, 0); err != nil {
-		return fmt.Errorf("allreduce: %w", err)
+		return &failure{"allreduce", err}
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func Allgather[M p2p.Mode](c *p2p.Comm, all []byte) error {
 		copy(dense[w.Rank()*block:], all[c.Rank()*block:][:block])
 	}
 	if err := allgather[M](w, dense, block); err != nil {
-		return fmt.Errorf("allgather: %w", err)
+		return &failure{"allgather", err}
 	}
 	for rank := 0; w.Size() < n && rank < w.Size(); rank++ {
 		copy(all[w.Said(rank)*block:][:block], dense[rank*block:])
