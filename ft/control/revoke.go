@@ -2,6 +2,7 @@ package control
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -22,12 +23,13 @@ import (
 // both directions, once, and again when the graph closes over a gap. A flood goes over whatever the trees have left
 // out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees may leave
 // somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods. The same holds where
-// a member makes its communicator later than it hears: it begins a tree of its own. So in one revocation no member sends more than
+// a member makes its communicator later than it hears: it begins a tree of its own. So in one revocation none of many members sends more than
 // a frame to each child and each neighbour, and one more for each end.
 //
-// Of few members, whoever revokes tells also those who are neither, as far as it is connected to them. Nothing depends on
-// that, and it costs less than what it saves: who shares a core with others, and has not been told by its next
-// turn, waits until all of them have had theirs.
+// Of few members, whoever revokes or hears of it first tells all it is connected to, since who shares a core with
+// others, and has not been told by its next turn, waits until all of them have had theirs. A notice says whom it is being told to by
+// those it has come from; nobody tells them again, in the tree either: a frame that has been sent
+// arrives, unless its sender ends or its receiver, and then all flood.
 //
 // Its methods are called with the engine's lock held.
 type Revocations struct {
@@ -38,7 +40,7 @@ type Revocations struct {
 	told  map[uint32]*revocation
 	order []uint32 // of told: the oldest first
 	gone  ft.Set   // processes that have ended
-	few   int      // up to so many members are all told by whoever revokes
+	few   int      // so many members at most are told by all who are connected to them
 	via   notice   // what is being heard, if
 	hears bool
 	over  bool
@@ -48,23 +50,27 @@ type Revocations struct {
 // revocation is one that this process has heard of.
 type revocation struct {
 	members agree.Group
-	root    uint32 // whose tree it was passed down; flood: the graph has been told
-	flooded []proc.ID // who has been told so, over the graph or not
+	root    uint32    // whose tree it was passed down; flood: the graph has been told
+	flooded []proc.ID // who has been told so
 	room    [16]proc.ID
 }
 
-// notice is what frames are made of: that a communicator has been revoked, and by which member.
-type notice struct{ context, root uint32 }
+// notice is what frames are made of: that a communicator has been revoked, and by which member. Of few members told has
+// a bit for each rank that is known to have been sent one with this root.
+type notice struct {
+	context, root uint32
+	told          uint64
+}
 
 // flood stands in the place of a root for a notice that is to be passed on over the graph.
 const flood = 1<<32 - 1
 
 const (
-	noticeBytes = 8
-	// fewMembers: one frame takes 0.1 µs, a turn of a process that shares a core 2 µs.
+	noticeBytes = 16
+	// fewMembers is the bits of notice.told. One frame takes 0.1 µs, a turn of a process that shares a core 2 µs.
 	fewMembers = 64
 	// maxNotices is how many a frame has at most.
-	maxNotices = 32
+	maxNotices = 16
 	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
 	// all who were to do it have died, is not told any more.
 	maxRevocations = 1024
@@ -86,19 +92,19 @@ func (r *Revocations) Tell(context uint32, members agree.Group) {
 	if r.over {
 		return
 	}
-	v := &revocation{members: members, root: uint32(members.Rank(r.e.Self()))}
-	first := true
+	n := notice{context: context, root: uint32(members.Rank(r.e.Self()))}
 	if r.hears && r.via.context == context {
-		v.root, first = r.via.root, false
+		n = r.via
 	}
+	v := &revocation{members: members, root: n.root}
 	r.remember(context, v)
-	if int64(v.root) >= int64(members.Size()) || r.bereft(members) {
+	switch size := members.Size(); {
+	case int64(n.root) >= int64(size) || r.bereft(members):
 		r.inundate(context, v)
-	} else {
-		r.descend(notice{context, v.root}, members)
-	}
-	if first && members.Size() <= r.few {
-		r.herald(notice{context, v.root}, v)
+	case size <= r.few:
+		r.herald(n, members)
+	default:
+		r.descend(n, members)
 	}
 }
 
@@ -126,7 +132,9 @@ func (r *Revocations) bereft(members agree.Group) bool {
 // heard takes in a frame: what is none is dropped, as its sender may only be newer.
 func (r *Revocations) heard(_ proc.ID, _ uint64, payload []byte) {
 	for ; len(payload) >= noticeBytes && !r.over; payload = payload[noticeBytes:] {
-		n := notice{binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])}
+		n := notice{
+			binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:]),
+		}
 		if v := r.told[n.context]; v != nil {
 			if v.root != flood && v.root != n.root {
 				r.inundate(n.context, v)
@@ -150,20 +158,25 @@ func (r *Revocations) descend(n notice, members agree.Group) {
 	}
 }
 
-// herald tells those who are connected and have not been told by this process, those first that are near below it in
-// the tree, and have the most others below them.
-func (r *Revocations) herald(n notice, v *revocation) {
-	size := v.members.Size()
-	self := v.members.Rank(r.e.Self())
-	for at := 1; at < size; at++ {
-		if n.root != flood && at&(at-1) == 0 {
-			continue // a child
-		}
-		to := v.members.Proc((self + at) % size)
-		if r.e.Known(to) == nil || n.root == flood && !v.flood(to) {
+// herald tells the children in the tree below the notice's root, and all who are connected, but for those who
+// have been told. It looks first who that is, for all of them to hear of each other.
+func (r *Revocations) herald(n notice, members agree.Group) {
+	size, self := members.Size(), members.Rank(r.e.Self())
+	at := (self - int(n.root) + size) % size
+	told := n.told | 1<<self | 1<<n.root
+	var next uint64
+	for rank := range size {
+		if told>>rank&1 != 0 {
 			continue
 		}
-		r.send(to, n)
+		below := (rank-int(n.root)+size)%size - at
+		child := below > at && below&(below-1) == 0
+		if child || r.e.Known(members.Proc(rank)) != nil {
+			next |= 1 << rank
+		}
+	}
+	for n.told = told | next; next != 0; next &= next - 1 {
+		r.send(members.Proc(bits.TrailingZeros64(next)), n)
 	}
 }
 
@@ -176,7 +189,7 @@ func (r *Revocations) inundate(context uint32, v *revocation) {
 	v.root = flood
 	for to := range r.neighbours(v.members) {
 		if v.flood(to) {
-			r.send(to, notice{context, flood})
+			r.send(to, notice{context: context, root: flood})
 		}
 	}
 }
@@ -223,7 +236,7 @@ func (r *Revocations) spread(contexts []uint32) {
 			if frames[to] == nil {
 				receivers = append(receivers, to)
 			}
-			frames[to] = notice{context, flood}.append(frames[to])
+			frames[to] = notice{context: context, root: flood}.append(frames[to])
 		}
 	}
 	for _, to := range receivers {
@@ -235,7 +248,8 @@ func (r *Revocations) spread(contexts []uint32) {
 
 func (n notice) append(frame []byte) []byte {
 	frame = binary.LittleEndian.AppendUint32(frame, n.context)
-	return binary.LittleEndian.AppendUint32(frame, n.root)
+	frame = binary.LittleEndian.AppendUint32(frame, n.root)
+	return binary.LittleEndian.AppendUint64(frame, n.told)
 }
 
 // neighbours runs over those of this process in the graph of a communicator; some come twice.
