@@ -61,12 +61,16 @@ func (c *Comm) EndValidate(v *Validation) error {
 	return err
 }
 
+// renewed tells the context of collectives after a validate from those of what is made from the communicator, which begin
+// with its number: else the one with that number would find its context taken where nobody is gone.
+const renewed = 1 << 63
+
 // renew replaces the communicator of collectives.
 func (c *Comm) renew(v *Validation) error {
 	e, old := c.e, c.Coll()
 	c.made, c.partly = 0, nil
 	c.epoch.Store(v.Epoch)
-	words := []uint64{3}
+	words := []uint64{renewed}
 	for _, p := range v.Gone {
 		words = append(words, uint64(p)+1)
 	}
