@@ -381,7 +381,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 		require.ErrorIs(t, err, ft.ErrRevoked)
 	}
 	e.Lock()
-	left, err := c.Survivors(func(proc.ID) bool { return false }, 1)
+	left, err := c.Survivors(nil, 1)
 	e.Unlock()
 	require.NoError(t, err)
 	require.False(t, left.Revoked())

@@ -52,7 +52,12 @@ func TestContextsOfSurvivors(t *testing.T) {
 				if dead>>id&1 != 0 {
 					continue
 				}
-				gone := func(p proc.ID) bool { return dead>>p&1 != 0 }
+				var gone []proc.ID
+				for p := range proc.ID(n) {
+					if dead>>p&1 != 0 {
+						gone = append(gone, p)
+					}
+				}
 				for number := 3 * uint64(dead); number < 3*uint64(dead)+3; number++ { // each is used once
 					name := fmt.Sprintf("without %b, %d", dead, number)
 					for _, c := range []*Comm{world, dup, inter} {

@@ -61,16 +61,12 @@ func (c *Comm) EndValidate(v *Validation) error {
 	return err
 }
 
-// renewed tells the context of collectives after a validate from those of what is made from the communicator, which begin
-// with its number: else the one with that number would find its context taken where nobody is gone.
-const renewed = 1 << 63
-
 // renew replaces the communicator of collectives.
 func (c *Comm) renew(v *Validation) error {
 	e, old := c.e, c.Coll()
 	c.made, c.partly = 0, nil
 	c.epoch.Store(v.Epoch)
-	words := []uint64{renewed}
+	words := []uint64{3}
 	for _, p := range v.Gone {
 		words = append(words, uint64(p)+1)
 	}
@@ -83,7 +79,8 @@ func (c *Comm) renew(v *Validation) error {
 	if c.local != nil {
 		peers = old.peers.without(v.Gone)
 	}
-	w := e.enter(c.name, group, peers, 0, ctx)
+	w := new(Comm)
+	e.enter(w, c.name, group, peers, 0, ctx)
 	if c.state.Load()&stateRevoked != 0 {
 		w.state.Or(stateRevoked)
 		e.revoked.add(ctx)

@@ -75,7 +75,7 @@ func (v *Vote) proposal() agree.Proposal {
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
-	r.meet(r.line(c), c.Everyone(), v.proposal(), func(d *agree.Decision, err error) {
+	r.meet(r.line(c), c.Members(), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -92,7 +92,7 @@ func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done fun
 	w := &waiter{c, v.Op, done}
 	id := agree.Line{Context: ctx | amongContext, Group: g.Digest()}
 	r.waiters = append(r.waiters, w)
-	r.meet(id, g, v.proposal(), func(d *agree.Decision, err error) {
+	r.meet(id, &g, v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -131,7 +131,7 @@ func (r *Repair) Revoked(c *p2p.Comm) {
 	}
 	if c.Uniformity() != p2p.UniformNothing {
 		p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-		r.meet(r.line(c), c.Everyone(), p, func(*agree.Decision, error) {})
+		r.meet(r.line(c), c.Members(), p, func(*agree.Decision, error) {})
 	}
 }
 
