@@ -61,8 +61,7 @@ func (w *World) startControl(shm *shm.Provider) {
 	}
 	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext)
 	w.p2p.OnRevoke(func(o *p2p.Comm) {
-		everyone := o.Everyone()
-		c.revocations.Tell(o.Context(), &everyone)
+		c.revocations.Tell(o.Context(), o.Members())
 	})
 	w.repair = repair.New(w.progress, c.agreements)
 	w.p2p.OnRevoked(w.repair.Revoked)

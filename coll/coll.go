@@ -81,7 +81,7 @@ func Barrier[M p2p.Mode](c *p2p.Comm, s Setting) error {
 	n, me := w.Size(), w.Rank()
 	for d := 1; err == nil && d < n; d *= 2 {
 		if _, err = p2p.Sendrecv[M](w, nil, (me+d)%n, tagBarrier, nil, (me+n-d)%n, tagBarrier); err != nil {
-			err = fmt.Errorf("barrier: %w", err)
+			err = &failure{"barrier", err}
 		}
 	}
 	return s.end(err)
@@ -99,7 +99,7 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 		to = s.Memory.bytes(len(buf))
 	}
 	if err = bcast[M](w, to, root); err != nil {
-		err = fmt.Errorf("bcast: %w", err)
+		err = &failure{"bcast", err}
 	}
 	if err = s.end(err); err == nil {
 		copy(buf, to)
@@ -154,7 +154,7 @@ func Reduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, op Op, root int) err
 	}
 	to, scratch := s.toFold(buf)
 	if err = reduce[M](w, buf, to, scratch, op, root); err != nil {
-		err = fmt.Errorf("reduce: %w", err)
+		err = &failure{"reduce", err}
 	}
 	if err = s.end(err); err == nil && w.Rank() == root {
 		copy(buf, to)
@@ -220,7 +220,7 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, op Op) error {
 	}
 	to, scratch := s.toFold(buf)
 	if err = thenBcast[M](w, to, reduce[M](w, buf, to, scratch, op, 0)); err != nil {
-		err = fmt.Errorf("allreduce: %w", err)
+		err = &failure{"allreduce", err}
 	}
 	if err = s.end(err); err == nil {
 		copy(buf, to)
@@ -257,7 +257,7 @@ func Allgather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte) error {
 	}
 	copy(dense[w.Rank()*block:], mine)
 	if err = thenBcast[M](w, dense, gather[M](w, dense, block)); err != nil {
-		err = fmt.Errorf("allgather: %w", err)
+		err = &failure{"allgather", err}
 	}
 	if err = s.end(err); err != nil {
 		return err

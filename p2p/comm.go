@@ -1,7 +1,6 @@
 package p2p
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -82,6 +81,20 @@ type Comm struct {
 	// nulls: written and read under the lock; someNull is set after it for good.
 	nulls    ft.Set
 	someNull atomic.Bool
+	// digest is that of group, where it has been asked for; 0: it has not.
+	digest uint64
+	// few is what links is made of where one page is enough.
+	few [1]atomic.Pointer[linkTable]
+}
+
+// newPair makes a communicator and that of its collectives. Where their tables of links are large they do not lie together,
+// since a validate replaces the second.
+func newPair(size int) (c, coll *Comm) {
+	if size > linkPage {
+		return new(Comm), new(Comm)
+	}
+	both := new(struct{ comm, coll Comm })
+	return &both.comm, &both.coll
 }
 
 // linkTable is one page of a communicator's links.
@@ -107,17 +120,22 @@ func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx 
 // makeComm is newComm with the lock held.
 func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	ctx &^= collContext
-	if o := cmp.Or(e.holder(ctx), e.holder(ctx|collContext)); o != nil {
+	if o := e.holder(ctx); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
-	c := e.enter(name, g, peers, rank, ctx)
+	c, coll := newPair(peers.size)
+	e.enter(c, name, g, peers, rank, ctx)
 	c.local = local
 	c.inherit(from)
 	var gone []proc.ID
 	if from != nil {
 		gone = from.gone()
 	}
-	c.gather(e.enter(name, g.without(gone), peers.without(gone), rank, ctx|collContext))
+	if len(gone) > 0 {
+		g, peers = g.without(gone), peers.without(gone)
+	}
+	e.enter(coll, name, g, peers, rank, ctx|collContext)
+	c.gather(coll)
 	if len(gone) > 0 {
 		agreed := setOf(gone)
 		c.admit(&agreed)
@@ -129,14 +147,18 @@ func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx
 
 // gather has collectives go over w from now on.
 func (c *Comm) gather(w *Comm) {
-	w.of, w.rank = c, w.group.Rank(c.e.p.Self())
+	if w.of, w.rank = c, c.rank; w.group.size != c.group.size {
+		w.rank = w.group.Rank(c.e.p.Self())
+	}
 	c.coll.Store(w)
 }
 
-// enter makes a communicator known. Precondition: the lock is held.
-func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm {
-	c := &Comm{name: name, group: g, peers: peers, reach: peers.size, rank: rank, ctx: uint64(ctx) << 32, e: e}
-	c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+// enter makes a new communicator known. Precondition: the lock is held.
+func (e *Engine) enter(c *Comm, name string, g, peers Group, rank int, ctx uint32) {
+	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
+	if c.links = c.few[:]; peers.size > linkPage {
+		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+	}
 	c.cause, c.since = proc.None, len(e.p.View().Order())
 	for p := range e.p.View().Set().All() {
 		if c.has(p) {
@@ -149,7 +171,6 @@ func (e *Engine) enter(name string, g, peers Group, rank int, ctx uint32) *Comm 
 	e.comms = append(e.comms, c)
 	c.handle = e.numbers.take(c)
 	delete(e.freed.known, ctx)
-	return c
 }
 
 // has reports whether a process belongs to the communicator, on either side.
@@ -191,6 +212,15 @@ func (c *Comm) Everyone() Group {
 		return c.group
 	}
 	return NewGroup(slices.Sorted(slices.Values(append(c.group.Procs(), c.peers.Procs()...))))
+}
+
+// Members is Everyone for who only looks at it; of other communicators it takes no copy.
+func (c *Comm) Members() *Group {
+	if c.local == nil {
+		return &c.group
+	}
+	g := c.Everyone()
+	return &g
 }
 
 // Local is the communicator of this side of an intercommunicator; nil of others.

@@ -2,7 +2,7 @@ package p2p
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -52,7 +52,7 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 			return nil, err
 		}
 	}
-	d, err := c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), c.group, c.peers, c.rank, c.context(n), local)
+	d, err := c.e.newComm(c, c.child(n), c.group, c.peers, c.rank, c.context(n), local)
 	if err != nil && local != nil {
 		_ = local.Free() // made a moment ago
 	}
@@ -71,7 +71,7 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	if err := c.Unrevoked("create"); err != nil {
 		return nil, err
 	}
-	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, rank, c.context(n, color, g.digest()), nil)
+	return c.e.newComm(c, c.child(n), g, g, rank, c.context(n, color, g.digest()), nil)
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -134,34 +134,53 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	if err := c.Unrevoked("merge"); err != nil {
 		return nil, err
 	}
-	return c.e.newComm(c, fmt.Sprintf("%s.%d", c.name, n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
+	return c.e.newComm(c, c.child(n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
+}
+
+// child is the name of the nth communicator that is made from this one.
+func (c *Comm) child(n uint64) string { return c.name + "." + strconv.FormatUint(n, 10) }
+
+// digestOf is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
+// Precondition: the lock is held.
+func (c *Comm) digestOf(left *Group) uint64 {
+	if left.size < c.group.size {
+		return left.digest()
+	}
+	if c.digest == 0 {
+		c.digest = c.group.digest()
+	}
+	return c.digest
 }
 
 // Survivors makes, of a communicator, that of those of its members that are not among the
-// gone, in the same order, on both sides of an intercommunicator. All who are left call it with
+// gone, in the same order, on both sides of an intercommunicator. Who is gone and no member does not matter. All who are left call it with
 // the same gone and number, which is used once. Nil: nobody is left on the other side of an
 // intercommunicator, as where a split has no color there. Precondition: the lock is held.
-func (c *Comm) Survivors(gone func(proc.ID) bool, number uint64) (*Comm, error) {
-	name := fmt.Sprintf("%s.left%d", c.name, number)
-	dead := slices.DeleteFunc(c.Everyone().Procs(), func(p proc.ID) bool { return !gone(p) })
-	group, peers := c.group.without(dead), c.peers.without(dead)
+func (c *Comm) Survivors(gone []proc.ID, number uint64) (*Comm, error) {
+	name := c.name + ".left" + strconv.FormatUint(number, 10)
+	group := c.group.without(gone)
+	rank := c.rank
+	if group.size < c.group.size {
+		rank = group.Rank(c.e.p.Self())
+	}
+	digest := c.digestOf(&group)
+	if c.local == nil {
+		s, err := c.e.makeComm(c, name, group, group, rank, c.context(number, digest, 2), nil)
+		if err == nil && group.size == c.group.size {
+			s.digest = digest
+		}
+		return s, err
+	}
+	peers := c.peers.without(gone)
 	if peers.size == 0 {
 		return nil, nil
 	}
-	rank := group.Rank(c.e.p.Self())
-	words := []uint64{number, group.digest() ^ peers.digest(), 2}
-	if c.local == nil {
-		words[1] = group.digest()
+	local, err := c.local.Survivors(gone, number)
+	if err != nil {
+		return nil, err
 	}
-	var local *Comm
-	if c.local != nil {
-		var err error
-		if local, err = c.local.Survivors(gone, number); err != nil {
-			return nil, err
-		}
-	}
-	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(words...), local)
-	if err != nil && local != nil {
+	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(number, digest^peers.digest(), 2), local)
+	if err != nil {
 		local.free()
 	}
 	return s, err

@@ -37,7 +37,9 @@ func (c *Comm) free() {
 	c.state.Or(stateFreed)
 	c.settled()
 	e.numbers.drop(c.handle)
-	e.comms = slices.DeleteFunc(e.comms, func(o *Comm) bool { return o == c })
+	if i := slices.Index(e.comms, c); i >= 0 {
+		e.comms = slices.Delete(e.comms, i, i+1)
+	}
 	e.freed.add(uint32(c.ctx>>32), known)
 	delete(e.revoked.known, uint32(c.ctx>>32))
 	e.forgetEarly(c)
@@ -119,17 +121,18 @@ func (e *Engine) discard(m *message) {
 	e.early.release(m)
 }
 
-// holder gives the communicator that has a context, collectives' or not: one that has not
+// holder gives the communicator that has a context, for collectives or otherwise: one that has not
 // been freed, or one on which receives or probes still wait. Precondition: the lock is held.
 func (e *Engine) holder(ctx uint32) (c *Comm) {
-	want := uint64(ctx) << 32
+	const coll = collContext << 32
+	want := uint64(ctx)<<32 | coll
 	for _, o := range e.comms {
-		if o.ctx == want {
+		if o.ctx|coll == want {
 			return o
 		}
 	}
 	look := func(r *Request) {
-		if r.comm.ctx == want {
+		if r.comm.ctx|coll == want {
 			c = r.comm
 		}
 	}

@@ -160,8 +160,12 @@ func (q *posted) all(fn func(*Request)) {
 	if q.n == 0 {
 		return // the bins are 64 cache lines and more
 	}
-	for i := range q.bins {
-		q.bins[i].all(fn)
+	left := q.n
+	for i := 0; left > 0 && i < len(q.bins); i++ {
+		q.bins[i].all(func(r *Request) {
+			left--
+			fn(r)
+		})
 	}
 }
 

@@ -120,7 +120,7 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return c.check("set error range")
 	}
-	for _, o := range c.contexts() {
+	for _, o := range c.contexts(nil) {
 		o.errors = r
 	}
 	e.fell(c)
@@ -138,7 +138,7 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	for _, o := range c.contexts() {
+	for _, o := range c.contexts(nil) {
 		o.uniform = u
 		o.level.Store(uint32(u))
 	}
@@ -181,7 +181,7 @@ func (e *Engine) fell(c *Comm) {
 }
 
 func (c *Comm) felledBy(p proc.ID) {
-	for _, o := range c.contexts() {
+	for _, o := range c.contexts(nil) {
 		o.cause = p
 	}
 }
@@ -189,7 +189,7 @@ func (c *Comm) felledBy(p proc.ID) {
 // revokedError is the error of an operation on a communicator that has been revoked.
 func (c *Comm) revokedError(op string) error {
 	if c.cause == proc.None {
-		return fmt.Errorf("%s on %s: %w", op, c.name, ft.ErrRevoked)
+		return &revokedError{op, c.name}
 	}
 	who := c.cause.String()
 	if rank := c.peers.Rank(c.cause); rank >= 0 {
@@ -198,6 +198,16 @@ func (c *Comm) revokedError(op string) error {
 	return fmt.Errorf("%s on %s: %w: %s has failed, and its error range is %v (%v)",
 		op, c.name, ft.ErrRevoked, who, c.errors, c.e.p.View().Cause(c.cause))
 }
+
+// revokedError is what all that waits gets when a communicator is revoked, before the next process can have its turn
+// on this core. So it becomes a text when somebody reads it.
+type revokedError struct{ op, comm string }
+
+func (e *revokedError) Error() string {
+	return fmt.Sprintf("%s on %s: %v", e.op, e.comm, ft.ErrRevoked)
+}
+
+func (e *revokedError) Unwrap() error { return ft.ErrRevoked }
 
 // RevokeHere revokes the communicator in this process: the caller knows that each other member learns of it by itself.
 // Precondition: the lock is held.

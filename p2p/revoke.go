@@ -122,7 +122,8 @@ func (e *Engine) flip(c *Comm) bool {
 	if c.state.Load()&stateRevoked != 0 {
 		return false
 	}
-	for _, o := range c.contexts() {
+	var room [maxContexts]*Comm
+	for _, o := range c.contexts(room[:0]) {
 		if o.state.Or(stateRevoked)&stateFreed == 0 {
 			e.revoked.add(uint32(o.ctx >> 32))
 		}
@@ -132,7 +133,8 @@ func (e *Engine) flip(c *Comm) bool {
 
 // endRevoked ends what waits on a communicator that has been revoked.
 func (e *Engine) endRevoked(c *Comm) {
-	all := c.contexts()
+	var room [maxContexts]*Comm
+	all := c.contexts(room[:0])
 	e.interrupt(func(r *Request) error {
 		if !slices.Contains(all, r.comm) {
 			return nil
@@ -193,9 +195,12 @@ func (e *Engine) rejected(l *link, r *Request) {
 	}
 }
 
-// contexts lists the communicators that share one's fate, itself first.
-func (c *Comm) contexts() []*Comm {
-	all := []*Comm{c}
+// maxContexts is how many communicators share one's fate at most.
+const maxContexts = 4
+
+// contexts appends the communicators that share one's fate, itself first.
+func (c *Comm) contexts(all []*Comm) []*Comm {
+	all = append(all, c)
 	if w := c.Coll(); w != nil {
 		all = append(all, w)
 	}

@@ -331,7 +331,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	h := Irecv[Aware](inter.Local().Coll(), nil, 1, 0)
 	require.NoError(t, inter.Revoke())
 	requireRevoked(t, e, "local", h)
-	for _, o := range inter.contexts() {
+	for _, o := range inter.contexts(nil) {
 		require.True(t, o.Revoked())
 	}
 	require.False(t, c.Revoked())
@@ -381,7 +381,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 		require.ErrorIs(t, err, ft.ErrRevoked)
 	}
 	e.Lock()
-	left, err := c.Survivors(func(proc.ID) bool { return false }, 1)
+	left, err := c.Survivors(nil, 1)
 	e.Unlock()
 	require.NoError(t, err)
 	require.False(t, left.Revoked())

@@ -21,7 +21,7 @@ func TestContextsOfSurvivors(t *testing.T) {
 	made := func(name string, c *Comm, err error) *Comm {
 		require.NoError(t, err, name)
 		if c != nil {
-			for _, o := range c.contexts() {
+			for _, o := range c.contexts(nil) {
 				ctx := uint32(o.ctx >> 32)
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
 				where := fmt.Sprintf("%s: %s of %v, collective %v", name, o.name, members, o.Coll() == nil)
@@ -52,7 +52,12 @@ func TestContextsOfSurvivors(t *testing.T) {
 				if dead>>id&1 != 0 {
 					continue
 				}
-				gone := func(p proc.ID) bool { return dead>>p&1 != 0 }
+				var gone []proc.ID
+				for p := range proc.ID(n) {
+					if dead>>p&1 != 0 {
+						gone = append(gone, p)
+					}
+				}
 				for number := 3 * uint64(dead); number < 3*uint64(dead)+3; number++ { // each is used once
 					name := fmt.Sprintf("without %b, %d", dead, number)
 					for _, c := range []*Comm{world, dup, inter} {

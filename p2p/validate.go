@@ -83,7 +83,8 @@ func (c *Comm) renew(v *Validation) error {
 	if c.local != nil {
 		peers = old.peers.without(v.Gone)
 	}
-	w := e.enter(c.name, group, peers, 0, ctx)
+	w := new(Comm)
+	e.enter(w, c.name, group, peers, 0, ctx)
 	if c.state.Load()&stateRevoked != 0 {
 		w.state.Or(stateRevoked)
 		e.revoked.add(ctx)

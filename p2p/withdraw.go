@@ -28,7 +28,7 @@ func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {
 			l := page[i]
-			if l == nil || l.peer == but {
+			if l == nil || l.active == nil || l.peer == but {
 				continue
 			}
 			e.dropHeld(l, why)

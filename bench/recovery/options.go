@@ -77,6 +77,20 @@ func (o Options) Against() string {
 	return "reduce+bcast"
 }
 
+// patience is about how long ranks poll before they sleep, where they share cores; where each has one it is longer.
+const patience = time.Millisecond
+
+// Waiting says of a revocation how the others wait for it; of other operations nothing.
+func (o Options) Waiting() string {
+	switch {
+	case o.Op != Revoke:
+		return ""
+	case o.Settle < patience:
+		return fmt.Sprintf("; the others wait for %v, polling", o.Settle)
+	}
+	return fmt.Sprintf("; the others wait for %v, asleep after about %v", o.Settle, patience)
+}
+
 // victims lists who is to be killed: at equal distances, rank 0 first.
 func victims(ranks, failures int) []int {
 	var out []int

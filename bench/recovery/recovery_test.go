@@ -137,6 +137,13 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// A table of revocations says how the others wait.
+func TestWaiting(t *testing.T) {
+	require.Empty(t, Options{Op: Agree, Settle: time.Second}.Waiting())
+	require.Contains(t, Options{Op: Revoke, Settle: 200 * time.Microsecond}.Waiting(), "polling")
+	require.Contains(t, Options{Op: Revoke, Settle: 5 * time.Millisecond}.Waiting(), "asleep")
+}
+
 // grows checks a job's agreements: without failures 2(n-1) messages and a time that follows the logarithm of the number
 // of ranks; with failures that were agreed the same of those who live.
 func grows(t *testing.T, ranks, failures int) {

@@ -27,7 +27,7 @@ func (s *side) revocation(number int) error {
 	n, me := c.Size(), c.Rank()
 	revoker := number % n
 	if me == revoker {
-		time.Sleep(s.o.Settle)
+		settle(s.o.Settle)
 	}
 	at, err := now()
 	if err != nil {
@@ -64,6 +64,14 @@ func (s *side) revocation(number int) error {
 		return err
 	}
 	return s.note(number, time.Duration(last), barrier)
+}
+
+// settle sleeps in the kernel: the runtime's timers wait for whole milliseconds where nothing else is to be done, and in
+// one the others fall asleep.
+func settle(d time.Duration) {
+	left := unix.NsecToTimespec(int64(d))
+	for unix.Nanosleep(&left, &left) == unix.EINTR {
+	}
 }
 
 // now reads the clock that all processes of the machine share, in nanoseconds.

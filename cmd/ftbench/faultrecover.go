@@ -45,7 +45,7 @@ type (
 	}
 	faultRevokeCmd struct {
 		recoverOptions
-		Settle time.Duration `default:"1ms" help:"How long the others wait in their barrier before it is revoked. Default: ${default}."`
+		Settle time.Duration `default:"200us" help:"How long the others wait in their barrier before it is revoked: they poll for about 1ms, then they sleep. Default: ${default}."`
 		Fabric fabricList    `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it. Default: BANYAN_FABRIC, else all."`
 	}
 )
@@ -101,11 +101,15 @@ func (faultRevokeCmd) Help() string {
 	return `From the call of Revoke at one rank to the return of the last of the others, which wait in a
 barrier, against a barrier.
 
+How the others wait decides much. For about a millisecond they poll and let each other run; then they
+sleep, and whoever tells them wakes them, one system call for each. The table's title says which. By default
+they poll, as with MPI libraries whose ranks never sleep; --settle 5ms has them sleep.
+
 ` + inPairs + `
 Examples:
   ftbench fault revoke
   ftbench fault revoke -n 16 --rounds 200
-  ftbench fault revoke -n 8 --settle 100ms   # the others sleep`
+  ftbench fault revoke -n 8 --settle 5ms   # the others sleep`
 }
 
 // Run measures, or is a rank of a job that it has started.
@@ -209,8 +213,8 @@ func (c *recoverOptions) measure(o recovery.Options, to *call) (*recoverResults,
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
 	sample := c.of(o, c.N[0])
-	if _, err := fmt.Fprintf(out, "# Banyan %s against %s, µs; %d rounds of %d calls\n%-9s%8s%10s%10s%10s%12s%10s  %s\n",
-		c.Op, cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls,
+	if _, err := fmt.Fprintf(out, "# Banyan %s against %s, µs; %d rounds of %d calls%s\n%-9s%8s%10s%10s%10s%12s%10s  %s\n",
+		c.Op, cmp.Or(c.against(), sample.Against()), c.Rounds, sample.Calls, sample.Waiting(),
 		"# Ranks", "Failed", "P50", "P90", "P99", "Baseline", "Ratio", "95 % interval"); err != nil {
 		return nil, err
 	}

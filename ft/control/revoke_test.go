@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,11 +26,16 @@ type alarm struct {
 	kills map[proc.ID]fabric.Time
 	// late are those that make the communicator then.
 	late map[proc.ID]fabric.Time
+	// connected: the connected are told before others, of whom the tree alone takes care else.
+	connected bool
+	// friends: each is connected to so many that come after it.
+	friends int
 	// mutant names what is left out.
 	mutant string
 
 	heard  []bool
 	frames int
+	direct int // frames from revokers
 	wrong  error
 }
 
@@ -44,6 +50,9 @@ func drawAlarm(seed uint64) *alarm {
 	}
 	some := func() proc.ID { return proc.ID(rng.IntN(x.n)) }
 	calm := seed%4 == 0 // nobody dies, so nobody floods for that
+	if x.connected = seed%8 < 4; x.connected {
+		x.friends = rng.IntN(4)
+	}
 	for range 1 + rng.IntN(3) {
 		r := some()
 		x.revokers[r] = 10_000 + fabric.Time(rng.Int64N(2000))
@@ -112,17 +121,29 @@ func (x *alarm) dies(p proc.ID) bool {
 }
 
 // start makes the Revocations of a process, or a mutant of them.
-func (x *alarm) start(e *progress.Engine, out *Outbox, hear func(uint32)) *Revocations {
+func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(uint32)) *Revocations {
 	var r *Revocations
 	if x.mutant == "no flood when somebody ends" {
 		r = &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
+		if x.connected {
+			r.few = fewMembers
+		}
 		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.gone.Add(ep.Proc) })
 	} else {
 		r = StartRevocations(e, out, hear)
-		r.few = 0 // the tree is to be seen
+		if !x.connected {
+			r.few = 0
+		}
 	}
 	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
 		x.frames++
+		if x.revokers[from] > 0 {
+			x.direct++
+		}
+		if x.mutant == "who is connected counts as told" && x.connected {
+			payload = slices.Clone(payload)
+			payload[8+int(p.ID())/8] |= 0xff
+		}
 		if x.mutant == "no flood when two revoke" && r.told[alarmContext] != nil {
 			return
 		}
@@ -146,7 +167,7 @@ func (x *alarm) body(p *sim.Proc) {
 		r.Tell(alarmContext, all(x.n))
 	}
 	made, early := x.late[p.ID()] == 0, false
-	r = x.start(e, out, func(uint32) {
+	r = x.start(p, e, out, func(uint32) {
 		if early = true; made && !x.heard[p.ID()] {
 			tell()
 		}
@@ -157,6 +178,9 @@ func (x *alarm) body(p *sim.Proc) {
 		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
 	})
 	e.Lock()
+	for i := range x.friends {
+		out.Meet(proc.ID((int(p.ID()) + 1 + i) % x.n))
+	}
 	if !made {
 		e.After(x.late[p.ID()], func() {
 			if made = true; early {
@@ -203,7 +227,7 @@ func TestAlarm(t *testing.T) {
 // The test would notice if any part of the protocol were missing.
 func TestAlarmFindsMutants(t *testing.T) {
 	for _, mutant := range []string{
-		"nobody passes it on", "no flood when somebody ends", "no flood when two revoke",
+		"nobody passes it on", "no flood when somebody ends", "no flood when two revoke", "who is connected counts as told",
 	} {
 		var err error
 		seed := uint64(0)
@@ -220,13 +244,13 @@ func TestAlarmFindsMutants(t *testing.T) {
 // While nobody dies and one revokes everybody gets one frame; when all revoke at once each sends at most one to each
 // child and each neighbour.
 func TestAlarmIsCheap(t *testing.T) {
-	for _, n := range []int{2, 3, 8, 31, 64} {
-		x := &alarm{n: n, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
+	for i, n := range []int{2, 3, 8, 31, 64, 2, 3, 8, 31, 64} {
+		x := &alarm{n: n, connected: i >= 5, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
 		require.NoError(t, x.run())
 		require.True(t, x.heard[0])
 		require.Equal(t, n-1, x.frames, "%d processes", n)
 
-		x = &alarm{n: n, seed: 1, revokers: map[proc.ID]fabric.Time{}}
+		x = &alarm{n: n, connected: x.connected, seed: 1, revokers: map[proc.ID]fabric.Time{}}
 		log := 0
 		for p := range n {
 			x.revokers[proc.ID(p)] = 1000
@@ -237,6 +261,15 @@ func TestAlarmIsCheap(t *testing.T) {
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 3*log*n, "%d processes", n)
 	}
+}
+
+// Few who are connected are all told by whoever revokes, and nobody tells them again.
+func TestAlarmTellsTheConnected(t *testing.T) {
+	const n = 23
+	x := &alarm{n: n, seed: 1, connected: true, friends: n - 1, revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
+	require.NoError(t, x.run())
+	require.Equal(t, n-1, x.direct)
+	require.Equal(t, n-1, x.frames)
 }
 
 // What has been revoked is remembered, but not without end.
@@ -253,8 +286,8 @@ func TestRevocationsAreBounded(t *testing.T) {
 		r.few = 0
 		for i := range uint32(3 * maxRevocations) {
 			r.Tell(i, all(1))
-			frame := notice{1_000_000 + i, 0}.append(nil)
-			r.heard(1, 0, notice{i, flood}.append(frame)) // told, and not made here
+			frame := notice{context: 1_000_000 + i}.append(nil)
+			r.heard(1, 0, notice{context: i, root: flood}.append(frame)) // told, and not made here
 			r.heard(1, 0, frame[:5])
 		}
 		require.Len(t, r.told, maxRevocations)

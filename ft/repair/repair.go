@@ -53,7 +53,7 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 		done(nil, err)
 		return
 	}
-	r.meet(r.line(c), c.Everyone(), p, func(d *agree.Decision, err error) {
+	r.meet(r.line(c), c.Members(), p, func(d *agree.Decision, err error) {
 		switch {
 		case err != nil:
 			err = fmt.Errorf("%s on %s: %w", op, c.Name(), err)
@@ -65,7 +65,7 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 }
 
 // meet takes part in the next agreement of a line, which is opened by the first.
-func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
+func (r *Repair) meet(id agree.Line, g *p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
 	r.lines[id]++
 	p.Then = func(d *agree.Decision) {
 		r.lines[id]--
@@ -73,7 +73,7 @@ func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*a
 	}
 	err := r.ag.Propose(id, p)
 	if err == agree.ErrNoLine {
-		if err = r.ag.Open(id, &g); err == nil {
+		if err = r.ag.Open(id, g); err == nil {
 			err = r.ag.Propose(id, p)
 		}
 	}
@@ -113,7 +113,7 @@ func (r *Repair) forget(id agree.Line) {
 func (r *Repair) line(c *p2p.Comm) agree.Line {
 	id, known := r.names[c]
 	if !known {
-		id = agree.Line{Context: c.Context(), Group: c.Everyone().Digest()}
+		id = agree.Line{Context: c.Context(), Group: c.Members().Digest()}
 		r.names[c] = id
 		// One that had the same context and members may have been freed: its line goes on.
 		r.freed = slices.DeleteFunc(r.freed, func(o agree.Line) bool { return o == id })
@@ -177,14 +177,11 @@ func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
 			done(nil, err)
 			return
 		}
-		var gone map[proc.ID]bool
-		if len(d.Gone) > 0 {
-			gone = make(map[proc.ID]bool, len(d.Gone))
-			for _, g := range d.Gone {
-				gone[g.Proc] = true
-			}
+		var gone []proc.ID
+		for _, g := range d.Gone {
+			gone = append(gone, g.Proc)
 		}
-		left, err := c.Survivors(func(p proc.ID) bool { return gone[p] }, uint64(d.Number))
+		left, err := c.Survivors(gone, uint64(d.Number))
 		if err != nil {
 			err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
 		}

@@ -1,0 +1,14 @@
+package coll
+
+// failure is the error of an operation that has met one. When a communicator is revoked all its members get one at once, and
+// those that share a core in turn, so it becomes a text when somebody reads it.
+type failure struct {
+	op    string
+	cause error
+}
+
+// Error names the operation and what it has met.
+func (f *failure) Error() string { return f.op + ": " + f.cause.Error() }
+
+// Unwrap gives what it has met.
+func (f *failure) Unwrap() error { return f.cause }
