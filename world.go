@@ -49,6 +49,7 @@ type controls struct {
 // made, which learns of deaths first, and before frames can arrive.
 func (w *World) startControl() {
 	c := &w.control
+	w.progress.OnEnd(w.apart)
 	c.out = control.NewOutbox(w.progress, w.logf)
 	shape := agree.Binomial
 	if w.job.Crowded() {
@@ -62,6 +63,7 @@ func (w *World) startControl() {
 	})
 	w.repair = repair.New(w.progress, c.agreements)
 	w.p2p.OnRevoked(w.repair.Revoked)
+	w.repair.OnForsaken(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
 }
 
 // flush hands over what others wait for: what has been decided, and what has been revoked.

@@ -28,11 +28,21 @@ type Repair struct {
 	// member.
 	names map[*p2p.Comm]agree.Line
 	// lines are the open lines of agreements, and how many operations are under way on each.
-	lines map[agree.Line]int
+	lines map[agree.Line]*use
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed   []agree.Line
 	waiters []*waiter // see EndAmong
 	value   [16]byte  // scratch of Agree
+
+	apart   []proc.ID          // see Apart
+	forsake func(peer proc.ID) // see OnForsaken
+	ended   func(proc.ID) bool
+}
+
+// use is what a line is needed for.
+type use struct {
+	group p2p.Group
+	ops   int // under way
 }
 
 // maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
@@ -41,7 +51,7 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	return &Repair{e: e, ag: ag, names: make(map[*p2p.Comm]agree.Line), lines: make(map[agree.Line]int)}
+	return &Repair{e: e, ag: ag, names: make(map[*p2p.Comm]agree.Line), lines: make(map[agree.Line]*use)}
 }
 
 // propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
@@ -64,9 +74,15 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 
 // meet takes part in the next agreement of a line, which is opened by the first.
 func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
-	r.lines[id]++
+	u := r.lines[id]
+	if u == nil {
+		u = &use{group: g}
+		r.lines[id] = u
+	}
+	u.ops++
+	r.yield(g)
 	decided := func(d *agree.Decision) {
-		r.lines[id]--
+		u.ops--
 		done(d, nil)
 	}
 	err := r.ag.Propose(id, p, decided)
@@ -76,7 +92,7 @@ func (r *Repair) meet(id agree.Line, g p2p.Group, p agree.Proposal, done func(*a
 		}
 	}
 	if err != nil {
-		r.lines[id]--
+		u.ops--
 		done(nil, err)
 	}
 }
@@ -99,7 +115,7 @@ func (r *Repair) forget(id agree.Line) {
 	if len(r.freed) <= maxFreed {
 		return
 	}
-	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id] == 0 }); i >= 0 {
+	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id].ops == 0 }); i >= 0 {
 		r.ag.Close(r.freed[i])
 		delete(r.lines, r.freed[i])
 		r.freed = slices.Delete(r.freed, i, i+1)
