@@ -18,6 +18,7 @@ const (
 	whatAgree    = 1
 	whatShrink   = 2
 	whatValidate = 3
+	whatLeave    = 4
 )
 
 // Repair begins the operations of one process.
@@ -175,6 +176,13 @@ func and(acc, in []byte) {
 	for i := range acc {
 		acc[i] &= in[i]
 	}
+}
+
+// Leave ends when all living members have called it, or have departed: a fence that spares the dead.
+//
+// Precondition: the lock is held.
+func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
+	r.propose(c, "finalize", agree.Proposal{What: whatLeave}, func(_ *agree.Decision, err error) { done(err) })
 }
 
 // Shrink makes a communicator of the members that are not agreed to have failed, in their order
