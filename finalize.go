@@ -27,7 +27,7 @@ func (w *World) Finalize() error {
 		w.pulse.Finalizing()
 	}
 	err := w.fence()
-	w.control.flush(w.progress)
+	w.flush()
 	w.p2p.Close()
 	w.control.stop(w.progress)
 	if w.pulse != nil {

@@ -22,6 +22,7 @@ type Outbox struct {
 	strange []proc.ID            // of those, the ones to connect to
 	cut     map[proc.ID]error    // who cannot be reached, and why
 
+	handed     uint64 // parcels that waited and have been handed over
 	connecting bool
 	empty      *progress.Completion // finished when nothing waits; nil: nobody wants to know
 	gone       fabric.Parker        // unparked when the goroutine that connects has ended
@@ -114,6 +115,7 @@ func (o *Outbox) flush() (sent int) {
 		}
 		return len(queue) == 0
 	})
+	o.handed += uint64(sent)
 	if len(o.order) == 0 {
 		o.e.Backlog(nil)
 		if o.empty != nil {
@@ -125,13 +127,23 @@ func (o *Outbox) flush() (sent int) {
 
 // Flush makes progress and returns when nothing waits: what was sent has been handed over, or its
 // receiver is gone. For a process that is about to leave, one goroutine at a time.
-func (o *Outbox) Flush() {
+//
+// It gives up on who takes nothing for as long as patience, if nobody else does either: a process that is stopped, or
+// computes and has nobody to make progress for it, must not hold up one that leaves. It answers who these are.
+func (o *Outbox) Flush(patience fabric.Time) (left []proc.ID) {
 	if len(o.order) == 0 {
-		return
+		return nil
 	}
 	o.empty = new(progress.Completion)
-	o.e.Wait(o.empty)
+	for handed := o.handed - 1; len(o.order) > 0 && handed != o.handed; {
+		handed = o.handed
+		tired := o.e.After(patience, o.empty.Finish)
+		o.e.Wait(o.empty)
+		o.e.Stop(tired)
+		o.empty.Reopen()
+	}
 	o.empty = nil
+	return slices.Clone(o.order)
 }
 
 // connect makes the connections that are wanted, one after the other, since that waits for
