@@ -11,7 +11,8 @@ import (
 
 // Finalize ends this process's membership. It returns when what was sent has
 // been handed over and every rank that is alive has called it, so that nobody
-// takes the departure for a failure. Requests that have not been waited for
+// takes the departure for a failure. A rank that lives and has taken nothing for ten seconds of what was agreed on
+// or revoked is given up, with a warning. Requests that have not been waited for
 // are lost. Calling it again does nothing.
 //
 // First the attributes of all communicators are deleted that have not been freed;
