@@ -9,6 +9,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/repair"
@@ -47,7 +48,7 @@ type controls struct {
 
 // startControl has this rank take part in agreements and revocations. It is called after p2p has been
 // made, which learns of deaths first, and before frames can arrive.
-func (w *World) startControl() {
+func (w *World) startControl(shm *shm.Provider) {
 	c := &w.control
 	w.progress.OnEnd(w.apart)
 	c.out = control.NewOutbox(w.progress, w.logf)
@@ -56,6 +57,9 @@ func (w *World) startControl() {
 		shape = agree.Shallow
 	}
 	c.agreements = control.StartAgreements(w.progress, shape, c.out, w.logf)
+	if shm != nil {
+		c.agreements.Use(shm.Boards())
+	}
 	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext)
 	w.p2p.OnRevoke(func(o *p2p.Comm) {
 		everyone := o.Everyone()
@@ -147,7 +151,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
-	w.startControl()
+	w.startControl(cfg.Shm)
 	if !o.pulse.on {
 		w.control.agreements.Meet()
 	}

@@ -47,8 +47,10 @@ type Engine struct {
 	view      ft.View
 	timers    timers
 	ended     []func(*Endpoint, proc.Cause)
-	stalled   func() int // retries what was refused credit
-	backlog   func() int // the same for control frames; nil: there are none
+	stalled   func() int  // retries what was refused credit
+	look      func() int  // see Watch; nil: nobody does
+	doze      func() bool // with look
+	backlog   func() int  // the same for control frames; nil: there are none
 
 	spins, yields  int
 	yieldMost      fabric.Time // how long yields without result may take; Forever: their number says enough
@@ -119,6 +121,14 @@ func (e *Engine) OnStall(fn func() int) { e.stalled = fn }
 // retry: fn is called until it is taken back by nil. Precondition: the lock is
 // held.
 func (e *Engine) Backlog(fn func() int) { e.backlog = fn }
+
+// Watch has look be called in every round of the progress loop, for what arrives by no frame; it says how much there was. And
+// doze, before the process sleeps, which reports whether it can: then a frame will come when there is something. nil, nil
+// ends that. Both are called with the lock held. Precondition: the lock is held.
+func (e *Engine) Watch(look func() int, doze func() bool) {
+	e.look, e.doze = look, doze
+	e.Kick() // who sleeps has not dozed for what is new
+}
 
 // Lock takes the engine's lock.
 func (e *Engine) Lock() {

@@ -205,6 +205,9 @@ func (e *Engine) round() int {
 	if e.backlog != nil {
 		n += e.backlog()
 	}
+	if e.look != nil {
+		n += e.look()
+	}
 	if len(e.blocking) > 0 {
 		n += e.work()
 	}
@@ -263,6 +266,9 @@ func (e *Engine) ready() bool {
 		if p.Ready() {
 			return true
 		}
+	}
+	if e.doze != nil && !e.doze() {
+		return true
 	}
 	return e.want.Load() != 0 || len(e.blocking) > 0
 }

@@ -9,7 +9,7 @@ import (
 
 const (
 	magic       = 0x314d48534e594e42 // "BNYNSHM1"
-	wireVersion = 4
+	wireVersion = 5
 	tokenBytes  = 16
 )
 

@@ -150,7 +150,10 @@ func (g geometry) slotOffset(id proc.ID) int64 {
 	return headerBytes + g.knockBytes() + int64(id)*g.slotBytes()
 }
 
-func (g geometry) segmentBytes() int64 { return g.slotOffset(proc.ID(g.procs)) }
+// boardsOffset is where the memory for boards begins, which is the last of a segment.
+func (g geometry) boardsOffset() int64 { return g.slotOffset(proc.ID(g.procs)) }
+
+func (g geometry) segmentBytes() int64 { return g.boardsOffset() + boardArea }
 
 // maxFrame keeps a frame, its free line and the waste before it at a page's
 // boundary and at the ring's end below the credit that the consumer may hold

@@ -29,6 +29,7 @@ type Conn struct {
 	in      consumer
 	hasIn   bool // the peer has knocked
 	segment *segment
+	address address // the peer's, once live
 	reader  reader
 	// watchKey names the connection to the watcher.
 	watchKey int32

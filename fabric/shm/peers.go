@@ -96,7 +96,7 @@ func (c *Conn) connect(a *address) error {
 		c.reader.pidfd = -1
 		return err
 	}
-	c.segment = seg
+	c.segment, c.address = seg, *a
 	c.start(a)
 	seg.knock(c.p.cfg.Self, &c.p.self)
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/board"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/internal/robust"
 	"github.com/banyan-hpc/banyan/proc"
@@ -29,6 +30,7 @@ type Provider struct {
 	// starved: a frame was refused since Ready last found none waiting.
 	starved bool
 	wait    answers
+	boards  Boards
 	knocks  uint32 // as of the last look at the bitmap
 	seen    []uint64
 	// remains: see clearAway.
@@ -56,6 +58,7 @@ func Open(cfg Config) (*Provider, error) {
 		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), wait: patient,
 		seen: make([]uint64, (cfg.MaxProcs+63)/64),
 	}
+	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
 	if p.self, err = selfAddress(own); err == nil {
 		p.watch, err = newWatcher(&p.cfg, p.bell.Call)
 	}
@@ -268,7 +271,7 @@ func (p *Provider) Close() error {
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
-	errs = append(errs, p.own.close())
+	errs = append(errs, p.boards.close(), p.own.close())
 	// Poll goes on to look, at what says that nobody knocks: a question less for
 	// each Poll before.
 	p.own.header, p.knocks = make([]byte, headerBytes), 0

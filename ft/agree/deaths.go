@@ -20,11 +20,24 @@ func (l *line) left(p proc.ID) {
 		if was[k] == -2 || l.m.lines[l.id] != l {
 			continue
 		}
-		if !i.decided {
-			i.advance()
+		switch {
+		case i.flat:
+			if l.m.broken != unsealed {
+				l.flat.Seal(rank, i.seq)
+				l.resume()
+			} else {
+				l.leave(i)
+				i.advance()
+			}
 			continue
+		case !i.decided:
+			i.advance()
+		default:
+			i.remind(was[k])
 		}
-		i.remind(was[k])
+		if i.boarded && l.flat.Board != nil {
+			l.rouse(i)
+		}
 	}
 	l.again()
 }

@@ -56,7 +56,7 @@ func (w *world) over(steps []step) bool { return !slices.ContainsFunc(steps, w.m
 
 // must reports whether a step has to happen some time: nobody has to crash but who counts as dead.
 func (w *world) must(s step) bool {
-	return s.what != 's' && (s.what != 'c' || w.procs[s.at].condemned)
+	return s.what != 's' && s.what != 'z' && (s.what != 'c' || w.procs[s.at].condemned)
 }
 
 func TestExhaustive(t *testing.T) {
@@ -76,6 +76,8 @@ func TestExhaustive(t *testing.T) {
 		{n: 3, rounds: 1, crashes: 1, suspicions: 1},
 		{n: 4, rounds: 1, suspicions: 1},
 		{n: 4, rounds: 1, crashes: 1, wide: 1},
+		{n: 2, rounds: 3, crashes: 1, flat: true},
+		{n: 3, rounds: 2, crashes: 1, flat: true},
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
 		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 2}, job{n: 4, rounds: 1, crashes: 3}, job{n: 4, rounds: 1, crashes: 2, wide: 1}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 1, leavers: 5, stay: 1},
@@ -114,6 +116,12 @@ func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
 	}
 	if rng.IntN(8) == 0 {
 		j.suspicions = 1 + rng.IntN(n-1)
+	}
+	if rng.IntN(2) == 0 {
+		j.flat, j.rounds = true, j.rounds+rng.IntN(3)
+		if rng.IntN(4) == 0 {
+			j.unmet = rng.Uint64()
+		}
 	}
 	if seed%4 == 0 {
 		j.wide = []uint{1, 2, 5}[seed/4%3]
@@ -274,7 +282,7 @@ func exploreAll(from, to uint64) (first uint64, wrong bool) {
 
 // Each rule is needed, and the exploration finds it out.
 func TestMutants(t *testing.T) {
-	for name, broken := range map[string]mutant{"E1": eagerUps, "E2": muteOwners, "E3": unfenced} {
+	for name, broken := range map[string]mutant{"E1": eagerUps, "E2": muteOwners, "E3": unfenced, "E4": unsealed, "E5": silentNaps} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 100_000; seed++ {
 				j, path, err := play(seed, broken)

@@ -11,6 +11,8 @@ type instance struct {
 	// has is what has been gathered, from this process's proposal on.
 	entered bool
 	decided bool
+	boarded bool // the line had a board when it was entered
+	flat    bool // it waits at the board
 	has     frame
 	from    []int     // ranks whose contribution has been counted
 	early   []earlyUp // contributions before this process's own
@@ -55,7 +57,7 @@ func (i *instance) count(rank int, f *frame) {
 
 // advance sends the contribution up, or decides, once all that belong to it are there.
 func (i *instance) advance() {
-	if !i.entered || i.decided {
+	if !i.entered || i.decided || i.flat {
 		return
 	}
 	if i.lacks != nobody && !i.l.gone.has(i.lacks) && !slices.Contains(i.from, i.lacks) {
@@ -111,6 +113,7 @@ func (i *instance) decide() {
 			has.unacked.add(int(e.rank))
 		}
 	}
+	i.grant()
 	i.conclude()
 }
 

@@ -28,6 +28,8 @@ type line struct {
 	later    []entry    // agreed to be gone by a second round: new in the next decision
 	waiting  []held     // for a death to be known, or for a later agreement to begin
 	below    []int      // see children
+	flat     flat       // the board, if there is one
+	asked    proc.ID    // 1 + the root to whom a connection has been asked for; 0: none
 	frame    frame      // memory for the next one that is heard
 }
 
@@ -76,6 +78,9 @@ func (l *line) enter() {
 		i.has.flags |= flagConfirm
 	}
 	i.has.flags |= p.yielding()
+	if l.offers() {
+		i.has.flags |= flagBoard
+	}
 	for _, rank := range l.gone {
 		who := l.group.Proc(int(rank))
 		if !l.base.has(int(rank)) {
@@ -89,6 +94,10 @@ func (l *line) enter() {
 		i.count(e.rank, &e.frame)
 	}
 	i.early = nil
+	if l.post(i) {
+		l.resume()
+		return
+	}
 	i.advance()
 }
 
@@ -106,6 +115,12 @@ func (l *line) heard(from proc.ID, payload []byte) error {
 	defer func() { l.frame = f }()
 	if err := f.decode(payload, l.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
+	}
+	if f.kind == kindWake {
+		if l.cur.flat {
+			l.resume()
+		}
+		return nil
 	}
 	if wait, needs := l.early(&f); wait {
 		if err := l.m.keep(from); err != nil {
@@ -181,6 +196,11 @@ func (l *line) settle(i *instance, rank int, f *frame) error {
 		return fmt.Errorf("from rank %d: %w: a decision without this process", rank, errFrame)
 	case f.flags&flagUnlike == 0 && !i.alike(f):
 		return fmt.Errorf("from rank %d: %w: a decision on something else", rank, errFrame)
+	case f.names() && !l.install(f):
+		return fmt.Errorf("from rank %d: %w: a decision that names no board", rank, errFrame)
+	}
+	if i.flat {
+		l.leave(i)
 	}
 	i.told = append(i.told, rank)
 	i.has = *f
@@ -202,6 +222,11 @@ func (l *line) decided(i *instance) {
 		l.base = base
 	}
 	l.old, l.cur = i, l.begin(i.seq+1, l.old)
+	if l.flat.Board != nil && (len(i.has.gone) > 0 || i.has.names()) {
+		for _, rank := range l.around(l.cur) { // who may have to wake this process
+			l.await(rank)
+		}
+	}
 	if i.yielded() {
 		l.queue = slices.Insert(l.queue, 0, i.mine)
 		l.later = unite(l.later, i.has.gone)
@@ -215,7 +240,7 @@ func (l *line) decided(i *instance) {
 		// What the second round alone found is not the same at those who die in it.
 		l.result, l.later = nil, i.has.gone
 		l.m.do(Action{Kind: Decide, Decision: first})
-	case i.mine.Uniform && !d.Unlike:
+	case i.mine.Uniform && !d.Unlike && i.has.flags&flagBinds == 0:
 		l.result = d
 		second := i.mine
 		second.confirm, second.Value, second.Op = true, nil, nil

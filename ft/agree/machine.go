@@ -108,6 +108,7 @@ type Action struct {
 	To, Peer proc.ID
 	Departed bool
 	Why      error  // Report: Peer has sent what is no frame; nil: it is another member's word
+	Meet     bool   // Await: a connection is wanted as well
 	Payload  []byte // not to be changed, and to be copied by who keeps it: its memory will be used again
 	Decision *Decision
 }
@@ -130,6 +131,8 @@ type Machine struct {
 	actions []Action
 	taken   int // of actions
 	shape   Shape
+	boards  Boards  // nil: there are none
+	flat    []*line // those that wait at a board
 	broken  mutant
 }
 
@@ -164,6 +167,8 @@ const (
 	eagerUps          // E1: contributions are looked at although deaths that they name are unknown
 	muteOwners        // E2: a decision is not sent again after a death
 	unfenced          // E3: what was kept back from the dead is looked at
+	unsealed          // the cell of who counts as dead is not sealed before messages are used
+	silentNaps        // who sleeps at a board is not woken
 )
 
 // New makes the machine of a process.
@@ -204,6 +209,7 @@ func (m *Machine) Close(id Line) {
 		for _, h := range l.waiting {
 			m.owed[h.from]--
 		}
+		l.drop()
 		delete(m.lines, id)
 	}
 }
@@ -233,7 +239,7 @@ func (m *Machine) Heard(from proc.ID, payload []byte) error {
 	if l := m.lines[id]; l != nil {
 		return l.heard(from, payload)
 	}
-	if payload[0] == kindDown {
+	if payload[0] != kindUp {
 		return nil // a decision is about those who have proposed: the line is closed
 	}
 	if err := m.keep(from); err != nil {

@@ -12,11 +12,12 @@ var seed = maphash.MakeSeed()
 func (w *world) print() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
+	w.shelf.print(&h)
 	for r, p := range w.procs {
 		if !p.alive {
 			fmt.Fprint(&h, "dead")
 		} else {
-			fmt.Fprint(&h, "|", p.departed, p.condemned, p.view, p.left)
+			fmt.Fprint(&h, "|", p.departed, p.condemned, p.view, p.left, p.naps, p.hands != nil && p.hands.met)
 		}
 		for k := range p.part {
 			q := &p.part[k]
@@ -43,12 +44,12 @@ func (w *world) print() uint64 {
 }
 
 func (l *line) print(h *maphash.Hash) {
-	fmt.Fprint(h, "open", l.gone, l.base, l.quit, len(l.queue), l.result != nil)
+	fmt.Fprint(h, "open", l.gone, l.base, l.quit, len(l.queue), l.result != nil, l.flat.name)
 	for _, i := range []*instance{l.old, l.cur} {
 		if i != nil {
 			slices.Sort(i.told)
 			slices.Sort(i.from)
-			fmt.Fprint(h, i.seq, i.base, i.entered, i.decided, i.has, i.from, len(i.early), i.sent, i.told)
+			fmt.Fprint(h, i.seq, i.base, i.entered, i.decided, i.boarded, i.flat, i.has, i.from, len(i.early), i.sent, i.told)
 		}
 	}
 	for _, x := range l.waiting {

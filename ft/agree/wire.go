@@ -13,6 +13,7 @@ import (
 const (
 	kindUp   = 1 // a contribution
 	kindDown = 2 // a decision
+	kindWake = 3 // look at the board
 )
 
 // Flags.
@@ -22,7 +23,10 @@ const (
 	flagUnlike              // not all contributed to the same operation
 	flagYields              // somebody's proposal yields
 	flagRefused             // somebody refuses to take part
+	flagBoard               // all can use a board of the root; of a decision: here is one
+	flagBinds               // decided from a board: nobody will decide anything else, the dead included
 	flagsAll    = 1<<iota - 1
+	flagsPosted = flagUniform | flagConfirm | flagYields // those that a posted part has
 )
 
 // entry is a member that is gone.
@@ -44,15 +48,19 @@ type frame struct {
 	// unacked are the gone that somebody has not acknowledged, of those that it knew;
 	// ascending.
 	unacked ranks
+	board   uint64 // the name of one; of a decision with flagBoard
 	value   []byte
 }
+
+// boardBytes is the length of a board's name.
+const boardBytes = 8
 
 // headBytes: kind, flags, what, context, group, seq.
 const headBytes = 3 + 4 + 4 + 4
 
 // MaxFrame bounds what the machine sends, in bytes: of as many processes as there can be
 // hardly ever all have ended, and their ranks are told by their distances.
-const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + MaxValue
+const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + boardBytes + MaxValue
 
 var errFrame = errors.New("agree: corrupt frame")
 
@@ -79,12 +87,18 @@ func (f *frame) encode(b []byte) []byte {
 	for _, rank := range f.unacked {
 		b, last = binary.AppendUvarint(b, uint64(rank-last-1)), rank
 	}
+	if f.names() {
+		b = binary.LittleEndian.AppendUint64(b, f.board)
+	}
 	return append(b, f.value...)
 }
 
+// names reports whether a frame names a board.
+func (f *frame) names() bool { return f.kind == kindDown && f.flags&flagBoard != 0 }
+
 // head reads which agreement a frame belongs to.
 func head(b []byte) (line Line, seq uint32, err error) {
-	if len(b) < headBytes+2 || b[0] != kindUp && b[0] != kindDown || b[1]&^flagsAll != 0 {
+	if len(b) < headBytes+2 || b[0] < kindUp || b[0] > kindWake || b[1]&^flagsAll != 0 {
 		return line, 0, fmt.Errorf("%w: %d bytes", errFrame, len(b))
 	}
 	line = Line{Context: binary.LittleEndian.Uint32(b[3:]), Group: binary.LittleEndian.Uint32(b[7:])}
@@ -110,6 +124,13 @@ func (f *frame) decode(b []byte, size int) error {
 	for n := r.count(); n > 0 && !r.bad; n-- {
 		last = r.after(last, r.uint())
 		f.unacked = append(f.unacked, int32(last))
+	}
+	if f.names() {
+		if len(r.b) < boardBytes {
+			return fmt.Errorf("%w: %d bytes that name no board", errFrame, len(b))
+		}
+		f.board = binary.LittleEndian.Uint64(r.b)
+		r.b = r.b[boardBytes:]
 	}
 	f.value = r.b
 	if r.bad || len(f.value) > MaxValue {
@@ -157,6 +178,7 @@ func (r *reader) after(last int, gap uint64) int {
 // merge folds what another has gathered into f: the values apart.
 func (f *frame) merge(o *frame) {
 	f.flags |= o.flags & (flagUnlike | flagYields | flagRefused)
+	f.flags &= o.flags | ^byte(flagBoard)
 	if o.what != f.what || (o.flags^f.flags)&(flagUniform|flagConfirm) != 0 || len(o.value) != len(f.value) {
 		f.flags |= flagUnlike
 	}

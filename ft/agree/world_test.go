@@ -46,7 +46,9 @@ type job struct {
 	suspicions int
 	mutual     bool
 	broken     mutant
-	wide       uint // how much longer than a bit the digits of the tree are
+	flat       bool   // they have boards
+	unmet      uint64 // who can reach them when it has asked for that
+	wide       uint   // how much longer than a bit the digits of the tree are
 }
 
 // last is how many rounds a rank takes part in.
@@ -65,6 +67,7 @@ func (j *job) digit() uint { return 1 + j.wide }
 type world struct {
 	job
 	procs []*member
+	shelf *shelf
 	// wires by sender and receiver: in order. nil: the sender has departed.
 	wires   [][][][]byte
 	sends   int
@@ -76,6 +79,8 @@ type world struct {
 
 type member struct {
 	m         *Machine
+	hands     *hands
+	naps      bool // it sleeps at a board
 	alive     bool
 	departed  bool
 	condemned bool   // counts as dead somewhere
@@ -94,10 +99,14 @@ type part struct {
 }
 
 func newWorld(j job) *world {
-	w := &world{job: j}
+	w := &world{job: j, shelf: new(shelf)}
 	for r := range j.n {
 		p := &member{m: New(members(j.n).Proc(r), Shape{Digit: j.digit()}), alive: true, part: make([]part, 1+j.more)}
 		p.m.broken = j.broken
+		if j.flat {
+			p.hands = &hands{w.shelf, p.m.self, j.unmet>>r&1 == 0}
+			p.m.Use(p.hands)
+		}
 		for k := range p.part {
 			if j.late>>r&1 == 0 {
 				w.open(p.m, k)
@@ -117,7 +126,7 @@ func (w *world) open(m *Machine, k int) {
 
 // step is something that may happen.
 type step struct {
-	what     byte // 'p'ropose, 'd'eliver, 'l'earn, 's'uspect, 'c'rash, 'f'inalize
+	what     byte // 'p'ropose, 'd'eliver, 'l'earn, 's'uspect, 'c'rash, 'f'inalize, l'o'ok at boards, 'z': sleep there
 	at, from int  // from: also the line of a proposal
 	// sends: the process crashes after so many of the messages that this makes it send; -1: it goes on.
 	sends int
@@ -154,6 +163,12 @@ func (w *world) steps(out []step) []step {
 		if left && w.leavers>>at&1 != 0 {
 			out = append(out, step{'f', at, 0, -1})
 		}
+		if p.m.Waits() && !p.naps {
+			if p.m.ripe() {
+				out = append(out, step{'o', at, 0, -1})
+			}
+			out = append(out, step{'z', at, 0, -1})
+		}
 		for from := range w.procs {
 			if from != at {
 				out = w.between(out, at, from)
@@ -188,7 +203,12 @@ func (w *world) between(out []step, at, from int) []step {
 // do has a step happen, and gives the number of messages that it made its process send.
 func (w *world) do(s step) int {
 	p := w.procs[s.at]
+	p.naps = p.naps && s.what == 'c'
 	switch s.what {
+	case 'o':
+		p.m.Look()
+	case 'z':
+		p.naps = p.m.Doze()
 	case 'c':
 		w.crash(s.at)
 		return 0
@@ -272,6 +292,9 @@ func (w *world) drain(at, most int) (sends int) {
 			q.got = append(q.got, a.Decision)
 			w.decided++
 		case Await:
+			if a.Meet {
+				p.hands.met = true
+			}
 		case Report: // everybody learns of every end some time
 			if a.Why != nil {
 				w.refused = a.Why
@@ -306,11 +329,17 @@ func (w *world) crash(at int) {
 // clone copies a world: what happens to the copy does not happen to this one.
 func (w *world) clone() *world {
 	c := *w
+	c.shelf = w.shelf.clone()
 	c.procs = make([]*member, w.n)
 	c.wires = make([][][][]byte, w.n)
 	for r, p := range w.procs {
 		q := *p
 		q.m = p.m.clone()
+		if p.hands != nil {
+			q.hands = &hands{c.shelf, p.m.self, p.hands.met}
+			q.m.Use(q.hands)
+			q.m.reopen()
+		}
 		q.part = slices.Clone(p.part)
 		for k := range q.part {
 			o := &q.part[k]
@@ -347,7 +376,19 @@ func (m *Machine) clone() *Machine {
 		d.below, d.frame = nil, frame{}
 		c.lines[id] = &d
 	}
+	for _, l := range m.flat {
+		c.flat = append(c.flat, c.lines[l.id])
+	}
 	return c
+}
+
+// reopen has the lines of a copy use the boards of its own world.
+func (m *Machine) reopen() {
+	for _, l := range m.lines {
+		if l.flat.Board != nil {
+			l.flat.Board = m.boards.Open(l.flat.from, l.flat.name, l.group.Size())
+		}
+	}
 }
 
 func (i *instance) clone(l *line) *instance {

@@ -18,7 +18,10 @@ type Agreements struct {
 	logf func(format string, args ...any)
 
 	waiting  map[ticket]func(*agree.Decision)
-	meet     bool // who is waited for
+	meet     bool        // who is waited for
+	watching bool        // boards
+	look     func() int  // lookAtBoards
+	doze     func() bool // the machine's
 	draining bool
 	over     bool
 }
@@ -38,6 +41,7 @@ func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf fu
 		in:      inbox{most: agree.MaxFrame},
 		waiting: make(map[ticket]func(*agree.Decision)),
 	}
+	a.look, a.doze = a.lookAtBoards, a.m.Doze
 	e.Handle(fabric.ClassAgree, a.heard)
 	e.OnEnd(a.ended)
 	return a
@@ -65,6 +69,9 @@ func (a *Agreements) Propose(id agree.Line, p agree.Proposal, done func(*agree.D
 	a.drain()
 	return nil
 }
+
+// Use has agreements be made on boards where that is possible. It is called before the first line is opened.
+func (a *Agreements) Use(b agree.Boards) { a.m.Use(b) }
 
 // Meet has this process connect to whom an agreement waits for, so that it learns of the
 // other's death also where no failure detector tells. It is called before the first proposal.
@@ -123,7 +130,7 @@ func (a *Agreements) drain() {
 		case agree.Report:
 			a.report(&act)
 		case agree.Await:
-			if a.meet {
+			if a.meet || act.Meet {
 				a.out.Meet(act.Peer)
 			}
 		case agree.Decide:
@@ -134,6 +141,27 @@ func (a *Agreements) drain() {
 		}
 	}
 	a.draining = false
+	a.watch()
+}
+
+// watch has the boards be looked at while this process waits at some.
+func (a *Agreements) watch() {
+	switch waits := a.m.Waits() && !a.over; {
+	case waits && !a.watching:
+		a.e.Watch(a.look, a.doze)
+	case !waits && a.watching:
+		a.e.Watch(nil, nil)
+	case waits:
+		a.e.Kick() // there may be another one since who sleeps has dozed
+	}
+	a.watching = a.m.Waits() && !a.over
+}
+
+func (a *Agreements) lookAtBoards() (moved int) {
+	if moved = a.m.Look(); moved > 0 {
+		a.drain()
+	}
+	return moved
 }
 
 // report takes word of an end from another member. A departure is the last thing that one hears over a
@@ -150,4 +178,7 @@ func (a *Agreements) report(act *agree.Action) {
 }
 
 // Stop has nothing be answered or decided any more, for a process that departs.
-func (a *Agreements) Stop() { a.over = true }
+func (a *Agreements) Stop() {
+	a.over = true
+	a.watch()
+}

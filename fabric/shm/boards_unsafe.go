@@ -1,0 +1,163 @@
+package shm
+
+import (
+	"errors"
+	"math/bits"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric/board"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Why unsafe: cells are laid over mappings that other processes share. Their indices are checked against the
+// length of the mapping, and the segment cannot shrink.
+
+// Boards is the memory for boards of this process and of those whose boards it uses. A segment ends with it. What
+// has been mapped stays so until the endpoint is closed: what the dead have posted still counts.
+type Boards struct {
+	p       *Provider
+	theirs  map[proc.ID][]board.Cell // nil: it cannot be mapped
+	free    [boardSizes][]uint32     // pieces that were used, by size: their first cells
+	used    uint32                   // cells that have been given away so far
+	backed  int64                    // bytes that have memory
+	last    uint32                   // generation that was given
+	members map[uint32]int           // of the boards in use, by first cell
+}
+
+const (
+	// boardArea is what each segment has for boards. It takes memory when boards are made.
+	boardArea = 1 << 20
+	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
+	boardPiece = 16
+	boardSizes = 6
+	// boardChunk is how much is given memory at once.
+	boardChunk = 64 << 10
+	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))
+)
+
+// Boards gives the boards of this endpoint. They belong to who calls the provider.
+func (p *Provider) Boards() *Boards { return &p.boards }
+
+// cellsOf lays cells over the part of a segment that is for boards.
+func cellsOf(area []byte) []board.Cell {
+	return unsafe.Slice((*board.Cell)(unsafe.Pointer(unsafe.SliceData(area))), int64(len(area))/cellBytes)
+}
+
+// own are the cells of this process.
+func (b *Boards) own() []board.Cell {
+	s := b.p.own
+	return cellsOf(s.slots[s.boardsOffset()-s.slotOffset(0):])
+}
+
+// Reach implements agree.Boards: there must be a connection for the first time.
+func (b *Boards) Reach(owner proc.ID) bool {
+	if cells, known := b.theirs[owner]; known || b.p.closed {
+		return cells != nil
+	}
+	c := b.p.conns[owner]
+	if c == nil || !c.live || c.silenced {
+		return false
+	}
+	area, err := mapBoards(&c.address, b.p.cfg.Dir != "")
+	if err != nil {
+		b.p.cfg.Logf("shm: agreements with %v take messages: %v", owner, err)
+		b.theirs[owner] = nil
+		return false
+	}
+	b.theirs[owner] = cellsOf(area)
+	return true
+}
+
+// mapBoards maps the part of a peer's segment that is for boards.
+func mapBoards(a *address, unsealed bool) (area []byte, err error) {
+	s := &segment{geometry: a.geometry, fd: -1}
+	if s.fd, err = findBacking(a); err != nil {
+		return nil, err
+	}
+	if err = s.checkSealed(unsealed); err == nil {
+		area, err = mapRange(s.fd, s.boardsOffset(), boardArea)
+	}
+	return area, errors.Join(err, unix.Close(s.fd))
+}
+
+// Make implements agree.Boards.
+func (b *Boards) Make(members int, next uint32) (name uint64, ok bool) {
+	size := sizeOf(members)
+	if size >= boardSizes || b.p.departed {
+		return 0, false
+	}
+	first, ok := b.take(size)
+	if !ok {
+		return 0, false
+	}
+	if b.last++; b.last > board.MaxGeneration {
+		b.last = 1
+	}
+	b.members[first] = members
+	board.Format(b.own()[first:][:board.CellsOf(members)], b.last, next)
+	return uint64(b.last)<<32 | uint64(first), true
+}
+
+// sizeOf gives the piece for a board: boardPiece cells, doubled so many times.
+func sizeOf(members int) int {
+	return bits.Len(uint((board.CellsOf(members) - 1) / boardPiece))
+}
+
+// take finds a piece with memory.
+func (b *Boards) take(size int) (first uint32, ok bool) {
+	if free := b.free[size]; len(free) > 0 {
+		b.free[size] = free[:len(free)-1]
+		return free[len(free)-1], true
+	}
+	end := int64(b.used+boardPiece<<size) * cellBytes
+	if end > boardArea {
+		return 0, false
+	}
+	if end > b.backed {
+		if err := reserve(b.p.own.fd, b.p.own.boardsOffset()+b.backed, boardChunk); err != nil {
+			b.p.cfg.Logf("shm: an agreement takes messages: %v", err)
+			return 0, false
+		}
+		b.backed += boardChunk
+	}
+	first = b.used
+	b.used += boardPiece << size
+	return first, true
+}
+
+// Open implements agree.Boards.
+func (b *Boards) Open(owner proc.ID, name uint64, members int) *board.Board {
+	cells := b.theirs[owner]
+	if owner == b.p.cfg.Self {
+		cells = b.own()
+	}
+	first, generation := uint64(uint32(name)), name>>32
+	if generation == 0 || generation > board.MaxGeneration || first+uint64(board.CellsOf(members)) > uint64(len(cells)) {
+		return nil
+	}
+	return board.Use(cells[first:][:board.CellsOf(members)], members, uint32(generation))
+}
+
+// Drop implements agree.Boards.
+func (b *Boards) Drop(name uint64) {
+	first := uint32(name)
+	if members, used := b.members[first]; used {
+		delete(b.members, first)
+		size := sizeOf(members)
+		b.free[size] = append(b.free[size], first)
+	}
+}
+
+// close unmaps everything. Boards must not be used any more.
+func (b *Boards) close() error {
+	var errs []error
+	for _, cells := range b.theirs {
+		if cells != nil {
+			errs = append(errs, unix.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(cells))), boardArea)))
+		}
+	}
+	clear(b.theirs)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+package agree
+
+import (
+	"fmt"
+	"hash/maphash"
+
+	"github.com/banyan-hpc/banyan/fabric/board"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// shelf is the boards of a world: memory that all its members share.
+type shelf struct{ all []shelved }
+
+type shelved struct {
+	owner   proc.ID
+	members int
+	cells   []board.Cell
+}
+
+// clone copies what all cells hold.
+func (s *shelf) clone() *shelf {
+	c := &shelf{}
+	for _, b := range s.all {
+		b.cells = board.Copy(b.cells)
+		c.all = append(c.all, b)
+	}
+	return c
+}
+
+// print adds what all cells say.
+func (s *shelf) print(h *maphash.Hash) {
+	for _, b := range s.all {
+		fmt.Fprint(h, "board", b.owner, board.Dump(b.cells))
+	}
+}
+
+// hands are what a member has of the shelf.
+type hands struct {
+	*shelf
+	self proc.ID
+	met  bool // it can reach all
+}
+
+func (h *hands) Reach(proc.ID) bool { return h.met }
+
+func (h *hands) Make(members int, next uint32) (name uint64, ok bool) {
+	cells := make([]board.Cell, board.CellsOf(members))
+	board.Format(cells, uint32(len(h.all)+1), next)
+	h.all = append(h.all, shelved{h.self, members, cells})
+	return uint64(len(h.all)), true
+}
+
+func (h *hands) Open(owner proc.ID, name uint64, members int) *board.Board {
+	if name == 0 || name > uint64(len(h.all)) || h.all[name-1].owner != owner || h.all[name-1].members != members {
+		return nil
+	}
+	return board.Use(h.all[name-1].cells, members, uint32(name))
+}
+
+func (h *hands) Drop(uint64) {}
+
+// ripe reports whether a member that waits at boards has something to look at.
+func (m *Machine) ripe() bool {
+	for _, l := range m.flat {
+		if l.scan() != board.Empty {
+			return true
+		}
+	}
+	return false
+}
