@@ -91,7 +91,7 @@ func (w *World) observe(p *pulse, host fabric.Host) {
 		return
 	}
 	w.pulse = control.Start(control.Config{
-		Engine: w.progress, Die: w.job.Expire, Logf: w.logf,
+		Engine: w.progress, Die: w.expire, Logf: w.logf,
 		Condemned: func(peer proc.ID, silent fabric.Time, killed bool) {
 			w.job.Warn(condemned(peer, silent, p.timeout, killed))
 		},

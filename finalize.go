@@ -11,9 +11,8 @@ import (
 
 // Finalize ends this process's membership. It returns when what was sent has
 // been handed over and every rank that is alive has called it, so that nobody
-// takes the departure for a failure. Where the launcher would wait for the dead as
-// well (Hydra, Slurm) it does not wait for the others once a death is known.
-// Requests that have not been waited for
+// takes the departure for a failure. A rank that lives and has taken nothing for ten seconds of what was agreed on
+// or revoked is given up, with a warning. Requests that have not been waited for
 // are lost. Calling it again does nothing.
 //
 // First the attributes of all communicators are deleted that have not been freed;
@@ -29,7 +28,7 @@ func (w *World) Finalize() error {
 		w.pulse.Finalizing()
 	}
 	err := w.fence()
-	w.control.flush(w.progress)
+	w.flush()
 	w.p2p.Close()
 	w.control.stop(w.progress)
 	if w.pulse != nil {
@@ -44,41 +43,63 @@ func (w *World) Finalize() error {
 // fence waits for the others and makes progress meanwhile: they may still wait
 // for us.
 //
-// A launcher that does not spare the dead never ends a fence without them. So
-// whoever knows of a death does not wait, and tells all others, who may know
+// A launcher that does not spare the dead (Hydra, Slurm) never ends a fence without them. So
+// whoever knows of a death leaves that fence for an agreement, which ends when all who live
+// have come, and tells all others, who may know
 // nothing: those wait for such a notice beside the fence. The receive of the
-// notice also ends when a death becomes known.
+// notice also ends when a death becomes known. Who has come out of the launcher's fence has seen all
+// others in it; the agreement ends without it when it departs.
 func (w *World) fence() error {
 	e := w.p2p
 	if w.job.SparesDead() {
-		return w.fenceOr(p2p.Handle{})
+		_, err := w.fenceOr(p2p.Handle{})
+		return err
 	}
 	h := p2p.Irecv[p2p.Aware](w.notice, nil, p2p.AnySource, 0)
-	err := w.fenceOr(h)
+	ended, err := w.fenceOr(h)
 	e.Cancel(h)
 	_, _ = e.Wait(h)
+	if ended {
+		return err
+	}
 	if w.progress.View().Epoch() > 0 {
 		for rank := range w.job.Size() {
 			if rank != w.job.Rank() { // an error: it has left, or died
 				p2p.Isend[p2p.Aware](w.notice, nil, rank, 0)
 			}
 		}
-		e.Flush()
 	}
-	return err
+	return w.meetLiving()
 }
 
-// fenceOr waits for the fence, or for a request; the zero Handle is none.
-func (w *World) fenceOr(h p2p.Handle) error {
+// meetLiving waits until all ranks that live have called it.
+func (w *World) meetLiving() error {
+	p := w.progress
+	p.Lock()
+	defer p.Unlock()
+	var done progress.Completion
+	var err error
+	w.repair.Leave(w.notice, func(e error) {
+		err = e
+		done.Finish()
+	})
+	p.Wait(&done)
+	if err != nil {
+		return fmt.Errorf("finalize: %w", err)
+	}
+	return nil
+}
+
+// fenceOr waits for the fence, or for a request, and says whether the fence has ended; the zero Handle is none.
+func (w *World) fenceOr(h p2p.Handle) (ended bool, err error) {
 	e, p := w.p2p, w.progress
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	var done progress.Completion
-	var err error
 	p.Lock()
 	defer p.Unlock()
 	if !h.Empty() && e.State(h) != p2p.Pending {
-		return nil
+		return false, nil
 	}
 	watch := e.NewWatch()
 	interrupt := watch.Interrupter()
@@ -99,10 +120,10 @@ func (w *World) fenceOr(h p2p.Handle) error {
 	if !done.Done() {
 		cancel()
 		p.Wait(&done)
-		return nil
+		return false, nil
 	}
 	if err != nil && !tolerable(err) {
-		return fmt.Errorf("finalize: %w", err)
+		return true, fmt.Errorf("finalize: %w", err)
 	}
-	return nil
+	return true, nil
 }

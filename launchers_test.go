@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -32,7 +33,7 @@ const manyEnv = "BANYAN_TEST_RANKS"
 
 func init() {
 	roles["many"] = many
-	roles["bereaved"], roles["unmet"] = bereaved, unmet
+	roles["bereaved"], roles["unmet"], roles["late"] = bereaved, unmet, late
 }
 
 // bereaved: rank 2 dies, rank 1 learns of it, ranks 0 and 3 have talked to nobody
@@ -75,9 +76,31 @@ func unmet(w *banyan.World) error {
 	return nil
 }
 
+// late has rank 2 die and rank 0 finalize some time after the others, of which rank 1 knows of the death.
+func late(w *banyan.World) error {
+	c := w.Comm()
+	switch c.Rank() {
+	case 0:
+		w.Sleep(time.Second)
+	case 1:
+		if _, err := c.Recv(nil, 2, 0); !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("receive from the dead: %v", err)
+		}
+	case 2:
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	called := time.Now()
+	if err := w.Finalize(); err != nil {
+		return err
+	}
+	fmt.Printf("rank %d called at %d and left at %d\n", c.Rank(), called.UnixNano(), time.Now().UnixNano())
+	fmt.Printf("rank %d has left\n", c.Rank())
+	return nil
+}
+
 // leaves checks that the survivors end in order although the launcher's fence
 // would wait for the dead for ever.
-func leaves(t *testing.T, role string, env []string, name string, args ...string) {
+func leaves(t *testing.T, role string, env []string, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -87,6 +110,23 @@ func leaves(t *testing.T, role string, env []string, name string, args ...string
 	require.NoError(t, ctx.Err(), "%s hangs\n%s", cmd, out)
 	said := regexp.MustCompile(`rank \d has left`).FindAllString(string(out), -1)
 	require.ElementsMatch(t, []string{"rank 0 has left", "rank 1 has left", "rank 3 has left"}, said, "%s\n%s", cmd, out)
+	return string(out)
+}
+
+// Those who know of a death wait in Finalize for those who live, though Hydra would have them wait for the dead.
+func TestLaunchersHydraLate(t *testing.T) {
+	out := leaves(t, "late", asFour(), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
+		"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
+	var called, left []int64
+	for _, line := range regexp.MustCompile(`called at (\d+) and left at (\d+)`).FindAllStringSubmatch(out, -1) {
+		a, err := strconv.ParseInt(line[1], 10, 64)
+		require.NoError(t, err)
+		b, err := strconv.ParseInt(line[2], 10, 64)
+		require.NoError(t, err)
+		called, left = append(called, a), append(left, b)
+	}
+	require.Len(t, called, 3, out)
+	require.Greater(t, slices.Min(left), slices.Max(called), out)
 }
 
 // The shell keeps the dead rank's connection to the launcher open: Hydra 4.0 ends

@@ -43,10 +43,7 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 	c.e.Lock()
 	defer c.e.Unlock()
 	promise, h := c.e.NewPromise(c.core)
-	c.world.repair.Agree(c.core, *flag, func(all uint64, err error) {
-		*flag = all
-		promise.Keep(err)
-	})
+	c.world.repair.Agree(c.core, flag, promise)
 	return h
 }
 

@@ -164,9 +164,9 @@ func TestUniformCollectives(t *testing.T) {
 func TestUniformIntercommunicators(t *testing.T) {
 	sides := make([]*banyan.Comm, 7)
 	for name, op := range map[string]func(w *banyan.World) (*banyan.Comm, error){
-		"create inter": func(w *banyan.World) (*banyan.Comm, error) { return across(w, sides) },
+		"create inter": func(w *banyan.World) (*banyan.Comm, error) { return across(w, sides, 1) },
 		"merge": func(w *banyan.World) (*banyan.Comm, error) {
-			inter, err := across(w, sides)
+			inter, err := across(w, sides, 1)
 			if err != nil {
 				return nil, nil // not what is looked at
 			}
@@ -191,8 +191,8 @@ func TestUniformIntercommunicators(t *testing.T) {
 	}
 }
 
-// across joins the even and the odd ranks; the leaders are ranks 1 of their sides.
-func across(w *banyan.World, sides []*banyan.Comm) (*banyan.Comm, error) {
+// across joins the even and the odd ranks; leader is the leader's rank on each side.
+func across(w *banyan.World, sides []*banyan.Comm, leader int) (*banyan.Comm, error) {
 	c := w.Comm()
 	odd := c.Rank() % 2
 	g, err := c.Group().Include(slices.DeleteFunc(numbers(c.Size()), func(r int) bool { return r%2 != odd })...)
@@ -210,5 +210,5 @@ func across(w *banyan.World, sides []*banyan.Comm) (*banyan.Comm, error) {
 		return nil, err
 	}
 	sides[c.Rank()] = side
-	return side.CreateInter(1, c, 3-odd, 9)
+	return side.CreateInter(leader, c, 2*leader+1-odd, 9)
 }

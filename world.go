@@ -50,6 +50,7 @@ type controls struct {
 // made, which learns of deaths first, and before frames can arrive.
 func (w *World) startControl(shm *shm.Provider) {
 	c := &w.control
+	w.progress.OnEnd(w.apart)
 	c.out = control.NewOutbox(w.progress, w.logf)
 	shape := agree.Binomial
 	if w.job.Crowded() {
@@ -65,13 +66,21 @@ func (w *World) startControl(shm *shm.Provider) {
 	})
 	w.repair = repair.New(w.progress, c.agreements)
 	w.p2p.OnRevoked(w.repair.Revoked)
+	w.repair.OnForsaken(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
 }
 
+// flushPatience is how long a rank that leaves waits for one that lives and takes nothing.
+const flushPatience = fabric.Time(10 * time.Second)
+
 // flush hands over what others wait for: what has been decided, and what has been revoked.
-func (c *controls) flush(e *progress.Engine) {
-	e.Lock()
-	defer e.Unlock()
-	c.out.Flush()
+func (w *World) flush() {
+	w.progress.Lock()
+	left := w.control.out.Flush(flushPatience)
+	w.progress.Unlock()
+	for _, id := range left {
+		w.job.Warn(fmt.Sprintf("rank %d has finalized although rank %d has taken nothing for %v: what has been agreed on or revoked may not have "+
+			"reached it; it is stopped, or makes no progress: WithAsyncProgress, or a failure detector, does for it", w.job.Rank(), id, time.Duration(flushPatience)))
+	}
 }
 
 // stop ends them, for a rank that departs.

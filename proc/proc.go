@@ -48,7 +48,7 @@ const (
 	// Fenced: it fell silent for longer than the timeout, and was killed for that.
 	Fenced
 	// Unreachable: it has not ended, but for want of something one of the two
-	// cannot connect to the other, and both have been told.
+	// cannot connect to the other, and both have been told; or no fabric joins them.
 	Unreachable
 	// Expelled: it has not ended, but counts this process as dead and refuses it.
 	Expelled
@@ -73,7 +73,7 @@ func (k Kind) String() string {
 type Cause struct {
 	Kind Kind
 	// Code is the exit code for Exited, the signal number for Signaled, the errno
-	// for Unreachable, else 0.
+	// for Unreachable (0: there is no fabric), else 0.
 	Code int32
 }
 
@@ -89,6 +89,9 @@ func (c Cause) String() string {
 	case Signaled:
 		return "killed by " + signalName(c.Code)
 	case Unreachable:
+		if c.Code == 0 {
+			return "unreachable, because no fabric joins the two: allow one that does (--fabric; ftbench doctor tells)"
+		}
 		return fmt.Sprintf("unreachable, because one side could not connect back: %v%s", syscall.Errno(c.Code), cures[syscall.Errno(c.Code)])
 	default:
 		return c.Kind.String()

@@ -45,6 +45,11 @@
 // free: sleeping stands for the polling that a real process would do, so
 // Patience is (0, 0).
 //
+// # Apart
+//
+// [Sim.Partition] stops what travels between processes, for a while; [Sim.Part] has two of them, which live and reach the
+// others, be unable to connect for good.
+//
 // # Death
 //
 // A process dies at a virtual time ([Sim.Kill]) or in place of its n-th step

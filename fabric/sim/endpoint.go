@@ -57,6 +57,8 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
 	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
 		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
+	case s.parted[pairOf(e.p.id, spec.Peer)]:
+		return nil, fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
 	case e.barred.Has(spec.Peer):
 		return nil, fabric.ErrPeerGone
 	case spec.Rail != 0:

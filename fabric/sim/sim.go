@@ -26,6 +26,7 @@ type Sim struct {
 	err     error
 	placing bool // activities that are unwound say where they waited, if asked to
 	splits  []*split
+	parted  map[pair]bool // by Part
 	trace   tracer
 	frames  framePool
 }

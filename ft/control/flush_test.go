@@ -17,6 +17,7 @@ func TestFlush(t *testing.T) {
 	const n, frames, dead = 7, 300, 3
 	payload := make([]byte, 100_000)
 	heard := make([]int, n)
+	var left []proc.ID
 	s, err := sim.New(sim.DefaultConfig(n))
 	require.NoError(t, err)
 	for id := range proc.ID(n) {
@@ -26,13 +27,13 @@ func TestFlush(t *testing.T) {
 				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 			})
 			in := inbox{most: len(payload)}
-			var left progress.Completion
+			var gone progress.Completion
 			e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 				if frame, ok := in.take(from, imm, piece); ok && len(frame) == len(payload) {
 					heard[p.ID()]++
 				}
 			})
-			e.OnEnd(func(*progress.Endpoint, proc.Cause) { left.Finish() })
+			e.OnEnd(func(*progress.Endpoint, proc.Cause) { gone.Finish() })
 			e.Lock()
 			if p.ID() == 0 {
 				out := NewOutbox(e, nil)
@@ -41,10 +42,10 @@ func TestFlush(t *testing.T) {
 						out.Send(peer, fabric.ClassAgree, payload)
 					}
 				}
-				out.Flush()
+				left = out.Flush(fabric.Forever / 2)
 				out.Stop()
 			} else {
-				e.Wait(&left)
+				e.Wait(&gone)
 			}
 			e.Unlock()
 			e.Depart()
@@ -53,9 +54,57 @@ func TestFlush(t *testing.T) {
 	}
 	require.NoError(t, s.KillAtStep(dead, 5))
 	require.NoError(t, s.Run())
+	require.Empty(t, left)
 	for peer := 1; peer < n; peer++ {
 		if peer != dead {
 			require.Equal(t, frames/peer, heard[peer], "process %d", peer)
 		}
 	}
+}
+
+// Who takes nothing any more, though it lives, is given up; who takes something now and then is not.
+func TestFlushGivesUp(t *testing.T) {
+	const second = fabric.Time(1_000_000_000)
+	const slow, stuck, frames = 1, 2, 1000
+	heard := 0
+	var left []proc.ID
+	var took fabric.Time
+	cfg := sim.DefaultConfig(3)
+	cfg.MaxTime = 2000 * second
+	s, err := sim.New(cfg)
+	require.NoError(t, err)
+	for id := range proc.ID(3) {
+		require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
+			e := progress.New(progress.Config{
+				Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
+				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
+			})
+			e.Handle(fabric.ClassAgree, func(proc.ID, uint64, []byte) { heard++ })
+			e.Lock()
+			switch p.ID() {
+			case 0:
+				out := NewOutbox(e, nil)
+				for range frames {
+					out.Send(slow, fabric.ClassAgree, nil)
+					out.Send(stuck, fabric.ClassAgree, nil)
+				}
+				left, took = out.Flush(10*second), p.Host().Now()
+				out.Stop()
+			case slow:
+				for heard < frames {
+					p.Host().Pause(8 * second)
+					e.Tend()
+				}
+			case stuck:
+				p.Host().Pause(1000 * second)
+			}
+			e.Unlock()
+			e.Depart()
+			_ = e.Close()
+		}))
+	}
+	require.NoError(t, s.Run())
+	require.Equal(t, frames, heard)
+	require.Equal(t, []proc.ID{stuck}, left)
+	require.Less(t, took, 1000*second) // virtual
 }

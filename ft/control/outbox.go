@@ -1,6 +1,7 @@
 package control
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
@@ -19,7 +20,9 @@ type Outbox struct {
 	queues  map[proc.ID][]parcel // what waits, by receiver
 	order   []proc.ID            // receivers of what waits, the first to have waited first
 	strange []proc.ID            // of those, the ones to connect to
+	cut     map[proc.ID]error    // who cannot be reached, and why
 
+	handed     uint64 // parcels that waited and have been handed over
 	connecting bool
 	empty      *progress.Completion // finished when nothing waits; nil: nobody wants to know
 	gone       fabric.Parker        // unparked when the goroutine that connects has ended
@@ -34,7 +37,9 @@ type parcel struct {
 
 // NewOutbox makes the outbox of a process. logf receives remarks; nil discards them.
 func NewOutbox(e *progress.Engine, logf func(format string, args ...any)) *Outbox {
-	return &Outbox{e: e, logf: logf, queues: make(map[proc.ID][]parcel), gone: e.Host().NewParker()}
+	return &Outbox{
+		e: e, logf: logf, queues: make(map[proc.ID][]parcel), cut: make(map[proc.ID]error), gone: e.Host().NewParker(),
+	}
 }
 
 // Send hands a frame over, now or later. The payload is borrowed until it returns.
@@ -110,6 +115,7 @@ func (o *Outbox) flush() (sent int) {
 		}
 		return len(queue) == 0
 	})
+	o.handed += uint64(sent)
 	if len(o.order) == 0 {
 		o.e.Backlog(nil)
 		if o.empty != nil {
@@ -121,13 +127,23 @@ func (o *Outbox) flush() (sent int) {
 
 // Flush makes progress and returns when nothing waits: what was sent has been handed over, or its
 // receiver is gone. For a process that is about to leave, one goroutine at a time.
-func (o *Outbox) Flush() {
+//
+// It gives up on who takes nothing for as long as patience, if nobody else does either: a process that is stopped, or
+// computes and has nobody to make progress for it, must not hold up one that leaves. It answers who these are.
+func (o *Outbox) Flush(patience fabric.Time) (left []proc.ID) {
 	if len(o.order) == 0 {
-		return
+		return nil
 	}
 	o.empty = new(progress.Completion)
-	o.e.Wait(o.empty)
+	for handed := o.handed - 1; len(o.order) > 0 && handed != o.handed; {
+		handed = o.handed
+		tired := o.e.After(patience, o.empty.Finish)
+		o.e.Wait(o.empty)
+		o.e.Stop(tired)
+		o.empty.Reopen()
+	}
 	o.empty = nil
+	return slices.Clone(o.order)
 }
 
 // connect makes the connections that are wanted, one after the other, since that waits for
@@ -141,10 +157,7 @@ func (o *Outbox) connect() {
 		_, err := o.e.Endpoint(to)
 		o.e.Lock()
 		if err != nil {
-			o.drop(to)
-			if o.logf != nil && !o.over {
-				o.logf("agreements and revocations do not reach %v: %v", to, err)
-			}
+			o.unreached(to, err)
 		}
 		o.flush()
 		o.e.Kick()
@@ -154,10 +167,23 @@ func (o *Outbox) connect() {
 	o.e.Unlock()
 }
 
-func (o *Outbox) drop(to proc.ID) {
+// unreached gives a peer up to which no connection can be made. An agreement would wait for it, and a revocation has
+// to go round it: so it counts as failed, of which both are told.
+func (o *Outbox) unreached(to proc.ID, err error) {
 	delete(o.queues, to)
 	o.order = slices.DeleteFunc(o.order, func(p proc.ID) bool { return p == to })
+	if o.over || errors.Is(err, progress.ErrClosed) {
+		return
+	}
+	if o.logf != nil {
+		o.logf("agreements and revocations do not reach %v, which counts as failed here: %v", to, err)
+	}
+	o.cut[to] = err
+	o.e.Report(to, proc.Cause{Kind: proc.Unreachable})
 }
+
+// Unreached says why a peer could not be connected to; nil if it could, or nobody has tried.
+func (o *Outbox) Unreached(peer proc.ID) error { return o.cut[peer] }
 
 // Stop gives up what waits and returns when nothing of the outbox runs any more.
 func (o *Outbox) Stop() {

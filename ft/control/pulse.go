@@ -114,6 +114,10 @@ func (p *Pulse) Stop() {
 	}
 }
 
+// Ended reports whether the detector knows that a process has died or departed, also where that is unreachable from here.
+// Precondition: the engine's lock is held.
+func (p *Pulse) Ended(id proc.ID) bool { return p.m.Ended(id) }
+
 // spawn starts a goroutine that runs with the lock held.
 func (p *Pulse) spawn(body func()) {
 	p.left++

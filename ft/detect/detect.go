@@ -287,6 +287,9 @@ func (m *Machine) Expelled(by proc.ID, now fabric.Time) {
 	}
 }
 
+// Ended reports whether the end of a process is known: it has died or departed, though it may be unreachable here.
+func (m *Machine) Ended(id proc.ID) bool { return m.gone(id) }
+
 func (m *Machine) other(id proc.ID) bool {
 	return int64(id) < int64(m.cfg.Procs) && id != m.cfg.Self
 }

@@ -19,6 +19,10 @@
 // Nothing here looks at the state of the communicator: agreement frames bypass matching, so agree and shrink
 // work where it has been revoked (S1-29, S1-41).
 //
+// # Members that cannot reach each other
+//
+// Of two the one with the higher id ends before it takes part: see [Repair.Apart].
+//
 // # After the call
 //
 // Who has a decision keeps it, and answers whoever still asks for it: in whatever goroutine makes progress, at the

@@ -39,7 +39,7 @@ func job(t *testing.T, n int, body func(m *member)) {
 			m.Repair = New(e, control.StartAgreements(e, agree.Binomial, out, nil))
 			body(m)
 			e.Lock()
-			out.Flush()
+			out.Flush(1 << 60)
 			out.Stop()
 			e.Unlock()
 			e.Depart()
@@ -58,15 +58,11 @@ func (m *member) comm(n int, ctx uint32) *p2p.Comm {
 
 // agree waits for an agreement.
 func (m *member) agree(c *p2p.Comm, flag uint64) (uint64, error) {
-	var over progress.Completion
-	var err error
 	m.e.Lock()
-	defer m.e.Unlock()
-	m.Agree(c, flag, func(f uint64, e error) {
-		flag, err = f, e
-		over.Finish()
-	})
-	m.e.Wait(&over)
+	promise, h := m.p.NewPromise(c)
+	m.Agree(c, &flag, promise)
+	m.e.Unlock()
+	_, err := m.p.Wait(h)
 	return flag, err
 }
 
@@ -109,7 +105,7 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 		}
 		group := p2p.WorldGroup(n)
 		m.e.Lock()
-		err := m.ag.Propose(agree.Line{Context: 100, Group: group.Digest()}, agree.Proposal{}, nil)
+		err := m.ag.Propose(agree.Line{Context: 100, Group: group.Digest()}, agree.Proposal{})
 		m.e.Unlock()
 		assert.ErrorIs(t, err, agree.ErrNoLine, "the machine has forgotten the first")
 		assert.EqualValues(t, 5000+2*299, m.freed[maxFreed-1].Context, "the last remain")
@@ -121,15 +117,9 @@ func TestLinesInUseAreKept(t *testing.T) {
 	const n = 2
 	job(t, n, func(m *member) {
 		used := m.comm(n, 50)
-		var over progress.Completion
-		got := uint64(0)
-		begin := func() {
-			m.Agree(used, 1, func(flag uint64, err error) {
-				assert.NoError(t, err)
-				got = flag
-				over.Finish()
-			})
-		}
+		got := uint64(1)
+		promise, h := m.p.NewPromise(used)
+		begin := func() { m.Agree(used, &got, promise) }
 		m.e.Lock()
 		if m.e.Self() == 0 {
 			begin()
@@ -146,8 +136,9 @@ func TestLinesInUseAreKept(t *testing.T) {
 		if m.e.Self() == 1 {
 			begin()
 		}
-		m.e.Wait(&over)
 		m.e.Unlock()
+		_, err := m.p.Wait(h)
+		assert.NoError(t, err)
 		assert.EqualValues(t, 1, got)
 	})
 }

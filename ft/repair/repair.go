@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/p2p"
@@ -18,6 +17,7 @@ const (
 	whatAgree    = 1
 	whatShrink   = 2
 	whatValidate = 3
+	whatLeave    = 4
 )
 
 // Repair begins the operations of one process.
@@ -26,15 +26,27 @@ type Repair struct {
 	ag *control.Agreements
 	// names are the lines of communicators that have not been freed: to name one takes a look at every
 	// member.
-	names map[*p2p.Comm]agree.Line
-	// lines are the open lines of agreements, and how many operations are under way on each.
-	lines map[agree.Line]int
+	names map[*p2p.Comm]*use
+	// lines are the open lines of agreements.
+	lines map[agree.Line]*use
 	// freed are the lines of communicators that have been freed, the oldest first.
 	freed   []agree.Line
 	waiters []*waiter // see EndAmong
 	// refused are the revoked communicators whose uniform operations this process takes no part in any more.
 	refused map[*p2p.Comm]bool
 	value   [16]byte // scratch of Agree
+	calls   *call    // that can be used again
+
+	apart   []proc.ID          // see Apart
+	forsake func(peer proc.ID) // see OnForsaken
+	ended   func(proc.ID) bool
+}
+
+// use is an open line, or one about to be opened, and what it is needed for.
+type use struct {
+	id    agree.Line
+	group *p2p.Group
+	ops   int // under way
 }
 
 // maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
@@ -43,53 +55,33 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	return &Repair{e: e, ag: ag, names: make(map[*p2p.Comm]agree.Line), lines: make(map[agree.Line]int), refused: make(map[*p2p.Comm]bool)}
+	return &Repair{
+		e: e, ag: ag, names: make(map[*p2p.Comm]*use), lines: make(map[agree.Line]*use), refused: make(map[*p2p.Comm]bool),
+	}
 }
 
 // propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
 // wrong with the communicator here.
 func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
-	if err := c.Usable(op); err != nil {
-		done(nil, err)
-		return
-	}
-	r.meet(r.line(c), c.Members(), p, func(d *agree.Decision, err error) {
-		switch {
-		case err != nil:
-			err = fmt.Errorf("%s on %s: %w", op, c.Name(), err)
-		case d.Unlike:
-			err = fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument)
-		}
-		done(d, err)
-	})
+	k := r.call()
+	k.c, k.op, k.done = c, op, done
+	k.propose(p)
 }
 
 // meet takes part in the next agreement of a line, which is opened by the first.
-func (r *Repair) meet(id agree.Line, g *p2p.Group, p agree.Proposal, done func(*agree.Decision, error)) {
-	r.lines[id]++
-	p.Then = func(d *agree.Decision) {
-		r.lines[id]--
-		done(d, nil)
-	}
-	err := r.ag.Propose(id, p)
-	if err == agree.ErrNoLine {
-		if err = r.ag.Open(id, g); err == nil {
-			err = r.ag.Propose(id, p)
-		}
-	}
-	if err != nil {
-		r.lines[id]--
-		done(nil, err)
-	}
+func (r *Repair) meet(u *use, p agree.Proposal, done func(*agree.Decision, error)) {
+	k := r.call()
+	k.u, k.done = u, done
+	k.meet(p)
 }
 
 // Freed says that no operation will be begun on a communicator any more; those under way go
 // on. Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
 	delete(r.refused, c)
-	if id, used := r.names[c]; used {
+	if u := r.names[c]; u != nil {
 		delete(r.names, c)
-		r.forget(id)
+		r.forget(u.id)
 	}
 }
 
@@ -102,40 +94,51 @@ func (r *Repair) forget(id agree.Line) {
 	if len(r.freed) <= maxFreed {
 		return
 	}
-	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id] == 0 }); i >= 0 {
+	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id].ops == 0 }); i >= 0 {
 		r.ag.Close(r.freed[i])
 		delete(r.lines, r.freed[i])
 		r.freed = slices.Delete(r.freed, i, i+1)
 	}
 }
 
-// line names a communicator's agreements.
-func (r *Repair) line(c *p2p.Comm) agree.Line {
-	id, known := r.names[c]
-	if !known {
-		id = agree.Line{Context: c.Context(), Group: c.Members().Digest()}
-		r.names[c] = id
+// line gives the line of a communicator's agreements.
+func (r *Repair) line(c *p2p.Comm) *use {
+	u := r.names[c]
+	if u == nil {
+		g := c.Members()
+		u = r.named(agree.Line{Context: c.Context(), Group: g.Digest()}, g)
+		r.names[c] = u
 		// One that had the same context and members may have been freed: its line goes on.
-		r.freed = slices.DeleteFunc(r.freed, func(o agree.Line) bool { return o == id })
+		r.freed = slices.DeleteFunc(r.freed, func(o agree.Line) bool { return o == u.id })
 	}
-	return id
+	return u
+}
+
+// named gives a line by its name.
+func (r *Repair) named(id agree.Line, g *p2p.Group) *use {
+	u := r.lines[id]
+	if u == nil {
+		u = &use{id: id, group: g}
+		r.lines[id] = u
+	}
+	return u
 }
 
 // Agree folds the flags of all living members by AND (S1-38): on an intercommunicator those of
-// the remote group. Done gets the result, and ft.ErrProcFailed if some member has failed whose failure not
+// the remote group. *flag becomes the result before the promise is kept, with ft.ErrProcFailed if some member has failed whose failure not
 // all have acknowledged (S1-39); then the result is right all the same. All members get the same.
 //
 // Precondition: the lock is held.
-func (r *Repair) Agree(c *p2p.Comm, flag uint64, done func(flag uint64, err error)) {
+func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 	acked := c.AcknowledgedLocked() // nil where nobody has failed
-	value := binary.LittleEndian.AppendUint64(r.value[:0], flag)
+	value := binary.LittleEndian.AppendUint64(r.value[:0], *flag)
 	at := 0
 	if c.Local() != nil { // a word for each side, the other's first
 		if at = 8; first(c) {
 			at = 0
 		}
 		value = append(value[:0], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
-		binary.LittleEndian.PutUint64(value[at:], flag)
+		binary.LittleEndian.PutUint64(value[at:], *flag)
 		at = 8 - at
 	}
 	p := agree.Proposal{What: whatAgree, Value: value, Op: and}
@@ -144,15 +147,9 @@ func (r *Repair) Agree(c *p2p.Comm, flag uint64, done func(flag uint64, err erro
 			return slices.Contains(acked, p) || !r.e.View().Failed(p) // who has departed is no failure
 		}
 	}
-	r.propose(c, "agree", p, func(d *agree.Decision, err error) {
-		if err == nil && len(d.Unacked) > 0 {
-			err = c.Blame("agree", d.Unacked)
-		}
-		if d != nil && !d.Unlike {
-			flag = binary.LittleEndian.Uint64(d.Value[at:])
-		}
-		done(flag, err)
-	})
+	k := r.call()
+	k.c, k.op, k.flag, k.at, k.promise = c, "agree", flag, at, promise
+	k.propose(p)
 }
 
 // first reports whether this side of an intercommunicator has the lowest process.
@@ -165,6 +162,13 @@ func and(acc, in []byte) {
 	for i := range acc {
 		acc[i] &= in[i]
 	}
+}
+
+// Leave ends when all living members have called it, or have departed: a fence that spares the dead.
+//
+// Precondition: the lock is held.
+func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
+	r.propose(c, "finalize", agree.Proposal{What: whatLeave}, func(_ *agree.Decision, err error) { done(err) })
 }
 
 // Shrink makes a communicator of the members that are not agreed to have failed, in their order

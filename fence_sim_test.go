@@ -1,0 +1,89 @@
+package banyan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// strict is the bootstrap of a rank whose launcher ends a fence when all have come, the dead too, as Hydra and Slurm do.
+type strict struct {
+	bench
+	come *int
+}
+
+func (s strict) SparesDead() bool { return false }
+
+func (s strict) Fence(ctx context.Context) error {
+	for *s.come++; *s.come < s.size; {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		s.proc.Host().Pause(100_000)
+	}
+	return nil
+}
+
+// S1-12: a rank that knows of a death waits in Finalize for those who live, whatever the launcher would do; nobody waits
+// for the dead; and where all live the launcher's fence is enough.
+func TestFinalizeUnderStrictLauncher(t *testing.T) {
+	waited := 0
+	for seed := uint64(1); seed <= 60; seed++ {
+		r := rand.New(rand.NewPCG(seed, 12))
+		n := 2 + r.IntN(8)
+		machine, err := sim.New(func() sim.Config {
+			c := sim.DefaultConfig(n)
+			c.Seed, c.MaxTime = seed, fabric.Time(time.Minute)
+			return c
+		}())
+		require.NoError(t, err)
+		var come, killed int
+		called, left, errs := make([]time.Duration, n), make([]time.Duration, n), make([]error, n)
+		for rank := range n {
+			delay := time.Duration(r.IntN(2000)) * time.Millisecond
+			o, err := gather([]Option{WithDetection(200*time.Millisecond, time.Second)})
+			require.NoError(t, errors.Join(err, o.applyDetection()))
+			require.NoError(t, machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
+				job := strict{bench{rank: rank, proc: p, size: n, perNode: n, aborted: &errs[rank]}, &come}
+				w, err := newWorld(job, progress.Config{Host: p.Host(), Others: []fabric.Provider{p.Provider()}}, &o)
+				if err != nil {
+					errs[rank] = err
+					return
+				}
+				w.Sleep(delay)
+				called[rank] = w.Now()
+				errs[rank] = w.Finalize()
+				left[rank] = w.Now()
+			}))
+		}
+		for _, rank := range r.Perm(n)[:r.IntN(n)] {
+			killed++
+			require.NoError(t, machine.Kill(proc.ID(rank), fabric.Time(r.Int64N(3_000_000_000))))
+		}
+		story := fmt.Sprintf("seed %d: %d ranks, %d killed", seed, n, killed)
+		require.NoError(t, errors.Join(append(errs, machine.Run())...), story)
+		var last time.Duration
+		for rank := range n {
+			if end, _ := machine.Ended(proc.ID(rank)); end.Kind == proc.Departed {
+				last = max(last, called[rank])
+			}
+		}
+		for rank := range n {
+			if end, _ := machine.Ended(proc.ID(rank)); end.Kind == proc.Departed {
+				require.GreaterOrEqual(t, left[rank], last, "rank %d: %s", rank, story)
+				waited++
+			}
+		}
+	}
+	require.NotZero(t, waited)
+}
