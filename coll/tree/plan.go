@@ -15,8 +15,8 @@ type Plan struct {
 	numbers *Alive // whose numbers the form is over, if they are not ranks
 	leave   *Alive // of the form's ranks only these are in the tree; nil: all
 	nodes   nodes  // of the last TwoLevel tree
-	of      *Alive // whose nodes these are; nil: all ranks', or none yet
-	named   int    // for how many that was; 0: none yet
+	of      *Alive // the set that Build had then
+	closed  bool   // whether the nodes are those of its numbers, or of all ranks
 }
 
 // Build fills p with what the living rank me needs of a tree, in ranks of 0 … a.Size()-1, dead ones included. A root
@@ -67,16 +67,16 @@ func (p *Plan) rebalance(s Shape, a *Alive, node func(int) int, root, me int) {
 	}
 }
 
-// sparse makes the form that over all ranks, of which the living are in the tree.
+// sparse makes the form that is over all ranks, of which the living are in the tree.
 func (p *Plan) sparse(s Shape, a *Alive, node func(int) int, root int) {
 	p.numbers, p.leave = nil, a
 	p.form = form{kind: s.kind, radix: s.radix, n: a.n, root: root}
 	if s.kind == twoLevel {
-		p.form.nodes = p.place(nil, a.n, node)
+		p.form.nodes = p.place(a, false, node)
 	}
 }
 
-// dense makes the form that over the numbers of the living.
+// dense makes the form that is over the numbers of the living.
 func (p *Plan) dense(s Shape, a *Alive, node func(int) int, root int) {
 	at := a.from(root)
 	if at == a.count { // nobody lives from root on
@@ -85,21 +85,20 @@ func (p *Plan) dense(s Shape, a *Alive, node func(int) int, root int) {
 	p.numbers, p.leave = a, nil
 	p.form = form{kind: s.kind, radix: s.radix, n: a.count, root: at}
 	if s.kind == twoLevel {
-		p.form.nodes = p.place(a, a.count, node)
+		p.form.nodes = p.place(a, true, node)
 	}
 }
 
-// place gives the nodes of those in a, or if it is nil of so many ranks.
-func (p *Plan) place(a *Alive, numbers int, node func(int) int) *nodes {
-	if p.named == numbers && p.of == a {
-		return &p.nodes
+// place gives the nodes of the numbers of a, or of all its ranks.
+func (p *Plan) place(a *Alive, dense bool, node func(rank int) int) *nodes {
+	switch {
+	case p.of == a && p.closed == dense:
+	case dense:
+		p.nodes.place(a.count, func(number int) int { return node(a.Rank(number)) })
+	default:
+		p.nodes.place(a.n, node)
 	}
-	if a != nil {
-		p.nodes.place(numbers, func(number int) int { return node(a.Rank(number)) })
-	} else {
-		p.nodes.place(numbers, node)
-	}
-	p.of, p.named = a, numbers
+	p.of, p.closed = a, dense
 	return &p.nodes
 }
 
