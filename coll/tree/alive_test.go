@@ -53,6 +53,14 @@ func TestFromWords(t *testing.T) {
 	require.PanicsWithValue(t, "tree: 1 words for 70 ranks, want 2", func() { FromWords(make([]uint64, 1), 70) })
 }
 
+// Runs go on from one word to the next.
+func TestRuns(t *testing.T) {
+	require.Equal(t, 1, All(200).Runs())
+	require.Equal(t, 0, All(0).Runs())
+	require.Equal(t, 2, FromWords([]uint64{1, 0, 1}, 129).Runs())
+	require.Equal(t, 2, FromWords([]uint64{1<<63 | 1, 1}, 128).Runs())
+}
+
 // Words of a set are the caller's own.
 func TestWordsAreCopied(t *testing.T) {
 	a := Except(70, 3)
