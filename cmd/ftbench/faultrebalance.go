@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/rebalance"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/coll/tree"
+)
+
+type faultRebalanceCmd struct {
+	N        []int                `short:"n" default:"2,4,8,16,32,64,128,256,512,1024,8192,65536,1000000" placeholder:"RANKS" help:"Numbers of ranks, the failed ones included. Default: ${default}."`
+	Failures []rebalance.Failures `default:"0,50%,87.5%,98%" placeholder:"RANKS" help:"How many have failed: numbers or shares. Default: ${default}."`
+	Kill     string               `enum:"worst,average,best" default:"worst" help:"Which have failed, of: ${enum}; ranks 1, 2, 3 …, half of them and the leaves below them, or the highest ranks. Default: ${default}."`
+	Design   []string             `default:"reroute,rebalance" placeholder:"NAMES" help:"Designs, of unaware, reroute, lookup, rebalance. Default: ${default}."`
+	Tree     []string             `default:"binomial" placeholder:"NAMES" help:"Trees, of binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
+	PerNode  int                  `name:"per-node" default:"16" placeholder:"RANKS" help:"Ranks of each node, for --tree node. Default: ${default}."`
+	Rounds   int                  `default:"5" help:"How often each rank is measured; the median counts. Default: ${default}."`
+	Plot     []string             `placeholder:"FILE" help:"Draw the times against the ranks and against the failures; .svg or .png, or both with a comma."`
+	JSON     string               `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+}
+
+// Help has the examples.
+func (faultRebalanceCmd) Help() string {
+	return `How long a rank takes to find its parent and its children in the tree of a collective
+operation: the least, the mean and the greatest over the ranks that live. No job is started: plans are
+arithmetic, and are computed here for one rank after the other; of more than 1024 ranks for
+1024 of them at equal distances and the root. First is what comes once after each agreement on who has failed: from a bit
+for each rank to the root's first plan. With 1024 ranks the mean is compared with that of
+Hursey and Graham's prototype (figures 3 and 4). Exit code 3: it is over a microsecond
+where none or 896 have failed, in a rebalanced binomial tree.
+
+Examples:
+  ftbench fault rebalance
+  ftbench fault rebalance -n 1024 --failures 0,8,64,512,896,1008 --plot rebalance.svg
+  ftbench fault rebalance -n 1024,1000000 --design reroute,lookup,rebalance --tree binomial,knomial:4,node
+  ftbench fault rebalance --kill average --failures 50% --json results/rebalance.json`
+}
+
+// printed are the means of Hursey and Graham's section 4.2, in microseconds, at rebalanceRanks ranks, by failures; the bound on ours
+// is one microsecond.
+var printed = map[int]float64{0: 16.1, 896: 50.9}
+
+const (
+	rebalanceRanks = 1024
+	rebalanceLimit = 1.0
+)
+
+// rebalanceBound is what was found where the paper has a number, in the JSON file.
+type rebalanceBound struct {
+	Failures int     `json:"failures"`
+	Mean     float64 `json:"mean_us"`
+	Paper    float64 `json:"paper_mean_us"`
+	Limit    float64 `json:"limit_us"`
+	Met      bool    `json:"met"`
+}
+
+// rebalanceResults are the results in the JSON file.
+type rebalanceResults struct {
+	Options rebalance.Options  `json:"options"`
+	Trees   []rebalance.Result `json:"trees"`
+	Bounds  []rebalanceBound   `json:"bounds,omitempty"`
+}
+
+// options are those of the harness.
+func (c *faultRebalanceCmd) options() (rebalance.Options, error) {
+	o := rebalance.Options{Ranks: c.N, Failures: c.Failures, Kill: rebalance.Kill(c.Kill), PerNode: c.PerNode, Rounds: c.Rounds}
+	for _, text := range c.Design {
+		d, err := tree.ParseDesign(text)
+		if err != nil {
+			return o, fmt.Errorf("--design: %w", err)
+		}
+		o.Designs = append(o.Designs, d)
+	}
+	for _, text := range c.Tree {
+		s, err := tree.ParseShape(text)
+		if err != nil {
+			return o, fmt.Errorf("--tree: %w", err)
+		}
+		o.Shapes = append(o.Shapes, s)
+	}
+	return o, o.Check()
+}
+
+// Run measures.
+func (c *faultRebalanceCmd) Run(to *call) error {
+	o, err := c.options()
+	if err != nil {
+		return usage(err)
+	}
+	for _, path := range c.Plot {
+		if err := figure.Check(path); err != nil {
+			return usage(err)
+		}
+		if n := len(o.Designs) * len(o.Shapes); n > rebalanceLines {
+			return usagef("--plot: %d designs of trees, at most %d can be told apart in a figure", n, rebalanceLines)
+		}
+	}
+	if err := checkFiles(append(slices.Clone(c.Plot), c.JSON)...); err != nil {
+		return err
+	}
+	ctx, stop := interruptible()
+	defer stop()
+	file := report.Begin("fault-rebalance")
+	results, err := c.measure(ctx, o, to)
+	if err != nil {
+		return orInterrupt(ctx, err)
+	}
+	for _, path := range c.Plot {
+		if err := figure.Save(path, rebalanceCharts(results.Trees)...); err != nil {
+			return err
+		}
+	}
+	if err := to.store(file, c.JSON, results); err != nil {
+		return err
+	}
+	out := to.words(c.JSON).out
+	if _, err := io.WriteString(out, named("files:", append(slices.Clone(c.Plot), c.JSON)...)); err != nil {
+		return err
+	}
+	if slices.ContainsFunc(results.Bounds, func(b rebalanceBound) bool { return !b.Met }) {
+		return exitCode(exitMissed)
+	}
+	return nil
+}
+
+// measure prints the table.
+func (c *faultRebalanceCmd) measure(ctx context.Context, o rebalance.Options, to *call) (*rebalanceResults, error) {
+	bar := progressbar.Start(to.err, "fault rebalance", o.Cells())
+	defer bar.Stop()
+	out := bar.Over(to.words(c.JSON).out)
+	if _, err := fmt.Fprintf(out, "# Banyan plan of a rank, µs; %s failures, median of %d, over the ranks that live\n%-11s%-12s%9s%9s%9s%9s%11s%11s%9s\n",
+		c.Kill, c.Rounds, "# Design", "Tree", "Ranks", "Failed", "Min", "Mean", "Max", "First", "Degree"); err != nil {
+		return nil, err
+	}
+	results := &rebalanceResults{Options: o}
+	err := rebalance.Run(ctx, o, func(r rebalance.Result) error {
+		results.Trees = append(results.Trees, r)
+		bar.Step(1)
+		_, err := fmt.Fprintf(out, "%-11s%-12s%9d%9d%9.3f%9.3f%11.3f%11.2f%9d\n", r.Design, r.Shape, r.Ranks, r.Failures,
+			r.MinNs/1e3, r.MeanNs/1e3, r.MaxNs/1e3, float64(r.First)/1e3, r.Degree)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	results.Bounds = judgeRebalance(results.Trees, c.Kill)
+	for _, b := range results.Bounds {
+		verdict := "met"
+		if !b.Met {
+			verdict = "missed"
+		}
+		if _, err := fmt.Fprintf(out, "# %d ranks, %d failed: mean %.3f µs, the prototype of 2011 %.1f, bound %g: %s\n",
+			rebalanceRanks, b.Failures, b.Mean, b.Paper, b.Limit, verdict); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// judgeRebalance compares with the paper where it has numbers.
+func judgeRebalance(trees []rebalance.Result, kill string) []rebalanceBound {
+	var out []rebalanceBound
+	for _, r := range trees {
+		paper, known := printed[r.Failures]
+		if known && r.Ranks == rebalanceRanks && r.Design == tree.Rebalance.String() && r.Shape == tree.Binomial.String() &&
+			(r.Failures == 0 || kill == string(rebalance.Worst)) {
+			out = append(out, rebalanceBound{r.Failures, r.MeanNs / 1e3, paper, rebalanceLimit, r.MeanNs/1e3 <= rebalanceLimit})
+		}
+	}
+	return out
+}
+
+// rebalanceCharts are the paper's figure 3, if there is more than one number of ranks, and its figure 4, if there are failures at rebalanceRanks or
+// else the largest of them.
+func rebalanceCharts(trees []rebalance.Result) []figure.Chart {
+	fewest, most, at := trees[0].Failures, 0, 0
+	for _, r := range trees {
+		fewest, most = min(fewest, r.Failures), max(most, r.Ranks)
+		if r.Ranks == rebalanceRanks {
+			at = rebalanceRanks
+		}
+	}
+	if at == 0 {
+		at = most
+	}
+	y := figure.Axis{Title: "time of a plan (µs)"}
+	var charts []figure.Chart
+	byRanks := rebalanceSeries(trees, func(r rebalance.Result) (int, bool) { return r.Ranks, r.Failures == fewest })
+	if len(byRanks[0].Points) > 1 {
+		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d failures", fewest), X: figure.Axis{Title: "ranks"}, Y: y, Series: byRanks})
+	}
+	byFailures := rebalanceSeries(trees, func(r rebalance.Result) (int, bool) { return r.Failures, r.Ranks == at && r.Failures > 0 })
+	if len(byFailures) > 0 {
+		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d ranks", at), X: figure.Axis{Title: "failed ranks"}, Y: y, Series: byFailures})
+	}
+	return charts
+}
+
+// rebalanceLines is how many means fit in a figure beside the paper's; for the least and the greatest as well there is room
+// if there are no more than two.
+const rebalanceLines = 6
+
+// rebalanceSeries are the times of each design and tree against what of gives, where it has something, and
+// what the paper has there.
+func rebalanceSeries(trees []rebalance.Result, of func(rebalance.Result) (x int, ok bool)) []figure.Series {
+	kinds := map[[2]string]bool{}
+	for _, r := range trees {
+		kinds[[2]string{r.Design, r.Shape}] = true
+	}
+	var out []figure.Series
+	names := map[string]int{}
+	add := func(name string, x int, us float64) {
+		at, known := names[name]
+		if !known {
+			at = len(out)
+			names[name] = at
+			out = append(out, figure.Series{Name: name})
+		}
+		out[at].Points = append(out[at].Points, figure.Point{X: float64(x), Y: us})
+	}
+	for _, r := range trees {
+		x, ok := of(r)
+		if !ok {
+			continue
+		}
+		name := r.Design
+		if r.Shape != tree.Binomial.String() {
+			name += " " + r.Shape
+		}
+		add(name+", mean", x, r.MeanNs/1e3)
+		if len(kinds) <= 2 {
+			add(name+", greatest", x, r.MaxNs/1e3)
+			add(name+", least", x, r.MinNs/1e3)
+		}
+		if us, known := printed[r.Failures]; known && r.Ranks == rebalanceRanks && r.Design == tree.Rebalance.String() &&
+			r.Shape == tree.Binomial.String() {
+			add("prototype of 2011, mean", x, us)
+		}
+	}
+	return out
+}
