@@ -19,12 +19,12 @@
 //
 // # Exit codes
 //
-//	0   done; for compare and match: no bound is missed; for doctor: nothing is
+//	0   done; where there are bounds: none is missed; for doctor: nothing is
 //	    missing, and a fabric joins each pair of ranks
 //	1   something failed; the error says what and what to do. For doctor: something
 //	    is missing, or a pair has no fabric
 //	2   the command line is wrong: nothing was measured
-//	3   compare, match: a bound is missed
+//	3   compare, match, fault silence, fault rebalance: a bound is missed
 //
 // A command that a signal has ended ends with 128 plus the signal's number, 130
 // after Ctrl-C; compare stores what it has until then.
