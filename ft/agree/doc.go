@@ -36,10 +36,11 @@
 // Why they end: when nobody dies any more and everything has been heard, all see one tree. Along each of its edges both ends have
 // decided, or neither; if nobody has, the contributions reach the root.
 //
-// What is taken for granted: of processes that are counted as dead while they live (until they learn it, and end) no two act on
-// each other's death, nor more of them in a circle. One such process does no harm: all that it does counts as done before anybody
-// knew. Two can give others two decisions, each answering for its own side: see TestMutualSuspicion. Keeping that from happening is the detector's part; on one
-// machine it kills first and tells then.
+// What is taken for granted: of two processes of which one is counted as dead by the other while it lives (until it learns that, and ends) the
+// one does not act on the other's death, be it true or not; nor do more of them in a circle. Otherwise such a process does no harm: all that it
+// does counts as done before anybody knew. But one that acts on the death of somebody who has decided without it may
+// give others a second decision: see TestMutualSuspicion. Keeping that from happening is the detector's part: who
+// counts a process as dead says so to it first, and on one machine it kills first and tells then.
 //
 // Who departs has had its say: what it sent before is heard first, and counts. Others may decide something else than the departed did only
 // if all whom it told die without having passed it on. Whom that concerns makes the agreement uniform.
