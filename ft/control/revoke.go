@@ -224,13 +224,10 @@ func (r *Revocations) send(to proc.ID, n notice) {
 
 // together has notices be gathered, and be sent when its result is called.
 func (r *Revocations) together() (send func()) {
-	if r.batch != nil {
-		return func() {}
-	}
-	r.batch = &batch{frames: make(map[proc.ID][]byte)}
+	b, before := &batch{frames: make(map[proc.ID][]byte)}, r.batch
+	r.batch = b
 	return func() {
-		b := r.batch
-		r.batch = nil
+		r.batch = before
 		for _, to := range b.receivers {
 			for part := range slices.Chunk(b.frames[to], maxNotices*noticeBytes) {
 				r.out.Send(to, fabric.ClassRevoke, part)
