@@ -149,10 +149,10 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
 
 // fellAll revokes the communicators in whose range a failure lies that has become known.
-func (e *Engine) fellAll(dead proc.ID) {
+func (e *Engine) fellAll() {
 	var hit []*Comm
 	for _, c := range e.comms {
-		if c.Coll() != nil && (c.errors == ErrorsUniverse || c.errors == ErrorsGroup && c.has(dead)) {
+		if c.Coll() != nil && c.errors != ErrorsLocal {
 			hit = append(hit, c)
 		}
 	}
@@ -163,8 +163,8 @@ func (e *Engine) fellAll(dead proc.ID) {
 
 // fell revokes a communicator if a failure in its range is known.
 func (e *Engine) fell(c *Comm) {
-	if c.errors == ErrorsLocal || c.state.Load()&stateRevoked != 0 {
-		return
+	if c.state.Load()&stateRevoked != 0 {
+		return // and what has revoked it remains its cause
 	}
 	for i, p := range e.p.View().Order() {
 		switch {
