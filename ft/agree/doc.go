@@ -50,6 +50,31 @@
 // anybody returns, with 4(n-1) messages: then also the dead have decided nothing
 // else (S0-47).
 //
+// # The board
+//
+// Where all members share memory ([Boards], [Machine.Use]) and are at most [MaxFlat], agreements in which nothing is wrong take no
+// messages. Contributions to one that goes by messages say whether all below can use the memory of the root; if all
+// can, the root makes a board and the decision names it. From then on a member posts its proposal in its cell, and who sees the
+// cells of all (but of those agreed to be gone) has the decision: a cell is written once in each agreement, so everybody who looks, then
+// or later, sees the same.
+//
+// For the same reason the agreement is uniform in one round: nobody, who dies at once included, can have decided anything else.
+//
+// An agreement goes by messages after all, for all members alike, if a cell says so instead of having a proposal that is like
+// the others: it is sealed. A member seals its own where it knows of an end that is not agreed on, has something to be acknowledged, or has a value that is
+// too long. And:
+//
+//   - E4, the dead are sealed. Who takes a member for dead seals its cell before it goes on by messages. Either the
+//     member has posted before, and its proposal counts for all; or it never will in this agreement, and nobody decides
+//     from the board. Without the seal somebody may see the last post and decide, while others leave the
+//     member out.
+//   - E5, who sleeps is woken. A member says in its cell that it is about to sleep, and looks once more. Who has seen
+//     the agreement go on, by a decision or by a seal, sends a wake frame to those of its neighbours in the tree that sleep there;
+//     so does who has woken, to its own. Without it somebody whose cell was the last but one sleeps for ever.
+//
+// A board outlives its owner, since the others have it mapped, and it is the line's for as long as that is open: after an agreement by messages the
+// next one is on the board again.
+//
 // # What is agreed on
 //
 // A value of up to [MaxValue] bytes, folded by an [Op]. If a member dies after it has contributed,
