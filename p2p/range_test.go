@@ -155,6 +155,19 @@ func TestErrorRangeAfterAValidate(t *testing.T) {
 	}
 }
 
+// What has been revoked by a rank says so also when somebody has died since.
+func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
+	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
+		_, _, c, kill := bereaved(t)
+		require.NoError(t, c.SetErrorRange(r))
+		require.NoError(t, c.Revoke())
+		kill(2)
+		err := Send[Aware](c, nil, 1, 5)
+		require.ErrorIs(t, err, ft.ErrRevoked)
+		require.NotContains(t, err.Error(), "has failed")
+	}
+}
+
 func TestErrorRangeArguments(t *testing.T) {
 	_, _, c, _ := bereaved(t)
 	require.ErrorIs(t, c.SetErrorRange(7), ft.ErrArgument)
