@@ -10,7 +10,7 @@
 // root is turned or computed anew at the top of the call. Rerouting alone computes its place in each call.
 //
 //	Barrier         up and down with empty messages (S2-20)
-//	Bcast           down; from 512 KiB on in segments of 128 KiB, each passed on as soon as it is there
+//	Bcast           down; from 512 KiB on, between nodes or along a chain, in segments of 128 KiB, each passed on as soon as it is there
 //	Reduce          up; what must keep the order of ranks is gathered and folded at the root, as subtrees are no neighbours
 //	Gather, Scatter up, down; the blocks of a subtree in one message
 //	Allreduce       reduce to the lowest rank that is left, then broadcast
@@ -19,7 +19,8 @@
 // With [Choice].Auto, unless the design keeps the places of the gone, an operation takes another way where that is faster:
 //
 //	Barrier         dissemination
-//	Reduce          a binomial tree whose subtrees are neighbours, so that the order of ranks is kept at no cost
+//	Bcast, Reduce,
+//	Gather, Scatter a binomial tree whose subtrees are neighbours: blocks need no sorting, and the order of ranks is kept at no cost
 //	Allreduce       recursive doubling; from 16 KiB on recursive halving and doubling, if the elements can be folded apart
 //	Allgather       recursive doubling, or for other counts than powers of two Bruck's algorithm
 //
