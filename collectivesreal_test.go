@@ -48,19 +48,16 @@ func collectivesRank(w *banyan.World) error {
 			err = o.all([]int{1, 3000}[i%2], i%c.Size())
 		}
 	}
-	for c.GroupFailed().Size() < len(dead) || errors.Is(err, banyan.ErrProcFailed) {
+	step.Store(int64(at)) // who was to die has not got there
+	for agreed := 0; agreed < len(dead); {
+		for err == nil { // the other one dies later
+			err = c.Barrier()
+		}
 		if !errors.Is(err, banyan.ErrProcFailed) {
 			return err
 		}
-		if _, err = c.Validate(); err != nil {
-			return err
-		}
-		for err == nil && c.GroupFailed().Size() < len(dead) { // the others die later
-			err = c.Barrier()
-		}
-	}
-	if err != nil {
-		return err
+		failed, verr := c.Validate()
+		agreed, err = failed.Size(), verr
 	}
 	o = oracle{c: c, left: slices.DeleteFunc(slices.Collect(seq(c.Size())), func(rank int) bool { return slices.Contains(dead, rank) })}
 	for _, way := range over {
