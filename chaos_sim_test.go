@@ -3,6 +3,7 @@ package banyan_test
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,23 +26,46 @@ var shrinksInstead = chaos{
 	program: []chaosOp{{doUniform, 0xda0e18d2f8b43bd3}},
 }
 
+// neverMade is a job in which a rank makes a communicator whose other members are dead, or could not make it, but for one far away
+// that revokes it.
+var neverMade = chaos{
+	seed: 29698, n: 16, perNode: 3, slow: 553 * sim.Microsecond, loss: 0.9662508062232292, detector: true,
+	program: []chaosOp{{doAgree, 0x5df2b04abb0ed9a9}, {doHear, 0x4f4af10653838c62}, {doRevoke, 0x800896cd4ad82d}},
+	deaths: []chaosDeath{
+		{rank: 10, op: 1, after: 4}, {rank: 12, step: 9}, {rank: 2, op: 1, after: 490}, {rank: 11, op: 1, after: 8}, {rank: 6, op: 2, after: 4},
+	},
+}
+
+// seedRange reads the number of one run, or of the first and the last.
+func seedRange(t *testing.T, text string) (first, last uint64) {
+	from, to, ranged := strings.Cut(text, "-")
+	first, err := strconv.ParseUint(from, 10, 64)
+	require.NoError(t, err)
+	if !ranged {
+		return first, first
+	}
+	last, err = strconv.ParseUint(to, 10, 64)
+	require.NoError(t, err)
+	return first, last
+}
+
 // Whoever dies in whatever step of revoke, agree, shrink, creation and what comes before and after: survivors
 // end, agree, and blame only the dead.
 func TestChaosSimulated(t *testing.T) {
-	first, runs := uint64(1), scaled(1000, 250)
-	switch seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); {
-	case err == nil:
-		first, runs = seed, 1
+	first, last := uint64(1), uint64(scaled(1000, 250))
+	switch seeds := os.Getenv("BANYAN_SEED"); {
+	case seeds != "":
+		first, last = seedRange(t, seeds)
 	case os.Getenv("BANYAN_LONG") != "":
-		runs = 200_000
+		last = 200_000
 	}
-	for _, c := range []chaos{revokedEarly, shrinksInstead} {
+	for _, c := range []chaos{revokedEarly, shrinksInstead, neverMade} {
 		_, err := c.run()
 		require.NoError(t, err, "%v", &c)
 	}
 	killed, failed, rounds := 0, 0, 0
 	done := map[chaosKind]int{}
-	for seed := first; seed < first+uint64(runs); seed++ {
+	for seed := first; seed <= last; seed++ {
 		c := drawChaos(seed)
 		r, err := c.run()
 		if err != nil {
@@ -59,8 +83,9 @@ func TestChaosSimulated(t *testing.T) {
 			done[kind] += n
 		}
 	}
+	runs := last - first + 1
 	t.Logf("%d runs, %d ranks killed, %d agreements with an error, %d shrinks; ended: %v", runs, killed, failed, rounds, done)
-	if runs > 1 {
+	if runs >= 250 {
 		require.Positive(t, min(killed, failed, rounds))
 		require.Len(t, done, int(chaosKinds))
 	}

@@ -169,8 +169,8 @@ func (k *chaosRank) replace() error {
 
 // orders shrinks two communicators with the same members, some ranks the one first, some the other.
 func (k *chaosRank) orders() error {
-	d, err := k.c.Dup()
-	if err != nil {
+	d, err := k.copied(k.c)
+	if d == nil {
 		return err
 	}
 	comms := [2]*banyan.Comm{k.c, d}

@@ -100,6 +100,9 @@ func (k *chaosRank) unequal(d *banyan.Comm) error {
 func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
 	for range k.draw(-17, 5) { // all that begin with the same numbers
 		e, err := d.Dup()
+		if errors.Is(err, banyan.ErrRevoked) {
+			break // by one that has died since; and so is the next one not made
+		}
 		if err != nil {
 			return err
 		}
@@ -170,12 +173,12 @@ func (k *chaosRank) multiple() error {
 		return err
 	}
 	half, err := k.half(d)
-	if err != nil {
-		return err
+	var e *banyan.Comm
+	if err == nil {
+		e, err = d.Dup()
 	}
-	e, err := d.Dup()
-	if err != nil {
-		return err
+	if made, err := k.made(err); err != nil || !made {
+		return errors.Join(err, k.free(e), k.free(half), k.free(d))
 	}
 	all := []*banyan.Comm{d, half, e}
 	if d.Size() > 1 && k.draw(-10, 3) == 0 {

@@ -21,15 +21,19 @@ func (c *Comm) endAmong(what repair.What, d *Comm, members p2p.Group, context ui
 // know each other yet when it can fail.
 //
 // Nobody must wait for the other side in the last agreement, which is that of both, unless it is certain that all there who live know this one, as who
-// does not cannot answer. So the sides go in step. Each agrees that all its ranks have the intercommunicator, for good: it must not
-// come to another result when the leader has told the other side and died. The leaders tell each other; each side agrees on
+// does not cannot answer. So the sides go in step. Each agrees that all its ranks have the intercommunicator. The leaders tell each other; each side agrees on
 // whether it has been told. If it has, it may wait for the other one in the last agreement, if not, it says so there and
 // goes: the other one has been told perhaps.
+//
+// What a leader has told must hold if it dies. That its side has the intercommunicator does, though it may have been
+// the only one with that decision: each that lives contributes again what it had contributed to that, and of
+// fewer votes that are all in favour none is against. That a member has died meanwhile is no vote against, here (Vote.Makes). If it was that its side
+// has not, the others may come to another result, and then find in the next agreement that the leader has died.
 func (c *Comm) endInter(d *Comm, leader int, peer *Comm, remote, tag int, err error) error {
 	if err == nil {
 		err = c.whole(repair.CreateInter, d)
 	}
-	err = c.end(repair.Vote{What: repair.CreateInter, Err: err, Binding: true})
+	err = c.end(repair.Vote{What: repair.CreateInter, Err: err})
 	var told error
 	if c.Rank() == leader && peer != nil {
 		told = peer.ready(remote, tag, err == nil)

@@ -21,7 +21,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	l.open()
 	if cause.Failed() {
 		e.markComms(ep.Proc)
-		e.fellAll(ep.Proc)
+		e.fellAll()
 		e.withdrawAll(ep.Proc)
 	}
 	e.dropQueue(l)

@@ -17,7 +17,7 @@ type ErrorRange uint8
 const (
 	// ErrorsLocal is the default: an operation fails if it needs the dead (S1-3).
 	ErrorsLocal ErrorRange = iota
-	// ErrorsGroup has the failure of any member revoke the communicator. No message is sent: each
+	// ErrorsGroup has the failure of any member that is not agreed to be gone revoke the communicator. No message is sent: each
 	// member learns of the failure.
 	ErrorsGroup
 	// ErrorsUniverse has the failure of any process of the job revoke it, if it became known after the communicator was
@@ -108,7 +108,7 @@ func (c *Comm) follow(from *Comm) {
 }
 
 // SetErrorRange chooses the failures that revoke the communicator; members choose the same. If one of them is known
-// already it is revoked at once. A communicator that has been revoked stays so. Errors: ft.ErrArgument,
+// already it is revoked at once; one that a validate has agreed on is none of the group's any more. A communicator that has been revoked stays so. Errors: ft.ErrArgument,
 // ft.ErrClosed.
 func (c *Comm) SetErrorRange(r ErrorRange) error {
 	e := c.e
@@ -149,10 +149,10 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
 
 // fellAll revokes the communicators in whose range a failure lies that has become known.
-func (e *Engine) fellAll(dead proc.ID) {
+func (e *Engine) fellAll() {
 	var hit []*Comm
 	for _, c := range e.comms {
-		if c.Coll() != nil && (c.errors == ErrorsUniverse || c.errors == ErrorsGroup && c.has(dead)) {
+		if c.Coll() != nil && c.errors != ErrorsLocal {
 			hit = append(hit, c)
 		}
 	}
@@ -163,12 +163,12 @@ func (e *Engine) fellAll(dead proc.ID) {
 
 // fell revokes a communicator if a failure in its range is known.
 func (e *Engine) fell(c *Comm) {
-	if c.errors == ErrorsLocal || c.state.Load()&stateRevoked != 0 {
-		return
+	if c.state.Load()&stateRevoked != 0 {
+		return // and what has revoked it remains its cause
 	}
 	for i, p := range e.p.View().Order() {
 		switch {
-		case c.errors == ErrorsGroup && c.has(p):
+		case c.errors == ErrorsGroup && c.Coll().has(p):
 			c.felledBy(p)
 			e.revokeHere(c)
 			return

@@ -125,6 +125,49 @@ func TestRevokeAfterAFailureIsPassedOn(t *testing.T) {
 	}
 }
 
+// Members that a validate has found to be gone do not revoke what they have no part in any more, nor what is made from it; others do.
+func TestErrorRangeAfterAValidate(t *testing.T) {
+	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
+		_, e, c, kill := bereaved(t)
+		kill(2)
+		e.Lock()
+		require.NoError(t, c.BeginValidate())
+		require.NoError(t, c.EndValidate(&Validation{Epoch: 7, Gone: []proc.ID{2}}))
+		e.Unlock()
+		before, err := c.Dup()
+		require.NoError(t, err)
+		require.NoError(t, before.SetErrorRange(r))
+		if r == ErrorsUniverse {
+			c = before // of an older one it is a failure since it was made
+		}
+		require.NoError(t, c.SetErrorRange(r))
+		after, err := c.Dup()
+		require.NoError(t, err)
+		for _, o := range []*Comm{before, c, after} {
+			require.False(t, o.Revoked(), "%v", r)
+			require.NoError(t, o.Collective("barrier"))
+		}
+		kill(3)
+		for _, o := range []*Comm{before, c, after} {
+			require.True(t, o.Revoked(), "%v", r)
+			require.ErrorIs(t, o.Collective("barrier"), ft.ErrRevoked)
+		}
+	}
+}
+
+// What has been revoked by a rank says so also when somebody has died since.
+func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
+	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
+		_, _, c, kill := bereaved(t)
+		require.NoError(t, c.SetErrorRange(r))
+		require.NoError(t, c.Revoke())
+		kill(2)
+		err := Send[Aware](c, nil, 1, 5)
+		require.ErrorIs(t, err, ft.ErrRevoked)
+		require.NotContains(t, err.Error(), "has failed")
+	}
+}
+
 func TestErrorRangeArguments(t *testing.T) {
 	_, _, c, _ := bereaved(t)
 	require.ErrorIs(t, c.SetErrorRange(7), ft.ErrArgument)

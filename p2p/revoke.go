@@ -21,8 +21,8 @@ import (
 // revocations are the contexts that were revoked and are in use, or will be.
 type revocations struct {
 	known map[uint32]struct{}
-	// early are those of communicators that are not made here yet, the oldest first. Some never will be: they
-	// were freed here so long ago that it has been forgotten.
+	// early are those of communicators that are not made here yet, the oldest first. Some never will be: this process could
+	// not make them, or freed them so long ago that it has been forgotten.
 	early []uint32
 	tell  func(*Comm)
 	// done: called for each communicator that has been revoked here, by a member's word or by a failure.
@@ -64,28 +64,30 @@ func (c *Comm) Revoked() bool {
 	return c.state.Load()&stateRevoked != 0
 }
 
-// RevokeContext is another member's word that the communicator with a context has been revoked.
+// RevokeContext is another member's word that the communicator with a context has been revoked. It reports whether there is, or
+// was, one, so that this process passes that on; else it does so if it makes one.
 // Precondition: the lock is held.
-func (e *Engine) RevokeContext(ctx uint32) {
+func (e *Engine) RevokeContext(ctx uint32) (known bool) {
 	want := uint64(ctx&^collContext) << 32
 	for _, c := range e.comms {
 		if c.ctx == want {
 			e.revoke(c)
-			return
+			return true
 		}
 	}
 	if c := e.freed.known[ctx&^collContext]; c != nil {
 		e.revoke(c) // the others may need to hear it from here
-		return
+		return true
 	}
 	v := &e.revoked
 	if ctx &^= collContext; slices.Contains(v.early, ctx) {
-		return
+		return false
 	}
 	if len(v.early) == maxEarlyRevocations {
 		v.early = slices.Delete(v.early, 0, 1)
 	}
 	v.early = append(v.early, ctx)
+	return false
 }
 
 // revokeEarly revokes a communicator that others have revoked before it was made here.

@@ -59,7 +59,7 @@ func TestRevokeEndsWhatWaits(t *testing.T) {
 		if here {
 			require.NoError(t, c.Revoke())
 		} else {
-			e.RevokeContext(9)
+			require.True(t, e.RevokeContext(9))
 		}
 		require.True(t, c.Revoked())
 		for name, h := range hs {
@@ -290,8 +290,8 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 	}
 	for _, make := range []func() *Comm{plain, inter} {
 		ctx := find(make)
-		e.RevokeContext(ctx)
-		e.RevokeContext(ctx | collContext)
+		require.False(t, e.RevokeContext(ctx), "nobody can pass it on here")
+		require.False(t, e.RevokeContext(ctx|collContext))
 		require.Len(t, e.revoked.early, 1)
 		told = nil
 		o := make()
@@ -354,7 +354,7 @@ func TestRevokedAfterFree(t *testing.T) {
 	require.NoError(t, c.Free())
 	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
 	require.Equal(t, Pending, e.State(h))
-	e.RevokeContext(1)
+	require.True(t, e.RevokeContext(1))
 	requireRevoked(t, e, "recv", h)
 	requireRevoked(t, e, "mprobe", p)
 	require.Equal(t, 1, told)

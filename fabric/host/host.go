@@ -142,10 +142,6 @@ func (p *parker) Park() { <-p.token }
 
 // ParkUntil implements fabric.Parker.
 func (p *parker) ParkUntil(deadline fabric.Time) {
-	if deadline == fabric.Forever {
-		p.Park()
-		return
-	}
 	left := time.Duration(deadline - p.host.Now())
 	if p.timer == nil {
 		p.timer = time.NewTimer(left)

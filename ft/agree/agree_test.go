@@ -223,6 +223,9 @@ func FuzzHeard(f *testing.F) {
 	down.kind = kindDown
 	f.Add(up.encode(nil), down.encode(nil))
 	f.Add([]byte{}, []byte{1, 0, 0})
+	wake := frame{kind: kindWake, line: theLine, seq: 1}
+	down.flags, down.board = flagBoard|flagBinds, 1<<40
+	f.Add(wake.encode(nil), down.encode(nil))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := New(members(4).Proc(0), Binomial)
 		require.NoError(t, m.Open(theLine, members(4)))

@@ -36,10 +36,11 @@
 // Why they end: when nobody dies any more and everything has been heard, all see one tree. Along each of its edges both ends have
 // decided, or neither; if nobody has, the contributions reach the root.
 //
-// What is taken for granted: of processes that are counted as dead while they live (until they learn it, and end) no two act on
-// each other's death, nor more of them in a circle. One such process does no harm: all that it does counts as done before anybody
-// knew. Two can give others two decisions, each answering for its own side: see TestMutualSuspicion. Keeping that from happening is the detector's part; on one
-// machine it kills first and tells then.
+// What is taken for granted: of two processes of which one is counted as dead by the other while it lives (until it learns that, and ends) the
+// one does not act on the other's death, be it true or not; nor do more of them in a circle. Otherwise such a process does no harm: all that it
+// does counts as done before anybody knew. But one that acts on the death of somebody who has decided without it may
+// give others a second decision: see TestMutualSuspicion. Keeping that from happening is the detector's part: who
+// counts a process as dead says so to it first, and on one machine it kills first and tells then.
 //
 // Who departs has had its say: what it sent before is heard first, and counts. Others may decide something else than the departed did only
 // if all whom it told die without having passed it on. Whom that concerns makes the agreement uniform.
@@ -48,6 +49,31 @@
 // the only one with that decision. A uniform proposal goes round once more before
 // anybody returns, with 4(n-1) messages: then also the dead have decided nothing
 // else (S0-47).
+//
+// # The board
+//
+// Where all members share memory ([Boards], [Machine.Use]) and are at most [MaxFlat], agreements in which nothing is wrong take no
+// messages. Contributions to one that goes by messages say whether all below can use the memory of the root; if all
+// can, the root makes a board and the decision names it. From then on a member posts its proposal in its cell, and who sees the
+// cells of all (but of those agreed to be gone) has the decision: a cell is written once in each agreement, so everybody who looks, then
+// or later, sees the same.
+//
+// For the same reason the agreement is uniform in one round: nobody, who dies at once included, can have decided anything else.
+//
+// An agreement goes by messages after all, for all members alike, if a cell says so instead of having a proposal that is like
+// the others: it is sealed. A member seals its own where it knows of an end that is not agreed on, has something to be acknowledged, or has a value that is
+// too long. And:
+//
+//   - E4, the dead are sealed. Who takes a member for dead seals its cell before it goes on by messages. Either the
+//     member has posted before, and its proposal counts for all; or it never will in this agreement, and nobody decides
+//     from the board. Without the seal somebody may see the last post and decide, while others leave the
+//     member out.
+//   - E5, who sleeps is woken. A member says in its cell that it is about to sleep, and looks once more. Who has seen
+//     the agreement go on, by a decision or by a seal, sends a wake frame to those of its neighbours in the tree that sleep there;
+//     so does who has woken, to its own. Without it somebody whose cell was the last but one sleeps for ever.
+//
+// A board outlives its owner, since the others have it mapped, and it is the line's for as long as that is open: after an agreement by messages the
+// next one is on the board again.
 //
 // # What is agreed on
 //

@@ -81,12 +81,18 @@ func TestExhaustive(t *testing.T) {
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
 		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 2}, job{n: 4, rounds: 1, crashes: 3}, job{n: 4, rounds: 1, crashes: 2, wide: 1}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 1, leavers: 5, stay: 1},
-			job{n: 4, rounds: 1, crashes: 1, suspicions: 1}, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2})
+			job{n: 4, rounds: 1, crashes: 1, suspicions: 1}, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2},
+			job{n: 3, rounds: 2, crashes: 1, flat: true, uniform: true}, job{n: 3, rounds: 2, crashes: 1, flat: true, odd: 2},
+			job{n: 3, rounds: 2, crashes: 1, flat: true, suspicions: 1}, job{n: 3, rounds: 2, crashes: 1, flat: true, wide: 1},
+			job{n: 3, rounds: 2, crashes: 2, flat: true}, job{n: 3, rounds: 3, crashes: 1, flat: true}, job{n: 3, rounds: 3, crashes: 2, flat: true},
+			job{n: 4, rounds: 2, flat: true}, job{n: 4, rounds: 2, flat: true, wide: 1}, job{n: 4, rounds: 2, crashes: 1, flat: true})
 	}
 	for _, j := range jobs {
-		states, err := exhaust(j, 1<<30)
-		t.Logf("%+v: %d states", j, states)
-		require.NoError(t, err, "%+v", j)
+		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
+			states, err := exhaust(j, 1<<30)
+			t.Logf("%d states", states)
+			require.NoError(t, err)
+		})
 	}
 }
 
@@ -230,9 +236,10 @@ func shrink(j job, path []step) []step {
 	return path
 }
 
-// once are schedules that went wrong: 167897 has two agreements decided by one death, while what the one
-// before them sends is still to be sent from memory that the second one uses again.
-var once = []uint64{167897}
+// once are schedules that went wrong. 167897 has two agreements decided by one death, while what the one
+// before them sends is still to be sent from memory that the second one uses again. In 858334 somebody enters an agreement
+// before it has heard all that one who departed has sent; there is nothing to be acknowledged then.
+var once = []uint64{167897, 858334}
 
 func TestExplore(t *testing.T) {
 	most := uint64(100_000)
@@ -302,16 +309,26 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// What the protocol takes for granted is needed: if two that live act on each other's death and go on,
-// others may decide differently.
+// What the protocol takes for granted is needed: if of two one acts on the other's death, which lives, and the other one on
+// the first one's, others may decide differently.
 func TestMutualSuspicion(t *testing.T) {
-	// All have contributed to 0, which decides. It counts 2 as dead and tells its child 6, while 2 counts 0 as dead and
-	// contributes to 1, for itself and 6.
-	j := job{n: 7, rounds: 1, suspicions: 2, mutual: true}
-	path := strings.Fields("p5 p3 p6 p4 p1 p2 p0 d1<5 d1<3 d2<6 d0<1 d0<4 d0<2 s0<2 d6<0 s2<0 l1<0 d1<2 l4<0 d1<4")
-	require.ErrorContains(t, replay(j, parse(t, path)), "decide")
-	j.mutual = false
-	require.NoError(t, replay(j, parse(t, path)))
+	for name, x := range map[string]struct {
+		n     int
+		steps string
+	}{
+		// All have contributed to 0, which decides. It counts 2 as dead and tells its child 6, while 2 counts 0 as dead and
+		// contributes to 1, for itself and 6.
+		"both live": {7, "p5 p3 p6 p4 p1 p2 p0 d1<5 d1<3 d2<6 d0<1 d0<4 d0<2 s0<2 d6<0 s2<0 l1<0 d1<2 l4<0 d1<4"},
+		// 0 counts 1 as dead, decides without it, tells 3 and dies. 1, which does not know, has heard 3 before, and decides
+		// with 2 and 4, which learn of 0's death alone.
+		"one lives": {5, "s0<1 p4 p3 p0 p2 d0<4 d0<2 l3<1 d0<3 c0 l2<0 l4<0"},
+	} {
+		j := job{n: x.n, rounds: 1, crashes: 1, suspicions: 2, mutual: true}
+		path := parse(t, strings.Fields(x.steps))
+		require.ErrorContains(t, replay(j, path), "decide", name)
+		j.mutual = false
+		require.NoError(t, replay(j, path), name)
+	}
 }
 
 // parse reads steps as String writes them.

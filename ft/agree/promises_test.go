@@ -138,7 +138,7 @@ func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 			return fmt.Errorf("rank %d is said to be gone and lives", r)
 		case counted && q.knew[round]&^gone != 0:
 			return fmt.Errorf("rank %d knew of %#x, decided are %#x", r, q.knew[round], gone)
-		case counted && w.acked>>r&1 == 0 && q.knew[round]&gone&^unacked != 0:
+		case counted && w.acked>>r&1 == 0 && q.knew[round]&failed&^unacked != 0:
 			return fmt.Errorf("rank %d has acknowledged nothing, unacknowledged are only %#x of %#x", r, unacked, gone)
 		}
 	}

@@ -3,6 +3,7 @@ package agree
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/proc"
@@ -42,7 +43,7 @@ type job struct {
 	acked   uint64 // who acknowledges what it knows
 	crashes int    // at most
 	// suspicions: at most so many are taken for dead while they live, and die of that.
-	// They do not hear of each other before they are dead, unless mutual.
+	// They do not hear of each other before they are dead, nor of the death of who counts them as dead, unless mutual.
 	suspicions int
 	mutual     bool
 	broken     mutant
@@ -189,7 +190,7 @@ func (w *world) between(out []step, at, from int) []step {
 		out = append(out, step{'d', at, from, -1})
 	}
 	switch {
-	case !unknown:
+	case !unknown || p.condemned && !w.mutual && w.counts(from, at):
 	case !o.alive || o.condemned && !o.departed && (!p.condemned || w.mutual):
 		out = append(out, step{'l', at, from, -1})
 	case o.departed && w.rude && o.met>>at&1 == 0:
@@ -198,6 +199,20 @@ func (w *world) between(out []step, at, from int) []step {
 		out = append(out, step{'s', at, from, -1})
 	}
 	return out
+}
+
+// counts reports whether a process acts on the death of another one, or on that of somebody who does, and so on.
+func (w *world) counts(from, at int) bool {
+	var all uint64
+	for next := w.procs[from].view; next != 0; next &^= all {
+		r := bits.TrailingZeros64(next)
+		if r == at {
+			return true
+		}
+		all |= 1 << r
+		next |= w.procs[r].view
+	}
+	return false
 }
 
 // do has a step happen, and gives the number of messages that it made its process send.

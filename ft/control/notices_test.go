@@ -57,9 +57,10 @@ func (x *party) guest(p *sim.Proc) {
 	})
 	g := &guest{x: x, self: p.ID()}
 	out := NewOutbox(e, nil)
-	g.Revocations = StartRevocations(e, out, func(context uint32) {
+	g.Revocations = StartRevocations(e, out, func(context uint32) bool {
 		x.heard[p.ID()] = append(x.heard[p.ID()], context)
 		g.Tell(context, all(x.n))
+		return true
 	})
 	if x.few > 0 {
 		g.few = x.few - 1
@@ -224,7 +225,10 @@ func TestDeathsAreCheap(t *testing.T) {
 	} {
 		x := party{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
 		x.body = func(g *guest) {
-			g.hear = func(context uint32) { g.Tell(context, all(c.members)) }
+			g.hear = func(context uint32) bool {
+				g.Tell(context, all(c.members))
+				return true
+			}
 			if g.self == 1 {
 				g.at(100*millisecond, func() { g.Tell(7, all(c.members)) })
 			}
@@ -261,9 +265,10 @@ func TestWhoseRevocationItIs(t *testing.T) {
 		if g.self != 3 {
 			return
 		}
-		g.hear = func(context uint32) {
+		g.hear = func(context uint32) bool {
 			g.Tell(context+1, all(4))
 			g.Tell(context, all(4))
+			return true
 		}
 		g.Revocations.heard(1, 0, notice{7, 1, 0}.append(nil))
 		assert.EqualValues(t, 1, g.told[7].root)
@@ -294,4 +299,64 @@ func TestRevocationsStop(t *testing.T) {
 	x.run(t)
 	require.Equal(t, make([]int, 4), x.frames[1])
 	require.Empty(t, x.heard[1])
+}
+
+// Two that alone have a communicator hear of each other, wherever they are, and whether the others are told by a tree or a flood; each
+// of the others is told no more than once by either and answers that.
+func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
+	const n = 16
+	for _, few := range []int{0, 1} {
+		for other := range proc.ID(n) {
+			if other == 1 {
+				continue
+			}
+			x := party{n: n, few: few}
+			x.body = func(g *guest) {
+				hear := g.hear
+				g.hear = func(context uint32) bool { return g.self == other && hear(context) }
+				if g.self == 1 {
+					g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+				}
+			}
+			x.run(t)
+			require.Equal(t, []uint32{7}, x.heard[other], "%d, few %d", other, few)
+			for id, to := range x.frames {
+				switch id := proc.ID(id); id {
+				case 1, other:
+					require.LessOrEqual(t, slices.Max(to), 2, "a tree and a flood") // which have the same child
+				default:
+					require.LessOrEqual(t, to[1], x.frames[1][id])
+					require.LessOrEqual(t, to[other], x.frames[other][id])
+				}
+			}
+		}
+	}
+}
+
+// What is passed on of notices that come together goes on together, and so do answers.
+func TestNoticesStayTogether(t *testing.T) {
+	for _, have := range []bool{true, false} {
+		x := party{n: 4, few: 1, body: func(g *guest) {
+			if g.self != 1 {
+				return
+			}
+			if !have {
+				g.hear = func(uint32) bool { return false }
+			}
+			g.at(100*millisecond, func() {
+				var frame []byte
+				for c := range uint32(maxNotices) {
+					frame = notice{c, flood, 0}.append(frame)
+				}
+				g.Revocations.heard(0, 0, frame)
+			})
+		}}
+		x.run(t)
+		if have {
+			require.Equal(t, []int{1, 0, 1, 1}, x.frames[1])
+			require.Len(t, x.heard[3], maxNotices)
+		} else {
+			require.Equal(t, []int{1, 0, 0, 0}, x.frames[1])
+		}
+	}
 }

@@ -18,13 +18,19 @@ import (
 // While nothing goes wrong, down the binomial tree below whoever has revoked: a frame for each
 // member.
 //
-// As soon as a member is known to have ended, or two have revoked at once, by flooding a binomial graph: of the
-// members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
+// As soon as a member is known to have ended, or not to have the communicator, or two have revoked at once, by flooding a binomial
+// graph: of the members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
 // both directions, once, and again when the graph closes over a gap. A flood goes over whatever the trees have left
 // out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees may leave
-// somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods. The same holds where
-// a member makes its communicator later than it hears: it begins a tree of its own. So in one revocation none of many members sends more than
-// a frame to each child and each neighbour, and one more for each end.
+// somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods.
+//
+// A member that does not have the communicator, because it comes to make it later, has failed to make it or has forgotten it, does not know
+// the others, and cannot pass anything on. So it answers that it is absent. Who hears that goes round it as round the dead: along
+// the ring of distance 1 everybody who has heard finds the next member in each direction that lives and has the communicator. If it is made later
+// it has been revoked from the start, and tells as if it had been revoked there: whoever has told it may have died before it heard the answer.
+//
+// So in one revocation none of many members sends more than
+// a frame to each child and each neighbour, and one more for each end and each who is absent.
 //
 // Of few members, whoever revokes or hears of it first tells all it is connected to, since who shares a core with
 // others, and has not been told by its next turn, waits until all of them have had theirs. A notice says whom it is being told to by
@@ -35,7 +41,7 @@ import (
 type Revocations struct {
 	e    *progress.Engine
 	out  *Outbox
-	hear func(context uint32)
+	hear func(context uint32) bool
 
 	told  map[uint32]*revocation
 	order []uint32 // of told: the oldest first
@@ -44,14 +50,22 @@ type Revocations struct {
 	via   notice   // what is being heard, if
 	hears bool
 	over  bool
-	frame [maxNotices * noticeBytes]byte // scratch
+	batch *batch            // where notices are gathered; nil: they are sent at once
+	frame [noticeBytes]byte // scratch
+}
+
+// batch is what is to be sent together, with what there is for one member in as few frames as possible.
+type batch struct {
+	receivers []proc.ID // the first to have been told something first
+	frames    map[proc.ID][]byte
 }
 
 // revocation is one that this process has heard of.
 type revocation struct {
 	members agree.Group
-	root    uint32    // whose tree it was passed down; flood: the graph has been told
-	flooded []proc.ID // who has been told so
+	root    uint32    // whose tree it was passed down; flood: none
+	absent  ft.Set    // members that do not have the communicator
+	flooded []proc.ID // who has been told over the graph
 	room    [16]proc.ID
 }
 
@@ -62,8 +76,11 @@ type notice struct {
 	told          uint64
 }
 
-// flood stands in the place of a root for a notice that is to be passed on over the graph.
-const flood = 1<<32 - 1
+// What stands in the place of a root.
+const (
+	flood  = 1<<32 - 1 // the notice is to be passed on over the graph
+	absent = 1<<32 - 2 // it is an answer: its sender does not have the communicator
+)
 
 const (
 	noticeBytes = 16
@@ -77,9 +94,9 @@ const (
 )
 
 // StartRevocations is called once, before the first frame can arrive. Hear gets the context
-// of a communicator that another member has revoked; it is to call Tell, unless the communicator is not made here yet:
-// then when it is.
-func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32)) *Revocations {
+// of a communicator that another member has revoked, and reports whether it is known here. If it is, Tell is to have been called, by then
+// or before; if not, it is to be called when the communicator is made.
+func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32) bool) *Revocations {
 	r := &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation), few: fewMembers}
 	e.Handle(fabric.ClassRevoke, r.heard)
 	e.OnEnd(r.ended)
@@ -130,20 +147,34 @@ func (r *Revocations) bereft(members agree.Group) bool {
 }
 
 // heard takes in a frame: what is none is dropped, as its sender may only be newer.
-func (r *Revocations) heard(_ proc.ID, _ uint64, payload []byte) {
+func (r *Revocations) heard(from proc.ID, _ uint64, payload []byte) {
+	if len(payload) >= 2*noticeBytes {
+		defer r.together()()
+	}
 	for ; len(payload) >= noticeBytes && !r.over; payload = payload[noticeBytes:] {
-		n := notice{
+		r.notice(from, notice{
 			binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:]),
+		})
+	}
+}
+
+// notice takes in one of them.
+func (r *Revocations) notice(from proc.ID, n notice) {
+	v := r.told[n.context]
+	switch {
+	case v != nil && n.root == absent:
+		v.absent.Add(from)
+		r.inundate(n.context, v)
+	case v != nil:
+		if v.root != n.root {
+			r.inundate(n.context, v)
 		}
-		if v := r.told[n.context]; v != nil {
-			if v.root != flood && v.root != n.root {
-				r.inundate(n.context, v)
-			}
-			continue
-		}
+	case n.root != absent: // else it was so long ago that it has been forgotten
 		r.via, r.hears = n, true
-		r.hear(n.context)
-		r.hears = false
+		known := r.hear(n.context)
+		if r.hears = false; !known {
+			r.send(from, notice{context: n.context, root: absent})
+		}
 	}
 }
 
@@ -181,13 +212,33 @@ func (r *Revocations) herald(n notice, members agree.Group) {
 }
 
 func (r *Revocations) send(to proc.ID, n notice) {
+	if b := r.batch; b != nil {
+		if b.frames[to] == nil {
+			b.receivers = append(b.receivers, to)
+		}
+		b.frames[to] = n.append(b.frames[to])
+		return
+	}
 	r.out.Send(to, fabric.ClassRevoke, n.append(r.frame[:0]))
 }
 
-// inundate tells the neighbours in the graph of one communicator.
+// together has notices be gathered, and be sent when its result is called.
+func (r *Revocations) together() (send func()) {
+	b, before := &batch{frames: make(map[proc.ID][]byte)}, r.batch
+	r.batch = b
+	return func() {
+		r.batch = before
+		for _, to := range b.receivers {
+			for part := range slices.Chunk(b.frames[to], maxNotices*noticeBytes) {
+				r.out.Send(to, fabric.ClassRevoke, part)
+			}
+		}
+	}
+}
+
+// inundate tells the neighbours in the graph of one communicator, but for those who have been told so.
 func (r *Revocations) inundate(context uint32, v *revocation) {
-	v.root = flood
-	for to := range r.neighbours(v.members) {
+	for to := range r.neighbours(v) {
 		if v.flood(to) {
 			r.send(to, notice{context: context, root: flood})
 		}
@@ -209,39 +260,13 @@ func (v *revocation) flood(to proc.ID) bool {
 // ended closes the graphs over a gap.
 func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
 	r.gone.Add(ep.Proc)
-	var contexts []uint32
-	for _, context := range r.order {
-		if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {
-			v.root = flood
-			contexts = append(contexts, context)
-		}
-	}
-	r.spread(contexts)
-}
-
-// spread is inundate for some communicators, with what there is for
-// one member in as few frames as possible.
-func (r *Revocations) spread(contexts []uint32) {
 	if r.over {
 		return
 	}
-	var receivers []proc.ID
-	frames := make(map[proc.ID][]byte)
-	for _, context := range contexts {
-		v := r.told[context]
-		for to := range r.neighbours(v.members) {
-			if !v.flood(to) {
-				continue
-			}
-			if frames[to] == nil {
-				receivers = append(receivers, to)
-			}
-			frames[to] = notice{context: context, root: flood}.append(frames[to])
-		}
-	}
-	for _, to := range receivers {
-		for part := range slices.Chunk(frames[to], maxNotices*noticeBytes) {
-			r.out.Send(to, fabric.ClassRevoke, part)
+	defer r.together()()
+	for _, context := range r.order {
+		if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {
+			r.inundate(context, v)
 		}
 	}
 }
@@ -253,11 +278,11 @@ func (n notice) append(frame []byte) []byte {
 }
 
 // neighbours runs over those of this process in the graph of a communicator; some come twice.
-func (r *Revocations) neighbours(members agree.Group) func(func(proc.ID) bool) {
+func (r *Revocations) neighbours(v *revocation) func(func(proc.ID) bool) {
 	return func(yield func(proc.ID) bool) {
-		for distance := 1; distance < members.Size(); distance *= 2 {
+		for distance := 1; distance < v.members.Size(); distance *= 2 {
 			for _, step := range []int{1, -1} {
-				if to := r.neighbour(members, distance*step, step); to != r.e.Self() && !yield(to) {
+				if to := r.neighbour(v, distance*step, step); to != r.e.Self() && !yield(to) {
 					return
 				}
 			}
@@ -265,12 +290,12 @@ func (r *Revocations) neighbours(members agree.Group) func(func(proc.ID) bool) {
 	}
 }
 
-// neighbour is the living member at a distance, or the next beyond it.
-func (r *Revocations) neighbour(members agree.Group, by, step int) proc.ID {
-	n := members.Size()
-	for at := members.Rank(r.e.Self()) + by; ; at += step {
-		p := members.Proc((at%n + n) % n)
-		if p == r.e.Self() || !r.gone.Has(p) {
+// neighbour is the member at a distance, or the next beyond it, that lives and has the communicator: this process if
+// there is no other.
+func (r *Revocations) neighbour(v *revocation, by, step int) proc.ID {
+	n := v.members.Size()
+	for at := v.members.Rank(r.e.Self()) + by; ; at += step {
+		if p := v.members.Proc((at%n + n) % n); !r.gone.Has(p) && !v.absent.Has(p) {
 			return p
 		}
 	}

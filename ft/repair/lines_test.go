@@ -174,3 +174,34 @@ func TestNothingIsBegunOnTheFreed(t *testing.T) {
 		assert.Empty(t, m.lines)
 	})
 }
+
+// A validate that agrees but finds the context of its collectives taken is an error for that communicator, and the others'
+// results stand.
+func TestValidateOfATakenContext(t *testing.T) {
+	const n = 2
+	validate := func(m *member, comms ...*p2p.Comm) (failed [][]proc.ID, err error) {
+		var over progress.Completion
+		m.e.Lock()
+		defer m.e.Unlock()
+		m.Validate(comms, func(f [][]proc.ID, e error) {
+			failed, err = f, e
+			over.Finish()
+		})
+		m.e.Wait(&over)
+		return failed, err
+	}
+	var taken [2]uint32
+	job(t, n, func(m *member) {
+		c, d := m.comm(n, 70), m.comm(n, 80)
+		_, err := validate(m, c, d)
+		assert.NoError(t, err)
+		taken[m.e.Self()] = c.Coll().Context()
+	})
+	require.Equal(t, taken[0], taken[1])
+	job(t, n, func(m *member) {
+		m.comm(n, taken[0]) // without the bit of collectives
+		failed, err := validate(m, m.comm(n, 70), m.comm(n, 80))
+		assert.ErrorContains(t, err, "taken")
+		assert.Len(t, failed, 2)
+	})
+}

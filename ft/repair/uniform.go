@@ -45,8 +45,6 @@ type Vote struct {
 	Err  error  // what it has met
 	// Makes: it makes a communicator. A failure that not all knew of when they voted has it fail.
 	Makes bool
-	// Binding: also a member that learned the outcome and died acted on no other one. It costs a second round.
-	Binding bool
 }
 
 // classes are what votes say to each other, by bit: a cleared bit is an error of that class, the last one
@@ -69,7 +67,7 @@ func (v *Vote) encode() []byte {
 }
 
 func (v *Vote) proposal() agree.Proposal {
-	return agree.Proposal{What: byte(v.What), Value: v.encode(), Op: and, Yields: true, Uniform: v.Binding}
+	return agree.Proposal{What: byte(v.What), Value: v.encode(), Op: and, Yields: true}
 }
 
 // End brings an operation of all members to its common end. Done gets nil at all living members or an error at all, of
