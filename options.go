@@ -20,7 +20,8 @@ type options struct {
 	detect   *detection // nil: not given
 	pulse    pulse      // what holds
 	errors   handling
-	fatal    bool // what holds
+	fatal    bool     // what holds
+	flat     flatness // what holds
 	logf     func(format string, args ...any)
 }
 
@@ -119,6 +120,16 @@ func WithErrorsFatal(fatal bool) Option {
 		}
 	}
 }
+
+// flatness is whether small collectives may go through shared memory. The zero value is that of worlds in which
+// nobody shares any.
+type flatness int
+
+const (
+	flatNowhere   flatness = iota
+	flatElsewhere          // not by this rank
+	flatHere
+)
 
 // handling is what WithErrorsFatal has said; the zero value leaves it open.
 type handling int

@@ -17,6 +17,7 @@ const (
 	tagBcast
 	tagReduce
 	tagGather
+	tagFlat
 )
 
 // gone is the root of an operation whose root is agreed to be gone.
@@ -78,13 +79,23 @@ func Barrier[M p2p.Mode](c *p2p.Comm, s Setting) error {
 	if err != nil {
 		return s.end(err)
 	}
-	n, me := w.Size(), w.Rank()
-	for d := 1; err == nil && d < n; d *= 2 {
-		if _, err = p2p.Sendrecv[M](w, nil, (me+d)%n, tagBarrier, nil, (me+n-d)%n, tagBarrier); err != nil {
-			err = &failure{"barrier", err}
-		}
+	if err = barrier[M](w); err != nil {
+		err = &failure{"barrier", err}
 	}
 	return s.end(err)
+}
+
+func barrier[M p2p.Mode](w *p2p.Comm) error {
+	if done, err := flatBarrier[M](w); done {
+		return err
+	}
+	n, me := w.Size(), w.Rank()
+	for d := 1; d < n; d *= 2 {
+		if _, err := p2p.Sendrecv[M](w, nil, (me+d)%n, tagBarrier, nil, (me+n-d)%n, tagBarrier); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Bcast copies root's buf into everybody's, which are of the same length. With a root that is
@@ -98,7 +109,11 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 	if s.End != nil && w.Rank() != root {
 		to = s.Memory.bytes(len(buf))
 	}
-	if err = bcast[M](w, to, root); err != nil {
+	done, err := flatBcast[M](w, to, root)
+	if !done {
+		err = bcast[M](w, to, root)
+	}
+	if err != nil {
 		err = &failure{"bcast", err}
 	}
 	if err = s.end(err); err == nil {
@@ -219,7 +234,11 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, op Op) error {
 		return s.end(err)
 	}
 	to, scratch := s.toFold(buf)
-	if err = thenBcast[M](w, to, reduce[M](w, buf, to, scratch, op, 0)); err != nil {
+	done, err := flatAllreduce[M](w, buf, to, scratch, op)
+	if !done {
+		err = thenBcast[M](w, to, reduce[M](w, buf, to, scratch, op, 0))
+	}
+	if err != nil {
 		err = &failure{"allreduce", err}
 	}
 	if err = s.end(err); err == nil {
