@@ -12,6 +12,11 @@
 // Lengths that do not fit are ft.ErrArgument. Who meets one goes on with empty messages, which fit nobody: so no rank waits for it, and none
 // takes a part for the whole.
 //
+// # Shared memory
+//
+// Where all ranks are on one machine, a barrier, a broadcast of up to 2 KiB and an allreduce of up to 24 bytes take no messages but
+// go through memory that they share: flat.go, and p2p.Flat.
+//
 // # Failure
 //
 // An operation on a communicator of which a member is known to have failed, and is not

@@ -199,12 +199,16 @@ func (f *Flat) Spread(root int, payload []byte) (laid []byte, length int, err er
 		from = everyone // see board.Hall on what is not overwritten
 	}
 	if f.c.rank == root {
-		f.hall.Lay(f.step+1, payload)
+		f.hall.Lay(root, f.step+1, payload)
 	}
-	if err = f.enter(from); err == nil {
-		laid, length = f.hall.Laid(f.step)
+	if err = f.enter(from); err != nil {
+		return nil, 0, err
 	}
-	return laid, length, err
+	laid, length, ok := f.hall.Laid(root, f.step)
+	if !ok {
+		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", f.c.name, ft.ErrArgument, f.c.Said(root))
+	}
+	return laid, length, nil
 }
 
 // enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
@@ -232,16 +236,26 @@ func (f *Flat) enter(from int) error {
 	return err
 }
 
-// soon reports whether those who have to come have, or come while nothing else is looked at.
+// patientSteps is one step of how many waits in the progress loop at once where processes share cores, so that messages and timers
+// have their turn.
+const patientSteps = 8
+
+// soon reports whether those who have to come have, or come while nothing else is looked at: for some microseconds where the process has a core,
+// and else within one turn of the others, after which all have come that come as fast as they can. The less is touched in
+// a turn the shorter it is, as the cache is another process's by then.
 func (f *Flat) soon() bool {
+	p := f.c.e.p
 	if f.here() {
 		return true
 	}
-	for range min(f.c.e.p.Spins(), flatTurns) {
+	if p.Spins() == 0 {
+		return f.step%patientSteps != 0 && p.Relax() && f.here()
+	}
+	for range min(p.Spins(), flatTurns) {
 		if f.here() {
 			return true
 		}
-		if f.c.e.p.Wanted() {
+		if p.Wanted() {
 			break
 		}
 	}
@@ -323,7 +337,13 @@ func (f *Flat) rouse() {
 
 // leave ends the use of the hall; departs: because the process leaves the job.
 func (f *Flat) leave(departs bool) {
-	if f.left || f.using {
+	switch {
+	case f.left:
+		return
+	case f.using && departs:
+		f.hall.Depart(f.c.rank) // before it tells anybody that it departs
+		return
+	case f.using:
 		return
 	}
 	f.left = true

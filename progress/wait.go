@@ -243,6 +243,16 @@ func (e *Engine) yield() {
 	e.Lock()
 }
 
+// Relax lets other processes run once, unless this host would rather sleep, and reports whether it has. Precondition: the lock is held; it is
+// held again on return.
+func (e *Engine) Relax() bool {
+	if e.yields == 0 || e.want.Load() != 0 {
+		return false
+	}
+	e.relax()
+	return true
+}
+
 // relax is yield for who has found nothing and is not asked for anything.
 func (e *Engine) relax() {
 	e.skip = 0

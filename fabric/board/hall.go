@@ -45,7 +45,7 @@ type Seat struct {
 // Slot is what a member lays for all in a step: written by it, published by its seat's word.
 type Slot struct {
 	length uint32
-	_      uint32
+	stamp  uint32 // step and member; see stampOf
 	data   [MaxLaid]byte
 }
 
@@ -97,22 +97,29 @@ func (h *Hall) Brought(member, turn int) (part []byte, length int) {
 	return nil, Elsewhere
 }
 
-// Lay writes what all are to have in the step that its caller is about to enter; what is longer than MaxLaid
+// stampOf tells what a member has laid in a step from what others have, or in other steps.
+func stampOf(member int, step uint64) uint32 { return uint32(step)<<8 | uint32(member)&0xff }
+
+// Lay writes what all are to have in the step that the member is about to enter; what is longer than MaxLaid
 // counts as Elsewhere.
-func (h *Hall) Lay(step uint64, payload []byte) {
+func (h *Hall) Lay(member int, step uint64, payload []byte) {
 	s := &h.slots[step%Slots]
+	s.stamp = stampOf(member, step)
 	if s.length = Elsewhere; len(payload) <= MaxLaid {
 		s.length = uint32(copy(s.data[:], payload))
 	}
 }
 
-// Laid gives what has been laid in a step, of Elsewhere no bytes. It is not to be changed.
-func (h *Hall) Laid(step uint64) (payload []byte, length int) {
+// Laid gives what a member has laid in a step, of Elsewhere no bytes. It is not to be changed. False: another one has, or nobody.
+func (h *Hall) Laid(member int, step uint64) (payload []byte, length int, ok bool) {
 	s := &h.slots[step%Slots]
-	if n := int(s.length); n <= MaxLaid {
-		return s.data[:n], n
+	if s.stamp != stampOf(member, step) {
+		return nil, 0, false
 	}
-	return nil, Elsewhere
+	if n := int(s.length); n <= MaxLaid {
+		return s.data[:n], n, true
+	}
+	return nil, Elsewhere, true
 }
 
 // Enter says that a member is in a step, and has done with those before.
@@ -132,6 +139,9 @@ func (h *Hall) Leave(member int, departs bool) {
 	}
 	h.seats[member].word.Or(bits)
 }
+
+// Depart is the half of Leave that others see who wait: the member still looks.
+func (h *Hall) Depart(member int) { h.seats[member].word.Or(departedBit) }
 
 // Missed reports whether a member's process has left in order without having entered a step.
 func (h *Hall) Missed(member int, step uint64) bool {

@@ -36,7 +36,7 @@ type hall struct {
 
 const (
 	// boardArea is what each segment has for boards. It takes memory when boards are made.
-	boardArea = 1 << 20
+	boardArea = 4 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
 	boardSizes = 6
