@@ -1,5 +1,7 @@
 package banyan
 
+import "reflect"
+
 // Send sends the elements of a slice of numbers without copying them first; see
 // [Comm.Send].
 func Send[T Number](c *Comm, data []T, dst, tag int) error { return c.Send(Bytes(data), dst, tag) }
@@ -68,6 +70,9 @@ func Allgather[T Number](c *Comm, mine, all []T) error {
 
 // fold makes of an operation on numbers one on their memory.
 func fold[T Number](op func(a, b T) T) func(acc, in []byte) {
+	if k := kernels[reflect.ValueOf(op).Pointer()]; k != nil {
+		return k
+	}
 	return func(acc, in []byte) {
 		a, b := numbers[T](acc), numbers[T](in)
 		for i := range a {
