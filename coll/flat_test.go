@@ -230,3 +230,23 @@ func TestFlatEnds(t *testing.T) {
 		}
 	}
 }
+
+// A root that is ahead of the others lays nothing where they may still read.
+func TestFlatRootAhead(t *testing.T) {
+	together(t, ranks(t, 3, true, false), func(c *p2p.Comm) error {
+		for number := range 3000 {
+			buf := make([]byte, 900)
+			if c.Rank() == 0 {
+				fill(buf, number)
+			}
+			if err := Bcast[p2p.Aware](c, Setting{}, buf, 0); err != nil {
+				return err
+			}
+			want := make([]byte, len(buf))
+			if fill(want, number); !slices.Equal(want, buf) {
+				return fmt.Errorf("step %d, rank %d: not what the root has sent", number, c.Rank())
+			}
+		}
+		return nil
+	})
+}
