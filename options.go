@@ -25,6 +25,7 @@ type options struct {
 	design   *Design
 	tree     *string
 	trees    coll.Choice // what holds
+	flat     flatness    // what holds
 	logf     func(format string, args ...any)
 }
 
@@ -123,6 +124,16 @@ func WithErrorsFatal(fatal bool) Option {
 		}
 	}
 }
+
+// flatness is whether small collectives may go through shared memory. The zero value is that of worlds in which
+// nobody shares any.
+type flatness int
+
+const (
+	flatNowhere   flatness = iota
+	flatElsewhere          // not by this rank
+	flatHere
+)
 
 // handling is what WithErrorsFatal has said; the zero value leaves it open.
 type handling int

@@ -75,6 +75,10 @@ func (o *options) apply(s *settings.Set) {
 	if s.On(settings.Async) {
 		o.async = asyncOn
 	}
+	o.flat = flatElsewhere
+	if s.On(settings.Flat) {
+		o.flat = flatHere
+	}
 	o.pulse = pulseOf(s)
 	o.fatal = s.Int(settings.Errors) == settings.Fatal
 }

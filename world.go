@@ -69,6 +69,15 @@ func (w *World) startControl(shm *shm.Provider) {
 	w.repair.OnForsaken(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
 }
 
+// startFlat lets small collectives go through shared memory.
+func (w *World) startFlat(shm *shm.Provider, f flatness) {
+	var halls p2p.Halls
+	if shm != nil && f == flatHere {
+		halls = shm.Boards()
+	}
+	w.p2p.UseHalls(halls, func(id proc.ID) int { return w.job.Node(int(id)) })
+}
+
 // flushPatience is how long a rank that leaves waits for one that lives and takes nothing.
 const flushPatience = fabric.Time(10 * time.Second)
 
@@ -153,6 +162,9 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		return nil, errors.Join(err, w.progress.Close())
 	}
 	w.startControl(cfg.Shm)
+	if o.flat != flatNowhere {
+		w.startFlat(cfg.Shm, o.flat)
+	}
 	if !o.pulse.on {
 		w.control.agreements.Meet()
 	}

@@ -19,7 +19,7 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold) error {
 	}
 	var to []byte
 	if s.Trees.free() {
-		to, err = together[M](w, &s, buf, f)
+		to, err = flatOrTogether[M](w, &s, buf, f)
 	} else {
 		to, err = reduce[M](w, &s, buf, f, 0)
 		if w.Rank() != 0 || err != nil {
@@ -32,6 +32,15 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold) error {
 		copy(buf, to)
 	}
 	return err
+}
+
+// flatOrTogether folds without a root, in shared memory where all can and it is little.
+func flatOrTogether[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold) ([]byte, error) {
+	to, scratch := s.toFold(from)
+	if done, err := flatAllreduce[M](w, from, to, scratch, f.Op); done {
+		return to, err
+	}
+	return together[M](w, s, from, f)
 }
 
 // thenBcast is the second half of an operation, which sends rank 0's buf to all. If the first one has ended with lengths that do not fit

@@ -13,7 +13,11 @@ func Barrier[M p2p.Mode](c *p2p.Comm, s Setting) error {
 	switch {
 	case err != nil:
 	case s.Trees.free():
-		err = met("barrier", disseminate[M](w))
+		done, e := flatBarrier[M](w)
+		if !done {
+			e = disseminate[M](w)
+		}
+		err = met("barrier", e)
 	default:
 		err = met("barrier", roundTrip[M](w, s.Trees.to(0)))
 	}

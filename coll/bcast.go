@@ -24,7 +24,14 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 	if s.End != nil && w.Rank() != root {
 		to = s.Memory.bytes(len(buf))
 	}
-	err = met("bcast", bcast[M](w, s.Trees, to, root))
+	done := false
+	if s.Trees.free() {
+		done, err = flatBcast[M](w, to, root)
+	}
+	if !done {
+		err = bcast[M](w, s.Trees, to, root)
+	}
+	err = met("bcast", err)
 	if err = s.end(err); err == nil {
 		copy(buf, to)
 	}

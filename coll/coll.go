@@ -19,6 +19,7 @@ const (
 	tagScatter
 	tagAllreduce
 	tagAllgather
+	tagFlat
 )
 
 // gone is the root of an operation whose root is agreed to be gone.

@@ -33,6 +33,11 @@
 // takes a part for the whole. Where a long message would go another way than a short one, a mark goes the short one's way first: so
 // ranks whose lengths would have them go different ways learn of it there.
 //
+// # Shared memory
+//
+// Where all ranks are on one machine, a barrier, a broadcast of up to 2 KiB and an allreduce of up to 24 bytes take no messages but
+// go through memory that they share: flat.go, and p2p.Flat.
+//
 // # Failure
 //
 // An operation on a communicator of which a member is known to have failed, and is not

@@ -83,6 +83,9 @@ type Comm struct {
 	someNull atomic.Bool
 	// digest is that of group, where it has been asked for; 0: it has not.
 	digest uint64
+	// flat, flatAsked: of a communicator of collectives; see flat.go. Written by who runs its collectives.
+	flat      *Flat
+	flatAsked uint32
 	// few is what links is made of where one page is enough.
 	few [1]atomic.Pointer[linkTable]
 }

@@ -32,6 +32,7 @@ type Engine struct {
 	numbers  numbers
 	freed    freedContexts
 	revoked  revocations
+	flats    flats
 	closed   bool
 	profile  Profile
 	flushing []*Request

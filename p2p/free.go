@@ -35,6 +35,7 @@ func (c *Comm) free() {
 		known = nil // what it holds can go: it is revoked with the other one
 	}
 	c.state.Or(stateFreed)
+	c.leaveFlat(false)
 	c.settled()
 	e.numbers.drop(c.handle)
 	if i := slices.Index(e.comms, c); i >= 0 {
@@ -150,7 +151,9 @@ func (e *Engine) Close() {
 	for _, c := range e.comms {
 		c.state.Or(stateFinal)
 		c.settled()
+		c.leaveFlat(true)
 	}
+	e.p.Kick() // who waits in a hall
 	final := func(r *Request) error {
 		return fmt.Errorf("%v on %s: %w: the library has been finalized", r.kind, r.comm.name, ft.ErrClosed)
 	}

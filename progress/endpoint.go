@@ -100,6 +100,13 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 	}
 }
 
+// Spins is how often a wait looks before it yields, for who looks at something of its own before it
+// waits. Precondition: the lock is held.
+func (e *Engine) Spins() int { return e.spins }
+
+// Wanted reports whether somebody waits for the lock.
+func (e *Engine) Wanted() bool { return e.want.Load() != 0 }
+
 // Reply is the length up to which the connection would rather have an answer sent
 // at once than announced.
 func (ep *Endpoint) Reply() int {

@@ -2,6 +2,7 @@ package progress
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
@@ -47,10 +48,10 @@ type Engine struct {
 	view      ft.View
 	timers    timers
 	ended     []func(*Endpoint, proc.Cause)
-	stalled   func() int  // retries what was refused credit
-	look      func() int  // see Watch; nil: nobody does
-	doze      func() bool // with look
-	backlog   func() int  // the same for control frames; nil: there are none
+	stalled   func() int // retries what was refused credit
+	backlog   func() int // the same for control frames; nil: there are none
+	watchers  []*Watcher
+	fresh     bool // a watcher has begun to watch since the process last fell asleep
 
 	spins, yields  int
 	yieldMost      fabric.Time // how long yields without result may take; Forever: their number says enough
@@ -122,12 +123,27 @@ func (e *Engine) OnStall(fn func() int) { e.stalled = fn }
 // held.
 func (e *Engine) Backlog(fn func() int) { e.backlog = fn }
 
-// Watch has look be called in every round of the progress loop, for what arrives by no frame; it says how much there was. And
-// doze, before the process sleeps, which reports whether it can: then a frame will come when there is something. nil, nil
-// ends that. Both are called with the lock held. Precondition: the lock is held.
-func (e *Engine) Watch(look func() int, doze func() bool) {
-	e.look, e.doze = look, doze
-	e.Kick() // who sleeps has not dozed for what is new
+// Watcher looks for what arrives by no frame. Both functions are called with the lock held.
+type Watcher struct {
+	// Look is called in every round of the progress loop and says how much there was.
+	Look func() int
+	// Doze is called before the process sleeps, and reports whether it can: then a frame will come when there is
+	// something.
+	Doze func() bool
+}
+
+// Watch has a watcher look, until Unwatch. Whoever waits for what it finds calls Wait next; else Kick, as who sleeps has not dozed
+// for what is new. Precondition: the lock is held, the watcher does not look.
+func (e *Engine) Watch(w *Watcher) {
+	e.watchers = append(e.watchers, w)
+	e.fresh = true
+}
+
+// Unwatch ends Watch. Precondition: the lock is held.
+func (e *Engine) Unwatch(w *Watcher) {
+	if i := slices.Index(e.watchers, w); i >= 0 {
+		e.watchers = slices.Delete(e.watchers, i, i+1)
+	}
 }
 
 // Lock takes the engine's lock.

@@ -88,6 +88,7 @@ func (e *Engine) Wait(c *Completion) {
 	e.waiting++
 	for !c.done {
 		if e.progressing {
+			e.rely()
 			e.park(c)
 			continue
 		}
@@ -95,12 +96,20 @@ func (e *Engine) Wait(c *Completion) {
 		c.dozing = !e.drive(c)
 		e.progressing = false
 		if c.dozing {
+			e.rely()
 			e.park(c)
 			c.dozing = false
 		}
 	}
 	e.waiting--
 	e.handOver()
+}
+
+// rely has the one who sleeps at the bell, if one does, doze for all watchers, before a goroutine leaves everything to it.
+func (e *Engine) rely() {
+	if e.fresh {
+		e.Kick()
+	}
 }
 
 // handOver wakes a goroutine that parked because the caller progressed.
@@ -191,8 +200,8 @@ const timerStride = 256
 
 // round polls every provider once and says how much there was.
 func (e *Engine) round() int {
-	if e.look != nil {
-		if n := e.look(); n > 0 {
+	for i := 0; i < len(e.watchers); i++ { // a look may end a watch
+		if n := e.watchers[i].Look(); n > 0 {
 			return n // somebody waits for it
 		}
 	}
@@ -234,6 +243,16 @@ func (e *Engine) yield() {
 	e.Lock()
 }
 
+// Relax lets other processes run once, unless this host would rather sleep, and reports whether it has. Precondition: the lock is held; it is
+// held again on return.
+func (e *Engine) Relax() bool {
+	if e.yields == 0 || e.want.Load() != 0 {
+		return false
+	}
+	e.relax()
+	return true
+}
+
 // relax is yield for who has found nothing and is not asked for anything.
 func (e *Engine) relax() {
 	e.skip = 0
@@ -269,8 +288,11 @@ func (e *Engine) ready() bool {
 			return true
 		}
 	}
-	if e.doze != nil && !e.doze() {
-		return true
+	e.fresh = false
+	for _, w := range e.watchers {
+		if !w.Doze() {
+			return true
+		}
 	}
 	return e.want.Load() != 0 || len(e.blocking) > 0
 }

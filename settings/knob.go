@@ -36,6 +36,7 @@ const (
 	Spins
 	Yields
 	Async
+	Flat
 	Detect
 	DetectPeriod
 	DetectTimeout
@@ -212,6 +213,13 @@ var table = [numKnobs]Knob{
 		Meaning: []string{
 			"Whether a goroutine of the library answers peers while this rank computes. on:",
 			"long messages go on without a call, for up to a wake-up in a millisecond.",
+		},
+	},
+	Flat: {
+		Name: "coll.flat", Unit: Switch, Max: onOff, Default: onOff,
+		Meaning: []string{
+			"Whether barrier, bcast and allreduce of few bytes go through memory that all ranks",
+			"of a communicator share, where they do. off: by messages, as between machines.",
 		},
 	},
 	Detect: {

@@ -24,5 +24,10 @@
 // The cells lie in the segment of one process, which formats them; all others need them mapped. A cell is a line
 // of cache, so a post costs each reader one miss. Whoever reads a part must check it: a peer has written it.
 //
+// # Halls
+//
+// A [Hall] is the same idea for collectives, which decide nothing: nothing is sealed there, steps may differ, and
+// one member may lay up to [MaxLaid] bytes for all.
+//
 // Floor 0. It knows nothing of processes; members are numbers.
 package board

@@ -24,14 +24,25 @@ type Boards struct {
 	backed  int64                    // bytes that have memory
 	last    uint32                   // generation that was given
 	members map[uint32]int           // of the boards in use, by first cell
+	halls   []hall                   // of this process
+}
+
+// hall is memory for a hall.
+type hall struct {
+	first   uint32
+	members int
+	dropped bool // it can be used again when all have left
 }
 
 const (
 	// boardArea is what each segment has for boards. It takes memory when boards are made.
-	boardArea = 1 << 20
+	boardArea = 4 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
 	boardSizes = 6
+	// hallSize is the piece of a hall, which has room for mostSeats.
+	hallSize  = 5
+	mostSeats = boardPiece<<hallSize - board.Slots*int(unsafe.Sizeof(board.Slot{}))/int(cellBytes)
 	// boardChunk is how much is given memory at once.
 	boardChunk = 64 << 10
 	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))
@@ -62,7 +73,7 @@ func (b *Boards) Reach(owner proc.ID) bool {
 	}
 	area, err := mapBoards(&c.address, b.p.cfg.Dir != "")
 	if err != nil {
-		b.p.cfg.Logf("shm: agreements with %v take messages: %v", owner, err)
+		b.p.cfg.Logf("shm: agreements and collectives with %v take messages: %v", owner, err)
 		b.theirs[owner] = nil
 		return false
 	}
@@ -117,7 +128,7 @@ func (b *Boards) take(size int) (first uint32, ok bool) {
 	}
 	if end > b.backed {
 		if err := reserve(b.p.own.fd, b.p.own.boardsOffset()+b.backed, boardChunk); err != nil {
-			b.p.cfg.Logf("shm: an agreement takes messages: %v", err)
+			b.p.cfg.Logf("shm: agreements and collectives take messages: %v", err)
 			return 0, false
 		}
 		b.backed += boardChunk
@@ -147,6 +158,57 @@ func (b *Boards) Drop(name uint64) {
 		delete(b.members, first)
 		size := sizeOf(members)
 		b.free[size] = append(b.free[size], first)
+	}
+}
+
+// MakeHall takes memory of this process for the hall of so many members, and names it; false: there is none. Memory that others may still look at
+// is not used again: where a member has died without having left a hall, never.
+func (b *Boards) MakeHall(members int) (name uint64, ok bool) {
+	if members > mostSeats || b.p.departed {
+		return 0, false
+	}
+	for i := range b.halls {
+		if h := &b.halls[i]; h.dropped && b.hallAt(b.own(), h.first, h.members).Empty() {
+			h.dropped, h.members = false, members
+			b.hallAt(b.own(), h.first, members).Clear()
+			return uint64(h.first) + 1, true
+		}
+	}
+	first, ok := b.take(hallSize)
+	if !ok {
+		return 0, false
+	}
+	b.halls = append(b.halls, hall{first: first, members: members})
+	b.hallAt(b.own(), first, members).Clear()
+	return uint64(first) + 1, true
+}
+
+// OpenHall gives a hall by its name; nil: nobody can have made it. Precondition: Reach(owner), or the owner is this process.
+func (b *Boards) OpenHall(owner proc.ID, name uint64, members int) *board.Hall {
+	cells := b.theirs[owner]
+	if owner == b.p.cfg.Self {
+		cells = b.own()
+	}
+	if name == 0 || name > uint64(len(cells)) || members > mostSeats || name-1+boardPiece<<hallSize > uint64(len(cells)) {
+		return nil
+	}
+	return b.hallAt(cells, uint32(name-1), members)
+}
+
+// hallAt lays seats and slots over cells.
+func (b *Boards) hallAt(cells []board.Cell, first uint32, members int) *board.Hall {
+	piece := cells[first:][:boardPiece<<hallSize]
+	seats := unsafe.Slice((*board.Seat)(unsafe.Pointer(&piece[0])), members)
+	slots := unsafe.Slice((*board.Slot)(unsafe.Pointer(&piece[mostSeats])), board.Slots)
+	return board.Meet(seats, slots)
+}
+
+// DropHall gives the memory of a hall back that this process has made.
+func (b *Boards) DropHall(name uint64) {
+	for i := range b.halls {
+		if b.halls[i].first == uint32(name-1) {
+			b.halls[i].dropped = true
+		}
 	}
 }
 

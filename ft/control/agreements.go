@@ -17,10 +17,9 @@ type Agreements struct {
 	in   inbox
 	logf func(format string, args ...any)
 
-	meet     bool        // who is waited for
-	watching bool        // boards
-	look     func() int  // lookAtBoards
-	doze     func() bool // the machine's
+	meet     bool // who is waited for
+	watching bool // boards
+	watcher  progress.Watcher
 	draining bool
 	over     bool
 }
@@ -33,7 +32,7 @@ func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf fu
 		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
 		in: inbox{most: agree.MaxFrame},
 	}
-	a.look, a.doze = a.lookAtBoards, a.m.Doze
+	a.watcher = progress.Watcher{Look: a.lookAtBoards, Doze: a.m.Doze}
 	e.Handle(fabric.ClassAgree, a.heard)
 	e.OnEnd(a.ended)
 	return a
@@ -134,9 +133,10 @@ func (a *Agreements) drain() {
 func (a *Agreements) watch() {
 	switch waits := a.m.Waits() && !a.over; {
 	case waits && !a.watching:
-		a.e.Watch(a.look, a.doze)
+		a.e.Watch(&a.watcher)
+		a.e.Kick()
 	case !waits && a.watching:
-		a.e.Watch(nil, nil)
+		a.e.Unwatch(&a.watcher)
 	case waits:
 		a.e.Kick() // there may be another one since who sleeps has dozed
 	}

@@ -1,0 +1,252 @@
+package coll
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/fabric/shm"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// impatient is a host that sleeps whenever nothing has come: who is not woken never goes on.
+type impatient struct{ *host.Host }
+
+func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
+
+// rank is what a process would be.
+type rank struct {
+	*p2p.Comm
+	e *p2p.Engine
+	p *progress.Engine
+	// dead: its memory is gone.
+	dead bool
+}
+
+// ranks makes ranks of one process over shared memory.
+func ranks(t *testing.T, n int, patient, attended bool) []*rank {
+	providers, all := make([]*shm.Provider, n), make([]*rank, n)
+	for i := range providers {
+		var err error
+		providers[i], err = shm.Open(shm.Config{Self: proc.ID(i), MaxProcs: n})
+		require.NoError(t, err)
+	}
+	for i, p := range providers {
+		var h fabric.Host = host.New(host.Config{Bell: p.Bell(), Shared: true})
+		if !patient {
+			h = impatient{h.(*host.Host)}
+		}
+		e := progress.New(progress.Config{
+			Self: proc.ID(i), Host: h, Shm: p,
+			Resolve: func(_ string, peer proc.ID) ([]byte, error) { return providers[peer].Address(), nil },
+		})
+		m := p2p.New(e, true, p2p.Limits{})
+		m.UseHalls(p.Boards(), func(proc.ID) int { return 0 })
+		if attended {
+			e.Attend()
+		}
+		var err error
+		all[i] = &rank{p: e, e: m}
+		all[i].Comm, err = m.NewComm("world", p2p.WorldGroup(n), i, 1)
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			if !all[i].dead {
+				m.Close()
+			}
+			require.NoError(t, e.Close())
+		})
+	}
+	return all
+}
+
+// atOnce runs what each rank does.
+func atOnce(t *testing.T, comms []*rank, do func(c *p2p.Comm) error) {
+	errs := make([]error, len(comms))
+	var all sync.WaitGroup
+	for i, c := range comms {
+		all.Go(func() { errs[i] = do(c.Comm) })
+	}
+	all.Wait()
+	require.NoError(t, errors.Join(errs...))
+}
+
+func add(acc, in []byte) {
+	for i := range acc {
+		acc[i] += in[i]
+	}
+}
+
+// step calls a random collective and looks at what it gives.
+func step(c *p2p.Comm, r *rand.Rand, number int) error {
+	size, root := []int{0, 1, 8, 24, 25, 700, 2040, 2041}[r.IntN(8)], r.IntN(c.Size())
+	buf := make([]byte, size)
+	switch kind := r.IntN(4); kind {
+	case 0:
+		return Barrier[p2p.Aware](c, Setting{})
+	case 1:
+		for i := range buf {
+			buf[i] = byte(c.Rank() + i + 1)
+		}
+		if err := Allreduce[p2p.Aware](c, Setting{}, buf, Fold{Op: add}); err != nil {
+			return err
+		}
+		for i, got := range buf {
+			if want := byte(c.Size()*(i+1) + c.Size()*(c.Size()-1)/2); got != want {
+				return fmt.Errorf("step %d, rank %d: byte %d of %d summed is %d, want %d", number, c.Rank(), i, size, got, want)
+			}
+		}
+	default:
+		if c.Rank() == root {
+			fill(buf, number)
+		}
+		if err := Bcast[p2p.Aware](c, Setting{}, buf, root); err != nil {
+			return err
+		}
+		want := make([]byte, size)
+		if fill(want, number); !slices.Equal(want, buf) {
+			return fmt.Errorf("step %d, rank %d: not what rank %d has sent", number, c.Rank(), root)
+		}
+	}
+	return nil
+}
+
+func fill(b []byte, number int) {
+	for i := range b {
+		b[i] = byte(number*7 + i)
+	}
+}
+
+// Operations of all kinds, lengths and roots in any order, of ranks that poll and of ranks that sleep at every wait, with
+// somebody who progresses for them and without: one lost wake-up, or one part that is overwritten too soon, and it does not end well.
+func TestFlat(t *testing.T) {
+	for _, n := range []int{2, 3, 5, 8} {
+		for _, patient := range []bool{true, false} {
+			for _, attended := range []bool{true, false} {
+				t.Run(fmt.Sprint(n, patient, attended), func(t *testing.T) {
+					atOnce(t, ranks(t, n, patient, attended), func(c *p2p.Comm) error {
+						r := rand.New(rand.NewPCG(uint64(n), 5))
+						for number := range 400 {
+							if err := step(c, r, number); err != nil {
+								return err
+							}
+						}
+						if c.Coll().Flat() == nil {
+							return errors.New("by messages")
+						}
+						return nil
+					})
+				})
+			}
+		}
+	}
+}
+
+// Lengths that do not fit are an error at all of an allreduce, keep nobody waiting, and what follows is in order; also where only some of the
+// lengths fit into the memory.
+func TestFlatLengths(t *testing.T) {
+	for _, lengths := range [][2]int{{8, 16}, {8, 100}, {100, 8}, {1, 5000}, {3000, 8}, {3000, 4000}} {
+		atOnce(t, ranks(t, 4, false, false), func(c *p2p.Comm) error {
+			for range 5 {
+				if err := Barrier[p2p.Aware](c, Setting{}); err != nil {
+					return err
+				}
+			}
+			mine := make([]byte, lengths[0])
+			if c.Rank() == 2 {
+				mine = make([]byte, lengths[1])
+			}
+			if err := Allreduce[p2p.Aware](c, Setting{}, mine, Fold{Op: add}); !errors.Is(err, ft.ErrArgument) {
+				return fmt.Errorf("allreduce of %v at rank %d: %w", lengths, c.Rank(), err)
+			}
+			err := Bcast[p2p.Aware](c, Setting{}, mine, 0)
+			if !errors.Is(err, ft.ErrArgument) && (c.Rank() == 2 || err != nil) {
+				return fmt.Errorf("bcast of %v at rank %d: %w", lengths, c.Rank(), err)
+			}
+			return step(c, rand.New(rand.NewPCG(1, 1)), 1)
+		})
+	}
+}
+
+// Operands come in the order of ranks, so a rounded sum is the same at all.
+func TestFlatOrder(t *testing.T) {
+	atOnce(t, ranks(t, 5, true, false), func(c *p2p.Comm) error {
+		for range 4 {
+			b := binary.LittleEndian.AppendUint64(nil, uint64(c.Rank()+1))
+			if err := Allreduce[p2p.Aware](c, Setting{}, b, Fold{Op: func(acc, in []byte) {
+				a, i := binary.LittleEndian.Uint64(acc), binary.LittleEndian.Uint64(in)
+				binary.LittleEndian.PutUint64(acc, a*10+i)
+			}}); err != nil {
+				return err
+			}
+			if got := binary.LittleEndian.Uint64(b); got != 12345 && c.Coll().Flat() != nil {
+				return fmt.Errorf("rank %d: %d", c.Rank(), got)
+			}
+		}
+		return nil
+	})
+}
+
+// Who waits learns that a member has left the job without coming, that it has died, or that the communicator has been revoked or
+// the library closed.
+func TestFlatEnds(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	for _, end := range []struct {
+		want error
+		do   func(waits, other *rank) error
+	}{
+		{ft.ErrRevoked, func(waits, _ *rank) error { return waits.Revoke() }},
+		{ft.ErrClosed, func(waits, _ *rank) error { waits.e.Close(); return nil }},
+		{ft.ErrDeparted, func(_, other *rank) error { other.e.Close(); other.p.Depart(); return nil }},
+		{ft.ErrProcFailed, func(_, other *rank) error { other.dead = true; return other.p.Close() }},
+	} {
+		for range 10 {
+			pair := ranks(t, 2, false, false)
+			atOnce(t, pair, func(c *p2p.Comm) error {
+				var err error
+				for range 3 {
+					err = errors.Join(err, Barrier[p2p.Aware](c, Setting{}))
+				}
+				return err
+			})
+			result := make(chan error)
+			go func() { result <- Barrier[p2p.Aware](pair[0].Comm, Setting{}) }()
+			for range r.IntN(300) {
+				runtime.Gosched()
+			}
+			require.NoError(t, end.do(pair[0], pair[1]))
+			require.ErrorIs(t, <-result, end.want)
+		}
+	}
+}
+
+// A root that is ahead of the others lays nothing where they may still read.
+func TestFlatRootAhead(t *testing.T) {
+	atOnce(t, ranks(t, 3, true, false), func(c *p2p.Comm) error {
+		for number := range 3000 {
+			buf := make([]byte, 900)
+			if c.Rank() == 0 {
+				fill(buf, number)
+			}
+			if err := Bcast[p2p.Aware](c, Setting{}, buf, 0); err != nil {
+				return err
+			}
+			want := make([]byte, len(buf))
+			if fill(want, number); !slices.Equal(want, buf) {
+				return fmt.Errorf("step %d, rank %d: not what the root has sent", number, c.Rank())
+			}
+		}
+		return nil
+	})
+}

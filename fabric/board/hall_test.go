@@ -1,0 +1,53 @@
+package board
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestSeatIsALine(t *testing.T) {
+	require.EqualValues(t, 64, unsafe.Sizeof(Seat{}))
+	require.EqualValues(t, slotBytes, unsafe.Sizeof(Slot{}))
+}
+
+// What is too long is said to be elsewhere, what others or other steps have laid is not taken for one's own, and memory serves others
+// when all have left.
+func TestHall(t *testing.T) {
+	h := Meet(make([]Seat, 2), make([]Slot, Slots))
+	h.Bring(0, 1, []byte{1, 2})
+	h.Lay(0, 1, []byte{3})
+	require.False(t, h.Entered(0, 1))
+	h.Enter(0, 1)
+	require.True(t, h.Entered(0, 1))
+	require.False(t, h.Entered(0, 2))
+	part, n := h.Brought(0, 1)
+	require.Equal(t, []byte{1, 2}, part)
+	require.Equal(t, 2, n)
+	h.Bring(0, 0, make([]byte, MaxBrought+1))
+	_, n = h.Brought(0, 0)
+	require.Equal(t, Elsewhere, n)
+	laid, _, ok := h.Laid(0, 1)
+	require.True(t, ok)
+	require.Equal(t, []byte{3}, laid)
+	_, _, ok = h.Laid(1, 1)
+	require.False(t, ok, "another root")
+	_, _, ok = h.Laid(0, 1+Slots)
+	require.False(t, ok, "an older step")
+	h.Lay(1, 2, make([]byte, MaxLaid+1))
+	_, n, _ = h.Laid(1, 2)
+	require.Equal(t, Elsewhere, n)
+
+	h.Leave(0, false)
+	require.False(t, h.Missed(0, 2), "it has left, and its process has not")
+	require.False(t, h.Empty())
+	h.Depart(1)
+	require.False(t, h.Empty(), "it still looks")
+	require.True(t, h.Missed(1, 1))
+	h.Leave(1, true)
+	require.True(t, h.Empty())
+	h.Clear()
+	require.False(t, h.Empty())
+	require.False(t, h.Entered(0, 1))
+}
