@@ -84,6 +84,7 @@ var names = map[repair.What]string{
 	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
 	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
 	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
+	repair.Gather: "gather", repair.Scatter: "scatter",
 }
 
 // end brings an operation to its common end.
