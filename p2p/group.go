@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -19,7 +20,7 @@ type Group struct {
 	// ranks is the way back where there are too many runs to look through.
 	ranks map[proc.ID]int32
 	// kept says which of from are the members, where few runs do not; else nil.
-	kept *sieve
+	kept *tree.Alive
 	from *Group
 }
 
@@ -67,7 +68,7 @@ func (g Group) Size() int { return g.size }
 // Proc gives the process with a rank of 0 … Size()-1.
 func (g Group) Proc(rank int) proc.ID {
 	if g.kept != nil {
-		return g.from.Proc(g.kept.rank(rank))
+		return g.from.Proc(g.kept.Rank(rank))
 	}
 	r := &g.runs[0]
 	if len(g.runs) > 1 {
@@ -87,7 +88,7 @@ func (g *Group) Rank(p proc.ID) int {
 func (g *Group) search(p proc.ID) int {
 	if g.kept != nil {
 		if rank := g.from.Rank(p); rank >= 0 {
-			return g.kept.number(rank)
+			return g.kept.Number(rank)
 		}
 		return -1
 	}
@@ -146,7 +147,7 @@ func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 func (g Group) without(gone []proc.ID) Group {
 	whole, words := &g, []uint64(nil)
 	if g.kept != nil {
-		whole, words = g.from, slices.Clone(g.kept.words)
+		whole, words = g.from, g.kept.Words()
 	}
 	for _, p := range gone {
 		rank := whole.Rank(p)
@@ -154,19 +155,19 @@ func (g Group) without(gone []proc.ID) Group {
 			continue
 		}
 		if words == nil {
-			words = fullWords(whole.size)
+			words = tree.All(whole.size).Words()
 		}
 		words[rank/64] &^= 1 << (rank % 64)
 	}
 	if words == nil {
 		return g
 	}
-	s := newSieve(words)
-	if s.n == g.size {
+	kept := tree.FromWords(words, whole.size)
+	if kept.Count() == g.size {
 		return g
 	}
-	left := Group{size: s.n, kept: s, from: whole}
-	if s.stretches() <= fewRuns {
+	left := Group{size: kept.Count(), kept: kept, from: whole}
+	if kept.Runs() <= fewRuns {
 		return NewGroup(left.Procs())
 	}
 	return left

@@ -142,13 +142,6 @@ func TestFreedContextsAreTheLast(t *testing.T) {
 	require.Contains(t, f.known, uint32(2*freedMax))
 }
 
-// The runs of a sieve go on from one word to the next.
-func TestStretches(t *testing.T) {
-	require.Equal(t, 1, newSieve(fullWords(200)).stretches())
-	require.Equal(t, 2, newSieve([]uint64{1, 0, 1}).stretches())
-	require.Equal(t, 2, newSieve([]uint64{1<<63 | 1, 1}).stretches())
-}
-
 // A promise is kept once: neither a free nor a revocation ends it, closing does, and what is said then is too late, also
 // when its request serves something else.
 func TestPromise(t *testing.T) {

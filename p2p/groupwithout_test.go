@@ -14,7 +14,7 @@ import (
 // blocks, with few gone, with many and with all but one.
 func TestGroupWithout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 6))
-	sieves := 0
+	scattered := 0
 	for _, n := range []int{1, 2, 63, 64, 65, 511, 512, 513, 1300} {
 		for round := range 12 {
 			list := make([]proc.ID, n)
@@ -43,13 +43,13 @@ func TestGroupWithout(t *testing.T) {
 				require.Equal(t, NewGroup(list).digest(), g.digest())
 				require.True(t, g.Equal(NewGroup(list)))
 				if g.kept != nil {
-					sieves++
+					scattered++
 					require.Nil(t, g.from.kept, "cut from what was cut")
 				}
 			}
 		}
 	}
-	require.Greater(t, sieves, 50)
+	require.Greater(t, scattered, 50)
 	w := WorldGroup(100)
 	require.Nil(t, w.without([]proc.ID{50, 60}).kept, "few runs need no bits")
 	require.Equal(t, w, w.without(nil))
