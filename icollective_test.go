@@ -23,6 +23,39 @@ func init() {
 	roles["begun"], roles["begun and killed"], roles["begun allocs"] = begunRank, begunAndKilled, begunAllocs
 }
 
+// begunWritings are what the tests of the uniform setting do with collectives that are begun.
+func init() {
+	wait := func(q banyan.Request) error { _, err := q.Wait(); return err }
+	blocksAt := func(c *banyan.Comm, size int) []byte { return bytes.Repeat([]byte{0xee}, size*c.Size()) }
+	writings["begun bcast"] = &writing{mine, writings["bcast"].after,
+		func(c *banyan.Comm, buf []byte) error { return wait(c.IBcast(buf, middle(c))) }}
+	writings["begun reduce"] = &writing{mine, foldedAt(middle),
+		func(c *banyan.Comm, buf []byte) error { return wait(c.IReduceBytes(buf, xor, middle(c))) }}
+	writings["begun allreduce"] = &writing{mine, foldedAll,
+		func(c *banyan.Comm, buf []byte) error {
+			return wait(banyan.IAllreduce(c, buf, func(a, b byte) byte { return a ^ b }))
+		}}
+	writings["begun allgather"] = &writing{blocksAt, gatheredAll,
+		func(c *banyan.Comm, buf []byte) error {
+			return wait(c.IAllgatherBytes(mine(c, len(buf)/c.Size()), buf))
+		}}
+	writings["begun gather"] = &writing{blocksAt,
+		func(c *banyan.Comm, size int) []byte {
+			if c.Rank() == middle(c) {
+				return gatheredAll(c, size)
+			}
+			return blocksAt(c, size)
+		},
+		func(c *banyan.Comm, buf []byte) error {
+			return wait(c.IGatherBytes(mine(c, len(buf)/c.Size()), buf, middle(c)))
+		}}
+	writings["begun scatter"] = &writing{
+		func(c *banyan.Comm, size int) []byte { return bytes.Repeat([]byte{0xee}, size) }, mine,
+		func(c *banyan.Comm, buf []byte) error {
+			return wait(c.IScatterBytes(gatheredAll(c, len(buf)), buf, middle(c)))
+		}}
+}
+
 // As [Comm.Free] of other operations: what is under way goes on, and nothing can be begun.
 func TestFreeLeavesBegunCollectives(t *testing.T) {
 	for _, size := range []int{8, 100_000} {
