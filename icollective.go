@@ -3,7 +3,6 @@ package banyan
 import (
 	"cmp"
 	"errors"
-	"fmt"
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/repair"
@@ -51,7 +50,7 @@ func (c *Comm) ongoing(what repair.What, wrong error) *ongoing {
 		o.end, o.over = o.decide, o.giveBack
 	}
 	o.what, o.wrong = what, wrong
-	way := coll.Way{Unaware: c.unaware, Over: o.over}
+	way := coll.Way{Unaware: c.careless(), Trees: &c.trees, Over: o.over}
 	if c.staged() {
 		way.End = o.end
 	}
@@ -99,19 +98,27 @@ func (c *Comm) IBcast(buf []byte, root int) Request {
 
 // IReduceBytes begins to fold the bufs of all ranks into the root's. Op is called by whichever goroutine makes progress, without locks. As
 // [Comm.ReduceBytes] otherwise.
-func (c *Comm) IReduceBytes(buf []byte, op func(acc, in []byte), root int) Request {
-	buf, wrong := c.toFold("ireduce", buf, op)
+func (c *Comm) IReduceBytes(buf []byte, op func(acc, in []byte), root int, order ...Order) Request {
+	return c.ireduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)}, root)
+}
+
+func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
+	buf, wrong := c.toFold("ireduce", buf, f.Op)
 	o := c.ongoing(repair.Reduce, wrong)
-	o.Schedule.Reduce(buf, op, root)
+	o.Schedule.Reduce(buf, f, root)
 	return c.begun(o)
 }
 
 // IAllreduceBytes begins to fold the bufs of all ranks into each of them. Op is called as by [Comm.IReduceBytes]. As
 // [Comm.AllreduceBytes] otherwise.
-func (c *Comm) IAllreduceBytes(buf []byte, op func(acc, in []byte)) Request {
-	buf, wrong := c.toFold("iallreduce", buf, op)
+func (c *Comm) IAllreduceBytes(buf []byte, op func(acc, in []byte), order ...Order) Request {
+	return c.iallreduce(buf, coll.Fold{Op: op, AnyOrder: anyOrder(order)})
+}
+
+func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
+	buf, wrong := c.toFold("iallreduce", buf, f.Op)
 	o := c.ongoing(repair.Allreduce, wrong)
-	o.Schedule.Allreduce(buf, op)
+	o.Schedule.Allreduce(buf, f)
 	return c.begun(o)
 }
 
@@ -151,26 +158,17 @@ func (c *Comm) IAllgatherBytes(mine, all []byte) Request {
 	return c.begun(o)
 }
 
-// blocks is the error of blocks that do not fit where this rank is the one that has them all.
-func (c *Comm) blocks(what string, mine, all []byte, root int) error {
-	if root != c.Rank() || len(all) == len(mine)*c.Size() {
-		return nil
-	}
-	return fmt.Errorf("%s on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",
-		what, c.Name(), ErrArgument, len(mine), c.Size(), len(all))
-}
-
 // IBcast begins to copy the root's numbers into everybody's; see [Comm.IBcast].
 func IBcast[T Number](c *Comm, data []T, root int) Request { return c.IBcast(Bytes(data), root) }
 
 // IReduce begins [Reduce]; see [Comm.IReduceBytes].
-func IReduce[T Number](c *Comm, data []T, op func(a, b T) T, root int) Request {
-	return c.IReduceBytes(Bytes(data), fold(op), root)
+func IReduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) Request {
+	return c.ireduce(Bytes(data), elementwise(op, order), root)
 }
 
 // IAllreduce begins [Allreduce]; see [Comm.IAllreduceBytes].
-func IAllreduce[T Number](c *Comm, data []T, op func(a, b T) T) Request {
-	return c.IAllreduceBytes(Bytes(data), fold(op))
+func IAllreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) Request {
+	return c.iallreduce(Bytes(data), elementwise(op, order))
 }
 
 // IGather begins to put the slices of all ranks into the root's all; see [Comm.IGatherBytes].

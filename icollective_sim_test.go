@@ -28,11 +28,20 @@ func affine(acc, in []byte) {
 // blockOf is what a rank gives to the operation with a number.
 func blockOf(number, rank, size int) []byte { return pattern(1000*number+rank, size) }
 
-// affineOf is what affine makes of the blocks of some ranks.
-func affineOf(number, size int, ranks []int) []byte {
+// folding is the operation of a reduction with a number: one that is not commutative, or one that is.
+func folding(number int) (op func(acc, in []byte), order banyan.Order) {
+	if number%2 == 0 {
+		return affine, banyan.InOrder
+	}
+	return xor, banyan.AnyOrder
+}
+
+// foldedOf is what the operation makes of the blocks of some ranks.
+func foldedOf(number, size int, ranks []int) []byte {
+	op, _ := folding(number)
 	acc := blockOf(number, ranks[0], size)
 	for _, rank := range ranks[1:] {
-		affine(acc, blockOf(number, rank, size))
+		op(acc, blockOf(number, rank, size))
 	}
 	return acc
 }
@@ -80,6 +89,7 @@ func (o issue) begin(c *banyan.Comm, dead ...int) (q banyan.Request, got, want [
 	for _, rank := range living {
 		copy(gathered[rank*o.size:], blockOf(o.number, rank, o.size))
 	}
+	op, order := folding(o.number)
 	rootLives := slices.Contains(living, o.root)
 	switch o.kind {
 	case 0:
@@ -100,19 +110,19 @@ func (o issue) begin(c *banyan.Comm, dead ...int) (q banyan.Request, got, want [
 		}
 	case 2:
 		if got = mine; me == o.root {
-			want = affineOf(o.number, o.size, living)
+			want = foldedOf(o.number, o.size, living)
 		}
 		if o.blocks {
-			q, err = done(c.ReduceBytes(got, affine, o.root))
+			q, err = done(c.ReduceBytes(got, op, o.root, order))
 		} else {
-			q = c.IReduceBytes(got, affine, o.root)
+			q = c.IReduceBytes(got, op, o.root, order)
 		}
 	case 3:
-		got, want = mine, affineOf(o.number, o.size, living)
+		got, want = mine, foldedOf(o.number, o.size, living)
 		if o.blocks {
-			q, err = done(c.AllreduceBytes(got, affine))
+			q, err = done(c.AllreduceBytes(got, op, order))
 		} else {
-			q = c.IAllreduceBytes(got, affine)
+			q = c.IAllreduceBytes(got, op, order)
 		}
 	case 4:
 		if me != o.root {
@@ -120,7 +130,11 @@ func (o issue) begin(c *banyan.Comm, dead ...int) (q banyan.Request, got, want [
 		} else {
 			got, want = all, gathered
 		}
-		q = c.IGatherBytes(mine, all, o.root)
+		if o.blocks {
+			q, err = done(c.GatherBytes(mine, all, o.root))
+		} else {
+			q = c.IGatherBytes(mine, all, o.root)
+		}
 	case 5:
 		from := []byte(nil)
 		if me == o.root {
@@ -130,7 +144,11 @@ func (o issue) begin(c *banyan.Comm, dead ...int) (q banyan.Request, got, want [
 		if rootLives {
 			want = mine
 		}
-		q = c.IScatterBytes(from, got, o.root)
+		if o.blocks {
+			q, err = done(c.ScatterBytes(from, got, o.root))
+		} else {
+			q = c.IScatterBytes(from, got, o.root)
+		}
 	default:
 		got, want = all, gathered
 		if o.blocks {
@@ -228,13 +246,23 @@ func endOne(open *[]underWay, r *rand.Rand) error {
 	return u.check(err)
 }
 
-// All kinds, 1 … 17 ranks, several under way, mixed with those that block and with messages, waited for in any order.
+// onTrees chooses by a number the trees of a communicator.
+func onTrees(c *banyan.Comm, number uint64) error {
+	designs := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}
+	trees := []string{"auto", "binomial", "knomial:4", "chain", "flat", "node", "binary"}
+	return errors.Join(c.SetDesign(designs[number%3]), c.SetTree(trees[number%7]))
+}
+
+// All kinds and trees, 1 … 17 ranks, several under way, mixed with those that block and with messages, waited for in any order.
 func TestBegunCollectives(t *testing.T) {
 	for n := 1; n <= 17; n++ {
-		for seed := range uint64(scaled(3, 1)) {
+		for seed := range uint64(scaled(2, 1)) {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: seed, Configure: func(c *sim.Config) {
 				c.Topology.ProcsPerNode = 1 + int(seed%4)
 			}}, func(w *banyan.World) error {
+				if err := onTrees(w.Comm(), uint64(n)+17*seed); err != nil {
+					return err
+				}
 				return interleave(w.Comm(), seed*100+uint64(n), 12)
 			}), "%d ranks, seed %d", n, seed)
 		}

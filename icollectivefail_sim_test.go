@@ -113,6 +113,9 @@ func TestBegunCollectivesOutliveDeaths(t *testing.T) {
 			},
 		}, func(w *banyan.World) error {
 			c := w.Comm()
+			if err := onTrees(c, seed); err != nil {
+				return err
+			}
 			out, err := endure(c, seed, 1+int(seed%6))
 			if err != nil {
 				return err

@@ -46,7 +46,7 @@ const (
 	// UniformCreation has Dup, Create, CreateGroup, Split, SplitByNode, CreateInter and Merge make the communicator at all ranks
 	// or at none.
 	UniformCreation = p2p.UniformCreation
-	// UniformCollectives has Barrier, Bcast, Reduce, Allreduce and Allgather, of numbers and of bytes, succeed at all ranks
+	// UniformCollectives has Barrier, Bcast, Reduce, Allreduce, Gather, Scatter and Allgather, of numbers and of bytes, succeed at all ranks
 	// or fail at all, and is UniformCreation too, as creating is collective.
 	UniformCollectives = p2p.UniformCollectives
 )

@@ -2,7 +2,6 @@ package coll
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
@@ -39,6 +38,7 @@ type Schedule struct {
 	fold   Op
 	mem    Memory
 	result result
+	order  []int // memory for result
 	state  progression
 
 	err     error
@@ -52,6 +52,8 @@ type Schedule struct {
 type Way struct {
 	// Unaware: the messages are those of the unaware engine.
 	Unaware bool
+	// Trees are those that it goes over. They are asked while the operation is put together, and not any more when it has been started.
+	Trees *Trees
 	// End, if there is one, gives the outcome that the operation has at all ranks, as that of [Setting]: it is called with the lock held and
 	// calls back, with the lock held.
 	End func(err error, done func(error))
@@ -89,8 +91,10 @@ const (
 // result is where the outcome goes when the operation has succeeded.
 type result struct {
 	to, from []byte
-	// blocks: from has the blocks of all ranks, first that of rank first; to, by the numbers that they have for the user.
+	// blocks is the length of blocks, of all ranks: to has them by the numbers that they have for the user, from in an order, or beginning with that
+	// of rank first.
 	blocks, first int
+	order         []int
 }
 
 // firstTag is where the tags of schedules begin, above those of operations that block.
@@ -112,7 +116,10 @@ func (s *Schedule) Begin(c *p2p.Comm, op string, way Way) {
 		return
 	}
 	var err error
-	if s.w, s.number, err = c.Join(op); err != nil {
+	if s.w, s.number, err = c.Join(op); err == nil {
+		err = way.Trees.ready(c, s.w, op)
+	}
+	if err != nil {
 		s.Refuse(err)
 	}
 	s.tag = firstTag | int(s.number)&(firstTag-1)
@@ -256,14 +263,7 @@ func (s *Schedule) collect() {
 	for i, h := range s.parts {
 		st, err := s.e.Take(h)
 		if want := s.want[i]; want >= 0 {
-			s.whole = 0
-			switch {
-			case errors.Is(err, ft.ErrTruncate):
-				err = fmt.Errorf("%w: %w: all ranks must call with the same length", ft.ErrArgument, err)
-			case err == nil:
-				s.whole = st.Count
-				err = sameLength(s.w, st, want)
-			}
+			s.whole, err = fit(s.w, st, err, want)
 		}
 		if err == nil {
 			continue
@@ -272,7 +272,7 @@ func (s *Schedule) collect() {
 			s.err = &failure{s.op, err}
 		}
 		s.spoiled = true
-		s.ended = s.ended || !errors.Is(err, ft.ErrArgument)
+		s.ended = s.ended || fatal(err)
 	}
 	s.parts, s.want = s.parts[:0], s.want[:0]
 	s.state = stepping
@@ -308,7 +308,7 @@ func (s *Schedule) over() {
 		s.w.Quit()
 	}
 	clear(s.steps)
-	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0]}
+	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0], order: s.order[:0]}
 	if err == nil { // else what it has worked in may still be used by those that count as dead
 		fresh.mem = s.mem
 	}
@@ -325,6 +325,10 @@ func (r *result) write(w *p2p.Comm) {
 	}
 	n := w.Size()
 	for i := range n {
-		copy(r.to[w.Said((i+r.first)%n)*r.blocks:][:r.blocks], r.from[i*r.blocks:])
+		rank := (i + r.first) % n
+		if r.order != nil {
+			rank = r.order[i]
+		}
+		copy(r.to[w.Said(rank)*r.blocks:][:r.blocks], r.from[i*r.blocks:])
 	}
 }

@@ -1,10 +1,16 @@
 package coll
 
+import "math/bits"
+
 // What the operations are made of. Each puts its steps together; nothing is sent before Start.
 
-// Barrier ends when all ranks have begun it, by dissemination as [Barrier].
+// Barrier ends when all ranks have begun it.
 func (s *Schedule) Barrier() {
 	if s.ended {
+		return
+	}
+	if !s.free() {
+		s.roundTrip(s.way.Trees.to(0))
 		return
 	}
 	n, me := s.w.Size(), s.w.Rank()
@@ -29,8 +35,17 @@ func (s *Schedule) Bcast(buf []byte, root int) {
 	s.bcast(to, root)
 }
 
-// bcast goes down the tree of coll.go's bcast.
+// free reports whether no tree was chosen. One of the ranks without gaps that is binomial is that of scheduled.go.
+func (s *Schedule) free() bool { return s.way.Trees.free() }
+
+// bcast goes down the binomial tree: virtual rank v, counted from the root, gets
+// the data from v without its lowest bit, and passes them to v plus each lower
+// bit, the farthest subtree first. Lengths that do not fit are dealt with as by [Bcast].
 func (s *Schedule) bcast(buf []byte, root int) {
+	if !s.free() {
+		s.spread(s.way.Trees.to(root), buf)
+		return
+	}
 	n := s.w.Size()
 	v := (s.w.Rank() - root + n) % n
 	low, kind := lowest(v, n), stepSend
@@ -47,33 +62,45 @@ func (s *Schedule) bcast(buf []byte, root int) {
 	s.wait()
 }
 
+// lowest is the lowest bit of v; for the root it is beyond all ranks.
+func lowest(v, n int) int {
+	if v == 0 {
+		return 1 << bits.Len(uint(n-1))
+	}
+	return v & -v
+}
+
 // Reduce folds everybody's buf into root's, as [Reduce].
-func (s *Schedule) Reduce(buf []byte, op Op, root int) {
+func (s *Schedule) Reduce(buf []byte, f Fold, root int) {
 	root, left := s.delegate(root)
 	if !left {
 		return
 	}
-	to := s.reduce(buf, op, root)
+	to := s.reduce(buf, f, root)
 	if s.staged() && s.w.Rank() == root {
 		s.result = result{to: buf, from: to}
 	}
 }
 
 // Allreduce folds everybody's buf into everybody's, as [Allreduce].
-func (s *Schedule) Allreduce(buf []byte, op Op) {
+func (s *Schedule) Allreduce(buf []byte, f Fold) {
 	if s.ended {
 		return
 	}
-	to := s.reduce(buf, op, 0)
+	to := s.reduce(buf, f, 0)
 	s.bcast(to, 0)
 	if s.staged() {
 		s.result = result{to: buf, from: to}
 	}
 }
 
-// reduce folds towards rank 0, in the order of ranks, and moves the result to the root. It gives where that has it.
-func (s *Schedule) reduce(buf []byte, op Op, root int) (to []byte) {
-	s.fold = op
+// reduce folds towards rank 0, in the order of ranks, and moves the result to the root. It gives where that has it. Where the order
+// does not matter it goes over the tree with that root, if one was chosen.
+func (s *Schedule) reduce(buf []byte, f Fold, root int) (to []byte) {
+	s.fold = f.Op
+	if f.AnyOrder && !s.free() {
+		return s.climb(s.way.Trees.to(root), buf)
+	}
 	to, scratch := s.toFold(buf)
 	n, me := s.w.Size(), s.w.Rank()
 	acc := buf
@@ -120,12 +147,24 @@ func (s *Schedule) toFold(buf []byte) (to, scratch []byte) {
 // Gather puts everybody's mine, all of one length, into root's all, by rank. Mine may lie in all where it belongs.
 func (s *Schedule) Gather(mine, all []byte, root int) {
 	root, left := s.delegate(root)
-	if left {
+	switch {
+	case !left:
+	case s.free():
 		s.gather(mine, all, root, s.w.Rank() == root)
+	default:
+		s.upward(s.arranged(root), mine, all)
 	}
 }
 
-// Allgather puts everybody's mine, all of one length, into everybody's all, as [Allgather].
+// arranged is the tree with a root, and the order of its blocks.
+func (s *Schedule) arranged(root int) *route {
+	r := s.way.Trees.to(root)
+	s.way.Trees.arrange(r)
+	return r
+}
+
+// Allgather puts everybody's mine, all of one length, into everybody's all, as [Allgather]. What goes over a chosen tree is its second
+// half: in the first blocks are to arrive by rank.
 func (s *Schedule) Allgather(mine, all []byte) {
 	if s.ended {
 		return
@@ -174,6 +213,10 @@ func (s *Schedule) gather(mine, all []byte, root int, wanted bool) (blocks []byt
 func (s *Schedule) Scatter(all, mine []byte, root int) {
 	root, left := s.delegate(root)
 	if !left {
+		return
+	}
+	if !s.free() {
+		s.downward(s.arranged(root), all, mine)
 		return
 	}
 	n, block := s.w.Size(), len(mine)
