@@ -67,7 +67,7 @@ const issueKinds = 7
 func drawIssue(r *rand.Rand, number, n int) issue {
 	return issue{
 		kind: r.IntN(issueKinds), number: number, root: r.IntN(n), blocks: r.IntN(4) == 0,
-		size: 8 * []int{0, 1, 5, 40, 1100, 9000}[r.IntN(6)],
+		size: 8 * []int{0, 1, 5, 40, 1100, 2500}[r.IntN(6)],
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 	"testing"
@@ -21,6 +22,7 @@ import (
 
 func init() {
 	roles["begun"], roles["begun and killed"], roles["begun allocs"] = begunRank, begunAndKilled, begunAllocs
+	roles["begun and absent"] = begunAndAbsent
 }
 
 // begunWritings are what the tests of the uniform setting do with collectives that are begun.
@@ -310,3 +312,50 @@ func begunAllocs(w *banyan.World) error {
 }
 
 func TestBegunCollectivesAllocateNothing(t *testing.T) { succeed(t, 3, "begun allocs") }
+
+// begunAndAbsent has rank 2, which is to pass a broadcast on to rank 3, compute outside of the library until that has it.
+func begunAndAbsent(w *banyan.World) error {
+	for _, size := range []int{8, 2 << 20} {
+		c := w.Comm()
+		if err := c.Barrier(); err != nil { // rank 2 has not got it when it leaves
+			return err
+		}
+		if c.Rank() == 0 {
+			if _, err := c.Recv(nil, 2, 1); err != nil {
+				return err
+			}
+		}
+		buf := blockOf(1, c.Rank(), size)
+		q := c.IBcast(buf, 0)
+		switch c.Rank() {
+		case 2:
+			if err := c.Send(nil, 0, 1); err != nil {
+				return err
+			}
+			if _, err := os.ReadFile(os.Getenv(fifoEnv)); err != nil {
+				return err
+			}
+		case 3:
+			if _, err := q.Wait(); err != nil {
+				return err
+			}
+			if err := os.WriteFile(os.Getenv(fifoEnv), []byte("go"), 0o600); err != nil {
+				return err
+			}
+		}
+		if _, err := q.Wait(); err != nil {
+			return err
+		}
+		if err := check(buf, blockOf(1, 0, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// With asynchronous progress a rank that computes passes on what it has to.
+func TestBegunCollectivesWhileComputing(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	succeed(t, 4, "begun and absent", asyncEnv+"=1", fifoEnv+"="+fifo)
+}
