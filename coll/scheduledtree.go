@@ -64,7 +64,7 @@ func (s *Schedule) upward(r *route, mine, all []byte) {
 		s.add(stepCopy, 0, blocks[:block], mine)
 	}
 	for i, child := range r.children {
-		s.add(stepRecv, child, blocks[r.first[i]*block:r.first[i+1]*block], nil)
+		s.add(stepRecv, child, blocks[r.first[i]*block:r.last[i]*block], nil)
 	}
 	s.wait()
 	if r.parent >= 0 {
@@ -90,7 +90,7 @@ func (s *Schedule) downward(r *route, all, mine []byte) {
 		}
 	}
 	for i, child := range r.children {
-		s.add(stepSend, child, nil, blocks[r.first[i]*block:r.first[i+1]*block])
+		s.add(stepSend, child, nil, blocks[r.first[i]*block:r.last[i]*block])
 	}
 	s.wait()
 	s.result = result{to: mine, from: blocks[:block]}
