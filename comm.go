@@ -42,6 +42,8 @@ type Comm struct {
 	attrs   attributes
 	// work: taken by the collective that is under way, put back by it.
 	work atomic.Pointer[workspace]
+	// idle: the records that the next collectives that are begun take. Under the engine's lock.
+	idle *ongoing
 	// trees: used by the collective that is under way, renewed by validates.
 	trees coll.Trees
 }

@@ -143,7 +143,7 @@ func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, 
 // matched is taken back then, has ended, and leaves its buffer as it was; one
 // that has been matched is waited for and gives its outcome. A send stays under
 // way: wait for it again before its buffer is changed. So does what other ranks take part in (IAgree,
-// IShrink): they count on it.
+// IShrink, IValidate, collectives): they count on it.
 func (r Request) WaitContext(ctx context.Context) (Status, error) {
 	st, _, err := r.await(ctx)
 	return st, err

@@ -82,9 +82,9 @@ func (c *Comm) Uniformity() Uniformity { return c.core.Uniformity() }
 // names are those of the uniform operations in errors.
 var names = map[repair.What]string{
 	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
-	repair.Gather: "gather", repair.Scatter: "scatter",
 	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
 	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
+	repair.Gather: "gather", repair.Scatter: "scatter",
 }
 
 // end brings an operation to its common end.

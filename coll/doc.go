@@ -56,7 +56,7 @@
 // # Concurrency
 //
 // Operations on different communicators may run at the same time; on one
-// communicator one at a time.
+// communicator one at a time that blocks. Any number may have been begun: each is a [Schedule], which goes on with progress.
 //
 // Floor 5.
 package coll

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 
 	"github.com/banyan-hpc/banyan/fabric/board"
 	"github.com/banyan-hpc/banyan/ft"
@@ -139,12 +138,4 @@ func fits(w *p2p.Comm, rank, length, want int) error {
 	}
 	return fmt.Errorf("%s: %w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
 		w.Name(), ft.ErrArgument, w.Said(rank), length, want)
-}
-
-// lowest is the lowest bit of v; for the root it is beyond all ranks.
-func lowest(v, n int) int {
-	if v == 0 {
-		return 1 << bits.Len(uint(n-1))
-	}
-	return v & -v
 }

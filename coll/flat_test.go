@@ -88,8 +88,8 @@ func add(acc, in []byte) {
 	}
 }
 
-// step calls a random collective and looks at what it gives.
-func step(c *p2p.Comm, r *rand.Rand, number int) error {
+// act calls a random collective and looks at what it gives.
+func act(c *p2p.Comm, r *rand.Rand, number int) error {
 	size, root := []int{0, 1, 8, 24, 25, 700, 2040, 2041}[r.IntN(8)], r.IntN(c.Size())
 	buf := make([]byte, size)
 	switch kind := r.IntN(4); kind {
@@ -138,7 +138,7 @@ func TestFlat(t *testing.T) {
 					atOnce(t, ranks(t, n, patient, attended), func(c *p2p.Comm) error {
 						r := rand.New(rand.NewPCG(uint64(n), 5))
 						for number := range 400 {
-							if err := step(c, r, number); err != nil {
+							if err := act(c, r, number); err != nil {
 								return err
 							}
 						}
@@ -174,7 +174,7 @@ func TestFlatLengths(t *testing.T) {
 			if !errors.Is(err, ft.ErrArgument) && (c.Rank() == 2 || err != nil) {
 				return fmt.Errorf("bcast of %v at rank %d: %w", lengths, c.Rank(), err)
 			}
-			return step(c, rand.New(rand.NewPCG(1, 1)), 1)
+			return act(c, rand.New(rand.NewPCG(1, 1)), 1)
 		})
 	}
 }

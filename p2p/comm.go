@@ -32,6 +32,9 @@ const (
 	stateFinal // the engine has been closed
 	// stateValidating, of a collective's context: it is about to be replaced.
 	stateValidating
+	// stateLeft, of a collective's context: its communicator has been freed, and it will be when the
+	// operations under way have ended. It is the error of none of them.
+	stateLeft
 )
 
 // Comm is the core of a communicator. Its methods may be called from any
@@ -78,6 +81,8 @@ type Comm struct {
 	epoch      atomic.Uint64
 	validating int
 	settlers   []*progress.Completion
+	// joined, under: see task.go. Of a collective's context, under the lock.
+	joined, under uint32
 	// nulls: written and read under the lock; someNull is set after it for good.
 	nulls    ft.Set
 	someNull atomic.Bool
@@ -308,6 +313,9 @@ func (c *Comm) check(op string) error {
 	case s == 0:
 		return nil
 	case s&stateFreed != 0 && c.of != nil && c.of.state.Load()&stateFreed == 0:
+		if s&stateFailed != 0 {
+			return c.bereaved(op) // which is why there was a validate
+		}
 		return c.overtaken(op)
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
@@ -331,6 +339,9 @@ func (c *Comm) Collective(op string) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.settle()
+	if c.state.Load()&stateFreed != 0 {
+		return c.check(op)
+	}
 	return c.Coll().check(op)
 }
 

@@ -30,7 +30,7 @@ func (c *Comm) Free() error {
 func (c *Comm) free() {
 	e, known := c.e, c
 	if w := c.Coll(); w != nil {
-		w.free()
+		w.leave()
 	} else {
 		known = nil // what it holds can go: it is revoked with the other one
 	}

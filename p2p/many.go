@@ -69,6 +69,7 @@ func (e *Engine) Poll() { e.p.Progress() }
 // It belongs to the engine's pool and is used with the lock held.
 type Watch struct {
 	c    progress.Completion
+	done func() // c.Finish, made once
 	e    *Engine
 	gen  uint32 // raised at each reuse
 	next *Watch // in the pool
@@ -78,7 +79,9 @@ type Watch struct {
 func (e *Engine) NewWatch() *Watch {
 	w := e.watches
 	if w == nil {
-		return &Watch{e: e}
+		w = &Watch{e: e}
+		w.done = w.c.Finish
+		return w
 	}
 	e.watches = w.next
 	return w
@@ -86,12 +89,12 @@ func (e *Engine) NewWatch() *Watch {
 
 // Add has the wait end when the request completes. Only one watch at a time may
 // have it, and nobody may wait for it otherwise. Precondition: it is Pending.
-func (w *Watch) Add(h Handle) { h.r.Above(&w.c) }
+func (w *Watch) Add(h Handle) { h.r.Then(w.done) }
 
 // Drop undoes Add, unless the request has ended meanwhile.
 func (w *Watch) Drop(h Handle) {
 	if h.r != nil && h.r.gen == h.gen {
-		h.r.Above(nil)
+		h.r.Then(nil)
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 // with the lock held. The zero Completion is not done; Reset makes it so again.
 type Completion struct {
 	done   bool
-	told   bool          // Finish has somebody to tell: a goroutine, or above
+	told   bool          // Finish has somebody to tell: a goroutine, or then
 	dozing bool          // a goroutine parks on it instead of sleeping at the bell, where the attendant sleeps
 	asleep fabric.Host   // a goroutine that progresses for it sleeps here; else nil
 	in     *Engine       // a goroutine parks on it there, and has not been told
 	parker fabric.Parker // made when one first does
-	above  *Completion   // is finished with this one
+	then   func()        // is called when it finishes
 	next   *Completion   // in the engine's list of parked ones
 }
 
@@ -24,7 +24,7 @@ func (c *Completion) Done() bool { return c.done }
 func (c *Completion) Reset() {
 	c.done = false
 	if c.told {
-		c.told, c.above = false, nil
+		c.told, c.then = false, nil
 	}
 }
 
@@ -49,19 +49,20 @@ func (c *Completion) tell() {
 		e.woken++
 		c.parker.Unpark()
 	}
-	if c.above != nil {
-		c.above.Finish()
+	if c.then != nil {
+		c.then()
 	}
 }
 
-// Above has the other finished whenever c is, so that a goroutine can wait for
-// one of many; nil ends that. A Completion has one above it at most.
+// Then has fn called whenever c finishes, and at once if it has, so that a goroutine can wait for one of many, and
+// operations of several steps go on; nil ends that. There is one such function at most. It is called with the lock held in the middle
+// of what has finished c, so it only notes that, finishes another Completion, or submits a job.
 // Precondition: the lock is held.
-func (c *Completion) Above(other *Completion) {
-	c.above = other
-	c.told = c.in != nil || c.asleep != nil || other != nil
-	if c.done && other != nil {
-		other.Finish()
+func (c *Completion) Then(fn func()) {
+	c.then = fn
+	c.told = c.in != nil || c.asleep != nil || fn != nil
+	if c.done && fn != nil {
+		fn()
 	}
 }
 
@@ -171,7 +172,7 @@ func (e *Engine) drive(c *Completion) bool {
 		default:
 			c.asleep, c.told = e.host, true
 			e.sleep()
-			c.asleep, c.told = nil, c.above != nil
+			c.asleep, c.told = nil, c.then != nil
 			idle = e.spins // woken for a reason, or spuriously: no long spin
 		}
 		if e.woken > 0 {
@@ -330,7 +331,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.in == nil {
 		e.woken--
 	}
-	c.in, c.told = nil, c.above != nil
+	c.in, c.told = nil, c.then != nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next

@@ -28,7 +28,7 @@ func TestFinishWakesWhoSleeps(t *testing.T) {
 	for range 200 {
 		e := engines(t, false)[0]
 		var below, c Completion
-		below.Above(&c)
+		below.Then(c.Finish)
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			e.Lock()
