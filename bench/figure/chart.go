@@ -61,8 +61,8 @@ type Point struct {
 	X, Y float64
 }
 
-// maxSeries is the number of lines that can be told apart.
-const maxSeries = len(colours)
+// MaxSeries is the number of lines of a chart: more cannot be told apart.
+const MaxSeries = len(colours)
 
 // check finds what cannot be drawn.
 func (c *Chart) check() error {
@@ -74,8 +74,8 @@ func (c *Chart) check() error {
 			return fmt.Errorf("%q: the font has no %q, and it would be missing in the picture", text, r)
 		}
 	}
-	if len(c.Series) > maxSeries {
-		return fmt.Errorf("%d series: at most %d can be told apart", len(c.Series), maxSeries)
+	if len(c.Series) > MaxSeries {
+		return fmt.Errorf("%d series: at most %d can be told apart", len(c.Series), MaxSeries)
 	}
 	points := 0
 	for _, s := range c.Series {

@@ -25,8 +25,8 @@ var colours = [...]color.RGBA{
 
 // dashes and marks belong to the colours by position; their lengths in points.
 var (
-	dashes = [maxSeries][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {12, 3}, {4, 4}, {1, 3}}
-	marks  = [maxSeries]draw.GlyphDrawer{
+	dashes = [MaxSeries][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {12, 3}, {4, 4}, {1, 3}}
+	marks  = [MaxSeries]draw.GlyphDrawer{
 		draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{},
 		draw.RingGlyph{}, draw.SquareGlyph{}, draw.PlusGlyph{},
 	}

@@ -211,7 +211,7 @@ func TestWhatCannotBeDrawn(t *testing.T) {
 // As many series as there are colours, and a line without points among them.
 func TestMostSeries(t *testing.T) {
 	c := rising()
-	for len(c.Series) < maxSeries {
+	for len(c.Series) < MaxSeries {
 		c.Series = append(c.Series, c.Series[0])
 	}
 	c.Series[2].Points = nil

@@ -23,11 +23,13 @@ type Job struct {
 	Start Start
 	// Rest gets what ranks print beside their reports.
 	Rest io.Writer
+	// Note gets what ranks have said by [Note], one after another; may be nil. Its error ends the reading.
+	Note func(text json.RawMessage) error
 }
 
 // Run runs a job and gives the result that it has told. Step, which may be nil, is called after each [Step].
 func Run[Result any](ctx context.Context, j Job, step func()) (*Result, error) {
-	w := &wire{rest: j.Rest, step: step}
+	w := &wire{rest: j.Rest, step: step, note: j.Note}
 	if err := j.Start(ctx, j.Ranks, func(rank int) bool { return slices.Contains(j.Dead, rank) }, w); err != nil {
 		return nil, err
 	}
@@ -44,6 +46,15 @@ func Run[Result any](ctx context.Context, j Job, step func()) (*Result, error) {
 // Step tells the harness that a part is done.
 func Step(out io.Writer, number int) error { return report{Step: number}.write(out) }
 
+// Note tells the harness something of which there is more than one. Any rank may, also right before its death.
+func Note(out io.Writer, what any) error {
+	text, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	return report{Note: text}.write(out)
+}
+
 // Tell tells the harness the result.
 func Tell(out io.Writer, result any) error {
 	text, err := json.Marshal(result)
@@ -56,6 +67,7 @@ func Tell(out io.Writer, result any) error {
 // report is what a rank tells the harness, in a line.
 type report struct {
 	Step   int             `json:"step,omitempty"`
+	Note   json.RawMessage `json:"note,omitempty"`
 	Result json.RawMessage `json:"result,omitempty"`
 }
 
@@ -76,6 +88,7 @@ type wire struct {
 	part   []byte // of a line
 	rest   io.Writer
 	step   func()
+	note   func(json.RawMessage) error
 	result []byte
 }
 
@@ -87,25 +100,31 @@ func (w *wire) Write(p []byte) (int, error) {
 		if end == 0 {
 			return len(p), nil
 		}
-		if !w.take(w.part[:end]) {
-			if _, err := w.rest.Write(w.part[:end]); err != nil {
-				return 0, err
-			}
+		ours, err := w.take(w.part[:end])
+		if !ours {
+			_, err = w.rest.Write(w.part[:end])
+		}
+		if err != nil {
+			return 0, err
 		}
 		w.part = w.part[end:]
 	}
 }
 
-func (w *wire) take(line []byte) bool {
+// take takes a line if it is a report.
+func (w *wire) take(line []byte) (ours bool, err error) {
 	text, ours := bytes.CutPrefix(line, []byte(mark))
 	var r report
 	if !ours || json.Unmarshal(text, &r) != nil {
-		return false
+		return false, nil
 	}
-	if r.Result != nil {
+	switch {
+	case r.Result != nil:
 		w.result = r.Result
-	} else if w.step != nil {
+	case r.Note != nil && w.note != nil:
+		return true, w.note(r.Note)
+	case r.Note == nil && w.step != nil:
 		w.step()
 	}
-	return true
+	return true, nil
 }
