@@ -139,7 +139,7 @@ func TestSimulated(t *testing.T) {
 // In virtual time the balanced design takes what the baseline takes, and the ones with the root as everybody's parent take longer.
 func TestSimulatedTimes(t *testing.T) {
 	o := tested(Barrier, 16)
-	o.Ranks, o.Trees = 64, []string{"binomial"}
+	o.Ranks, o.Trees, o.Calls = 64, []string{"binomial"}, 20
 	r := simulated(t, o)
 	mean := make(map[string]float64)
 	for _, l := range r.Lines {

@@ -106,8 +106,8 @@ func (s *side) gather(at *contestant) operation {
 	me := s.living.Rank()
 	return operation{
 		do: func(i int) error {
-			root, _ := s.root(at, i)
-			return gatherBytes(at.c, mine, all, root)
+			root, here := s.root(at, i)
+			return at.c.GatherBytes(mine, onlyThere(here, all), root)
 		},
 		fill: func(i int) { paint(mine, mark(i, me)); clear(all) },
 		right: func(i int) bool {
@@ -133,8 +133,8 @@ func (s *side) scatter(at *contestant) operation {
 	me := s.living.Rank()
 	return operation{
 		do: func(i int) error {
-			root, _ := s.root(at, i)
-			return scatterBytes(at.c, all, mine, root)
+			root, here := s.root(at, i)
+			return at.c.ScatterBytes(onlyThere(here, all), mine, root)
 		},
 		fill: func(i int) {
 			clear(mine)
@@ -147,6 +147,14 @@ func (s *side) scatter(at *contestant) operation {
 		},
 		right: func(i int) bool { return painted(mine, mark(i, me)) },
 	}
+}
+
+// onlyThere is what the root alone has.
+func onlyThere(root bool, all []byte) []byte {
+	if root {
+		return all
+	}
+	return nil
 }
 
 func paint(b []byte, with byte) {
