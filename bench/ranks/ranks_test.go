@@ -14,6 +14,7 @@ import (
 // said is a job whose ranks say that, in pieces.
 func said(text string, err error) Start {
 	return func(_ context.Context, n int, may func(int) bool, out io.Writer) error {
+		text := text
 		for len(text) > 0 {
 			piece := min(len(text), 7)
 			if _, err := io.WriteString(out, text[:piece]); err != nil {
