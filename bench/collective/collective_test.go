@@ -21,6 +21,9 @@ import (
 // roleEnv makes the test binary be a rank.
 const roleEnv = "BANYAN_TEST_COLLECTIVE"
 
+// unknownEnv has ranks die during operations.
+const unknownEnv = "BANYAN_TEST_COLLECTIVE_UNKNOWN"
+
 // tested are options that the tests change.
 func tested(op Op, failures int) Options {
 	return Options{
@@ -36,19 +39,23 @@ func TestMain(m *testing.M) {
 		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
 		os.Exit(m.Run())
 	}
-	if err := rankOf(tested(op, failures)); err != nil {
+	do := Rank
+	if os.Getenv(unknownEnv) != "" {
+		do = func(w *banyan.World, o Options, out io.Writer) error { return RankUnknown(w, o, 1, out) }
+	}
+	if err := rankOf(tested(op, failures), do); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
 	}
 }
 
-func rankOf(o Options) error {
+func rankOf(o Options, do func(*banyan.World, Options, io.Writer) error) error {
 	w, err := banyan.Init()
 	if err != nil {
 		return err
 	}
 	fmt.Println("some rank says hello")
-	if err := Rank(w, o, os.Stdout); err != nil {
+	if err := do(w, o, os.Stdout); err != nil {
 		return err
 	}
 	return w.Finalize()
@@ -228,4 +235,32 @@ func TestAverageAsInThePaper(t *testing.T) {
 	}
 	require.Equal(t, len(dead)/2, leaves)
 	require.True(t, slices.IsSorted(append([]int{}, Worst.Victims(n, 256)...)))
+}
+
+// Every rank that dies during operations is one death, of a line in its turn, told before it is repaired.
+func TestUnknown(t *testing.T) {
+	t.Setenv(unknownEnv, "1")
+	o := tested(Allreduce, 4)
+	steps := 0
+	deaths, err := MeasureUnknown(t.Context(), o, 1, job(o), io.Discard, func() { steps++ })
+	require.NoError(t, err)
+	require.Equal(t, o.Failures, steps)
+	require.Len(t, deaths, o.Failures)
+	for i, d := range deaths {
+		require.Equal(t, i, d.Number)
+		require.Equal(t, i+1, d.Rank)
+		require.Equal(t, o.aware()[(1+i)%6], d.Line)
+		require.Positive(t, d.Told)
+		require.GreaterOrEqual(t, d.Repaired, d.Told)
+	}
+	for want, spoil := range map[string]func(*Options){
+		"want at least one": func(o *Options) { o.Failures = 0 },
+		"it would hang":     func(o *Options) { o.Designs = []string{"unaware"} },
+		"-n 0":              func(o *Options) { o.Ranks = 0 },
+	} {
+		bad := o
+		spoil(&bad)
+		_, err := MeasureUnknown(t.Context(), bad, 0, nil, io.Discard, nil)
+		require.ErrorContains(t, err, want)
+	}
 }

@@ -21,6 +21,11 @@
 // each, in an order that changes from round to round; what counts is the ratio, and the difference, of two sets of one round. One more round before all others makes the
 // connections, and each of its results is looked at.
 //
+// # Deaths that nobody knows of
+//
+// [MeasureUnknown] has ranks die one after another while all are in operations: how long it takes until all others have the error, and
+// until they have validated. It needs processes.
+//
 // # What it does not do
 //
 // It starts no processes itself, prints nothing and computes no intervals: that is for whoever calls it.

@@ -66,6 +66,17 @@ func TestFaultCollectiveSimulated(t *testing.T) {
 	require.FileExists(t, picture)
 }
 
+// Ranks die during operations; each design has its share of the deaths.
+func TestFaultUnknown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	code, out, errs := ftbench(t, "fault", "barrier", "-n", "4", "--unknown", "--sets", "2", "--design", "reroute,rebalance", "--json", file)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "4 ranks, of which 2 die one after another")
+	require.Regexp(t, `(?m)^worst +reroute +binomial +2( +\d+\.\d){6}$`, out)
+	require.Regexp(t, `(?m)^worst +rebalance +binomial +2( +\d+\.\d){6}$`, out)
+	require.FileExists(t, file)
+}
+
 func TestFaultCollectiveUsage(t *testing.T) {
 	for _, c := range []struct {
 		want string
@@ -79,6 +90,8 @@ func TestFaultCollectiveUsage(t *testing.T) {
 		{"--size 12: it folds integers of 8 bytes", []string{"allreduce", "--size", "12"}},
 		{"--roots", []string{"bcast", "--roots", "random"}},
 		{"unknown flag --size", []string{"barrier", "--size", "8"}},
+		{"neither --fabric sim nor --plot", []string{"barrier", "--unknown", "--fabric", "sim"}},
+		{"it would hang", []string{"barrier", "--unknown", "--design", "unaware"}},
 		{"--plot of 12 lines: at most 7", []string{"barrier", "--kill", "worst,average,best", "--plot", "a.svg"}},
 	} {
 		code, out, errs := ftbench(t, append([]string{"fault"}, c.args...)...)
