@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/banyan-hpc/banyan/coll"
@@ -29,6 +30,9 @@ func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
 
 // fold makes of an operation on elements one on their memory.
 func fold[T Number](op func(a, b T) T) coll.Op {
+	if k := kernels[reflect.ValueOf(op).Pointer()]; k != nil {
+		return k
+	}
 	return func(acc, in []byte) {
 		a, b := numbers[T](acc), numbers[T](in)
 		b = b[:len(a)]

@@ -36,8 +36,8 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 // nothing, which fits none of them.
 func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	r := t.to(root)
-	several := w.Size() > 2
-	long := several && len(buf) >= longBcast
+	marks := t.segmented() // who is short may meet the mark of who is not
+	long := marks && len(buf) >= longBcast
 	if r.parent < 0 {
 		if !long {
 			return spread[M](w, r, buf, tagBcast, nil)
@@ -46,11 +46,11 @@ func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 		return stream[M](w, r, buf, len(buf), first)
 	}
 	into := buf
-	if several && (long || len(buf) < len(t.mark)) {
+	if marks && (long || len(buf) < len(t.mark)) {
 		into = t.mark[:]
 	}
 	st, err := p2p.Recv[M](w, into, r.parent, tagBcast)
-	if several && err == nil && shows(into, st.Count) {
+	if marks && err == nil && shows(into, st.Count) {
 		copy(t.mark[:], into)
 		first := spread[M](w, r, t.mark[:], tagBcast, nil)
 		return stream[M](w, r, buf, t.mark.length(), first)

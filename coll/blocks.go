@@ -48,11 +48,11 @@ func (b *blocks) said(rank int) int {
 }
 
 // below is where the i-th child's blocks are in the stage.
-func (b *blocks) below(i int) []byte { return b.stage[b.r.first[i]*b.size : b.r.first[i+1]*b.size] }
+func (b *blocks) below(i int) []byte { return b.stage[b.r.first[i]*b.size : b.r.last[i]*b.size] }
 
 // direct is where the i-th child's blocks lie in all, as they travel; nil: they do not.
 func (b *blocks) direct(i int) []byte {
-	from, to := b.r.order[b.r.first[i]], b.r.order[b.r.first[i+1]-1]
+	from, to := b.r.order[b.r.first[i]], b.r.order[b.r.last[i]-1]
 	at := b.said(from)
 	if !b.r.run(i) || b.said(to)-at != to-from {
 		return nil
@@ -99,7 +99,7 @@ func (b *blocks) unpack(mine []byte) {
 		if !b.staged && b.direct(i) != nil {
 			continue
 		}
-		for at := b.r.first[i]; at < b.r.first[i+1]; at++ {
+		for at := b.r.first[i]; at < b.r.last[i]; at++ {
 			copy(b.place(b.r.order[at]), b.stage[at*b.size:][:b.size])
 		}
 	}
@@ -140,7 +140,7 @@ func (b *blocks) pack(i int) []byte {
 	if out := b.direct(i); out != nil {
 		return out
 	}
-	for at := b.r.first[i]; at < b.r.first[i+1]; at++ {
+	for at := b.r.first[i]; at < b.r.last[i]; at++ {
 		copy(b.stage[at*b.size:], b.place(b.r.order[at]))
 	}
 	return b.below(i)

@@ -1,16 +1,36 @@
 // Package coll has the collective operations, over the messages of package p2p.
 //
-// This version has what creating communicators and the first benchmarks need:
-// [Barrier], [Bcast], [Reduce], [Allreduce] and [Allgather] of blocks of one
-// size, on binomial trees by rank, which take a number of steps that is
-// logarithmic in the number of ranks. All ranks of a communicator call the
-// same operations in the same order.
+// They are [Barrier], [Bcast], [Reduce], [Allreduce], [Gather], [Scatter] and [Allgather] of blocks of one size. All ranks of a
+// communicator call the same operations in the same order.
+//
+// # Ways
+//
+// Each operation goes over a tree of package coll/tree: one walk, up or down, whatever the design and the shape. [Trees] has this rank's
+// place in the tree rooted at the lowest rank that is left, computed at a validate, and that with the last other root; a tree with another
+// root is turned or computed anew at the top of the call. Rerouting alone computes its place in each call.
+//
+//	Barrier         up and down with empty messages (S2-20)
+//	Bcast           down; from 512 KiB on in segments of 128 KiB, each passed on as soon as it is there
+//	Reduce          up; what must keep the order of ranks is gathered and folded at the root, as subtrees are no neighbours
+//	Gather, Scatter up, down; the blocks of a subtree in one message
+//	Allreduce       reduce to the lowest rank that is left, then broadcast
+//	Allgather       gather to it, then broadcast
+//
+// With [Choice].Auto, unless the design keeps the places of the gone, an operation takes another way where that is faster:
+//
+//	Barrier         dissemination
+//	Reduce          a binomial tree whose subtrees are neighbours, so that the order of ranks is kept at no cost
+//	Allreduce       recursive doubling; from 16 KiB on recursive halving and doubling, if the elements can be folded apart
+//	Allgather       recursive doubling, or for other counts than powers of two Bruck's algorithm
+//
+// All of them fold in the order of ranks and give the same bytes at all ranks.
 //
 // An operation works in the buffers of its callers and ends at each rank as it may. With [Setting] it works in [Memory] of the communicator, asks for
 // the outcome that it has at all ranks, and writes only if that is success (S0-49).
 //
 // Lengths that do not fit are ft.ErrArgument. Who meets one goes on with empty messages, which fit nobody: so no rank waits for it, and none
-// takes a part for the whole.
+// takes a part for the whole. Where a long message would go another way than a short one, a mark goes the short one's way first: so
+// ranks whose lengths would have them go different ways learn of it there.
 //
 // # Failure
 //
@@ -22,9 +42,10 @@
 // detectors' part.
 //
 // A validate (package ft/repair) makes operations possible again among those who are left. They run
-// on the communicator that p2p.Comm.Coll gives, which has no gaps, so the trees are what they
+// on the communicator that p2p.Comm.Coll gives, which has no gaps, so rebalanced trees are what they
 // would be had the gone never been there: roots are translated on the way in, blocks and the ranks in
-// errors on the way out, and nothing between looks at who is gone.
+// errors on the way out, and nothing between looks at who is gone. Trees that keep the places of the gone are computed in the ranks of the
+// communicator, and walked in those of Coll.
 //
 // # Concurrency
 //

@@ -29,7 +29,7 @@ func Reduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold, root int) er
 	}
 	var to []byte
 	switch {
-	case s.Trees.free() && (root == 0 || !f.AnyOrder):
+	case s.Trees.free() && !f.AnyOrder:
 		to, err = ordered[M](w, &s, buf, f, root)
 	default:
 		to, err = reduce[M](w, &s, buf, f, root)
@@ -52,7 +52,7 @@ func (s *Setting) toFold(buf []byte) (to, scratch []byte) {
 // reduce folds over the tree with that root, where it gives the result.
 func reduce[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
 	r := s.Trees.to(root)
-	if !f.AnyOrder {
+	if !f.AnyOrder && !s.Trees.free() {
 		return collected[M](w, s, r, from, f)
 	}
 	to, scratch := s.toFold(from)
@@ -105,42 +105,21 @@ func collected[M p2p.Mode](w *p2p.Comm, s *Setting, r *route, from []byte, f Fol
 	return acc, nil
 }
 
-// ordered folds towards rank 0, over the binomial tree whose subtrees are neighbours, and moves the result to the root: folding towards
+// ordered folds towards rank 0, over the tree whose subtrees are neighbours, and moves the result to the root: folding towards
 // another root would change the order of operands.
 func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
 	to, scratch := s.toFold(from)
-	acc, first := from, error(nil)
-	n, me := w.Size(), w.Rank()
-	for bit := 1; bit < n; bit *= 2 {
-		if me&bit != 0 {
-			first = cmp.Or(p2p.Send[M](w, acc, me-bit, tagReduce), first)
-			break
-		}
-		if me+bit >= n {
-			continue
-		}
-		_, err := recvAll[M](w, scratch, me+bit, tagReduce)
-		switch {
-		case err == nil && first == nil:
-			if bit == 1 {
-				copy(to, from)
-				acc = to
-			}
-			f.Op(acc, scratch)
-		case fatal(err):
-			return nil, err
-		default:
-			first, acc = cmp.Or(first, err), nil
-		}
-	}
-	switch {
-	case root == 0:
-		return acc, first
+	first := climb[M](w, s.Trees.to(0), from, to, scratch, f)
+	switch me := w.Rank(); {
+	case root == 0 || fatal(first):
+		return to, first
 	case me == root:
 		_, err := recvAll[M](w, to, 0, tagReduce)
 		return to, cmp.Or(err, first)
+	case me == 0 && first == nil:
+		return to, p2p.Send[M](w, to, root, tagReduce)
 	case me == 0:
-		return nil, cmp.Or(p2p.Send[M](w, acc, root, tagReduce), first)
+		return to, cmp.Or(p2p.Send[M](w, nil, root, tagReduce), first)
 	}
-	return nil, first
+	return to, first
 }

@@ -2,6 +2,7 @@ package coll
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
@@ -37,6 +38,36 @@ type Trees struct {
 	home, away route
 
 	mark, theirs mark // memory for the operation under way
+	spread       reach
+}
+
+// reach says whether the members of a communicator are on one node.
+type reach uint8
+
+const (
+	unasked reach = iota
+	oneNode
+	manyNodes
+)
+
+// segmented reports whether long messages go in segments. On one node, where the receiver copies from the sender's memory and ranks may
+// share cores, each segment costs more than it gains, except over a chain.
+func (t *Trees) segmented() bool {
+	if t.on.Size() <= 2 {
+		return false
+	}
+	if t.Shape == tree.Chain && !t.Auto {
+		return true
+	}
+	if t.spread == unasked {
+		t.spread = oneNode
+		for rank := 1; rank < t.on.Size() && t.Node != nil && t.spread == oneNode; rank++ {
+			if t.Node(t.on.Group().Proc(rank)) != t.Node(t.on.Group().Proc(0)) {
+				t.spread = manyNodes
+			}
+		}
+	}
+	return t.spread == manyNodes
 }
 
 // route is this rank's place in one tree. All but plan is in ranks without gaps.
@@ -46,11 +77,11 @@ type route struct {
 	parent   int // -1 at the root
 	children []int
 
-	// The blocks of a subtree travel together: a rank's own, then those of each child's subtree. order has the
-	// ranks whose they are, and those of the i-th child are order[first[i]:first[i+1]]. Empty: nobody has asked.
-	order []int
-	first []int
-	where []int // at the root: by rank, where in order it is
+	// The blocks of a subtree travel together, a rank's own first. order has the
+	// ranks whose they are, and those of the i-th child are order[first[i]:last[i]]. Empty: nobody has asked.
+	order       []int
+	first, last []int
+	where       []int // at the root: by rank, where in order it is
 }
 
 // Set chooses other trees.
@@ -80,7 +111,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 		}
 		t.node = func(rank int) int { return t.Node(g.Proc(rank)) }
 	}
-	t.away.root = gone
+	t.away.root, t.spread = gone, unasked
 	if t.fits() {
 		t.find(&t.home, 0)
 	}
@@ -121,6 +152,10 @@ func (t *Trees) to(root int) *route {
 func (t *Trees) find(r *route, root int) {
 	me := t.on.Rank()
 	r.root, r.order = root, r.order[:0]
+	if t.free() {
+		r.neighbours(me, t.on.Size())
+		return
+	}
 	if t.dense {
 		tree.Build(&r.plan, tree.Rebalance, t.Shape, t.alive, t.node, root, me)
 		r.parent, r.children = r.plan.Parent, r.plan.Children
@@ -136,27 +171,63 @@ func (t *Trees) find(r *route, root int) {
 	}
 }
 
+// neighbours takes the binomial tree that is used where the choice is free: counted from the root, v has the parent v
+// without its lowest bit and the children v plus each lower bit, so that a subtree is a run of ranks. The farthest, largest, comes first.
+func (r *route) neighbours(me, n int) {
+	v, top := (me-r.root+n)%n, 1<<bits.Len(uint(n-1))
+	r.parent, r.children = -1, r.children[:0]
+	if v != 0 {
+		top = v & -v
+		r.parent = (v - top + r.root) % n
+	}
+	for bit := top / 2; bit > 0; bit /= 2 {
+		if v+bit < n {
+			r.children = append(r.children, (v+bit+r.root)%n)
+		}
+	}
+}
+
+// arrangeNeighbours is arrange for that tree: the blocks travel in the order of ranks, from this one on.
+func (r *route) arrangeNeighbours(me, n int) {
+	v, size := (me-r.root+n)%n, 1
+	for _, child := range r.children {
+		at := (child - me + n) % n // a power of two
+		r.first, r.last = append(r.first, at), append(r.last, min(2*at, n-v))
+		size = max(size, min(2*at, n-v))
+	}
+	for i := range size {
+		r.order = append(r.order, (me+i)%n)
+	}
+}
+
 // arrange fills in the order of blocks.
 func (t *Trees) arrange(r *route) {
 	if len(r.order) > 0 {
 		return
 	}
 	me := t.on.Rank()
-	if t.dense {
+	r.first, r.last = r.first[:0], r.last[:0]
+	switch {
+	case t.free():
+		r.arrangeNeighbours(me, t.on.Size())
+	case t.dense:
 		r.order = r.plan.Subtree(r.order, me)
-	} else {
+	default:
 		r.order = r.plan.Subtree(r.order, t.alive.Rank(me))
 		for i, rank := range r.order {
 			r.order[i] = t.alive.Number(rank)
 		}
 	}
-	r.first = r.first[:0]
-	for i, rank := range r.order {
-		if len(r.first) < len(r.children) && rank == r.children[len(r.first)] {
-			r.first = append(r.first, i)
+	if !t.free() {
+		for i, rank := range r.order {
+			if len(r.first) < len(r.children) && rank == r.children[len(r.first)] {
+				r.first = append(r.first, i)
+			}
+		}
+		if len(r.first) > 0 {
+			r.last = append(append(r.last, r.first[1:]...), len(r.order))
 		}
 	}
-	r.first = append(r.first, len(r.order))
 	if r.parent < 0 {
 		r.where = append(r.where[:0], r.order...)
 		for at, rank := range r.order {
@@ -167,7 +238,7 @@ func (t *Trees) arrange(r *route) {
 
 // run reports whether the blocks of the i-th child's subtree are those of consecutive ranks.
 func (r *route) run(i int) bool {
-	for at := r.first[i] + 1; at < r.first[i+1]; at++ {
+	for at := r.first[i] + 1; at < r.last[i]; at++ {
 		if r.order[at] != r.order[at-1]+1 {
 			return false
 		}

@@ -31,7 +31,7 @@
 //
 // What cannot wait for commands is a run for each sample ([RunProgram]): a
 // program of NetPIPE's ([MPI.NetPIPE], [NPtcp]), and a start of many ranks
-// ([TimeStartup]), with mpi/startup.c on MPI. A start is timed by
+// ([TimeStartup]), with mpi/startup.c on MPI, and collectives of many ranks ([TimeCollectives]), with mpi/coll.c. A start is timed by
 // CLOCK_MONOTONIC, which all processes share: each rank writes into a file when
 // it has passed its first barrier, so that no launcher's forwarding of output is
 // in the time.

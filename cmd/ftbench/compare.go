@@ -16,7 +16,7 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup,tcp,strangers" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,strangers" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
@@ -49,6 +49,8 @@ Groups:
   match        time of a match with the last of many posted or unexpected entries
   startup      from the launcher's start until the last of -n ranks has passed a first
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
+  coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to 1 MiB, and of 16 and
+               64 ranks on these cores; each sample starts a job; mean over calls and ranks
 
 Exit code 3: a bound is missed. Peers that lack are named with what installs them,
 and those that do not start with what they say; the others are compared.

@@ -37,7 +37,8 @@ const (
 
 // everybody is the order in which those who take part are described.
 var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
-	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH)}
+	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH),
+	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH)}
 
 // contest holds what takes part in a comparison: the processes that wait for
 // commands. It is for one goroutine.
@@ -49,12 +50,13 @@ type contest struct {
 	runners map[string]peers.Runner  // by name; UCX has no process in between
 	servers map[string]*peers.Server // those of them that are processes
 
-	netpipes map[string][]netpipeRun // by group; Banyan first
-	startups []startupRun            // Banyan first
-	words    map[string]string       // how each describes itself
-	commands map[string]string       // how each was started
-	absent   map[string]string       // why a peer does not take part
-	busy     float64                 // share of the CPUs that others took before it began
+	netpipes    map[string][]netpipeRun // by group; Banyan first
+	startups    []startupRun            // Banyan first
+	collectives []collectiveRun         // Banyan first
+	words       map[string]string       // how each describes itself
+	commands    map[string]string       // how each was started
+	absent      map[string]string       // why a peer does not take part
+	busy        float64                 // share of the CPUs that others took before it began
 }
 
 // openContest starts the control, Banyan and the peers in names. Peers that are
@@ -126,6 +128,8 @@ func (c *contest) add(ctx context.Context, name string) error {
 		return c.addNetpipes(ctx, netpipeGroups[name])
 	case startups:
 		return c.addStartups(ctx)
+	case collectives:
+		return c.addCollectives(ctx)
 	case openmpi:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich:

@@ -26,6 +26,7 @@ type commands struct {
 	Rank    rankCmd    `cmd:"" hidden:"" help:"One rank that takes samples on command."`
 	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
 	Proxy   proxyCmd   `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
+	Meet    meetCmd    `cmd:"" hidden:"" help:"One rank that times collectives."`
 	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 

@@ -26,28 +26,32 @@ const (
 
 // The groups of measures.
 const (
-	groupLatency   = "latency"
-	groupBandwidth = "bw"
-	groupAware     = "aware"
-	groupNetpipe   = "netpipe"
-	groupTCP       = "tcp"
-	groupUnix      = "unix"
-	groupStrangers = "strangers"
-	groupMatch     = "match"
-	groupStartup   = "startup"
+	groupLatency    = "latency"
+	groupBandwidth  = "bw"
+	groupAware      = "aware"
+	groupNetpipe    = "netpipe"
+	groupTCP        = "tcp"
+	groupUnix       = "unix"
+	groupStrangers  = "strangers"
+	groupMatch      = "match"
+	groupStartup    = "startup"
+	groupCollective = "coll"
+	groupCrowd      = "crowd"
 )
 
 // participants are the implementations that a group needs.
 var participants = map[string][]string{
-	groupLatency:   {ours, ucx, openmpi, mpich},
-	groupBandwidth: {ours, ucx, openmpi, mpich},
-	groupAware:     {ours, unaware},
-	groupNetpipe:   {groupNetpipe},
-	groupTCP:       {groupTCP},
-	groupUnix:      {groupUnix},
-	groupStrangers: {overTCP},
-	groupMatch:     {roomy, openmpi, mpich},
-	groupStartup:   {startups},
+	groupLatency:    {ours, ucx, openmpi, mpich},
+	groupBandwidth:  {ours, ucx, openmpi, mpich},
+	groupAware:      {ours, unaware},
+	groupNetpipe:    {groupNetpipe},
+	groupTCP:        {groupTCP},
+	groupUnix:       {groupUnix},
+	groupStrangers:  {overTCP},
+	groupMatch:      {roomy, openmpi, mpich},
+	groupStartup:    {startups},
+	groupCollective: {collectives},
+	groupCrowd:      {collectives},
 }
 
 // plans returns the plans of a group; that of strangers is made when the rank has
@@ -71,8 +75,13 @@ func (c *contest) sweeps(group string, sizes sizeRange, ranks int) []*compare.Sw
 	if g := netpipeGroups[group]; g != nil {
 		return []*compare.Sweep{c.netpipeSweep(g, sizes)}
 	}
-	if group == groupStartup {
+	switch group {
+	case groupStartup:
 		return []*compare.Sweep{c.startupSweep(ranks)}
+	case groupCollective:
+		return []*compare.Sweep{c.pairCollectives()}
+	case groupCrowd:
+		return c.crowdCollectives()
 	}
 	return nil
 }

@@ -36,6 +36,8 @@ type Repair struct {
 	refused map[*p2p.Comm]bool
 	value   [16]byte // scratch of Agree
 	calls   *call    // that can be used again
+	// unfailed is what a process has acknowledged that has acknowledged nothing.
+	unfailed func(proc.ID) bool
 
 	apart   []proc.ID          // see Apart
 	forsake func(peer proc.ID) // see OnForsaken
@@ -55,9 +57,11 @@ const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
-	return &Repair{
+	r := &Repair{
 		e: e, ag: ag, names: make(map[*p2p.Comm]*use), lines: make(map[agree.Line]*use), refused: make(map[*p2p.Comm]bool),
 	}
+	r.unfailed = func(p proc.ID) bool { return !e.View().Failed(p) } // who has departed is no failure
+	return r
 }
 
 // propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
@@ -141,11 +145,9 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 		binary.LittleEndian.PutUint64(value[at:], *flag)
 		at = 8 - at
 	}
-	p := agree.Proposal{What: whatAgree, Value: value, Op: and}
-	if acked != nil {
-		p.Acked = func(p proc.ID) bool {
-			return slices.Contains(acked, p) || !r.e.View().Failed(p) // who has departed is no failure
-		}
+	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: r.unfailed}
+	if len(acked) > 0 {
+		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.unfailed(p) }
 	}
 	k := r.call()
 	k.c, k.op, k.flag, k.at, k.promise = c, "agree", flag, at, promise

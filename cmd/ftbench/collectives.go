@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/peers"
+)
+
+// collectiveRun starts a job that times collectives for each sample.
+type collectiveRun struct {
+	name    string
+	command func(n int, args []string) peers.Command
+}
+
+// collectives are all that start such jobs.
+const collectives = "collectives"
+
+// addCollectives finds the programs.
+func (c *contest) addCollectives(ctx context.Context) error {
+	c.collectives = append(c.collectives, collectiveRun{ours, func(n int, args []string) peers.Command {
+		argv := []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self, "meet"}
+		return peers.Command{Argv: append(argv, args...), CPU: -1}
+	}})
+	for _, m := range theMPIs {
+		command, err := m.Collectives(ctx)
+		if err := c.present(ctx, collectiveName(m), err); err != nil {
+			return err
+		}
+		if command != nil {
+			c.collectives = append(c.collectives, collectiveRun{m.Name, command})
+		}
+	}
+	for _, run := range c.collectives {
+		c.commands["collectives "+run.name] = commandLine(run.command(2, []string{"FILE", "MILLISECONDS", "barrier:0"}))
+	}
+	return nil
+}
+
+// collectiveName is under which a program that lacks is told.
+func collectiveName(m peers.MPI) string { return m.Name + " collectives" }
+
+// crowds are the numbers of ranks, more than there are cores, that the bounds speak of.
+var crowds = []int{16, 64}
+
+// pairCollectives is B7-10: two ranks, each operation at each size.
+func (c *contest) pairCollectives() *compare.Sweep {
+	ops := []peers.Collective{{Op: "barrier"}}
+	for _, size := range []int{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20} {
+		ops = append(ops, peers.Collective{Op: "bcast", Bytes: size}, peers.Collective{Op: "allreduce", Bytes: size})
+	}
+	// not above the better of the two is not above either
+	return c.collectiveSweep("coll", 2, ops, map[string]compare.Bound{
+		openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
+		mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
+	})
+}
+
+// crowdCollectives are B7-11 and B7-12: more ranks than cores. Open MPI yields then by itself.
+func (c *contest) crowdCollectives() []*compare.Sweep {
+	var out []*compare.Sweep
+	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
+	for i, n := range crowds {
+		out = append(out, c.collectiveSweep("crowd", n, ops, map[string]compare.Bound{
+			openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
+			mpich:   {Over: mpich, Ratio: compare.OfTimes},
+		}))
+	}
+	return out
+}
+
+func (c *contest) collectiveSweep(name string, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
+	var part compare.Part
+	for i, op := range ops {
+		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
+	}
+	for _, run := range c.collectives {
+		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
+			return peers.TimeCollectives(ctx, c.target, ops, func(args []string) peers.Command { return run.command(n, args) })
+		}})
+		if bound, bounded := bounds[run.name]; bounded {
+			for i := range part.Points {
+				part.Points[i].Bounds = append(part.Points[i].Bounds, bound)
+			}
+		}
+	}
+	return &compare.Sweep{
+		Name: fmt.Sprintf("%s/%d", name, n), Title: fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n),
+		Label: "operation:bytes", Precision: precisionRuns, Parts: []compare.Part{part},
+	}
+}
+
+// meetCmd is one rank of a job that times collectives as bench/peers/mpi/coll.c does.
+type meetCmd struct {
+	File  string   `arg:"" help:"To which rank 0 appends the times."`
+	Each  float64  `arg:"" help:"Milliseconds for each operation."`
+	Calls []string `arg:"" help:"OPERATION:BYTES."`
+}
+
+// Run times them.
+func (c *meetCmd) Run() error {
+	return inJob(true, func(w *banyan.World) error {
+		for _, text := range c.Calls {
+			op, err := peers.ParseCollective(text)
+			if err != nil {
+				return err
+			}
+			if err := c.time(w.Comm(), op); err != nil {
+				return fmt.Errorf("%v: %w", op, err)
+			}
+		}
+		return nil
+	})
+}
+
+// time calls one operation again and again.
+func (c *meetCmd) time(comm *banyan.Comm, op peers.Collective) error {
+	do, err := collectiveCall(comm, op)
+	if err != nil {
+		return err
+	}
+	const warm = 20
+	begin := time.Now()
+	if _, err := spend(comm, do, warm); err != nil {
+		return err
+	}
+	calls := []int64{int64(c.Each*1e6/(float64(time.Since(begin))/warm)) + 1}
+	if err := banyan.Bcast(comm, calls, 0); err != nil {
+		return err
+	}
+	mine, err := spend(comm, do, calls[0])
+	if err != nil {
+		return err
+	}
+	sum := []float64{float64(mine)}
+	if err := banyan.Allreduce(comm, sum, banyan.Sum); err != nil || comm.Rank() != 0 {
+		return err
+	}
+	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintf(f, "%s %d %.1f\n", op.Op, op.Bytes, sum[0]/float64(calls[0])/float64(comm.Size()))
+	return err
+}
+
+// spend gives the time that this rank spends in so many calls; the barriers between them do not count.
+func spend(comm *banyan.Comm, do func() error, calls int64) (sum time.Duration, err error) {
+	for range calls {
+		begin := time.Now()
+		if err := do(); err != nil {
+			return 0, err
+		}
+		sum += time.Since(begin)
+		if err := comm.Barrier(); err != nil {
+			return 0, err
+		}
+	}
+	return sum, nil
+}
+
+// collectiveCall is one call of an operation. Allreduce leaves its operand alone, as MPI's of two buffers does.
+func collectiveCall(comm *banyan.Comm, op peers.Collective) (func() error, error) {
+	buf := make([]byte, op.Bytes)
+	switch op.Op {
+	case "barrier":
+		return comm.Barrier, nil
+	case "bcast":
+		return func() error { return comm.Bcast(buf, 0) }, nil
+	case "allreduce":
+		in, out := make([]float64, op.Bytes/8), make([]float64, op.Bytes/8)
+		return func() error {
+			copy(out, in)
+			return banyan.Allreduce(comm, out, banyan.Sum)
+		}, nil
+	}
+	return nil, fmt.Errorf("there is no operation %q", op.Op)
+}
