@@ -74,6 +74,29 @@ func MedianInterval(xs []float64) Interval {
 	return v
 }
 
+// DifferenceInterval is MedianInterval of numbers of any sign: where there is no interval, Low is the negative infinity.
+func DifferenceInterval(xs []float64) Interval {
+	v := MedianInterval(xs)
+	if math.IsInf(v.High, 1) {
+		v.Low = math.Inf(-1)
+	}
+	return v
+}
+
+// Sameness says of a ratio's interval whether the two are the same but for a tolerance: "equal" if it lies within
+// 1-tolerance … 1+tolerance, "slower" or "faster" if it lies beyond, and else "undecided".
+func (v Interval) Sameness(tolerance float64) string {
+	switch lo, hi := 1-tolerance, 1+tolerance; {
+	case v.Low >= lo && v.High <= hi:
+		return "equal"
+	case v.Low > hi:
+		return "slower"
+	case v.High < lo:
+		return "faster"
+	}
+	return "undecided"
+}
+
 // signTestRank returns the largest k with 2·P(Bin(n, 1/2) < k) ≤ alpha, 0 when
 // there is none.
 func signTestRank(n int, alpha float64) int {

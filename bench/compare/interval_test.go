@@ -68,3 +68,25 @@ func TestMedianIntervalCovers(t *testing.T) {
 	}
 	require.GreaterOrEqual(t, float64(held)/runs, Confidence-0.01)
 }
+
+// Differences may be below zero, and of too few nothing is known on either side.
+func TestDifferenceInterval(t *testing.T) {
+	v := DifferenceInterval([]float64{-3, 1, -2, 2, 0, -1})
+	require.Equal(t, Interval{Median: -0.5, Low: -3, High: 2, N: 6}, v)
+	few := DifferenceInterval([]float64{5, 7})
+	require.True(t, math.IsInf(few.Low, -1) && math.IsInf(few.High, 1))
+	require.InDelta(t, 6, few.Median, 0)
+}
+
+// Only an interval that lies wholly on one side of a bound says anything.
+func TestSameness(t *testing.T) {
+	for _, c := range []struct {
+		low, high float64
+		want      string
+	}{
+		{0.96, 1.04, "equal"}, {0.95, 1.05, "equal"}, {0.94, 1.04, "undecided"}, {0.96, 1.06, "undecided"}, {0.9, 1.2, "undecided"},
+		{1.06, 1.2, "slower"}, {0.8, 0.94, "faster"}, {0, math.Inf(1), "undecided"},
+	} {
+		require.Equal(t, c.want, Interval{Median: 1, Low: c.low, High: c.high}.Sameness(0.05), "%v–%v", c.low, c.high)
+	}
+}

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/ranks"
 )
 
 // revocation has one rank revoke a communicator in whose barrier all others wait, and measures until
@@ -27,9 +26,9 @@ func (s *side) revocation(number int) error {
 	n, me := c.Size(), c.Rank()
 	revoker := number % n
 	if me == revoker {
-		settle(s.o.Settle)
+		ranks.Settle(s.o.Settle)
 	}
-	at, err := now()
+	at, err := ranks.Clock()
 	if err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (s *side) revocation(number int) error {
 		if err = c.Barrier(); !errors.Is(err, banyan.ErrRevoked) {
 			return fmt.Errorf("rank %d's barrier ended with %w, want that it is revoked", me, err)
 		}
-		at, err = now()
+		at, err = ranks.Clock()
 	}
 	if err != nil {
 		return err
@@ -64,21 +63,4 @@ func (s *side) revocation(number int) error {
 		return err
 	}
 	return s.note(number, time.Duration(last), barrier)
-}
-
-// settle sleeps in the kernel: the runtime's timers wait for whole milliseconds where nothing else is to be done, and in
-// one the others fall asleep.
-func settle(d time.Duration) {
-	left := unix.NsecToTimespec(int64(d))
-	for unix.Nanosleep(&left, &left) == unix.EINTR {
-	}
-}
-
-// now reads the clock that all processes of the machine share, in nanoseconds.
-func now() (int64, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0, fmt.Errorf("read the clock: %w", err)
-	}
-	return ts.Nano(), nil
 }

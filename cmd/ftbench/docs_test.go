@@ -9,6 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/collective"
 	"github.com/banyan-hpc/banyan/bench/osu"
 )
 
@@ -23,10 +24,13 @@ func TestPageOfBenchmarks(t *testing.T) {
 	for _, command := range []string{"tour", "osu init", "netpipe", "match", "fault detect", "fault silence", "fault soak", "fault rebalance", "fault drill", "compare", "tune"} {
 		require.True(t, strings.Contains(page, "| `ftbench "+command+"` |"), command)
 	}
+	for _, op := range collective.Ops {
+		require.Regexp(t, "(?m)^\\| `ftbench fault .*`"+string(op)+"`|^\\| `ftbench fault "+string(op)+"`", page, op)
+	}
 	lines := regexp.MustCompile(`(?m)^(?:\$ )?ftbench ([^|\n]*)`).FindAllStringSubmatch(page, -1)
 	require.Greater(t, len(lines), 8)
 	for _, line := range lines {
-		cli := commands{Osu: newOsuCmd()}
+		cli := commands{Osu: newOsuCmd(), Fault: newFaultCmd()}
 		parser, err := kong.New(&cli)
 		require.NoError(t, err)
 		_, err = parser.Parse(strings.Fields(line[1]))

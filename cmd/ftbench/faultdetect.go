@@ -23,8 +23,14 @@ type faultCmd struct {
 	Agree     faultAgreeCmd     `cmd:"" help:"Time of an agreement, against a reduction and a broadcast."`
 	Shrink    faultShrinkCmd    `cmd:"" help:"Time to make a communicator of the ranks that live, against an agreement."`
 	Revoke    faultRevokeCmd    `cmd:"" help:"Time until all ranks have left a communicator that one revokes, against a barrier."`
-	Drill     faultDrillCmd     `cmd:"" help:"Random programs whose ranks are killed anywhere: who survives must end, with the right data."`
 	Rebalance faultRebalanceCmd `cmd:"" help:"Time to compute a rank's place in the tree of a collective, after failures."`
+	Barrier   faultBarrierCmd   `cmd:"" help:"A barrier of the ranks that live, in each design, against one that knows of no failures among as many."`
+	Bcast     faultRootedCmd    `cmd:"" help:"The same of a broadcast."`
+	Reduce    faultRootedCmd    `cmd:"" help:"The same of a reduction to one rank."`
+	Allreduce faultAllreduceCmd `cmd:"" help:"The same of a reduction whose result all get."`
+	Gather    faultRootedCmd    `cmd:"" help:"The same of the blocks of all ranks, collected at one."`
+	Scatter   faultRootedCmd    `cmd:"" help:"The same of the blocks of one rank, dealt out to all."`
+	Drill     faultDrillCmd     `cmd:"" help:"Random programs whose ranks are killed anywhere: who survives must end, with the right data."`
 }
 
 // faultDetectCmd measures detection.

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/collective"
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
@@ -34,6 +35,9 @@ type recoverOptions struct {
 	exitsFlag
 }
 
+// files are those of a command.
+func (c *recoverOptions) files() outputs { return outputs{c.Plot, c.JSON} }
+
 type (
 	faultAgreeCmd struct {
 		recoverOptions
@@ -52,7 +56,11 @@ type (
 
 func newFaultCmd() faultCmd {
 	op := func(op recovery.Op) recoverOptions { return recoverOptions{Op: op} }
+	of := func(op collective.Op) collectiveOptions { return collectiveOptions{Op: op} }
+	rooted := func(op collective.Op) faultRootedCmd { return faultRootedCmd{collectiveOptions: of(op)} }
 	return faultCmd{
+		Barrier: faultBarrierCmd{of(collective.Barrier)}, Allreduce: faultAllreduceCmd{collectiveOptions: of(collective.Allreduce)},
+		Bcast: rooted(collective.Bcast), Reduce: rooted(collective.Reduce), Gather: rooted(collective.Gather), Scatter: rooted(collective.Scatter),
 		Agree: faultAgreeCmd{recoverOptions: op(recovery.Agree)}, Shrink: faultShrinkCmd{recoverOptions: op(recovery.Shrink)},
 		Revoke: faultRevokeCmd{recoverOptions: op(recovery.Revoke)},
 	}
@@ -162,7 +170,7 @@ func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) e
 			return recovery.Rank(w, c.of(o, w.Comm().Size()), to.out)
 		}, fabrics)
 	}
-	if err := c.checkOutput(); err != nil {
+	if err := c.files().check(); err != nil {
 		return err
 	}
 	file := report.Begin("fault-" + string(c.Op))
@@ -171,31 +179,7 @@ func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) e
 		return err
 	}
 	results.Fabric = string(fabrics)
-	return c.keep(file, results, recoverChart(c.Op, results), to)
-}
-
-// checkOutput finds files that could not be written.
-func (c *recoverOptions) checkOutput() error {
-	for _, path := range c.Plot {
-		if err := figure.Check(path); err != nil {
-			return usage(err)
-		}
-	}
-	return checkFiles(append(slices.Clone(c.Plot), c.JSON)...)
-}
-
-// keep writes the files.
-func (c *recoverOptions) keep(file *report.File, results any, chart figure.Chart, to *call) error {
-	for _, path := range c.Plot {
-		if err := figure.Save(path, chart); err != nil {
-			return err
-		}
-	}
-	if err := to.store(file, c.JSON, results); err != nil {
-		return err
-	}
-	_, err := io.WriteString(to.words(c.JSON).out, named("files:", append(slices.Clone(c.Plot), c.JSON)...))
-	return err
+	return c.files().keep(file, results, recoverChart(c.Op, results), to)
 }
 
 // measure runs a job for each number of ranks and prints the table.
@@ -275,7 +259,7 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 	if os.Getenv(startedBy) != "" || launch.Started() {
 		return usagef("fault agree: --fabric sim is for one process alone")
 	}
-	if err := c.checkOutput(); err != nil {
+	if err := c.files().check(); err != nil {
 		return err
 	}
 	file := report.Begin("fault-agree-sim")
@@ -302,7 +286,7 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 		all = append(all, points...)
 		bar.Step(1)
 	}
-	return c.keep(file, all, simChart(all), to)
+	return c.files().keep(file, all, simChart(all), to)
 }
 
 // simChart draws the times against the number of ranks, a line for each kind of agreement.

@@ -42,7 +42,7 @@ func ftbench(t *testing.T, args ...string) (code int, out, errs string) {
 }
 
 func TestHelp(t *testing.T) {
-	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "fault detect --help", "fault drill --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
+	for _, args := range []string{"", "--help", "run --help", "osu --help", "osu latency --help", "osu bw --help", "osu bibw --help", "osu mbw_mr --help", "osu multi_lat --help", "osu latency_mt --help", "osu barrier --help", "osu bcast --help", "osu allreduce --help", "osu init --help", "netpipe --help", "match --help", "fault detect --help", "fault barrier --help", "fault bcast --help", "fault allreduce --help", "fault drill --help", "compare --help", "tour --help", "tune --help", "info --help", "doctor --help"} {
 		code, out, errs := ftbench(t, strings.Fields(args)...)
 		require.Zero(t, code, args)
 		require.Empty(t, errs, args)

@@ -2,7 +2,10 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"slices"
 
+	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
@@ -58,4 +61,34 @@ func named(what string, files ...string) string {
 		return ""
 	}
 	return fmt.Sprintln(line)
+}
+
+// outputs are the files of a command that draws.
+type outputs struct {
+	plots []string
+	json  string
+}
+
+// check finds files that could not be written.
+func (o outputs) check() error {
+	for _, path := range o.plots {
+		if err := figure.Check(path); err != nil {
+			return usage(err)
+		}
+	}
+	return checkFiles(append(slices.Clone(o.plots), o.json)...)
+}
+
+// keep writes the files.
+func (o outputs) keep(file *report.File, results any, chart figure.Chart, to *call) error {
+	for _, path := range o.plots {
+		if err := figure.Save(path, chart); err != nil {
+			return err
+		}
+	}
+	if err := to.store(file, o.json, results); err != nil {
+		return err
+	}
+	_, err := io.WriteString(to.words(o.json).out, named("files:", append(slices.Clone(o.plots), o.json)...))
+	return err
 }

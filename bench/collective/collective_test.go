@@ -1,0 +1,266 @@
+package collective
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/ranks"
+	"github.com/banyan-hpc/banyan/coll/tree"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// roleEnv makes the test binary be a rank.
+const roleEnv = "BANYAN_TEST_COLLECTIVE"
+
+// unknownEnv has ranks die during operations.
+const unknownEnv = "BANYAN_TEST_COLLECTIVE_UNKNOWN"
+
+// tested are options that the tests change.
+func tested(op Op, failures int) Options {
+	return Options{
+		Op: op, Ranks: 6, Failures: failures, Kill: Worst, Sets: 2, Calls: 3, Size: 24,
+		Designs: []string{"reroute", "lookup", "rebalance"}, Trees: []string{"binomial", "chain"},
+	}
+}
+
+func TestMain(m *testing.M) {
+	var op Op
+	var failures int
+	if _, err := fmt.Sscan(os.Getenv(roleEnv), &op, &failures); err != nil {
+		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
+		os.Exit(m.Run())
+	}
+	do := Rank
+	if os.Getenv(unknownEnv) != "" {
+		do = func(w *banyan.World, o Options, out io.Writer) error { return RankUnknown(w, o, 1, out) }
+	}
+	if err := rankOf(tested(op, failures), do); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(3)
+	}
+}
+
+func rankOf(o Options, do func(*banyan.World, Options, io.Writer) error) error {
+	w, err := banyan.Init()
+	if err != nil {
+		return err
+	}
+	fmt.Println("some rank says hello")
+	if err := do(w, o, os.Stdout); err != nil {
+		return err
+	}
+	return w.Finalize()
+}
+
+// job starts ranks that measure that.
+func job(o Options) ranks.Start {
+	return func(ctx context.Context, n int, may func(int) bool, out io.Writer) error {
+		exe, err := os.Executable()
+		if err != nil {
+			return err
+		}
+		var errs bytes.Buffer
+		result, err := launch.Run(ctx, launch.Spec{
+			N: n, Argv: []string{exe}, Stdout: out, Stderr: &errs,
+			Env: append(os.Environ(), fmt.Sprintf("%s=%s %d", roleEnv, o.Op, o.Failures)),
+		})
+		if err != nil {
+			return err
+		}
+		for rank, end := range result.Ends {
+			if end.Failed() != may(rank) || may(rank) && end.Signal != unix.SIGKILL {
+				return fmt.Errorf("rank %d %v\n%s", rank, end, errs.Bytes())
+			}
+		}
+		return nil
+	}
+}
+
+// complete checks that a result has all that was asked for.
+func complete(t *testing.T, o Options, r *Result) {
+	t.Helper()
+	require.Equal(t, o, r.Options)
+	var got []Line
+	for _, l := range r.Lines {
+		got = append(got, l.Line)
+		require.Len(t, l.Sets, o.Sets)
+		for _, ns := range l.Sets {
+			require.Positive(t, ns)
+		}
+		against := r.Against(l.Line)
+		require.True(t, against.Baseline())
+		require.Equal(t, l.Tree, against.Tree)
+	}
+	require.Equal(t, o.Lines(), got)
+}
+
+// A job of real ranks, some of whom die, is measured.
+func TestMeasure(t *testing.T) {
+	for _, op := range Ops {
+		failures := len(op) % 2 * 3 // 0 or 3
+		t.Run(fmt.Sprintf("%s, %d failed", op, failures), func(t *testing.T) {
+			o := tested(op, failures)
+			var rest bytes.Buffer
+			steps := 0
+			r, err := Measure(t.Context(), o, job(o), &rest, func() { steps++ })
+			require.NoError(t, err)
+			require.Equal(t, o.Sets, steps)
+			complete(t, o, r)
+			require.GreaterOrEqual(t, bytes.Count(rest.Bytes(), []byte("some rank says hello\n")), o.Ranks-failures)
+		})
+	}
+}
+
+// simulated measures in virtual time.
+func simulated(t *testing.T, o Options) *Result {
+	t.Helper()
+	r, err := Measure(t.Context(), o, Simulated(o, 7, nil), io.Discard, nil)
+	require.NoError(t, err)
+	complete(t, o, r)
+	return r
+}
+
+// Every operation gives the right data in every design, on every tree, whoever dies, with one root and with all in turn.
+func TestSimulated(t *testing.T) {
+	for _, op := range Ops {
+		for _, kill := range []Kill{Worst, Average, Best} {
+			for _, failures := range []int{0, 5} {
+				o := tested(op, failures)
+				o.Ranks, o.Kill, o.Calls, o.Rotate = 13, kill, 11, op.Rooted()
+				o.Trees = []string{"binomial", "knomial:3"}
+				simulated(t, o)
+			}
+		}
+	}
+}
+
+// In virtual time the balanced design takes what the baseline takes, and the ones with the root as everybody's parent take longer.
+func TestSimulatedTimes(t *testing.T) {
+	o := tested(Barrier, 16)
+	o.Ranks, o.Trees, o.Calls = 64, []string{"binomial"}, 20
+	r := simulated(t, o)
+	mean := make(map[string]float64)
+	for _, l := range r.Lines {
+		mean[l.Design] = l.Sets[1]
+	}
+	require.InEpsilon(t, mean["unaware"], mean["rebalance"], 0.01)
+	require.Greater(t, mean["reroute"], 1.3*mean["rebalance"])
+	require.Greater(t, mean["lookup"], 1.3*mean["rebalance"])
+}
+
+// A rank that fails is what the error tells, and a job without a result is one.
+func TestRankFails(t *testing.T) {
+	good := tested(Barrier, 0)
+	_, err := Measure(t.Context(), good, job(tested("nothing", 0)), io.Discard, nil)
+	require.ErrorContains(t, err, "exited with code 3")
+	require.ErrorContains(t, err, "fault nothing: no such operation")
+	_, err = Measure(t.Context(), good, func(context.Context, int, func(int) bool, io.Writer) error { return nil }, io.Discard, nil)
+	require.ErrorContains(t, err, "without a result")
+}
+
+func TestOptions(t *testing.T) {
+	for want, spoil := range map[string]func(*Options){
+		"-n 1 is not within":      func(o *Options) { o.Ranks, o.Failures = 1, 0 },
+		"at most 4 may fail":      func(o *Options) { o.Failures = 5 },
+		"--failures -1":           func(o *Options) { o.Failures = -1 },
+		"--sets 0":                func(o *Options) { o.Sets = 0 },
+		"--ops 0":                 func(o *Options) { o.Calls = 0 },
+		"--size -8":               func(o *Options) { o.Size = -8 },
+		"integers of 8 bytes":     func(o *Options) { o.Op, o.Size = Reduce, 12 },
+		"--kill slowly":           func(o *Options) { o.Kill = "slowly" },
+		`no design "bold"`:        func(o *Options) { o.Designs = []string{"bold"} },
+		`no tree "oak"`:           func(o *Options) { o.Trees = []string{"oak"} },
+		"name at least one":       func(o *Options) { o.Trees = nil },
+		"no such operation: [bar": func(o *Options) { o.Op = "sing" },
+	} {
+		o := tested(Barrier, 2)
+		require.NoError(t, o.Check())
+		spoil(&o)
+		require.ErrorContains(t, o.Check(), want)
+		_, err := Measure(t.Context(), o, nil, io.Discard, nil)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// The baseline of each tree is measured whether it is asked for or not, and once.
+func TestLines(t *testing.T) {
+	o := Options{Designs: []string{"rebalance", "unaware", "rebalance"}, Trees: []string{"flat", "chain"}}
+	require.Equal(t, []Line{{"unaware", "flat"}, {"rebalance", "flat"}, {"unaware", "chain"}, {"rebalance", "chain"}}, o.Lines())
+}
+
+// Who dies, and when: rank 0 never does, everybody else once.
+func TestVictims(t *testing.T) {
+	require.Equal(t, []int{1, 2, 3}, Worst.Victims(8, 3))
+	require.Equal(t, []int{7, 6, 5}, Best.Victims(8, 3))
+	require.Equal(t, []int{1, 5, 2, 6, 3, 7, 4}, Average.Victims(8, 7))
+	for _, kill := range []Kill{Worst, Average, Best} {
+		for n := 2; n < 70; n++ {
+			all := kill.Victims(n, n-1)
+			require.ElementsMatch(t, Worst.Victims(n, n-1), all)
+			require.Equal(t, all[:n/2], kill.Victims(n, n/2), "each failure more is one more victim")
+		}
+	}
+	require.Panics(t, func() { Kill("slowly").Victims(2, 1) })
+}
+
+// Of 512 ranks the first 256 of the average order are 1 … 128 and as many of their leaves: the root of the rerouted
+// tree is left with 128 children, half of what it has in the worst case.
+func TestAverageAsInThePaper(t *testing.T) {
+	const n = 512
+	dead := Average.Victims(n, 256)
+	for rank := 1; rank <= 128; rank++ {
+		require.Contains(t, dead, rank)
+	}
+	degree := func(d tree.Design, dead []int, rank int) int {
+		var p tree.Plan
+		tree.Build(&p, d, tree.Binomial, tree.Except(n, dead...), nil, 0, rank)
+		return len(p.Children)
+	}
+	require.Equal(t, 128, degree(tree.Reroute, dead, 0))
+	require.Equal(t, 255, degree(tree.Reroute, Worst.Victims(n, 256), 0))
+	leaves := 0
+	for _, rank := range dead {
+		if degree(tree.Unaware, nil, rank) == 0 {
+			leaves++
+		}
+	}
+	require.Equal(t, len(dead)/2, leaves)
+	require.True(t, slices.IsSorted(append([]int{}, Worst.Victims(n, 256)...)))
+}
+
+// Every rank that dies during operations is one death, of a line in its turn, told before it is repaired.
+func TestUnknown(t *testing.T) {
+	t.Setenv(unknownEnv, "1")
+	o := tested(Allreduce, 4)
+	steps := 0
+	deaths, err := MeasureUnknown(t.Context(), o, 1, job(o), io.Discard, func() { steps++ })
+	require.NoError(t, err)
+	require.Equal(t, o.Failures, steps)
+	require.Len(t, deaths, o.Failures)
+	for i, d := range deaths {
+		require.Equal(t, i, d.Number)
+		require.Equal(t, i+1, d.Rank)
+		require.Equal(t, o.aware()[(1+i)%6], d.Line)
+		require.Positive(t, d.Told)
+		require.GreaterOrEqual(t, d.Repaired, d.Told)
+	}
+	for want, spoil := range map[string]func(*Options){
+		"want at least one": func(o *Options) { o.Failures = 0 },
+		"it would hang":     func(o *Options) { o.Designs = []string{"unaware"} },
+		"-n 0":              func(o *Options) { o.Ranks = 0 },
+	} {
+		bad := o
+		spoil(&bad)
+		_, err := MeasureUnknown(t.Context(), bad, 0, nil, io.Discard, nil)
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,359 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
+	"github.com/banyan-hpc/banyan/bench/ranks"
+	"github.com/banyan-hpc/banyan/bench/report"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// collectiveOptions are those of all collective operations among those who are left.
+type collectiveOptions struct {
+	Op collective.Op `kong:"-"`
+
+	N        int      `short:"n" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
+	Failures []int    `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
+	Kill     []string `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), or several with commas. Default: ${default}."`
+	Design   []string `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"What is done about the dead: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
+	Tree     []string `default:"binomial" placeholder:"LIST" help:"binomial, knomial:K, binary, chain, flat, node, with commas: all designs on each of them. Default: ${default}."`
+	Sets     *int     `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
+	Ops      *int     `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
+	Unknown  bool     `help:"Kill ranks one after another while the operation runs, and tell how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
+	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
+	JSON     string   `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
+	exitsFlag
+	Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
+}
+
+// sizeFlag is that of operations that move something.
+type sizeFlag struct {
+	Size int `default:"1024" placeholder:"BYTES" help:"Of what each rank gives or gets. Default: ${default}."`
+}
+
+type (
+	faultBarrierCmd   struct{ collectiveOptions }
+	faultAllreduceCmd struct {
+		collectiveOptions
+		sizeFlag
+	}
+	faultRootedCmd struct {
+		collectiveOptions
+		sizeFlag
+		Roots string `enum:"fixed,rotate" default:"fixed" help:"fixed: rank 0; rotate: the living in turn, so that a stored tree hardly ever fits. Default: ${default}."`
+	}
+)
+
+// Help has the examples.
+func (c *collectiveOptions) Help() string {
+	text := `Ranks are killed with SIGKILL; the others validate, and what the operation then takes in each design
+is compared with the unaware design on a communicator of the living alone, made after the deaths: as many ranks, in the same places.
+A set is a loop of --ops operations, and its time is that of the slowest rank. Each design has a set in turn, within one job;
+ratio and difference are the medians over such rounds, with their 95 % intervals. A design is equal to the baseline if the whole
+interval of the ratio lies within 0.95…1.05, slower or faster if it lies beyond, and else it is undecided: more --sets
+make the interval narrower. The command starts its ranks itself, bound to a core each where there are enough.
+
+Designs: reroute looks at each step whether the other rank lives, and goes round it; lookup has found the same edges
+when it validated; rebalance builds the tree anew over those who live.
+
+--fabric sim runs all ranks in this process in virtual time, at any scale; its intervals are from the shortest to the longest set.
+
+Examples:
+  ftbench fault OP
+  ftbench fault OP -n 64 --failures 0,8,16,32,48 --kill worst,average,best --json results/OP.json
+  ftbench fault OP -n 32 --fabric tcp --design rebalance
+  ftbench fault OP -n 8 --unknown
+  ftbench fault OP -n 512 --failures 0,8,64,256,496 --fabric sim --plot OP.svg`
+	switch {
+	case c.Op.Rooted():
+		text += `
+  ftbench fault OP --roots rotate --size 65536 --tree binomial,chain`
+	case c.Op == collective.Allreduce:
+		text += `
+  ftbench fault OP --size 8 --tree binomial,knomial:4`
+	}
+	return strings.ReplaceAll(text, "OP", string(c.Op))
+}
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultBarrierCmd) Run(to *call) error { return c.run(collective.Options{}, to) }
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultAllreduceCmd) Run(to *call) error {
+	return c.run(collective.Options{Size: c.Size}, to)
+}
+
+// Run measures, or is a rank of a job that it has started.
+func (c *faultRootedCmd) Run(to *call) error {
+	return c.run(collective.Options{Size: c.Size, Rotate: c.Roots == "rotate"}, to)
+}
+
+// jobs makes the options of all jobs.
+func (c *collectiveOptions) jobs(o collective.Options) []collective.Options {
+	o.Op, o.Ranks, o.Sets, o.Calls, o.Designs, o.Trees = c.Op, c.N, 30, 300, c.Design, c.Tree
+	if c.Fabric == simulator {
+		o.Sets, o.Calls = 2, 20
+	}
+	if c.Sets != nil {
+		o.Sets = *c.Sets
+	}
+	if c.Ops != nil {
+		o.Calls = *c.Ops
+	}
+	var out []collective.Options
+	for _, kill := range c.Kill {
+		for _, o.Failures = range c.failures() {
+			o.Kill = collective.Kill(kill)
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// failures are the numbers of ranks to kill.
+func (c *collectiveOptions) failures() []int {
+	if len(c.Failures) > 0 {
+		return c.Failures
+	}
+	out := []int{0}
+	for f, most := 1, min(c.N*3/4, c.N-2); f <= most; f = min(2*f, max(most, f+1)) {
+		out = append(out, f)
+	}
+	return out
+}
+
+// jobEnv tells a rank which of the jobs it belongs to.
+const jobEnv = "BANYAN_FAULT_JOB"
+
+func (c *collectiveOptions) run(o collective.Options, to *call) error {
+	if c.Unknown {
+		return c.runUnknown(c.unknownJobs(o), to)
+	}
+	jobs := c.jobs(o)
+	for _, o := range jobs {
+		if err := o.Check(); err != nil {
+			return usage(err)
+		}
+	}
+	if launch.Started() {
+		return c.rank(jobs, func(w *banyan.World, number int) error { return collective.Rank(w, jobs[number], to.out) })
+	}
+	if lines := len(jobs[0].Lines()) * len(c.Kill); len(c.Plot) > 0 && lines > figure.MaxSeries {
+		return usagef("fault %s: --plot of %d lines: at most %d can be told apart; name fewer of --design, --tree or --kill", c.Op, lines, figure.MaxSeries)
+	}
+	files := outputs{c.Plot, c.JSON}
+	if err := files.check(); err != nil {
+		return err
+	}
+	file := report.Begin("fault-" + string(c.Op))
+	results, err := c.measure(jobs, to)
+	if err != nil {
+		return err
+	}
+	return files.keep(file, results, c.chart(results), to)
+}
+
+// rank is one of a job's.
+func (c *collectiveOptions) rank(jobs []collective.Options, do func(w *banyan.World, number int) error) error {
+	if c.Fabric == simulator {
+		return usagef("fault %s: --fabric sim has all ranks in one process: start it alone", c.Op)
+	}
+	return deadlyRank(string(c.Op), func(w *banyan.World) error {
+		var number int
+		if _, err := fmt.Sscan(os.Getenv(jobEnv), &number); err != nil || number < 0 || number >= len(jobs) {
+			return fmt.Errorf("fault %s: %s=%q is none of %d jobs", c.Op, jobEnv, os.Getenv(jobEnv), len(jobs))
+		}
+		return do(w, number)
+	}, fabricList(c.Fabric))
+}
+
+// collectiveResults are the results in the JSON file.
+type collectiveResults struct {
+	Fabric string          `json:"fabric"` // as given; "": all
+	Jobs   []collectiveJob `json:"jobs"`
+}
+
+type collectiveJob struct {
+	Options collective.Options `json:"options"`
+	Lines   []collectiveLine   `json:"lines"`
+}
+
+// collectiveLine is what one design has taken on one tree. Times are of one operation.
+type collectiveLine struct {
+	collective.Times
+	Median     float64          `json:"median_ns"`
+	Difference compare.Interval `json:"difference_ns"` // to the baseline
+	Ratio      compare.Interval `json:"ratio"`
+	Verdict    string           `json:"verdict"`
+}
+
+// tolerance is how far from the baseline a design may be and still be equal to it.
+const tolerance = 0.05
+
+// judged compares the lines of a job with their baselines, round by round.
+func (c *collectiveOptions) judged(r *collective.Result) collectiveJob {
+	out := collectiveJob{Options: r.Options}
+	for _, l := range r.Lines {
+		base := r.Against(l.Line)
+		var differences, ratios []float64
+		for i, ns := range l.Sets {
+			differences, ratios = append(differences, ns-base.Sets[i]), append(ratios, ns/base.Sets[i])
+		}
+		line := collectiveLine{Times: l, Median: compare.Median(l.Sets), Verdict: "baseline"}
+		line.Difference, line.Ratio = compare.DifferenceInterval(differences), compare.MedianInterval(ratios)
+		if c.Fabric == simulator { // nothing is random but what the seed says
+			line.Difference.Low, line.Difference.High = slices.Min(differences), slices.Max(differences)
+			line.Ratio.Low, line.Ratio.High = slices.Min(ratios), slices.Max(ratios)
+		}
+		if !l.Baseline() {
+			line.Verdict = line.Ratio.Sameness(tolerance)
+		}
+		out.Lines = append(out.Lines, line)
+	}
+	return out
+}
+
+// measure runs the jobs and prints the table.
+func (c *collectiveOptions) measure(jobs []collective.Options, to *call) (*collectiveResults, error) {
+	o := jobs[0]
+	bar := progressbar.Start(to.err, "fault "+string(c.Op), o.Sets*len(jobs))
+	defer bar.Stop()
+	ctx, stop, start, err := c.starter(bar, to)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	out := bar.Over(to.words(c.JSON).out)
+	if err := collectiveHead(out, o, c.Fabric == simulator); err != nil {
+		return nil, err
+	}
+	results := &collectiveResults{Fabric: string(c.Fabric)}
+	for i, o := range jobs {
+		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
+		r, err := collective.Measure(ctx, o, start(i, o), out, func() { bar.Step(1) })
+		if err != nil {
+			return nil, orInterrupt(ctx, err)
+		}
+		results.Jobs = append(results.Jobs, c.judged(r))
+		if err := results.Jobs[i].rows(out); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// starter gives what starts a job: in the simulator, or of processes.
+func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (ctx context.Context, stop func(), start func(int, collective.Options) ranks.Start, err error) {
+	if c.Fabric == simulator {
+		if err := alone("fault " + string(c.Op)); err != nil {
+			return nil, nil, nil, err
+		}
+		return context.Background(), func() {}, func(_ int, o collective.Options) ranks.Start { return collective.Simulated(o, 1, nil) }, nil
+	}
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(cpus) < c.N {
+		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns\n", c.N, len(cpus))
+	}
+	ctx, stop = interruptible()
+	return ctx, stop, func(number int, _ collective.Options) ranks.Start {
+		job := deadlyJob{
+			args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= c.N,
+			export: []string{fmt.Sprintf("%s=%d", jobEnv, number)},
+		}
+		return func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
+			return job.run(ctx, ranks, out, func(rank int, end launch.End) bool { return may(rank) && end.Signal == unix.SIGKILL })
+		}
+	}, nil
+}
+
+// collectiveHead prints what the table is of.
+func collectiveHead(out io.Writer, o collective.Options, virtual bool) error {
+	what, time := string(o.Op), "µs"
+	if o.Op != collective.Barrier {
+		what += fmt.Sprintf(" of %d bytes", o.Size)
+	}
+	if o.Rotate {
+		what += ", roots in turn"
+	}
+	if virtual {
+		time = "virtual µs"
+	}
+	_, err := fmt.Fprintf(out, "# Banyan %s, %d ranks: %s of one operation, median of %d sets of %d; against unaware among the living\n%-8s  %-7s  %-9s  %-10s%10s%12s  %-18s%8s  %-13s  %s\n",
+		what, o.Ranks, time, o.Sets, o.Calls,
+		"# Failed", "Order", "Design", "Tree", "Time", "Difference", "95 % interval", "Ratio", "95 % interval", "Verdict")
+	return err
+}
+
+// rows prints the lines of a job.
+func (j *collectiveJob) rows(out io.Writer) error {
+	for _, l := range j.Lines {
+		o := j.Options
+		if _, err := fmt.Fprintf(out, "%-8d  %-7s  %-9s  %-10s%10.2f", o.Failures, o.Kill, l.Design, l.Tree, l.Median/1e3); err != nil {
+			return err
+		}
+		rest := fmt.Sprintf("%61s  %s\n", "", l.Verdict)
+		if !l.Baseline() {
+			d, r := l.Difference, l.Ratio
+			rest = fmt.Sprintf("%12.2f  %-18s%8.3f  %-13s  %s\n", d.Median/1e3, between("%.2f", d.Low/1e3, d.High/1e3),
+				r.Median, between("%.3f", r.Low, r.High), l.Verdict)
+		}
+		if _, err := io.WriteString(out, strings.TrimRight(rest, " ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between writes an interval; there may be none.
+func between(format string, low, high float64) string {
+	if math.IsInf(high, 1) {
+		return "too few sets"
+	}
+	return fmt.Sprintf(format+"…"+format, low, high)
+}
+
+// chart draws the medians against the number of failures, a line for each design.
+func (c *collectiveOptions) chart(r *collectiveResults) figure.Chart {
+	chart := figure.Chart{
+		Title: fmt.Sprintf("Banyan %s, %d ranks", c.Op, c.N),
+		X:     figure.Axis{Title: "failures", Unit: figure.Linear}, Y: figure.Axis{Title: "time (µs)", Unit: figure.Linear},
+	}
+	at := make(map[string]int)
+	for _, job := range r.Jobs {
+		for _, l := range job.Lines {
+			name := l.Design
+			if len(c.Tree) > 1 {
+				name += ", " + l.Tree
+			}
+			if len(c.Kill) > 1 {
+				name += ", " + string(job.Options.Kill)
+			}
+			k, known := at[name]
+			if !known {
+				k = len(chart.Series)
+				at[name] = k
+				chart.Series = append(chart.Series, figure.Series{Name: name})
+			}
+			s := &chart.Series[k]
+			s.Points = append(s.Points, figure.Point{X: float64(job.Options.Failures), Y: l.Median / 1e3})
+		}
+	}
+	return chart
+}

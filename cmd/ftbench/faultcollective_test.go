@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Real ranks die, and the table, the file and the figure have all designs of the living.
+func TestFaultCollective(t *testing.T) {
+	dir := t.TempDir()
+	plot, file := filepath.Join(dir, "a.svg"), filepath.Join(dir, "a.json")
+	code, out, errs := ftbench(t, "fault", "bcast", "-n", "4", "--failures", "0,2", "--kill", "best,worst", "--sets", "6", "--ops", "3",
+		"--design", "rebalance", "--size", "100", "--roots", "rotate", "--plot", plot, "--json", file)
+	require.Zero(t, code, errs)
+	require.NotContains(t, errs, "SIGKILL", "who was to die is not news")
+	require.Contains(t, out, "# Banyan bcast of 100 bytes, roots in turn, 4 ranks: µs of one operation, median of 6 sets of 3; against unaware among the living")
+	require.Regexp(t, `(?m)^2 +best +unaware +binomial +\d+\.\d\d +baseline$`, out)
+	require.Regexp(t, `(?m)^2 +worst +rebalance +binomial +\d+\.\d\d +-?\d+\.\d\d  -?\d+\.\d\d…-?\d+\.\d\d +\d\.\d{3}  \d+\.\d{3}…\d+\.\d{3} +(equal|slower|faster|undecided)$`, out)
+	require.Contains(t, out, "files: "+plot+" "+file)
+	text, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var stored struct {
+		Kind    string
+		Results struct {
+			Jobs []struct {
+				Options struct {
+					Failures int
+					Kill     string
+				}
+				Lines []struct {
+					Design, Tree, Verdict string
+					Sets                  []float64 `json:"sets_ns"`
+					Ratio                 struct{ Median, Low float64 }
+				}
+			}
+		}
+	}
+	require.NoError(t, json.Unmarshal(text, &stored))
+	require.Equal(t, "fault-bcast", stored.Kind)
+	require.Len(t, stored.Results.Jobs, 4)
+	job := stored.Results.Jobs[3]
+	require.Equal(t, "worst", job.Options.Kill)
+	require.Equal(t, 2, job.Options.Failures)
+	require.Len(t, job.Lines, 2)
+	require.Equal(t, "rebalance", job.Lines[1].Design)
+	require.Len(t, job.Lines[1].Sets, 6)
+	require.Positive(t, job.Lines[1].Ratio.Low)
+	picture, err := os.ReadFile(plot)
+	require.NoError(t, err)
+	require.Contains(t, string(picture), "rebalance, worst")
+}
+
+// In virtual time the balanced design is the baseline, and the others are slower.
+func TestFaultCollectiveSimulated(t *testing.T) {
+	picture := filepath.Join(t.TempDir(), "a.png")
+	code, out, errs := ftbench(t, "fault", "barrier", "--fabric", "sim", "-n", "64", "--failures", "16", "--plot", picture, "--ops", "5")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "virtual µs of one operation, median of 2 sets of 5")
+	require.Regexp(t, `(?m)^16 +worst +rebalance .* equal$`, out)
+	require.Regexp(t, `(?m)^16 +worst +reroute .* slower$`, out)
+	require.Regexp(t, `(?m)^16 +worst +lookup .* slower$`, out)
+	require.FileExists(t, picture)
+}
+
+// Ranks die during operations; each design has its share of the deaths.
+func TestFaultUnknown(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "a.json")
+	code, out, errs := ftbench(t, "fault", "barrier", "-n", "4", "--unknown", "--sets", "2", "--design", "reroute,rebalance", "--json", file)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "4 ranks, of which 2 die one after another")
+	require.Regexp(t, `(?m)^worst +reroute +binomial +2( +\d+\.\d){6}$`, out)
+	require.Regexp(t, `(?m)^worst +rebalance +binomial +2( +\d+\.\d){6}$`, out)
+	require.FileExists(t, file)
+}
+
+func TestFaultCollectiveUsage(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		args []string
+	}{
+		{"at least two ranks must live, so at most 2 may fail", []string{"barrier", "-n", "4", "--failures", "0,3"}},
+		{"-n 1 is not within 2…", []string{"barrier", "-n", "1"}},
+		{`no design "lookout": want unaware, reroute, lookup or rebalance`, []string{"reduce", "--design", "lookout"}},
+		{`no tree "oak": want binomial`, []string{"gather", "--tree", "oak"}},
+		{"--kill slowly: want worst, average or best", []string{"scatter", "--kill", "slowly"}},
+		{"--size 12: it folds integers of 8 bytes", []string{"allreduce", "--size", "12"}},
+		{"--roots", []string{"bcast", "--roots", "random"}},
+		{"unknown flag --size", []string{"barrier", "--size", "8"}},
+		{"neither --fabric sim nor --plot", []string{"barrier", "--unknown", "--fabric", "sim"}},
+		{"it would hang", []string{"barrier", "--unknown", "--design", "unaware"}},
+		{"--plot of 12 lines: at most 7", []string{"barrier", "--kill", "worst,average,best", "--plot", "a.svg"}},
+	} {
+		code, out, errs := ftbench(t, append([]string{"fault"}, c.args...)...)
+		require.Equal(t, exitUsage, code, errs)
+		require.Contains(t, errs, c.want)
+		require.Empty(t, out)
+	}
+}
+
+// Where nothing is said, all from none to three quarters of the ranks die.
+func TestFaultCollectiveFailures(t *testing.T) {
+	for n, want := range map[int][]int{
+		2: {0}, 4: {0, 1, 2}, 16: {0, 1, 2, 4, 8, 12}, 20: {0, 1, 2, 4, 8, 15}, 512: {0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 384},
+	} {
+		require.Equal(t, want, (&collectiveOptions{N: n}).failures(), "%d ranks", n)
+	}
+}
