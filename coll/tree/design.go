@@ -1,0 +1,40 @@
+package tree
+
+import "fmt"
+
+// Design is what is done about the ranks that have failed.
+type Design uint8
+
+// The designs of Hursey and Graham §3.1, and the one that they are compared with.
+const (
+	// Unaware takes no notice of failures: the tree over all ranks. It fits a set in which all live.
+	Unaware Design = iota
+	// Reroute keeps the tree over all ranks. During the operation each rank looks whether whom it turns to lives:
+	// the children of a dead child are adopted, in its place; who has a dead parent goes to the nearest
+	// living ancestor; a dead root is replaced by the lowest living rank of the next level that has one.
+	Reroute
+	// LookupAvoiding has the edges of Reroute, found before the operation.
+	LookupAvoiding
+	// Rebalance numbers the living densely and has the tree over those numbers: what Unaware has with so many ranks fewer.
+	Rebalance
+)
+
+var designs = [...]string{Unaware: "unaware", Reroute: "reroute", LookupAvoiding: "lookup", Rebalance: "rebalance"}
+
+// String gives the word that ParseDesign reads.
+func (d Design) String() string {
+	if int(d) < len(designs) {
+		return designs[d]
+	}
+	return fmt.Sprintf("design %d", uint8(d))
+}
+
+// ParseDesign reads "unaware", "reroute", "lookup" or "rebalance".
+func ParseDesign(s string) (Design, error) {
+	for d, name := range designs {
+		if s == name {
+			return Design(d), nil
+		}
+	}
+	return 0, fmt.Errorf("no design %q: want unaware, reroute, lookup or rebalance", s)
+}
