@@ -30,6 +30,11 @@ func Run(j Job) (Result, error) {
 	if m.over < len(m.ranks) {
 		return Result{}, errors.New("predict: the operation does not end") // a tree whose edges do not agree
 	}
+	return Result{Time: m.last, Rounds: j.Rounds, Messages: j.messages(net), Depth: net.depth, Degree: net.degree}, nil
+}
+
+// messages is how many there are in a round.
+func (j *Job) messages(net *shapeOf) int {
 	ways := 0
 	if j.Op.up() {
 		ways++
@@ -37,7 +42,7 @@ func Run(j Job) (Result, error) {
 	if j.Op.down() {
 		ways++
 	}
-	return Result{Time: m.last, Rounds: j.Rounds, Messages: ways * (len(m.ranks) - 1), Depth: net.depth, Degree: net.degree}, nil
+	return ways * (len(net.parent) - 1)
 }
 
 // flow is one direction of the edge between a rank and its parent.
