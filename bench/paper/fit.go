@@ -71,12 +71,8 @@ func (c Cell) predict(machine sim.Config, rounds int) (float64, error) {
 		return 0, err
 	}
 	r, err := predict.Run(predict.Job{Machine: machine, Design: c.Design, Dead: dead, Op: c.Op, Bytes: bcastBytes,
-		Rounds: rounds, Costs: Costs})
+		Rounds: rounds, Costs: predict.Awareness})
 	return micros(r.PerOp()), err
 }
-
-// Costs are those of fault awareness on the paper's machine: 10 ns for each message, as one byte took 0.85 instead of
-// 0.84 µs (§4.1); the same for each rank that is looked up, "considerably reduced" (§4.3).
-var Costs = predict.Costs{Check: 10 * sim.Nanosecond, Lookup: 10 * sim.Nanosecond}
 
 func micros(d sim.Picos) float64 { return float64(d) / float64(sim.Microsecond) }
