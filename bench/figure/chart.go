@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/font"
 )
 
-// Chart is one picture: lines over two logarithmic axes.
+// Chart is one picture: lines over two axes.
 type Chart struct {
 	Title  string
 	X, Y   Axis
@@ -29,7 +29,25 @@ const (
 	Decimal Unit = iota
 	// Bytes has marks at powers of two, written with the prefixes Ki, Mi, Gi.
 	Bytes
+	// Linear has no logarithms: it begins at zero and has marks at equal distances.
+	Linear
 )
+
+// place is where a value stands on the axis.
+func (u Unit) place(v float64) float64 {
+	if u == Linear {
+		return v
+	}
+	return math.Log10(v)
+}
+
+// has reports whether a value has a place on the axis.
+func (u Unit) has(v float64) bool {
+	if u == Linear {
+		return v >= 0 && v <= largest
+	}
+	return onLog(v)
+}
 
 // Series is one line and its entry in the legend.
 type Series struct {
@@ -37,8 +55,8 @@ type Series struct {
 	Points []Point // in the order in which the line joins them
 }
 
-// Point is one place on a line. Both numbers are above zero: a logarithmic axis
-// has no zero.
+// Point is one place on a line. Numbers on a logarithmic axis are above zero,
+// which it does not have; on a linear one they are not below.
 type Point struct {
 	X, Y float64
 }
@@ -65,8 +83,9 @@ func (c *Chart) check() error {
 			return errors.New("a series has no name: the legend needs one")
 		}
 		for _, p := range s.Points {
-			if !onLog(p.X) || !onLog(p.Y) {
-				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes: leave it out", s.Name, p.X, p.Y)
+			if !c.X.Unit.has(p.X) || !c.Y.Unit.has(p.Y) {
+				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes, or below zero on a linear one: leave it out",
+					s.Name, p.X, p.Y)
 			}
 		}
 		points += len(s.Points)

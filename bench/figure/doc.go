@@ -1,5 +1,5 @@
 // Package figure draws what a benchmark has measured: lines over two
-// logarithmic axes, as SVG or PNG.
+// axes, as SVG or PNG.
 //
 //	err := figure.Save("latency.svg", figure.Chart{
 //		Title:  "One-way latency",
@@ -8,10 +8,10 @@
 //		Series: []figure.Series{{Name: "median", Points: points}},
 //	})
 //
-// Both axes are always logarithmic: sizes, times and rates span many powers of
+// Axes are logarithmic unless they are asked to be [Linear]: sizes, times and rates span many powers of
 // ten, and a factor looks the same everywhere. An axis of bytes has its marks at
 // powers of two and writes them as 1, 32, 1 Ki, 1 Mi; any other has them at 1, 2
-// and 5 times powers of ten.
+// and 5 times powers of ten. A linear one, for what begins at none, as failures do, has its zero in the picture.
 //
 // Lines differ in colour (the palette of Okabe and Ito, which the colour-blind
 // can tell apart), in dashes and, where the points are few, in marks, so that a
@@ -24,8 +24,7 @@
 //
 // # What it does not do
 //
-// It measures nothing and knows no benchmark. It draws no bars, no error bars
-// and no linear axes.
+// It measures nothing and knows no benchmark. It draws no bars and no error bars.
 //
 // Floor 8: it stands beside the harnesses and imports none of them; the command
 // brings their results here.

@@ -48,7 +48,7 @@ func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
 
-// plot builds the picture, in the logarithms of all numbers: with gonum's own
+// plot builds the picture, on logarithmic axes of the logarithms of all numbers: with gonum's own
 // LogScale, the room for an axis title is reckoned from the arithmetic middle of
 // the axis, where the title does not stand, and a part of the picture stays empty.
 //
@@ -68,7 +68,7 @@ func (c *Chart) plot() *plot.Plot {
 	p.Add(grid)
 	for i, s := range c.Series {
 		if len(s.Points) > 0 {
-			addSeries(p, i, s)
+			c.addSeries(p, i, s)
 		}
 	}
 	p.Legend.TextStyle.Font = sans(textSize)
@@ -87,7 +87,7 @@ func (c *Chart) plot() *plot.Plot {
 
 // dress sets the range, the marks and the fonts of an axis.
 func dress(a *plot.Axis, as Axis, s scale) {
-	a.Min, a.Max = math.Log10(s.lo), math.Log10(s.hi)
+	a.Min, a.Max = s.unit.place(s.lo), s.unit.place(s.hi)
 	a.Tick.Marker = s
 	a.Tick.Label.Font = sans(10)
 	a.Tick.Color = grey
@@ -99,10 +99,10 @@ func dress(a *plot.Axis, as Axis, s scale) {
 }
 
 // addSeries draws the i-th line and its marks.
-func addSeries(p *plot.Plot, i int, s Series) {
+func (c *Chart) addSeries(p *plot.Plot, i int, s Series) {
 	points := make(plotter.XYs, len(s.Points))
 	for k, pt := range s.Points {
-		points[k] = plotter.XY{X: math.Log10(pt.X), Y: math.Log10(pt.Y)}
+		points[k] = plotter.XY{X: c.X.Unit.place(pt.X), Y: c.Y.Unit.place(pt.Y)}
 	}
 	line := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: colours[i], Width: 1.6, Dashes: dashes[i]}}
 	p.Add(line)
@@ -128,7 +128,7 @@ func (c *Chart) freeCorner(p *plot.Plot) (top, left bool) {
 		n := 0
 		for _, s := range c.Series {
 			for _, pt := range s.Points {
-				px, py := p.X.Norm(math.Log10(pt.X)), p.Y.Norm(math.Log10(pt.Y))
+				px, py := p.X.Norm(c.X.Unit.place(pt.X)), p.Y.Norm(c.Y.Unit.place(pt.Y))
 				if corner.left {
 					px = 1 - px
 				}

@@ -86,6 +86,19 @@ func TestSameInputSameBytes(t *testing.T) {
 	}
 }
 
+// A linear axis has a zero, and a point there.
+func TestLinear(t *testing.T) {
+	c := rising()
+	c.X, c.Y.Unit = Axis{Title: "failures", Unit: Linear}, Linear
+	c.Series = []Series{{Name: "rerouted", Points: []Point{{0, 0}, {8, 100}, {16, 10}}}}
+	got := texts(t, written(t, "svg", c))
+	for _, want := range []string{"0", "2", "16", "20", "100"} {
+		require.Contains(t, got, want)
+	}
+	c.Series[0].Points[0].X = -1
+	require.ErrorContains(t, Write(io.Discard, "svg", c), "below zero on a linear one")
+}
+
 // The PNG has the lines' colours on white, and charts stand one below the other.
 func TestPNGHasTheLines(t *testing.T) {
 	img, err := png.Decode(bytes.NewReader(written(t, "png", rising(), rising())))
@@ -126,6 +139,10 @@ func TestScales(t *testing.T) {
 		"a thousand":       {Decimal, 1, 1000, "1|1 2 5 10 20 50 100 200 500 1000|1000"},
 		"a large number":   {Decimal, 1e8, 3e8, "1e+08|1e+08 2e+08 5e+08|5e+08"},
 		"below a thousand": {Decimal, 999, 1001, "500|500 1000 2000|2000"},
+		"failures":         {Linear, 0, 496, "0|0 50 100 150 200 250 300 350 400 450 500|500"},
+		"times":            {Linear, 815, 2734.8, "0|0 500 1000 1500 2000 2500 3000|3000"},
+		"fractions":        {Linear, 0.1, 0.35, "0|0 0.05 0.1 0.15 0.2 0.25 0.3 0.35|0.35"},
+		"none":             {Linear, 0, 0, "0|0 1|1"},
 	} {
 		s := newScale(c.unit, c.lo, c.hi)
 		var labels []string

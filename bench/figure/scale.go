@@ -10,6 +10,7 @@ import (
 
 // scale is the extent of an axis and the places of its marks.
 type scale struct {
+	unit   Unit
 	lo, hi float64
 	marks  []plot.Tick
 }
@@ -17,23 +18,47 @@ type scale struct {
 // maxLabels is how many sizes can stand side by side under a chart.
 const maxLabels = 12
 
-// Ticks returns the logarithms of the marks, whatever the range: the range
+// Ticks returns the places of the marks, whatever the range: the range
 // follows from them.
 func (s scale) Ticks(float64, float64) []plot.Tick {
 	out := slices.Clone(s.marks)
 	for i := range out {
-		out[i].Value = math.Log10(out[i].Value)
+		out[i].Value = s.unit.place(out[i].Value)
 	}
 	return out
 }
 
-// newScale returns an axis for values from lo to hi, both above zero, with a
+// newScale returns an axis for values from lo to hi, which have places on it, with a
 // mark at either end.
 func newScale(u Unit, lo, hi float64) scale {
-	if u == Bytes {
-		return binaryScale(lo, hi)
+	var s scale
+	switch u {
+	case Bytes:
+		s = binaryScale(lo, hi)
+	case Linear:
+		s = linearScale(hi)
+	default:
+		s = decimalScale(lo, hi)
 	}
-	return decimalScale(lo, hi)
+	s.unit = u
+	return s
+}
+
+// linearScale goes from zero to at least hi, in at most ten steps of 1, 2 or 5 times a power of ten.
+func linearScale(hi float64) scale {
+	const steps = 10
+	m, e := 1, 0 // a step is m×10^e
+	if hi >= smallest {
+		step := ceil125(hi / steps)
+		e = int(math.Floor(math.Log10(step) + 0.01)) // of 1, 2 and 5 no logarithm is nearer to a whole number above it
+		m = int(math.Round(step / math.Pow10(e)))
+	}
+	out := scale{}
+	for i := 0; i < 2 || out.hi < hi; i++ {
+		out.hi = scaled(i*m, e)
+		out.marks = append(out.marks, plot.Tick{Value: out.hi, Label: decimalLabel(out.hi)})
+	}
+	return out
 }
 
 // binaryScale has a mark at each power of two and a label at each, each second,
@@ -133,9 +158,9 @@ func scaled(m, e int) float64 {
 	return v
 }
 
-// decimalLabel writes 0.05, 20, 10 000, 1e+09.
+// decimalLabel writes 0, 0.05, 20, 10 000, 1e+09.
 func decimalLabel(v float64) string {
-	if v < 1e-4 || v >= 1e8 {
+	if v != 0 && v < 1e-4 || v >= 1e8 {
 		return strconv.FormatFloat(v, 'g', 3, 64)
 	}
 	s := strconv.FormatFloat(v, 'f', -1, 64)

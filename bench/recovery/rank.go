@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/ranks"
 )
 
 // side is this rank's part in a measurement.
@@ -34,7 +31,8 @@ func Rank(w *banyan.World, o Options, out io.Writer) error {
 	}
 	s := &side{o: o, all: w.Comm(), out: out, calls: newTimes(), base: newTimes()}
 	s.result.Options, s.result.Against = o, o.Against()
-	if err := s.lose(); err != nil {
+	var err error
+	if s.living, err = ranks.Lose(s.all, victims(o.Ranks, o.Failures), ranks.KillSelf); err != nil {
 		return fmt.Errorf("fault %s: %w", o.Op, err)
 	}
 	measure := s.round
@@ -50,40 +48,7 @@ func Rank(w *banyan.World, o Options, out io.Writer) error {
 		return nil
 	}
 	s.result.Calls, s.result.Baseline = s.calls.spread(), s.base.spread()
-	return report{Result: &s.result}.write(out)
-}
-
-// lose has the victims die and the others acknowledge it.
-func (s *side) lose() error {
-	c := s.all
-	dead := victims(c.Size(), s.o.Failures)
-	if _, err := c.Agree(1); err != nil { // all are there
-		return err
-	}
-	if slices.Contains(dead, c.Rank()) {
-		return unix.Kill(os.Getpid(), unix.SIGKILL)
-	}
-	for known := false; !known; {
-		acked, err := c.AckFailed(c.Size())
-		if err != nil {
-			return err
-		}
-		flag := uint64(1)
-		if acked < len(dead) {
-			flag = 0
-		}
-		flag, err = c.Agree(flag)
-		if err != nil && !errors.Is(err, banyan.ErrProcFailed) {
-			return err
-		}
-		known = err == nil && flag == 1
-	}
-	group, err := c.Group().Exclude(dead...)
-	if err != nil {
-		return err
-	}
-	s.living, err = c.CreateGroup(group, 0)
-	return err
+	return ranks.Tell(out, &s.result)
 }
 
 // operation is something that is measured.
@@ -232,5 +197,5 @@ func (s *side) note(number int, mean, base time.Duration) error {
 	r := &s.result
 	r.Times, r.BaselineTimes = append(r.Times, mean), append(r.BaselineTimes, base)
 	r.Ratios = append(r.Ratios, float64(mean)/float64(max(1, base)))
-	return report{Round: number}.write(s.out)
+	return ranks.Step(s.out, number)
 }

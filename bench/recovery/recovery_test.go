@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/ranks"
 	"github.com/banyan-hpc/banyan/launch"
 )
 
@@ -50,7 +51,7 @@ func rankOf(o Options) error {
 }
 
 // job starts ranks that measure that.
-func job(o Options) Start {
+func job(o Options) ranks.Start {
 	return func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
 		exe, err := os.Executable()
 		if err != nil {

@@ -46,6 +46,7 @@ var house = []place{
 	{"ft/repair", 60},           // agreement and collectives put together
 	{"settings", 60},            // what a user may set, above the layers whose defaults it states
 	{".", applicationFloor},     // what an application links
+	{"bench/ranks", 75},         // what harnesses share that start ranks some of which die
 	{"bench/", harnessFloor},    // harnesses on the public interface
 	{"cmd/", commandFloor},      // the command
 	{"examples/", commandFloor}, // programs for readers
