@@ -92,6 +92,9 @@ func (c *simCmd) Run(to *call) error {
 		if err := figure.Check(c.Plot); err != nil {
 			return usage(err)
 		}
+		if n := c.drawn(); n > mostLines {
+			return usagef("--plot: %d lines in one picture, at most %d can be told apart: ask for fewer designs, trees or orders", n, mostLines)
+		}
 	}
 	if err := checkFiles(c.JSON, c.Plot); err != nil {
 		return err
@@ -194,6 +197,9 @@ func (c *simCmd) cases(machine predict.Parameters) ([]simCase, error) {
 	return plain(base), nil
 }
 
+// mostLines is what package figure tells apart in one picture.
+const mostLines = 7
+
 // nobody stands for the order where nobody is killed.
 const nobody = "-"
 
@@ -259,6 +265,15 @@ func (c *simCmd) charts(rows []simRow) []figure.Chart {
 		}
 	}
 	return charts
+}
+
+// drawn is how many lines a chart has.
+func (c *simCmd) drawn() int {
+	n := len(c.Design) * len(c.Tree) * len(c.Kill)
+	if len(c.N) > 1 {
+		n *= len(c.Failures)
+	}
+	return n
 }
 
 // lines names the lines of a chart that a row is on: without failures, those of all orders.
