@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
@@ -41,12 +42,16 @@ type Comm struct {
 	attrs   attributes
 	// work: taken by the collective that is under way, put back by it.
 	work atomic.Pointer[workspace]
+	// trees: used by the collective that is under way, renewed by validates.
+	trees coll.Trees
 }
 
 // on wraps a core of the same process that no user sees: no error handler is
 // told of what happens there.
 func (c *Comm) on(core *p2p.Comm) *Comm {
-	return &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node, world: c.world}
+	d := &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node, world: c.world}
+	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
+	return d
 }
 
 // Rank is this process's rank, 0 … Size()-1.

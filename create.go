@@ -92,7 +92,7 @@ func (c *Comm) split(color, key int) (*p2p.Comm, error) {
 	mine := all[block*c.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
-	if err := c.allgather(coll.Setting{}, mine[:block], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
+	if err := c.allgather(coll.Setting{Trees: &c.trees}, mine[:block], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
 		return nil, cmp.Or(wrong, fmt.Errorf("split: %w", err))
 	}
 	type member struct{ key, rank int }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
@@ -21,6 +22,9 @@ type options struct {
 	pulse    pulse      // what holds
 	errors   handling
 	fatal    bool // what holds
+	design   *Design
+	tree     *string
+	trees    coll.Choice // what holds
 	logf     func(format string, args ...any)
 }
 

@@ -47,7 +47,7 @@ func (o *options) override(s *settings.Set) error {
 	if err := s.Agree(); err != nil {
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	return nil
+	return o.plant(s)
 }
 
 // tell logs what differs from the defaults, and files that were left aside.

@@ -47,10 +47,10 @@ func (c *Comm) staged() bool {
 // with nothing to give, as they wait for that.
 func (w *workspace) setting(what repair.What, wrong error) (coll.Setting, error) {
 	if !w.c.staged() {
-		return coll.Setting{Memory: &w.Memory}, wrong
+		return coll.Setting{Memory: &w.Memory, Trees: &w.c.trees}, wrong
 	}
 	w.what, w.wrong = what, wrong
-	return coll.Setting{Memory: &w.Memory, End: w.end}, nil
+	return coll.Setting{Memory: &w.Memory, Trees: &w.c.trees, End: w.end}, nil
 }
 
 // decide gives a collective the outcome that it has at all ranks. On a communicator that has been freed nothing is agreed.

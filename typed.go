@@ -49,46 +49,31 @@ func Bcast[T Number](c *Comm, data []T, root int) error { return c.Bcast(Bytes(d
 // Allreduce folds the slices of all ranks element by element with op and leaves
 // the result in each of them. All are of the same length. Op is associative; it
 // gets the operands in the order of ranks, so that floating-point results are the
-// same on all ranks and in every run with as many ranks. After an error see [Comm.AllreduceBytes].
-func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T) error {
-	return c.AllreduceBytes(Bytes(data), fold(op))
+// same on all ranks and in every run with as many ranks. With AnyOrder it is commutative as well: that spares time and memory
+// where a tree was chosen ([Comm.SetTree]). After an error see [Comm.AllreduceBytes].
+func Allreduce[T Number](c *Comm, data []T, op func(a, b T) T, order ...Order) error {
+	return c.allreduce(Bytes(data), elementwise(op, order))
 }
 
 // Reduce folds as [Allreduce] does and leaves the result with the root alone; the
 // slices of the others are undefined afterwards. After an error see [Comm.ReduceBytes].
-func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int) error {
-	return c.ReduceBytes(Bytes(data), fold(op), root)
+func Reduce[T Number](c *Comm, data []T, op func(a, b T) T, root int, order ...Order) error {
+	return c.reduce(Bytes(data), elementwise(op, order), root)
+}
+
+// Gather puts the slices of all ranks, which are of the same length, into the root's all, in the order of ranks; the
+// others give nil for it. See [Comm.GatherBytes].
+func Gather[T Number](c *Comm, mine, all []T, root int) error {
+	return c.GatherBytes(Bytes(mine), Bytes(all), root)
+}
+
+// Scatter puts each rank's part of the root's all into its mine; the others give nil for all. See [Comm.ScatterBytes].
+func Scatter[T Number](c *Comm, all, mine []T, root int) error {
+	return c.ScatterBytes(Bytes(all), Bytes(mine), root)
 }
 
 // Allgather puts the slices of all ranks, which are of the same length, into
 // everybody's all, in the order of ranks; all has room for Size() of them. After an error see [Comm.AllgatherBytes].
 func Allgather[T Number](c *Comm, mine, all []T) error {
 	return c.AllgatherBytes(Bytes(mine), Bytes(all))
-}
-
-// fold makes of an operation on numbers one on their memory.
-func fold[T Number](op func(a, b T) T) func(acc, in []byte) {
-	return func(acc, in []byte) {
-		a, b := numbers[T](acc), numbers[T](in)
-		for i := range a {
-			a[i] = op(a[i], b[i])
-		}
-	}
-}
-
-// Sum adds; an operation for [Allreduce] and [Reduce].
-func Sum[T Number](a, b T) T { return a + b }
-
-// Prod multiplies; an operation for [Allreduce] and [Reduce].
-func Prod[T Number](a, b T) T { return a * b }
-
-// Min gives the smaller; an operation for [Allreduce] and [Reduce].
-func Min[T Ordered](a, b T) T { return min(a, b) }
-
-// Max gives the larger; an operation for [Allreduce] and [Reduce].
-func Max[T Ordered](a, b T) T { return max(a, b) }
-
-// Ordered is Number without the complex ones.
-type Ordered interface {
-	~int8 | ~int16 | ~int32 | ~int64 | ~int | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uint | ~float32 | ~float64
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // Why unsafe: a slice of numbers is sent from where it lies. The conversion is
-// sound for the types of Number alone, which have no padding and no pointers.
+// sound for the types of Number and for Located of them, which have no pointers.
 
 // Number is what travels without copies: numbers of one machine's layout. All
 // ranks of a job must have the same byte order.
@@ -36,4 +36,25 @@ func count[T Number](bytes int) (int, error) {
 		return bytes / size, fmt.Errorf("%w: a message of %d bytes is no number of elements of %d", ErrArgument, bytes, size)
 	}
 	return bytes / size, nil
+}
+
+// size is the length of an element in bytes.
+func size[T Number]() int {
+	var zero T
+	return int(unsafe.Sizeof(zero))
+}
+
+// locatedBytes is the memory of values with places. What may lie unused between a value and its place travels along.
+func locatedBytes[T Ordered](s []Located[T]) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*locatedSize[T]())
+}
+
+// locateds is the way back. Precondition: b came from locatedBytes or is aligned for it.
+func locateds[T Ordered](b []byte) []Located[T] {
+	return unsafe.Slice((*Located[T])(unsafe.Pointer(unsafe.SliceData(b))), len(b)/locatedSize[T]())
+}
+
+func locatedSize[T Ordered]() int {
+	var zero Located[T]
+	return int(unsafe.Sizeof(zero))
 }

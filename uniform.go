@@ -46,7 +46,7 @@ const (
 	// UniformCreation has Dup, Create, CreateGroup, Split, SplitByNode, CreateInter and Merge make the communicator at all ranks
 	// or at none.
 	UniformCreation = p2p.UniformCreation
-	// UniformCollectives has Barrier, Bcast, Reduce, Allreduce and Allgather, of numbers and of bytes, succeed at all ranks
+	// UniformCollectives has Barrier, Bcast, Reduce, Allreduce, Gather, Scatter and Allgather, of numbers and of bytes, succeed at all ranks
 	// or fail at all, and is UniformCreation too, as creating is collective.
 	UniformCollectives = p2p.UniformCollectives
 )
@@ -82,6 +82,7 @@ func (c *Comm) Uniformity() Uniformity { return c.core.Uniformity() }
 // names are those of the uniform operations in errors.
 var names = map[repair.What]string{
 	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
+	repair.Gather: "gather", repair.Scatter: "scatter",
 	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
 	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
 }

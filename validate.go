@@ -85,6 +85,11 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 		for i, procs := range failed {
 			into(i, comms[i].groupOf(procs))
 		}
+		for _, o := range comms {
+			if err == nil && !o.IsInter() {
+				o.trees.Renew(o.core)
+			}
+		}
 		promise.Keep(err)
 	})
 	return h

@@ -147,6 +147,8 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
 	w.comm.node = job.Node(job.Rank())
+	w.comm.trees.Choice = o.trees
+	w.comm.trees.Node = func(p proc.ID) int { return job.Node(int(p)) }
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}

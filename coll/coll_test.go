@@ -6,18 +6,36 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Every virtual rank but the root has one parent, from which the path leads to
-// the root, in at most as many steps as the number of ranks has bits.
-func TestTree(t *testing.T) {
+// The places of a cube are a power of two of the ranks in their order, and who is left out has a neighbour below that works for it.
+func TestCube(t *testing.T) {
 	for n := 1; n <= 70; n++ {
-		for v := range n {
-			steps := 0
-			for at := v; at != 0; at -= lowest(at, n) {
-				require.Less(t, at-lowest(at, n), at)
-				steps++
+		last, left := -1, 0
+		for me := range n {
+			h := cubeAt(n, me)
+			if h.me < 0 {
+				below := cubeAt(n, me-1)
+				require.True(t, below.helped(), "rank %d of %d", me, n)
+				left++
+				continue
 			}
-			require.Less(t, 1<<steps, 2*n, "rank %d of %d", v, n)
+			require.Equal(t, me, h.rank(h.me), "rank %d of %d", me, n)
+			require.Equal(t, last+1, h.me)
+			last = h.me
 		}
-		require.GreaterOrEqual(t, lowest(0, n), n, "the root's subtree is everything")
+		require.Equal(t, n, last+1+left)
+		require.Equal(t, 0, (last+1)&last, "%d places of %d ranks", last+1, n)
 	}
+}
+
+// A mark is known by its length and its text, and carries a length.
+func TestMark(t *testing.T) {
+	var m mark
+	b := m.set(1 << 40)
+	require.True(t, shows(b, len(b)))
+	require.Equal(t, 1<<40, m.length())
+	require.False(t, shows(b, len(b)-1))
+	require.Equal(t, 61, len(b))
+	other := new(mark)
+	sameMark(b, other.set(7))
+	require.False(t, shows(b, len(b)))
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
@@ -40,6 +41,8 @@ const (
 	DetectTimeout
 	DetectPartition
 	Errors
+	CollDesign
+	CollTree
 	numKnobs
 )
 
@@ -247,6 +250,33 @@ var table = [numKnobs]Knob{
 			"caller gets it. fatal: it ends the job, for programs that do not look at errors.",
 		},
 	},
+	CollDesign: {
+		Name: "coll.design", Unit: Word, Words: designs(), Max: int(tree.Rebalance), Default: int(tree.Rebalance),
+		Meaning: []string{
+			"What becomes of the trees of collectives when ranks are gone. rebalance: a tree of those who are",
+			"left. The others are there to be compared with it. Alike on all ranks, as the next.",
+		},
+	},
+	CollTree: {
+		Name: "coll.tree", Unit: Word, Words: trees, Max: len(trees) - 1,
+		Meaning: []string{
+			"The trees of collectives. auto: the operation chooses, and need not take a tree. node: where",
+			"messages between nodes cost more than within. Others to be compared.",
+		},
+	},
+}
+
+// trees are the words for trees. Programs may ask for k-nomial ones of other radices.
+var trees = []string{
+	"auto", "binomial", "knomial:3", "knomial:4", "knomial:8", "knomial:16", "binary", "chain", "flat", "node",
+}
+
+// designs are the words for designs, in the order of their numbers.
+func designs() (words []string) {
+	for d := tree.Unaware; d <= tree.Rebalance; d++ {
+		words = append(words, d.String())
+	}
+	return words
 }
 
 // partitions are the words for the rules, in the order of their numbers.

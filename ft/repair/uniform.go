@@ -33,6 +33,8 @@ const (
 	CreateInter
 	CreateInterReady
 	Merge
+	Gather
+	Scatter
 	whatRefuse What = 15
 )
 

@@ -1,0 +1,116 @@
+package coll
+
+import (
+	"cmp"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+const (
+	// segment is the length of the pieces in which long messages go over a tree, in bytes.
+	segment = 128 << 10
+	// longBcast is what goes in segments, in bytes, where more than two ranks would wait for the whole of it in turn.
+	longBcast = 4 * segment
+)
+
+// Bcast copies root's buf into everybody's, which are of the same length. With a root that is
+// agreed to be gone it does nothing.
+func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
+	w, root, err := begin(c, &s, "bcast", root)
+	if err != nil || root == gone {
+		return s.end(err)
+	}
+	to := buf
+	if s.End != nil && w.Rank() != root {
+		to = s.Memory.bytes(len(buf))
+	}
+	err = met("bcast", bcast[M](w, s.Trees, to, root))
+	if err = s.end(err); err == nil {
+		copy(buf, to)
+	}
+	return err
+}
+
+// bcast goes down the tree. A length that does not fit, and a child that
+// has gone, keep nothing from the others, who would wait: they get what the root sent, or
+// nothing, which fits none of them.
+func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
+	r := t.to(root)
+	several := w.Size() > 2
+	long := several && len(buf) >= longBcast
+	if r.parent < 0 {
+		if !long {
+			return spread[M](w, r, buf, tagBcast, nil)
+		}
+		first := spread[M](w, r, t.mark.set(len(buf)), tagBcast, nil)
+		return stream[M](w, r, buf, len(buf), first)
+	}
+	into := buf
+	if several && (long || len(buf) < len(t.mark)) {
+		into = t.mark[:]
+	}
+	st, err := p2p.Recv[M](w, into, r.parent, tagBcast)
+	if several && err == nil && shows(into, st.Count) {
+		copy(t.mark[:], into)
+		first := spread[M](w, r, t.mark[:], tagBcast, nil)
+		return stream[M](w, r, buf, t.mark.length(), first)
+	}
+	whole, err := fit(w, st, err, len(buf))
+	if fatal(err) {
+		return err
+	}
+	if !long {
+		copy(buf, into[:whole])
+	}
+	return spread[M](w, r, into[:min(whole, len(into))], tagBcast, err)
+}
+
+// spread sends to the children what has come from the parent with first.
+func spread[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, tag int, first error) error {
+	for _, child := range r.children {
+		first = cmp.Or(first, p2p.Send[M](w, buf, child, tag))
+	}
+	return first
+}
+
+// stream has so many bytes go down the tree, each segment as soon as it is there. Who has called with
+// another length passes them on all the same.
+func stream[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, total int, first error) error {
+	if r.parent < 0 {
+		for at := 0; at < total && !fatal(first); at += segment {
+			first = spread[M](w, r, piece(buf, at), tagBcast, first)
+		}
+		return first
+	}
+	if len(buf) != total {
+		return relay[M](w, r, total, cmp.Or(first, mismatch(w, total, len(buf))))
+	}
+	next := p2p.Irecv[M](w, piece(buf, 0), r.parent, tagBcast)
+	for at := 0; at < total; at += segment {
+		st, err := w.Wait(next)
+		if _, err = fit(w, st, err, len(piece(buf, at))); err != nil {
+			return cmp.Or(first, err)
+		}
+		if at+segment < total { // it arrives while this one goes on
+			next = p2p.Irecv[M](w, piece(buf, at+segment), r.parent, tagBcast)
+		}
+		first = spread[M](w, r, piece(buf, at), tagBcast, first)
+	}
+	return first
+}
+
+// piece is the segment of buf that begins at a place.
+func piece(buf []byte, at int) []byte { return buf[at:min(at+segment, len(buf))] }
+
+// relay passes on a stream that is of no use here.
+func relay[M p2p.Mode](w *p2p.Comm, r *route, total int, first error) error {
+	through := make([]byte, segment)
+	for left := total; left > 0; left -= segment {
+		part := through[:min(left, segment)]
+		if _, err := recvAll[M](w, part, r.parent, tagBcast); err != nil {
+			return cmp.Or(first, err)
+		}
+		first = spread[M](w, r, part, tagBcast, first)
+	}
+	return first
+}

@@ -1,0 +1,146 @@
+package coll
+
+import (
+	"cmp"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Op folds in into acc, which are of the same length. It is associative.
+type Op func(acc, in []byte)
+
+// Fold is an operation with what may be made of it.
+type Fold struct {
+	Op Op
+	// Unit is the length in bytes of the elements that it folds one by one, so that parts of a buffer may be folded
+	// apart from each other; 0: it needs the whole.
+	Unit int
+	// AnyOrder: it is commutative. Else operands are folded in the order of ranks.
+	AnyOrder bool
+}
+
+// Reduce folds everybody's buf and leaves the result in root's. The buffers of the others are undefined
+// afterwards, or with an End as they were before. Those who are agreed to be gone contribute nothing (S0-29), and with
+// a root that is one of them it does nothing.
+func Reduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold, root int) error {
+	w, root, err := begin(c, &s, "reduce", root)
+	if err != nil || root == gone {
+		return s.end(err)
+	}
+	var to []byte
+	switch {
+	case s.Trees.free() && (root == 0 || !f.AnyOrder):
+		to, err = ordered[M](w, &s, buf, f, root)
+	default:
+		to, err = reduce[M](w, &s, buf, f, root)
+	}
+	err = met("reduce", err)
+	if err = s.end(err); err == nil && w.Rank() == root {
+		copy(buf, to)
+	}
+	return err
+}
+
+// toFold gives what to fold buf in, and memory of the same length to receive into.
+func (s *Setting) toFold(buf []byte) (to, scratch []byte) {
+	if s.End == nil {
+		return buf, s.Memory.bytes(len(buf))
+	}
+	return s.Memory.two(len(buf))
+}
+
+// reduce folds over the tree with that root, where it gives the result.
+func reduce[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
+	r := s.Trees.to(root)
+	if !f.AnyOrder {
+		return collected[M](w, s, r, from, f)
+	}
+	to, scratch := s.toFold(from)
+	err := climb[M](w, r, from, to, scratch, f)
+	return to, err
+}
+
+// climb folds up a tree: everybody's from into the root's to, and into the to of those on the way, which may be the same memory
+// as from. Who has got a length that does not fit passes on nothing, which fits nobody, and keeps no others waiting.
+func climb[M p2p.Mode](w *p2p.Comm, r *route, from, to, scratch []byte, f Fold) error {
+	acc := from
+	var first error
+	for i := len(r.children) - 1; i >= 0; i-- { // the smallest subtree is ready first
+		_, err := recvAll[M](w, scratch, r.children[i], tagReduce)
+		switch {
+		case fatal(err):
+			return err
+		case err == nil && first == nil:
+			if i == len(r.children)-1 {
+				copy(to, from)
+				acc = to
+			}
+			f.Op(acc, scratch)
+		default:
+			first, acc = cmp.Or(first, err), nil
+		}
+	}
+	if r.parent >= 0 {
+		return cmp.Or(p2p.Send[M](w, acc, r.parent, tagReduce), first)
+	}
+	if first == nil {
+		copy(to, acc)
+	}
+	return first
+}
+
+// collected gathers all operands at the root of a tree, whose subtrees are not neighbours, and folds them there in the
+// order of ranks.
+func collected[M p2p.Mode](w *p2p.Comm, s *Setting, r *route, from []byte, f Fold) ([]byte, error) {
+	s.Trees.arrange(r)
+	b := blocks{w: w, r: r, size: len(from), staged: true}
+	b.prepare(s, from)
+	if err := upward[M](&b, from, tagReduce); err != nil || r.parent >= 0 {
+		return nil, err
+	}
+	acc := b.stage[r.where[0]*b.size:][:b.size]
+	for _, at := range r.where[1:] {
+		f.Op(acc, b.stage[at*b.size:][:b.size])
+	}
+	return acc, nil
+}
+
+// ordered folds towards rank 0, over the binomial tree whose subtrees are neighbours, and moves the result to the root: folding towards
+// another root would change the order of operands.
+func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
+	to, scratch := s.toFold(from)
+	acc, first := from, error(nil)
+	n, me := w.Size(), w.Rank()
+	for bit := 1; bit < n; bit *= 2 {
+		if me&bit != 0 {
+			first = cmp.Or(p2p.Send[M](w, acc, me-bit, tagReduce), first)
+			break
+		}
+		if me+bit >= n {
+			continue
+		}
+		_, err := recvAll[M](w, scratch, me+bit, tagReduce)
+		switch {
+		case err == nil && first == nil:
+			if bit == 1 {
+				copy(to, from)
+				acc = to
+			}
+			f.Op(acc, scratch)
+		case fatal(err):
+			return nil, err
+		default:
+			first, acc = cmp.Or(first, err), nil
+		}
+	}
+	switch {
+	case root == 0:
+		return acc, first
+	case me == root:
+		_, err := recvAll[M](w, to, 0, tagReduce)
+		return to, cmp.Or(err, first)
+	case me == 0:
+		return nil, cmp.Or(p2p.Send[M](w, acc, root, tagReduce), first)
+	}
+	return nil, first
+}

@@ -1,0 +1,18 @@
+package p2p
+
+import "cmp"
+
+// Exchange sends to one rank and receives from another at once, for collectives: on their communicators a failure ends
+// both, so neither is taken back for the other. The send goes first, so what is short and has arrived needs no queue.
+func Exchange[M Mode](c *Comm, sbuf []byte, dst int, rbuf []byte, src, tag int) (Status, error) {
+	h := Isend[M](c, sbuf, dst, tag)
+	st, err := Recv[M](c, rbuf, src, tag)
+	if h.r == nil {
+		return st, err
+	}
+	_, serr := c.e.finishNow(h)
+	return st, cmp.Or(err, serr)
+}
+
+// Wait waits for a request of any communicator of this one's engine; see Engine.Wait.
+func (c *Comm) Wait(h Handle) (Status, error) { return c.e.Wait(h) }
