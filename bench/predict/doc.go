@@ -25,5 +25,5 @@
 // Messages are one frame each, whatever their length: there is no rendezvous and no segmentation. There are no spikes, no
 // deaths during the operation and no random numbers. Folding operands takes no time.
 //
-// Floor 8: it stands on fabric/sim and coll/tree.
+// Floor 7: it stands on the root package, which it simulates, below the harnesses that use it.
 package predict
