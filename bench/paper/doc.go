@@ -2,8 +2,8 @@
 // Process Fault Tolerant MPI" (2011), again: in virtual time on a description of their machine, and for real where
 // the machine at hand can. It writes a report that has the paper's value, the prediction and the measurement side by side.
 //
-//	r, err := paper.Predict(paper.Options{})
-//	err = r.Save("results/paper")
+//	r, err := paper.Build(paper.Measured{}, func() {})
+//	os.WriteFile("report.md", []byte(r.Markdown()), 0o644)
 //
 // # What is fitted and what is predicted
 //
