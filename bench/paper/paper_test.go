@@ -50,7 +50,7 @@ func TestDrawings(t *testing.T) {
 	rerouted, err := draw(tree.Reroute)
 	require.NoError(t, err)
 	four := strings.Split(rerouted, "NP = ")[3]
-	require.Equal(t, "16, F = 4\n0\n├─ 9\n├─ 5\n│  └─ 13\n├─ 7\n│  └─ 15\n├─ 11\n├─ 6\n│  └─ 14\n├─ 10\n├─ 12\n└─ 8\n\n", four)
+	require.Equal(t, "16, F = 4\n0\n├─ 7\n│  └─ 15\n├─ 11\n├─ 5\n│  └─ 13\n├─ 9\n├─ 6\n│  └─ 14\n├─ 10\n├─ 12\n└─ 8\n\n", four)
 	rebalanced, err := draw(tree.Rebalance)
 	require.NoError(t, err)
 	four = strings.Split(rebalanced, "NP = ")[3]

@@ -20,7 +20,7 @@ func TestPageOfBenchmarks(t *testing.T) {
 	for _, bench := range osu.All {
 		require.True(t, strings.Contains(page, "`"+bench.Name+"`") || strings.Contains(page, "`ftbench osu "+bench.Name+"`"), bench.Name)
 	}
-	for _, command := range []string{"tour", "osu init", "netpipe", "match", "fault detect", "fault silence", "fault soak", "fault drill", "compare", "tune"} {
+	for _, command := range []string{"tour", "osu init", "netpipe", "match", "fault detect", "fault silence", "fault soak", "fault drill", "sim", "paper", "compare", "tune"} {
 		require.True(t, strings.Contains(page, "| `ftbench "+command+"` |"), command)
 	}
 	lines := regexp.MustCompile(`(?m)^(?:\$ )?ftbench ([^|\n]*)`).FindAllStringSubmatch(page, -1)
