@@ -16,6 +16,8 @@ type commands struct {
 	Netpipe netpipeCmd `cmd:"" help:"Throughput at many sizes, as NetPIPE measures it."`
 	Match   matchCmd   `cmd:"" help:"Time to match a message against the length of the queue."`
 	Fault   faultCmd   `cmd:"" help:"What failures cost: time from a death to its error."`
+	Sim     simCmd     `cmd:"" help:"Collective operations among failures on a described machine, in virtual time."`
+	Paper   paperCmd   `cmd:"" help:"The experiments of Hursey and Graham (2011) again: a report with figures."`
 	Compare compareCmd `cmd:"" help:"Measure Banyan interleaved with UCX, Open MPI and MPICH."`
 	Tune    tuneCmd    `cmd:"" help:"Find the thresholds that suit this machine; write them to a file."`
 	Info    infoCmd    `cmd:"" help:"Show every setting, its value here and where it comes from."`

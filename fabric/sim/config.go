@@ -86,6 +86,8 @@ type Config struct {
 	// Links are indexed by fabric.LinkClass.
 	Links [numLinks]Link
 	CPU   CPU
+	// NodePort is what the processes of a node share.
+	NodePort NodePort
 	// Credits is how many frames may be under way from one process to another
 	// before TrySend refuses.
 	Credits int
@@ -120,6 +122,7 @@ func (c *Config) validate() error {
 		{"MaxFrame", c.MaxFrame, 1, 1 << 30},
 		{"Inline", c.Inline, 0, c.MaxFrame},
 		{"Eager", c.Eager, 0, 1 << 30},
+		{"NodePort.AckEvery", c.NodePort.AckEvery, 0, 1 << 20},
 	}
 	for _, f := range ints {
 		if f.value < f.lo || f.value > f.hi {

@@ -41,7 +41,9 @@
 //	gives its credit back       L after the receiver's function returned
 //
 // There is no congestion inside the network or at the receiver's port, and
-// processes of one node do not share a port. Waking from [fabric.Host.Sleep] is
+// processes of one node do not share a port, unless Config.NodePort says so; then
+// a frame also passes the engine of the receiver's node, for g. One-sided reads do
+// not pass shared ports. [Profile] has complete descriptions of machines. Waking from [fabric.Host.Sleep] is
 // free: sleeping stands for the polling that a real process would do, so
 // Patience is (0, 0).
 //

@@ -39,9 +39,10 @@ type flow struct {
 	sent    uint64 // frames so far
 
 	// The network.
-	wire   frameList // frames that have not arrived, in order
-	last   Picos     // when the last of them arrives
-	broken bool      // a partition broke the connection: nothing arrives any more
+	wire    frameList // frames that have not arrived, in order
+	last    Picos     // when the last of them arrives
+	unacked int       // frames that came to the receiver's node since one went back
+	broken  bool      // a partition broke the connection: nothing arrives any more
 
 	// The receiver's side.
 	shut  bool // nothing more arrives: evidence of the sender's end is queued, or it broke
@@ -137,9 +138,15 @@ func (c *creditBack) happen(*Sim) *task {
 func (f *flow) transmit(fr *frame) {
 	p, s := f.from, f.from.sim
 	transfer := Picos(len(fr.payload)) * f.link.GapPerByte
-	free := &p.end.ports[portOf[f.class]]
-	start := max(p.clock, *free)
-	*free = start + f.link.Gap + transfer
+	f.back.unacked = 0 // the frame says what has arrived
+	var start Picos
+	if e := s.engineOf(f, p); e != nil {
+		start = e.take(p.clock, f.link.Gap+transfer)
+	} else {
+		free := &p.end.ports[portOf[f.class]]
+		start = max(p.clock, *free)
+		*free = start + f.link.Gap + transfer
+	}
 	f.sent++
 	f.wire.push(fr)
 	at := f.hold(start)
@@ -167,6 +174,9 @@ func (s *Sim) spike(f *flow) Picos {
 // happen is the frame's arrival.
 func (fr *frame) happen(s *Sim) *task {
 	f := fr.flow
+	if f.land(fr, s) {
+		return nil
+	}
 	f.wire.pop() // order is kept, so it is this one
 	if fr.lost || f.broken || f.shut || f.muted || !f.to.end.open() {
 		s.record(traceDrop, f.to.id, f.from.id, fr.class, len(fr.payload))

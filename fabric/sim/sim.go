@@ -29,6 +29,7 @@ type Sim struct {
 	parted  map[pair]bool // by Part
 	trace   tracer
 	frames  framePool
+	engines []engine // of the nodes, where they are shared
 }
 
 // New makes a simulation without processes. The error names the field of cfg
@@ -37,7 +38,8 @@ func New(cfg Config) (*Sim, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	s := &Sim{cfg: cfg, limit: Picos(cfg.MaxTime) * Nanosecond, procs: make([]*Proc, cfg.Procs)}
+	s := &Sim{cfg: cfg, limit: Picos(cfg.MaxTime) * Nanosecond, procs: make([]*Proc, cfg.Procs),
+		engines: make([]engine, cfg.numEngines())}
 	s.trace.w = cfg.Trace
 	return s, nil
 }

@@ -47,6 +47,7 @@ var house = []place{
 	{"settings", 60},            // what a user may set, above the layers whose defaults it states
 	{".", applicationFloor},     // what an application links
 	{"bench/ranks", 75},         // what harnesses share that start ranks some of which die
+	{"bench/predict", 75},       // collectives in virtual time, for the harnesses above it
 	{"bench/", harnessFloor},    // harnesses on the public interface
 	{"cmd/", commandFloor},      // the command
 	{"examples/", commandFloor}, // programs for readers
