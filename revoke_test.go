@@ -50,6 +50,15 @@ func barred(c *banyan.Comm) map[string]func() error {
 		"ReduceBytes":     func() error { return c.ReduceBytes(b, fold, 0) },
 		"AllreduceBytes":  func() error { return c.AllreduceBytes(b, fold) },
 		"AllgatherBytes":  func() error { return c.AllgatherBytes(b, make([]byte, 8*c.Size())) },
+		"GatherBytes":     func() error { return c.GatherBytes(b, make([]byte, 8*c.Size()), 0) },
+		"ScatterBytes":    func() error { return c.ScatterBytes(make([]byte, 8*c.Size()), b, 0) },
+		"IBarrier":        func() error { return ended(c.IBarrier()) },
+		"IBcast":          func() error { return ended(c.IBcast(b, 0)) },
+		"IReduceBytes":    func() error { return ended(c.IReduceBytes(b, fold, 0)) },
+		"IAllreduceBytes": func() error { return ended(c.IAllreduceBytes(b, fold)) },
+		"IGatherBytes":    func() error { return ended(c.IGatherBytes(b, make([]byte, 8*c.Size()), 0)) },
+		"IScatterBytes":   func() error { return ended(c.IScatterBytes(make([]byte, 8*c.Size()), b, 0)) },
+		"IAllgatherBytes": func() error { return ended(c.IAllgatherBytes(b, make([]byte, 8*c.Size()))) },
 		"Dup":             func() error { return made(c.Dup()) },
 		"Create":          func() error { return made(c.Create(c.Group())) },
 		"Create none":     func() error { return made(c.Create(banyan.Group{})) },
@@ -91,6 +100,7 @@ var unbarred = []string{
 	"SetErrorHandler", "SetProfile", "Size",
 	"Agree", "IAgree", "Shrink", "IShrink",
 	"Validate", "IValidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
+	"SetDesign", "Design", "SetTree", "Tree",
 }
 
 // bridged are those that want two sides: see TestRevokedIntercommunicator.

@@ -207,7 +207,7 @@ func TestSimulatedNodes(t *testing.T) {
 		if err == nil && r.Fabric != "sim" {
 			err = fmt.Errorf("route %v", r)
 		}
-		return err
+		return errors.Join(err, w.Comm().Barrier()) // who has finalized has no route
 	})
 	require.NoError(t, err)
 }

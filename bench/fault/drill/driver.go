@@ -103,7 +103,7 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 	signals := make(chan os.Signal, 2)
 	spec := launch.Spec{
 		N: p.n, Argv: d.Argv, OnFailure: launch.Continue, Signals: signals,
-		Export: []string{Env + "=" + p.text(), "TMPDIR=" + dir, "BANYAN_TUNING=none"},
+		Export: []string{Env + "=" + p.text(), "TMPDIR=" + dir, "BANYAN_TUNING=none", flatVariable + "=" + p.flat()},
 		Stdout: words, Stderr: errs,
 	}
 	if d.Prepare != nil {

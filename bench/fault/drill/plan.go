@@ -55,6 +55,19 @@ type script struct {
 	Trace string // the file
 }
 
+// flatVariable says whether collectives of few bytes may go in shared memory, which they do in half of the runs.
+const (
+	flatVariable = "BANYAN_COLL_FLAT"
+	off          = "off"
+)
+
+func (s *script) flat() string {
+	if s.Seed%2 == 0 {
+		return off
+	}
+	return "on"
+}
+
 func (s *script) text() string {
 	b, err := json.Marshal(s)
 	if err != nil {
