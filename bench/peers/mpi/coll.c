@@ -21,23 +21,23 @@ static double now(void) {
     return 1e9 * t.tv_sec + t.tv_nsec;
 }
 
-static void call(const char *op, char *in, char *out, int bytes) {
+static void call(const char *op, char *in, int bytes) {
     if (!strcmp(op, "barrier"))
         MPI_Barrier(MPI_COMM_WORLD);
     else if (!strcmp(op, "bcast"))
         MPI_Bcast(in, bytes, MPI_CHAR, 0, MPI_COMM_WORLD);
     else if (!strcmp(op, "allreduce"))
-        MPI_Allreduce(in, out, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+        MPI_Allreduce(MPI_IN_PLACE, in, bytes / 8, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD); /* of zeros */
     else
         MPI_Abort(MPI_COMM_WORLD, 2);
 }
 
 /* spend calls an operation a number of times, and returns the nanoseconds that this rank spent in it. */
-static double spend(const char *op, char *in, char *out, int bytes, int calls) {
+static double spend(const char *op, char *in, int bytes, int calls) {
     double sum = 0;
     for (int i = 0; i < calls; i++) {
         double begin = now();
-        call(op, in, out, bytes);
+        call(op, in, bytes);
         sum += now() - begin;
         MPI_Barrier(MPI_COMM_WORLD);
     }
@@ -59,18 +59,17 @@ int main(int argc, char **argv) {
         int bytes;
         if (sscanf(argv[k], "%31[^:]:%d", op, &bytes) != 2)
             MPI_Abort(MPI_COMM_WORLD, 2);
-        char *in = calloc(1, bytes + 8), *out = calloc(1, bytes + 8);
+        char *in = calloc(1, bytes + 8);
         double took = now();
-        spend(op, in, out, bytes, 20);
+        spend(op, in, bytes, 20);
         took = (now() - took) / 20;
         int calls = (int)(1e6 * atof(argv[2]) / took) + 1;
         MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        double mine = spend(op, in, out, bytes, calls), sum = 0;
+        double mine = spend(op, in, bytes, calls), sum = 0;
         MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
         if (rank == 0)
             dprintf(file, "%s %d %.1f\n", op, bytes, sum / calls / ranks);
         free(in);
-        free(out);
     }
     MPI_Finalize();
     return 0;
