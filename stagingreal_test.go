@@ -107,9 +107,9 @@ func collectiveAllocs(w *banyan.World) error {
 			func() error { return c.AllreduceBytes(banyan.Bytes(buf), xor) },
 			func() error { return banyan.Allgather(c, buf, all) },
 		}
-		rounds := 100
+		rounds, most := 100, uint64(50)
 		if size > 10_000 {
-			rounds = 10
+			rounds, most = 10, 15 // the collector may take what is large
 		}
 		for i, call := range calls {
 			var before, after runtime.MemStats
@@ -123,7 +123,7 @@ func collectiveAllocs(w *banyan.World) error {
 				}
 			}
 			runtime.ReadMemStats(&after)
-			if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2) {
+			if n := after.Mallocs - before.Mallocs; n > most {
 				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n, rounds, i, size)
 			}
 		}
