@@ -11,8 +11,8 @@ import (
 )
 
 // Where all ranks share memory, barrier, bcast and allreduce of few bytes need no messages: see p2p.Flat. Whether they can is found out
-// together, by messages, before the second such operation of a communicator, so that one which is used once costs
-// nothing; and anew after each validate.
+// together, by messages, before the second barrier or allreduce of a communicator, so that one which is used once costs
+// nothing, and no root waits where it did not; and anew after each validate.
 //
 // An operation that is too long for it says so there, and goes by messages: the others learn of it before they wait for
 // something else, also if what they were called with is short. So lengths that do not fit are ft.ErrArgument as ever.
@@ -87,11 +87,12 @@ func flatBarrier[M p2p.Mode](w *p2p.Comm) (bool, error) {
 	return true, f.Await()
 }
 
-// flatBcast is bcast in shared memory; false: it goes by messages.
+// flatBcast is bcast in shared memory; false: it goes by messages. It finds nothing out: a root need not wait for
+// the others.
 func flatBcast[M p2p.Mode](w *p2p.Comm, buf []byte, root int) (bool, error) {
-	f, err := flat[M](w)
-	if f == nil || err != nil {
-		return err != nil, err
+	f := w.Flat()
+	if f == nil {
+		return false, nil
 	}
 	laid, length, err := f.Spread(root, buf)
 	switch {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
-	"os"
 	"slices"
 
 	"github.com/banyan-hpc/banyan"
@@ -121,9 +120,6 @@ func (r *rank) spoil(d *banyan.Comm, m *mend) error {
 		return nil
 	}
 	for range 2 {
-		if os.Getenv(flatVariable) != off { // there a root may wait for the others, who do not come
-			break
-		}
 		if err := r.excuseMost(d, banyan.Bcast(d, []int64{-1}, r.me)); err != nil {
 			return err
 		}
