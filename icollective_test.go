@@ -300,6 +300,9 @@ func begunAllocs(w *banyan.World) error {
 			if _, err := call().Wait(); err != nil {
 				failed = err
 			}
+			if err := c.Barrier(); err != nil { // or who sends runs ahead, and its messages are kept
+				failed = err
+			}
 		})
 		if failed != nil {
 			return failed
