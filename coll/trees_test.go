@@ -1,0 +1,39 @@
+package coll
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/coll/tree"
+	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// S2-16, S2-18: who is whose child is found when a validate has ended, and for another root when it is first asked for; operations take
+// what is there. Only rerouting looks in each of them.
+func TestPlacesAreFoundOnce(t *testing.T) {
+	c := ranks(t, 1, true, false)[0].e
+	comm, err := c.NewComm("wide", p2p.WorldGroup(16), 0, 7)
+	require.NoError(t, err)
+	c.Lock()
+	require.NoError(t, comm.BeginValidate())
+	require.NoError(t, comm.EndValidate(&p2p.Validation{Gone: []proc.ID{1, 2}, Epoch: 1}))
+	c.Unlock()
+	const scribble = -7 // which no search gives
+	for _, design := range []tree.Design{tree.LookupAvoiding, tree.Rebalance, tree.Reroute} {
+		ts := Trees{Choice: Choice{Design: design, Shape: tree.Binomial}}
+		ts.Renew(comm)
+		require.Equal(t, -1, ts.home.parent)
+		require.NotEmpty(t, ts.home.children)
+		ts.home.parent = scribble
+		first := ts.to(5)
+		require.NotEqual(t, -1, first.parent, "%v: rank 0 is the root of the tree of another one", design)
+		first.parent = scribble
+		for _, root := range []int{0, 5} {
+			require.Equal(t, design == tree.Reroute, ts.to(root).parent != scribble, "%v, root %d", design, root)
+		}
+		require.NotEqual(t, scribble, ts.to(3).parent, "%v: the tree of another root", design)
+		require.Equal(t, 3, ts.away.root)
+	}
+}

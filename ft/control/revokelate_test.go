@@ -1,0 +1,26 @@
+package control
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// S1-28: a member that has died long before, of whom all know, keeps nobody from hearing of a revocation: those that would be below
+// it in the tree are told by others.
+func TestAlarmAfterADeath(t *testing.T) {
+	for _, c := range []struct {
+		victim    proc.ID
+		connected bool
+	}{{1, false}, {3, false}, {1, true}} {
+		x := &alarm{
+			n: 8, connected: c.connected, seed: 5, kills: map[proc.ID]fabric.Time{c.victim: 1000},
+			revokers: map[proc.ID]fabric.Time{0: 2 * DefaultTimeout},
+		}
+		require.NoError(t, x.run(), "%d has died, connected %v", c.victim, c.connected)
+		require.True(t, x.heard[0])
+	}
+}
