@@ -62,6 +62,9 @@ func TestExhaustive(t *testing.T) {
 		tasks = append(tasks, task{n: 3, ops: "mm"}, task{n: 3, ops: "mm", crashes: 1}, task{n: 3, ops: "em", crashes: 1}, task{n: 3, ops: "0m", crashes: 2},
 			task{n: 3, ops: "mm", crashes: 1, zombies: true}, task{n: 4, ops: "m"}, task{n: 4, ops: "b", crashes: 1})
 	}
+	if testing.Short() { // under the race detector, which has nothing to find here
+		tasks = tasks[:4]
+	}
 	for _, j := range tasks {
 		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
 			states, err := exhaust(j, 1<<30)
@@ -100,6 +103,9 @@ func TestExplore(t *testing.T) {
 	most := uint64(2000)
 	if os.Getenv("BANYAN_LONG") != "" {
 		most = 1_000_000
+	}
+	if testing.Short() {
+		most = 200
 	}
 	for seed := range most {
 		rng := rand.New(rand.NewPCG(seed, 3))

@@ -12,6 +12,18 @@ func TestSeatIsALine(t *testing.T) {
 	require.EqualValues(t, slotBytes, unsafe.Sizeof(Slot{}))
 }
 
+// Parts of all members fit, each on lines of its own.
+func TestRoom(t *testing.T) {
+	for members := 1; members <= MaxMembers; members++ {
+		room := Room(members)
+		require.LessOrEqual(t, 2*members*room, PartsBytes)
+		require.Zero(t, room%lineBytes)
+		require.GreaterOrEqual(t, room, 320)
+	}
+	require.Equal(t, 1024, Room(22))
+	require.Equal(t, 704, Room(32))
+}
+
 // What is too long is said to be elsewhere, what others or other steps have laid is not taken for one's own, and memory serves others
 // when all have left.
 func TestHall(t *testing.T) {
