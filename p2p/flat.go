@@ -209,9 +209,6 @@ func (f *Flat) enter(from int) error {
 // have their turn.
 const patientSteps = 8
 
-// patientTurns is how many turns others have in the rest.
-const patientTurns = 3
-
 // soon reports whether those who have to come have, or come while nothing else is looked at: for some microseconds where the process has a core,
 // and else within one turn of the others, after which all have come that come as fast as they can. The less is touched in
 // a turn the shorter it is, as the cache is another process's by then.
@@ -221,18 +218,7 @@ func (f *Flat) soon() bool {
 		return true
 	}
 	if p.Spins() == 0 {
-		if f.visit.Step()%patientSteps == 0 {
-			return false
-		}
-		for range patientTurns {
-			if !p.Relax() {
-				return false
-			}
-			if f.visit.Here() {
-				return true
-			}
-		}
-		return false
+		return f.visit.Step()%patientSteps != 0 && p.Relax() && f.visit.Here()
 	}
 	for range min(p.Spins(), flatTurns) {
 		if f.visit.Here() {
