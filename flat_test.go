@@ -118,7 +118,7 @@ func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number uint64) error {
 func TestFlatWithProcesses(t *testing.T) {
 	for name, env := range map[string][]string{"patient": nil, "impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {asyncEnv + "=1"}} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(often(2, 300)) {
+			for seed := range uint64(often(2, 1000)) {
 				n := 3 + int(seed*5)%14
 				res, out := job(t, launch.Continue, n, "flat", append(append(env, quick...), seedEnv+"="+strconv.FormatUint(seed, 10))...)
 				failed := 0

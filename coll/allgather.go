@@ -16,15 +16,12 @@ func Allgather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte) error {
 	}
 	n, size := w.Size(), len(mine)
 	var dense []byte
-	switch whole := n == c.Size(); {
-	case s.Trees.free() && n&(n-1) == 0:
-		if dense = all[:min(len(all), n*size)]; s.End != nil || !whole {
+	if s.Trees.free() {
+		if dense = all[:min(len(all), n*size)]; s.End != nil || n < c.Size() {
 			dense = s.Memory.bytes(n * size)
 		}
-		err = doubled[M](w, mine, dense)
-	case s.Trees.free():
-		dense, err = turned[M](w, &s, mine)
-	default:
+		dense, err = amongAll[M](w, &s, mine, dense)
+	} else {
 		dense, err = overTree[M](w, &s, mine)
 	}
 	err = met("allgather", err)
@@ -39,6 +36,19 @@ func Allgather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte) error {
 		copy(all[w.Said(rank)*size:][:size], dense[rank*size:])
 	}
 	return nil
+}
+
+// amongAll has all give each other their blocks without a root, in shared memory where all can and it is little. Dense is where they
+// may be put together, and may be all's.
+func amongAll[M p2p.Mode](w *p2p.Comm, s *Setting, mine, dense []byte) ([]byte, error) {
+	done, err := flatAllgather[M](w, mine, dense)
+	switch n := w.Size(); {
+	case done:
+		return dense, err
+	case n&(n-1) == 0:
+		return dense, doubled[M](w, mine, dense)
+	}
+	return turned[M](w, s, mine)
 }
 
 // doubled has neighbours, then pairs, then fours give each other what they have. The number of ranks is a power of two.

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// Where all ranks share memory, barrier, bcast and allreduce of few bytes need no messages: see p2p.Flat. Whether they can is found out
-// together, by messages, before the second barrier or allreduce of a communicator, so that one which is used once costs
+// Where all ranks share memory, barrier, bcast, allreduce and allgather of few bytes need no messages: see p2p.Flat. Whether they can is found out
+// together, by messages, before the second one of a communicator that is not a bcast, so that one which is used once costs
 // nothing, and no root waits where it did not; and anew after each validate.
 //
 // An operation that is too long for it says so there, and goes by messages: the others learn of it before they wait for
@@ -128,6 +128,25 @@ func flatAllreduce[M p2p.Mode](w *p2p.Comm, from, to, scratch []byte, op Op) (bo
 			copy(scratch, part)
 			op(to, scratch)
 		}
+	}
+	return true, nil
+}
+
+// flatAllgather puts everybody's mine into dense in shared memory; false: it goes by messages.
+func flatAllgather[M p2p.Mode](w *p2p.Comm, mine, dense []byte) (bool, error) {
+	f, err := flat[M](w)
+	if f == nil || err != nil {
+		return err != nil, err
+	}
+	if elsewhere, err := f.Meet(mine); elsewhere || err != nil {
+		return !elsewhere, err
+	}
+	for rank := range w.Size() {
+		part, length := f.Brought(rank)
+		if err := fits(w, rank, length, len(mine)); err != nil {
+			return true, err
+		}
+		copy(dense[rank*length:], part)
 	}
 	return true, nil
 }

@@ -90,11 +90,23 @@ func add(acc, in []byte) {
 
 // act calls a random collective and looks at what it gives.
 func act(c *p2p.Comm, r *rand.Rand, number int) error {
-	size, root := []int{0, 1, 8, 24, 25, 700, 2040, 2041}[r.IntN(8)], r.IntN(c.Size())
+	size, root := []int{0, 1, 8, 24, 25, 64, 700, 1024, 1025, 2040, 2041}[r.IntN(11)], r.IntN(c.Size())
 	buf := make([]byte, size)
-	switch kind := r.IntN(4); kind {
+	switch kind := r.IntN(5); kind {
 	case 0:
 		return Barrier[p2p.Aware](c, Setting{})
+	case 2:
+		all := make([]byte, size*c.Size())
+		fill(buf, number+c.Rank())
+		if err := Allgather[p2p.Aware](c, Setting{}, buf, all); err != nil {
+			return err
+		}
+		for rank := range c.Size() {
+			want := make([]byte, size)
+			if fill(want, number+rank); !slices.Equal(want, all[rank*size:][:size]) {
+				return fmt.Errorf("step %d, rank %d: not the %d bytes that rank %d has given", number, c.Rank(), size, rank)
+			}
+		}
 	case 1:
 		for i := range buf {
 			buf[i] = byte(c.Rank() + i + 1)
@@ -156,7 +168,7 @@ func TestFlat(t *testing.T) {
 // Lengths that do not fit are an error at all of an allreduce, keep nobody waiting, and what follows is in order; also where only some of the
 // lengths fit into the memory.
 func TestFlatLengths(t *testing.T) {
-	for _, lengths := range [][2]int{{8, 16}, {8, 100}, {100, 8}, {1, 5000}, {3000, 8}, {3000, 4000}} {
+	for _, lengths := range [][2]int{{8, 16}, {8, 100}, {100, 8}, {1, 5000}, {3000, 8}, {3000, 4000}, {1024, 1025}, {24, 1024}} {
 		atOnce(t, ranks(t, 4, false, false), func(c *p2p.Comm) error {
 			for range 5 {
 				if err := Barrier[p2p.Aware](c, Setting{}); err != nil {
@@ -169,6 +181,9 @@ func TestFlatLengths(t *testing.T) {
 			}
 			if err := Allreduce[p2p.Aware](c, Setting{}, mine, Fold{Op: add}); !errors.Is(err, ft.ErrArgument) {
 				return fmt.Errorf("allreduce of %v at rank %d: %w", lengths, c.Rank(), err)
+			}
+			if err := Allgather[p2p.Aware](c, Setting{}, mine, make([]byte, 4*len(mine))); !errors.Is(err, ft.ErrArgument) {
+				return fmt.Errorf("allgather of %v at rank %d: %w", lengths, c.Rank(), err)
 			}
 			err := Bcast[p2p.Aware](c, Setting{}, mine, 0)
 			if !errors.Is(err, ft.ErrArgument) && (c.Rank() == 2 || err != nil) {
@@ -229,6 +244,30 @@ func TestFlatEnds(t *testing.T) {
 			require.ErrorIs(t, <-result, end.want)
 		}
 	}
+}
+
+// After each validate a hall is found anew, and none is used up: there is room for 128.
+func TestFlatAfterValidates(t *testing.T) {
+	all := ranks(t, 2, true, false)
+	atOnce(t, all, func(c *p2p.Comm) error {
+		me := all[c.Rank()]
+		for epoch := range uint64(1000) {
+			if err := errors.Join(Barrier[p2p.Aware](c, Setting{}), Barrier[p2p.Aware](c, Setting{})); err != nil {
+				return err
+			}
+			if c.Coll().Flat() == nil {
+				return fmt.Errorf("by messages after %d validates", epoch)
+			}
+			me.p.Lock()
+			err := c.BeginValidate()
+			err = errors.Join(err, c.EndValidate(&p2p.Validation{Epoch: epoch + 1}))
+			me.p.Unlock()
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // A root that is ahead of the others lays nothing where they may still read.

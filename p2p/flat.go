@@ -14,16 +14,13 @@ import (
 type Halls interface {
 	// Reach reports whether this process can open what another one makes, which it must be connected to.
 	Reach(owner proc.ID) bool
-	// MakeHall takes memory of this process for so many members, and names it; false: there is none.
-	MakeHall(members int) (name uint64, ok bool)
+	// MakeHall takes memory of this process for these members, and names it; false: there is none.
+	MakeHall(members []proc.ID) (name uint64, ok bool)
 	// OpenHall gives a hall by its name; nil: nobody can have made it. Precondition: Reach(owner), or the owner is this process.
 	OpenHall(owner proc.ID, name uint64, members int) *board.Hall
-	// DropHall gives the memory back, when all have left.
+	// DropHall gives the memory back, when all have left or their processes have ended.
 	DropHall(name uint64)
 }
-
-// MaxFlat is the largest communicator that has a hall: each member looks at the seats of all.
-const MaxFlat = 64
 
 // flats is what the engine needs for flat collectives.
 type flats struct {
@@ -48,24 +45,16 @@ func (e *Engine) UseHalls(halls Halls, node func(proc.ID) int) {
 type Flat struct {
 	c       *Comm
 	hall    *board.Hall
+	visit   board.Visit
 	name    uint64 // of the hall, if it is this process's
 	around  []*progress.Endpoint
-	ranks   []int  // those of around
-	step    uint64 // the last one that was entered
-	whole   uint64 // the last one that all were seen to enter
-	turn    int    // of the last parts; see board.Hall.Bring
-	from    int    // who has to come: this rank, or all
-	next    int    // of all: those below it have come
-	meeting bool   // the step has parts
-	using   bool   // an operation is under way
+	ranks   []int // those of around
+	using   bool  // an operation is under way
 	left    bool
 	err     error
 	done    progress.Completion
 	watcher progress.Watcher
 }
-
-// everyone is who has to come if all have.
-const everyone = -1
 
 // flatTurns is how many looks at a hall pass before other things are looked at, where each process has a core.
 const flatTurns = 512
@@ -80,7 +69,7 @@ func (c *Comm) FlatDue(number uint32) bool {
 		return false
 	}
 	node := c.e.flats.node
-	if node == nil || c.group.size < 2 || c.group.size > MaxFlat {
+	if node == nil || c.group.size < 2 || c.group.size > board.MaxMembers {
 		return false
 	}
 	for rank := range c.group.size {
@@ -111,7 +100,7 @@ func (c *Comm) OffersFlat() bool {
 func (c *Comm) MakeFlat() uint64 {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	name, _ := c.e.flats.halls.MakeHall(c.group.size)
+	name, _ := c.e.flats.halls.MakeHall(c.group.Procs())
 	return name
 }
 
@@ -120,11 +109,12 @@ func (c *Comm) MakeFlat() uint64 {
 func (c *Comm) OpenFlat(name uint64, around []int) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	f := &Flat{c: c, from: everyone, ranks: around}
+	f := &Flat{c: c, ranks: around}
 	owner := c.group.Proc(0)
 	if f.hall = c.e.flats.halls.OpenHall(owner, name, c.group.size); f.hall == nil {
 		return fmt.Errorf("%s: rank %d has named a place in shared memory that cannot be", c.name, c.Said(0))
 	}
+	f.visit = f.hall.Visit(c.rank)
 	if owner == c.e.p.Self() {
 		f.name = name
 	}
@@ -148,33 +138,18 @@ func (f *Flat) Meet(part []byte) (elsewhere bool, err error) {
 	if f.left {
 		return false, f.over()
 	}
-	f.turn ^= 1
-	f.hall.Bring(f.c.rank, f.turn, part)
-	if len(part) > board.MaxBrought {
-		f.step++
-		f.hall.Enter(f.c.rank, f.step)
-		f.whole = f.step // by the messages that follow
+	if !f.visit.Bring(part) {
+		f.visit.Enter(board.Everyone)
+		f.visit.End() // by the messages that follow
 		f.rouse()
 		return true, nil
 	}
-	f.meeting = true
-	err = f.enter(everyone)
-	f.meeting = false
-	return err == nil && f.elsewhere(), err
-}
-
-// elsewhere reports whether somebody has come to the step with what is too long.
-func (f *Flat) elsewhere() bool {
-	for rank := range f.hall.Members() {
-		if _, length := f.hall.Brought(rank, f.turn); length == board.Elsewhere && f.hall.Entered(rank, f.step) {
-			return true
-		}
-	}
-	return false
+	err = f.enter(board.Everyone)
+	return err == nil && f.visit.Apart(), err
 }
 
 // Brought gives what a rank has brought to the last Meet; see board.Hall.Brought.
-func (f *Flat) Brought(rank int) (part []byte, length int) { return f.hall.Brought(rank, f.turn) }
+func (f *Flat) Brought(rank int) (part []byte, length int) { return f.visit.Brought(rank) }
 
 // Await enters the next step and returns when all have entered it.
 func (f *Flat) Await() error {
@@ -183,7 +158,7 @@ func (f *Flat) Await() error {
 	if f.left {
 		return f.over()
 	}
-	return f.enter(everyone)
+	return f.enter(board.Everyone)
 }
 
 // Spread enters the next step, in which the root lays what is to be had by all, and gives it to the others: until their
@@ -194,17 +169,13 @@ func (f *Flat) Spread(root int, payload []byte) (laid []byte, length int, err er
 	if f.left {
 		return nil, 0, f.over()
 	}
-	from := root
-	if f.step+1-f.whole >= board.Slots-1 {
-		from = everyone // see board.Hall on what is not overwritten
-	}
 	if f.c.rank == root {
-		f.hall.Lay(root, f.step+1, payload)
+		f.visit.Lay(payload)
 	}
-	if err = f.enter(from); err != nil {
+	if err = f.enter(f.visit.From(root)); err != nil {
 		return nil, 0, err
 	}
-	laid, length, ok := f.hall.Laid(root, f.step)
+	laid, length, ok := f.visit.Laid(root)
 	if !ok {
 		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", f.c.name, ft.ErrArgument, f.c.Said(root))
 	}
@@ -214,9 +185,7 @@ func (f *Flat) Spread(root int, payload []byte) (laid []byte, length int, err er
 // enter enters the next step and waits until a rank has, or everyone. Precondition: the lock is held.
 func (f *Flat) enter(from int) error {
 	e := f.c.e
-	f.step++
-	f.from, f.next = from, 0
-	f.hall.Enter(f.c.rank, f.step)
+	f.visit.Enter(from)
 	f.using = true
 	if !f.soon() {
 		f.done.Reset()
@@ -226,8 +195,8 @@ func (f *Flat) enter(from int) error {
 	}
 	f.using = false
 	err := f.err
-	if f.err = nil; err == nil && from == everyone {
-		f.whole = f.step
+	if f.err = nil; err == nil {
+		f.visit.End()
 	}
 	f.rouse()
 	if f.c.state.Load()&(stateFreed|stateFinal) != 0 {
@@ -245,14 +214,14 @@ const patientSteps = 8
 // a turn the shorter it is, as the cache is another process's by then.
 func (f *Flat) soon() bool {
 	p := f.c.e.p
-	if f.here() {
+	if f.visit.Here() {
 		return true
 	}
 	if p.Spins() == 0 {
-		return f.step%patientSteps != 0 && p.Relax() && f.here()
+		return f.visit.Step()%patientSteps != 0 && p.Relax() && f.visit.Here()
 	}
 	for range min(p.Spins(), flatTurns) {
-		if f.here() {
+		if f.visit.Here() {
 			return true
 		}
 		if p.Wanted() {
@@ -262,25 +231,12 @@ func (f *Flat) soon() bool {
 	return false
 }
 
-// here reports whether those who have to come have.
-func (f *Flat) here() bool {
-	if f.from != everyone {
-		return f.hall.Entered(f.from, f.step)
-	}
-	for ; f.next < f.hall.Members(); f.next++ {
-		if !f.hall.Entered(f.next, f.step) {
-			return false
-		}
-	}
-	return true
-}
-
 // look implements progress.Watcher: what was seen to be whole is, whatever has happened since.
 func (f *Flat) look() int {
 	switch {
 	case f.done.Done():
 		return 0
-	case f.here():
+	case f.visit.Here():
 	case f.c.state.Load()&^stateValidating == 0:
 		return 0
 	default:
@@ -292,28 +248,22 @@ func (f *Flat) look() int {
 	return 1
 }
 
-// doze implements progress.Watcher. Who comes last, or who has come to wake this rank then, sees that it naps; or it sees here that
-// all have come.
+// doze implements progress.Watcher.
 func (f *Flat) doze() bool {
 	if f.done.Done() {
 		return false
 	}
-	f.hall.Nap(f.c.rank, f.step)
-	if f.here() {
-		return false
-	}
-	if f.from == everyone && f.meeting && f.elsewhere() {
+	f.visit.Nap()
+	switch saw, rank := f.visit.Doze(); saw {
+	case board.Nothing:
+		return true
+	case board.Missing:
+		f.err = fmt.Errorf("%s: rank %d: %w", f.c.name, f.c.Said(rank), ft.ErrDeparted)
 		f.done.Finish()
-		return false
+	case board.Apart:
+		f.done.Finish()
 	}
-	for rank := range f.hall.Members() {
-		if (f.from == everyone || f.from == rank) && f.hall.Missed(rank, f.step) {
-			f.err = fmt.Errorf("%s: rank %d: %w", f.c.name, f.c.Said(rank), ft.ErrDeparted)
-			f.done.Finish()
-			return false
-		}
-	}
-	return true
+	return false
 }
 
 // over is the error of a wait that has no end, or nil. One that was begun before the communicator was freed goes on.
@@ -329,7 +279,7 @@ func (f *Flat) over() error {
 // end, and wake others.
 func (f *Flat) rouse() {
 	for i, rank := range f.ranks {
-		if f.hall.Naps(rank, f.step) {
+		if f.visit.Naps(rank) {
 			f.around[i].TrySend(fabric.ClassColl, 0, nil) // without credit: it has something to read, so it does not sleep
 		}
 	}

@@ -27,7 +27,7 @@
 // # Halls
 //
 // A [Hall] is the same idea for collectives, which decide nothing: nothing is sealed there, steps may differ, and
-// one member may lay up to [MaxLaid] bytes for all.
+// one member may lay up to [MaxLaid] bytes for all. A [Visit] is what one member does there, in which order, without engine or clock.
 //
 // Floor 0. It knows nothing of processes; members are numbers.
 package board

@@ -8,7 +8,7 @@ import "sync/atomic"
 // number that grows.
 //
 // Each member has a [Seat], a line of cache, on which it says which step it has entered; who enters a step has done with all before it. In a step
-// members may read each other's parts, of up to [MaxBrought] bytes, or what one of them has laid in the step's [Slot].
+// members may read each other's parts, of up to [Room] bytes, or what one of them has laid in the step's [Slot].
 //
 // # What is not overwritten
 //
@@ -16,12 +16,26 @@ import "sync/atomic"
 // turns into one of two places: so who brings one has seen all enter the last such step, and nobody
 // reads a part of the one before that. Slots are taken in turns as well; of [Slots] steps in a row one at least must be whole.
 
-// MaxBrought is the longest part of a member in a step, MaxLaid the longest payload of a slot, in bytes.
+// MaxLaid is the longest payload of a slot, in bytes. How long a member's part in a step may be Room says.
 const (
-	MaxBrought = 24
-	MaxLaid    = slotBytes - 8
-	slotBytes  = 2048
+	MaxLaid   = slotBytes - 8
+	slotBytes = 2048
+	// seatBytes is what a part may have to lie on its member's seat, which is read anyway.
+	seatBytes = 24
+	lineBytes = 64
 )
+
+// MaxMembers is the largest group that has a hall: each member looks at the seats of all.
+const MaxMembers = 64
+
+// PartsBytes is the memory of a hall for parts that are longer than what a seat has room for.
+const PartsBytes = 44 << 10
+
+// mostRoom is the length of parts, in bytes, beyond which messages are as fast for few members.
+const mostRoom = 1 << 10
+
+// Room is the longest part, in bytes, in a hall of so many members. Each reads everybody's.
+func Room(members int) int { return min(mostRoom, PartsBytes/2/members&^(lineBytes-1)) }
 
 // Slots is how many steps may lay something before one is whole.
 const Slots = 8
@@ -36,10 +50,10 @@ type Seat struct {
 	word atomic.Uint64
 	// nap: the low bits of the step in which the member sleeps, written by it.
 	nap atomic.Uint32
-	// lengths and parts: what the member has brought, written by it; published by word.
-	lengths [2]uint8
-	_       [2]byte
-	parts   [2][MaxBrought]byte
+	// lengths and parts: what the member has brought, written by it; published by word. Parts that are longer lie
+	// elsewhere in the hall.
+	lengths [2]uint16
+	parts   [2][seatBytes]byte
 }
 
 // Slot is what a member lays for all in a step: written by it, published by its seat's word.
@@ -54,7 +68,7 @@ const (
 	departedBit = 1 << 62
 	stepMask    = departedBit - 1
 	// tooLong is a part's length in a seat that says Elsewhere.
-	tooLong = MaxBrought + 1
+	tooLong = 1<<16 - 1
 )
 
 // Hall is a process's hold on seats and slots. It is not safe for concurrent use in one process; other processes use the same
@@ -62,10 +76,14 @@ const (
 type Hall struct {
 	seats []Seat
 	slots []Slot
+	parts []byte // two of each member
+	room  int    // of a part
 }
 
-// Meet gives a hold. Precondition: len(slots) == Slots.
-func Meet(seats []Seat, slots []Slot) *Hall { return &Hall{seats, slots} }
+// Meet gives a hold. Preconditions: len(seats) <= MaxMembers, len(slots) == Slots, len(parts) == PartsBytes.
+func Meet(seats []Seat, slots []Slot, parts []byte) *Hall {
+	return &Hall{seats, slots, parts, Room(len(seats))}
+}
 
 // Clear prepares the memory for a new group. Nobody uses it.
 func (h *Hall) Clear() {
@@ -79,20 +97,33 @@ func (h *Hall) Clear() {
 // Members is the number of members.
 func (h *Hall) Members() int { return len(h.seats) }
 
+// part is where a part lies that is longer than seatBytes.
+func (h *Hall) part(member, turn int) []byte { return h.parts[(2*member+turn)*h.room:][:h.room] }
+
 // Bring writes a member's part of the step that it is about to enter. Turn is 0 and 1 in turns. What is longer than
-// MaxBrought counts as Elsewhere.
+// Room counts as Elsewhere.
 func (h *Hall) Bring(member, turn int, part []byte) {
 	s := &h.seats[member]
-	if s.lengths[turn] = tooLong; len(part) <= MaxBrought {
-		s.lengths[turn] = uint8(copy(s.parts[turn][:], part))
+	switch n := len(part); {
+	case n > h.room:
+		s.lengths[turn] = tooLong
+		return
+	case n > seatBytes:
+		copy(h.part(member, turn), part)
+	default:
+		copy(s.parts[turn][:], part)
 	}
+	s.lengths[turn] = uint16(len(part))
 }
 
 // Brought gives a member's part, of Elsewhere no bytes. It is not to be changed.
 func (h *Hall) Brought(member, turn int) (part []byte, length int) {
 	s := &h.seats[member]
-	if n := int(s.lengths[turn]); n <= MaxBrought {
+	switch n := int(s.lengths[turn]); {
+	case n <= seatBytes:
 		return s.parts[turn][:n], n
+	case n <= h.room:
+		return h.part(member, turn)[:n], n
 	}
 	return nil, Elsewhere
 }
@@ -149,15 +180,8 @@ func (h *Hall) Missed(member int, step uint64) bool {
 	return w&departedBit != 0 && w&stepMask < step
 }
 
-// Empty reports whether all have left, so that the memory can serve others.
-func (h *Hall) Empty() bool {
-	for i := range h.seats {
-		if h.seats[i].word.Load()&leftBit == 0 {
-			return false
-		}
-	}
-	return true
-}
+// Left reports whether a member has left. When all have the memory can serve others.
+func (h *Hall) Left(member int) bool { return h.seats[member].word.Load()&leftBit != 0 }
 
 // Nap says that a member is about to sleep in a step. It looks once more before it does.
 func (h *Hall) Nap(member int, step uint64) { h.seats[member].nap.Store(uint32(step)) }

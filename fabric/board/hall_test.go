@@ -12,10 +12,22 @@ func TestSeatIsALine(t *testing.T) {
 	require.EqualValues(t, slotBytes, unsafe.Sizeof(Slot{}))
 }
 
+// Parts of all members fit, each on lines of its own.
+func TestRoom(t *testing.T) {
+	for members := 1; members <= MaxMembers; members++ {
+		room := Room(members)
+		require.LessOrEqual(t, 2*members*room, PartsBytes)
+		require.Zero(t, room%lineBytes)
+		require.GreaterOrEqual(t, room, 320)
+	}
+	require.Equal(t, 1024, Room(22))
+	require.Equal(t, 704, Room(32))
+}
+
 // What is too long is said to be elsewhere, what others or other steps have laid is not taken for one's own, and memory serves others
 // when all have left.
 func TestHall(t *testing.T) {
-	h := Meet(make([]Seat, 2), make([]Slot, Slots))
+	h := Meet(make([]Seat, 2), make([]Slot, Slots), make([]byte, PartsBytes))
 	h.Bring(0, 1, []byte{1, 2})
 	h.Lay(0, 1, []byte{3})
 	require.False(t, h.Entered(0, 1))
@@ -25,7 +37,7 @@ func TestHall(t *testing.T) {
 	part, n := h.Brought(0, 1)
 	require.Equal(t, []byte{1, 2}, part)
 	require.Equal(t, 2, n)
-	h.Bring(0, 0, make([]byte, MaxBrought+1))
+	h.Bring(0, 0, make([]byte, Room(2)+1))
 	_, n = h.Brought(0, 0)
 	require.Equal(t, Elsewhere, n)
 	laid, _, ok := h.Laid(0, 1)
@@ -41,13 +53,13 @@ func TestHall(t *testing.T) {
 
 	h.Leave(0, false)
 	require.False(t, h.Missed(0, 2), "it has left, and its process has not")
-	require.False(t, h.Empty())
+	require.True(t, h.Left(0))
 	h.Depart(1)
-	require.False(t, h.Empty(), "it still looks")
+	require.False(t, h.Left(1), "it still looks")
 	require.True(t, h.Missed(1, 1))
 	h.Leave(1, true)
-	require.True(t, h.Empty())
+	require.True(t, h.Left(1))
 	h.Clear()
-	require.False(t, h.Empty())
+	require.False(t, h.Left(0))
 	require.False(t, h.Entered(0, 1))
 }

@@ -30,19 +30,20 @@ type Boards struct {
 // hall is memory for a hall.
 type hall struct {
 	first   uint32
-	members int
+	members []proc.ID
 	dropped bool // it can be used again when all have left
 }
 
 const (
 	// boardArea is what each segment has for boards. It takes memory when boards are made.
-	boardArea = 4 << 20
+	boardArea = 8 << 20
 	// boardPiece is the smallest piece, in cells: pieces have powers of two as their size.
 	boardPiece = 16
-	boardSizes = 6
-	// hallSize is the piece of a hall, which has room for mostSeats.
-	hallSize  = 5
-	mostSeats = boardPiece<<hallSize - board.Slots*int(unsafe.Sizeof(board.Slot{}))/int(cellBytes)
+	boardSizes = 7
+	// hallSize is the piece of a hall: seats, what members bring, and slots.
+	hallSize  = 6
+	hallParts = board.MaxMembers
+	hallSlots = hallParts + board.PartsBytes/int(cellBytes)
 	// boardChunk is how much is given memory at once.
 	boardChunk = 64 << 10
 	cellBytes  = int64(unsafe.Sizeof(board.Cell{}))
@@ -126,7 +127,7 @@ func (b *Boards) take(size int) (first uint32, ok bool) {
 	if end > boardArea {
 		return 0, false
 	}
-	if end > b.backed {
+	for end > b.backed {
 		if err := reserve(b.p.own.fd, b.p.own.boardsOffset()+b.backed, boardChunk); err != nil {
 			b.p.cfg.Logf("shm: agreements and collectives take messages: %v", err)
 			return 0, false
@@ -161,16 +162,17 @@ func (b *Boards) Drop(name uint64) {
 	}
 }
 
-// MakeHall takes memory of this process for the hall of so many members, and names it; false: there is none. Memory that others may still look at
-// is not used again: where a member has died without having left a hall, never.
-func (b *Boards) MakeHall(members int) (name uint64, ok bool) {
-	if members > mostSeats || b.p.departed {
+// MakeHall takes memory of this process for the hall of these members, and names it; false: there is none. Memory that others may still look at,
+// or write to, is not used again. So where a member has died without having left a hall, it is when its process has ended: one that
+// only counts as dead might go on.
+func (b *Boards) MakeHall(members []proc.ID) (name uint64, ok bool) {
+	if len(members) > board.MaxMembers || b.p.departed {
 		return 0, false
 	}
 	for i := range b.halls {
-		if h := &b.halls[i]; h.dropped && b.hallAt(b.own(), h.first, h.members).Empty() {
+		if h := &b.halls[i]; h.dropped && b.deserted(h) {
 			h.dropped, h.members = false, members
-			b.hallAt(b.own(), h.first, members).Clear()
+			b.hallAt(b.own(), h.first, len(members)).Clear()
 			return uint64(h.first) + 1, true
 		}
 	}
@@ -179,8 +181,25 @@ func (b *Boards) MakeHall(members int) (name uint64, ok bool) {
 		return 0, false
 	}
 	b.halls = append(b.halls, hall{first: first, members: members})
-	b.hallAt(b.own(), first, members).Clear()
+	b.hallAt(b.own(), first, len(members)).Clear()
 	return uint64(first) + 1, true
+}
+
+// deserted reports whether nobody uses a hall any more. It leaves for those whose processes have ended, so that each is asked for
+// once.
+func (b *Boards) deserted(h *hall) bool {
+	at := b.hallAt(b.own(), h.first, len(h.members))
+	for member, id := range h.members {
+		if at.Left(member) {
+			continue
+		}
+		c := b.p.conns[id]
+		if c == nil || !c.processEnded() {
+			return false
+		}
+		at.Leave(member, false)
+	}
+	return true
 }
 
 // OpenHall gives a hall by its name; nil: nobody can have made it. Precondition: Reach(owner), or the owner is this process.
@@ -189,7 +208,7 @@ func (b *Boards) OpenHall(owner proc.ID, name uint64, members int) *board.Hall {
 	if owner == b.p.cfg.Self {
 		cells = b.own()
 	}
-	if name == 0 || name > uint64(len(cells)) || members > mostSeats || name-1+boardPiece<<hallSize > uint64(len(cells)) {
+	if name == 0 || name > uint64(len(cells)) || members > board.MaxMembers || name-1+boardPiece<<hallSize > uint64(len(cells)) {
 		return nil
 	}
 	return b.hallAt(cells, uint32(name-1), members)
@@ -199,8 +218,9 @@ func (b *Boards) OpenHall(owner proc.ID, name uint64, members int) *board.Hall {
 func (b *Boards) hallAt(cells []board.Cell, first uint32, members int) *board.Hall {
 	piece := cells[first:][:boardPiece<<hallSize]
 	seats := unsafe.Slice((*board.Seat)(unsafe.Pointer(&piece[0])), members)
-	slots := unsafe.Slice((*board.Slot)(unsafe.Pointer(&piece[mostSeats])), board.Slots)
-	return board.Meet(seats, slots)
+	parts := unsafe.Slice((*byte)(unsafe.Pointer(&piece[hallParts])), board.PartsBytes)
+	slots := unsafe.Slice((*board.Slot)(unsafe.Pointer(&piece[hallSlots:][:board.Slots*int64(unsafe.Sizeof(board.Slot{}))/cellBytes][0])), board.Slots)
+	return board.Meet(seats, slots, parts)
 }
 
 // DropHall gives the memory of a hall back that this process has made.

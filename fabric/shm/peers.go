@@ -151,6 +151,20 @@ func (c *Conn) ended() bool {
 	return err == nil && n == 1
 }
 
+// processEnded reports whether the peer's process is known to be no more, also when its pidfd has been given back: no thread of
+// it will ever write anything. A peer in this very process never has.
+func (c *Conn) processEnded() bool {
+	if c.address.pid == 0 {
+		return false
+	}
+	again := Conn{reader: reader{pid: int(c.address.pid), pidfd: -1}}
+	if err := again.openProcess(&c.address); err != nil {
+		return errors.Is(err, fabric.ErrPeerGone)
+	}
+	defer unix.Close(again.reader.pidfd)
+	return again.ended()
+}
+
 func (c *Conn) start(a *address) {
 	h := c.segment.head()
 	c.bell = &h.bell

@@ -1,0 +1,193 @@
+package board
+
+import (
+	"fmt"
+	"slices"
+)
+
+// act is what a member does next.
+func (w *world) act(who int, a *actor) {
+	op := w.ops[a.op]
+	switch a.at {
+	case begins:
+		if who == w.leaver && w.leaver > 0 && a.op == w.after {
+			a.visit.hall.Leave(a.me, true)
+			a.departed, a.at = true, over
+			return
+		}
+		if a.knows {
+			w.fail(a)
+			return
+		}
+		if a.at = enters; w.broken != lateParts {
+			w.bring(a, op)
+		}
+	case enters:
+		from := Everyone
+		if op >= '0' && op <= '9' {
+			if from = a.visit.From(a.root(op)); w.broken == endlessRoot {
+				from = a.root(op)
+			}
+		}
+		a.visit.Enter(from)
+		a.entered++
+		switch a.at = looks; {
+		case w.broken == lateParts:
+			a.at = late
+		case w.tooMuch(a, op):
+			w.end(a)
+		}
+	case late:
+		a.at = looks
+		w.bring(a, op)
+	case looks:
+		switch {
+		case a.visit.Here():
+			w.end(a)
+		case a.knows:
+			w.fail(a)
+		default:
+			a.at = naps
+		}
+	case naps:
+		a.visit.Nap()
+		a.at = dozes
+	case dozes:
+		w.doze(a)
+	case rouses:
+		w.rouse(a, op)
+	case reads:
+		w.read(a, op)
+	case away:
+		if w.allAway(a) {
+			w.done(a)
+		} else {
+			w.fail(a)
+		}
+	}
+}
+
+func (w *world) doze(a *actor) {
+	a.at = asleep
+	if w.broken == blindNaps {
+		return
+	}
+	switch saw, member := a.visit.Doze(); {
+	case saw == Apart:
+		w.end(a)
+	case saw == Missing && (w.broken != trusting || a.visit.from == Everyone || a.visit.from == member):
+		w.fail(a)
+	case saw == All || a.knows || a.woken:
+		a.woken, a.at = false, looks
+	}
+}
+
+func (w *world) tooMuch(a *actor, op byte) bool { return op == 'e' && a.me == a.n-1 }
+
+func (w *world) bring(a *actor, op byte) {
+	switch {
+	case w.tooMuch(a, op):
+		a.visit.Bring(make([]byte, Room(a.n)+1))
+	case op == 'm' || op == 'e':
+		if w.broken == oneTurn {
+			a.visit.turn = 0
+		}
+		a.visit.Bring([]byte{value(a.op, a.epoch, a.me)})
+	case op != 'b' && a.root(op) == a.me:
+		a.hall.slots = slices.Clone(a.hall.slots)
+		a.visit.hall.slots = a.hall.slots
+		for i := range w.actors {
+			if w.actors[i].hall == a.hall {
+				w.actors[i].visit.hall.slots = a.hall.slots
+			}
+		}
+		a.visit.Lay([]byte{value(a.op, a.epoch, a.me)})
+	}
+}
+
+// end is what follows when those who have to come have.
+func (w *world) end(a *actor) {
+	if a.visit.from == Everyone && !a.condemned && !w.tooMuch(a, w.ops[a.op]) && w.ops[a.op] != 'e' {
+		for _, who := range w.members {
+			if o := &w.actors[who]; o.epoch == a.epoch && o.entered < a.entered {
+				w.wrong = fmt.Errorf("member %d ends step %d, to which %d has not come", a.me, a.visit.step, o.me)
+			}
+		}
+	}
+	a.visit.End()
+	a.at, a.k = rouses, 0
+}
+
+// rouse looks at one of those that the member wakes: its neighbours in a chain.
+func (w *world) rouse(a *actor, op byte) {
+	if to := a.me - 1 + 2*a.k; to >= 0 && to < a.n && a.visit.Naps(to) && w.broken != silentNaps {
+		for i := range w.actors {
+			if o := &w.actors[i]; o.hall == a.hall && o.me == to && !o.crashed {
+				o.woken = true
+			}
+		}
+	}
+	if a.k++; a.k < 2 {
+		return
+	}
+	switch a.k = 0; {
+	case op == 'b':
+		w.done(a)
+	case op == 'e' && (w.tooMuch(a, op) || a.visit.Apart()):
+		a.at = away
+	default:
+		a.at = reads
+	}
+}
+
+// read looks at what one member has brought, or the root has laid.
+func (w *world) read(a *actor, op byte) {
+	from := a.k
+	if op >= '0' && op <= '9' {
+		from = a.root(op)
+		if b, _, ok := a.visit.Laid(from); !a.condemned && (!ok || b[0] != value(a.op, a.epoch, from)) {
+			w.wrong = fmt.Errorf("member %d reads in op %d what %d has not laid there: %v %v", a.me, a.op, from, b, ok)
+		}
+		w.done(a)
+		return
+	}
+	if b, _ := a.visit.Brought(from); !a.condemned && (len(b) != 1 || b[0] != value(a.op, a.epoch, from)) {
+		w.wrong = fmt.Errorf("member %d reads in op %d what %d has not brought there: %v", a.me, a.op, from, b)
+	}
+	if a.k++; a.k == a.n {
+		w.done(a)
+	}
+}
+
+func (w *world) done(a *actor) {
+	a.at, a.k = begins, 0
+	if a.op++; a.op == len(w.ops) {
+		a.at = over
+	}
+}
+
+func (w *world) fail(a *actor) {
+	a.at = failed
+	if !a.condemned && !w.lost() && !(w.leaver > 0 && w.actors[w.leaver].departed) {
+		w.wrong = fmt.Errorf("member %d ends with an error, and nobody is gone", a.me)
+	}
+}
+
+// check gives what is wrong with a state in which these steps are possible.
+func (w *world) check(steps []step) error {
+	if w.wrong != nil || slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'z' }) {
+		return w.wrong
+	}
+	for who := range w.actors {
+		a := &w.actors[who]
+		if ended := a.at == over || a.at == failed && (w.leaver > 0 || w.finished()); !a.crashed && !a.condemned && !ended {
+			return fmt.Errorf("member %d waits for ever: at %d in op %d", who, a.at, a.op)
+		}
+	}
+	return nil
+}
+
+// finished reports whether somebody has done all, so that those who have failed find nobody to validate with.
+func (w *world) finished() bool {
+	return slices.ContainsFunc(w.actors, func(a actor) bool { return a.at == over })
+}

@@ -1,0 +1,147 @@
+package board
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What may happen in a hall is tried: [Visit] and [Hall] as they are, in ordinary memory, by members that do one step at a
+// time, in any order, each of which may die before any of them. What they use of the outside is here: somebody learns of a death, or that a
+// process has departed, some time after it; a frame wakes a sleeper some time after it was sent; operations that take another way end
+// when all have gone there; those who live validate together. A look that reads several seats is one step: what they say only grows, so it
+// is as if all had been read at the last one.
+
+// exhaust tries everything, and gives the first thing that is wrong with the steps that led there.
+func exhaust(t task, most int) (states int, err error) {
+	seen := map[uint64]bool{}
+	var visit func(w *world, path []step) error
+	visit = func(w *world, path []step) error {
+		id := w.print()
+		if seen[id] || len(seen) >= most {
+			return nil
+		}
+		seen[id] = true
+		steps := w.steps()
+		if err := w.check(steps); err != nil {
+			return fmt.Errorf("%w, after %v", err, path)
+		}
+		for _, s := range steps {
+			next := w.clone()
+			next.do(s)
+			if err := visit(next, append(path, s)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	err = visit(newWorld(t), nil)
+	return len(seen), err
+}
+
+// Everything that may happen to few members in few operations is right: nobody waits for ever, or ends a step to which somebody has not come, or
+// reads what does not belong there; and nobody fails while all live.
+func TestExhaustive(t *testing.T) {
+	tasks := []task{
+		{n: 2, ops: "bmb", crashes: 1},
+		{n: 2, ops: "mmm", crashes: 1},
+		{n: 2, ops: "0m1", crashes: 1},
+		{n: 2, ops: "eme", crashes: 1},
+		{n: 2, ops: "0000000000"},
+		{n: 2, ops: "mm", crashes: 1, zombies: true},
+		{n: 3, ops: "m"},
+		{n: 3, ops: "1b", leaver: 2, after: 1},
+		{n: 3, ops: "01", leaver: 1, after: 1},
+		{n: 3, ops: "b", crashes: 1},
+	}
+	if os.Getenv("BANYAN_LONG") != "" {
+		tasks = append(tasks, task{n: 3, ops: "mm"}, task{n: 3, ops: "mm", crashes: 1}, task{n: 3, ops: "em", crashes: 1}, task{n: 3, ops: "0m", crashes: 2},
+			task{n: 3, ops: "mm", crashes: 1, zombies: true}, task{n: 4, ops: "m"}, task{n: 4, ops: "b", crashes: 1})
+	}
+	if testing.Short() { // under the race detector, which has nothing to find here
+		tasks = tasks[:4]
+	}
+	for _, j := range tasks {
+		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
+			states, err := exhaust(j, 1<<30)
+			t.Logf("%d states", states)
+			require.NoError(t, err)
+		})
+	}
+}
+
+// play runs a task in an order from a seed.
+func play(j task, seed uint64) error {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	w := newWorld(j)
+	seldom := 1 + rng.IntN(60)
+	for path := []step(nil); ; {
+		steps := w.steps()
+		if err := w.check(steps); err != nil {
+			return fmt.Errorf("%w, after %v", err, path)
+		}
+		if len(steps) == 0 {
+			return nil
+		}
+		s := steps[rng.IntN(len(steps))]
+		if idle := !slices.ContainsFunc(steps, func(s step) bool { return s.what != 'c' && s.what != 'z' }); idle && s.what == 'z' {
+			return nil
+		} else if !idle && (s.what == 'c' || s.what == 'z') && rng.IntN(seldom) > 0 {
+			continue
+		}
+		path = append(path, s)
+		w.do(s)
+	}
+}
+
+// Longer tasks of more members, in orders that are drawn.
+func TestExplore(t *testing.T) {
+	most := uint64(2000)
+	if os.Getenv("BANYAN_LONG") != "" {
+		most = 1_000_000
+	}
+	if testing.Short() {
+		most = 200
+	}
+	for seed := range most {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		j := task{n: 2 + rng.IntN(4)}
+		for range 1 + rng.IntN(16) {
+			j.ops += string("bmme0123"[rng.IntN(8)])
+		}
+		j.crashes = rng.IntN(j.n)
+		j.zombies = rng.IntN(2) == 0
+		if j.crashes == 0 && rng.IntN(2) == 0 {
+			j.leaver, j.after = 1+rng.IntN(j.n-1), rng.IntN(len(j.ops))
+		}
+		require.NoError(t, play(j, seed), "seed %d: %+v", seed, j)
+	}
+}
+
+// Each rule is needed, and the exploration finds it out.
+func TestMutants(t *testing.T) {
+	for name, j := range map[string]task{
+		"no waking":                       {n: 2, ops: "b", broken: silentNaps},
+		"no look after the nap":           {n: 2, ops: "b", broken: blindNaps},
+		"payload after flag":              {n: 2, ops: "m", broken: lateParts},
+		"one place for parts":             {n: 2, ops: "mm", broken: oneTurn},
+		"nobody waits for those who read": {n: 2, ops: "000000000", broken: endlessRoot},
+		"who has left need not wake":      {n: 3, ops: "00", leaver: 1, after: 1, broken: trusting},
+		"memory of one that may go on":    {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := exhaust(j, 1<<20)
+			require.Error(t, err)
+			t.Log(err)
+			j.broken = noMutant
+			if j.n == 2 {
+				_, err = exhaust(j, 1<<30)
+				require.NoError(t, err)
+			}
+		})
+	}
+}

@@ -1,0 +1,296 @@
+package board
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"slices"
+)
+
+// mutant is a rule that is broken.
+type mutant int
+
+const (
+	noMutant    mutant = iota
+	silentNaps         // a sleeper is not woken
+	blindNaps          // nobody looks again after saying that it naps
+	lateParts          // the part is written after the step has been entered
+	oneTurn            // parts have one place
+	endlessRoot        // no step of many roots' is for everyone
+	trusting           // who is missing and is not waited for does not count
+	hasty              // a hall serves others while one that only counts as dead may write
+)
+
+// task is what the members are to do.
+type task struct {
+	n int
+	// ops, each of them for all: 'b' barrier, 'm' everybody brings something, 'e' and the last member brings too much, 0 … 9 a root lays
+	// something.
+	ops     string
+	crashes int
+	// zombies: who counts as dead goes on until it crashes.
+	zombies bool
+	// leaver is a member that departs after that many of its ops; 0: nobody.
+	leaver, after int
+	broken        mutant
+}
+
+// what a member does next.
+type place uint8
+
+const (
+	begins place = iota
+	enters
+	late // only where parts are late
+	looks
+	naps
+	dozes
+	asleep
+	rouses
+	reads
+	away
+	failed // until all have validated
+	over
+)
+
+// actor is a member.
+type actor struct {
+	visit       Visit
+	hall        *memory
+	me, n       int // in its hall, and how many are
+	at          place
+	op          int // the next, or the one under way
+	k           int // the next member to be read or roused
+	crashed     bool
+	condemned   bool // counts as dead
+	knows       bool // of a death that no validate has settled
+	woken, told bool
+	entered     int // ops of this hall
+	departed    bool
+	epoch       int
+}
+
+// memory is that of a hall.
+type memory struct {
+	seats []Seat
+	slots []Slot
+}
+
+func (m *memory) hall() *Hall { return Meet(m.seats, m.slots, nil) }
+
+// world is a state of everything.
+type world struct {
+	task
+	actors  []actor
+	members []int // of the current halls: actors by place
+	crashed int
+	wrong   error
+	text    []byte // memory for print
+}
+
+func newWorld(t task) *world {
+	w := &world{task: t}
+	for i := range t.n {
+		w.members = append(w.members, i)
+	}
+	w.actors = make([]actor, t.n)
+	w.meet(&memory{make([]Seat, t.n), make([]Slot, Slots)})
+	return w
+}
+
+// meet has the members begin in a hall.
+func (w *world) meet(m *memory) {
+	m.seats = m.seats[:len(w.members)]
+	m.hall().Clear()
+	for at, who := range w.members {
+		a := &w.actors[who]
+		a.hall, a.me, a.n, a.visit = m, at, len(m.seats), m.hall().Visit(at)
+		a.at, a.knows, a.woken, a.entered = begins, false, false, 0
+		a.epoch++
+	}
+}
+
+func (w *world) clone() *world {
+	c := *w
+	c.actors, c.members = slices.Clone(w.actors), slices.Clone(w.members)
+	copies := map[*memory]*memory{}
+	for i := range c.actors {
+		a := &c.actors[i]
+		if copies[a.hall] == nil {
+			m := &memory{make([]Seat, cap(a.hall.seats))[:len(a.hall.seats)], a.hall.slots}
+			for i := range m.seats {
+				from, to := &a.hall.seats[i], &m.seats[i]
+				to.word.Store(from.word.Load())
+				to.nap.Store(from.nap.Load())
+				to.lengths, to.parts = from.lengths, from.parts
+			}
+			copies[a.hall] = m
+		}
+		a.hall = copies[a.hall]
+		a.visit.hall = a.hall.hall()
+	}
+	return &c
+}
+
+// print tells a state from others by all that counts in it.
+func (w *world) print() uint64 {
+	out := w.text[:0]
+	put := func(numbers ...uint64) {
+		for _, n := range numbers {
+			out = binary.AppendUvarint(out, n)
+		}
+	}
+	put(uint64(len(w.members)), uint64(w.crashed))
+	for i := range w.actors {
+		a := &w.actors[i]
+		v := &a.visit
+		put(v.step, v.whole, v.parts, uint64(v.turn), uint64(v.from+1), uint64(v.next), uint64(a.me), uint64(a.at), uint64(a.op), uint64(a.k), uint64(a.entered), uint64(a.epoch))
+		for _, yes := range []bool{a.crashed, a.condemned, a.knows, a.woken, a.told, a.departed} {
+			out = append(out, '0')
+			if yes {
+				out[len(out)-1] = '1'
+			}
+		}
+		if i > 0 && a.hall == w.actors[0].hall {
+			continue
+		}
+		for k := range a.hall.seats {
+			s := &a.hall.seats[k]
+			put(s.word.Load(), uint64(s.nap.Load()), uint64(s.lengths[0]), uint64(s.lengths[1]), uint64(s.parts[0][0]), uint64(s.parts[1][0]))
+		}
+		for k := range a.hall.slots {
+			s := &a.hall.slots[k]
+			put(uint64(s.stamp), uint64(s.data[0]))
+		}
+	}
+	w.text = out
+	return maphash.Bytes(seed, out)
+}
+
+var seed = maphash.MakeSeed()
+
+// step is one of: do 'd', crash 'c', be taken for dead 'z', learn 'l', be told of a departure 't', wake 'w', validate 'v'.
+type step struct {
+	what byte
+	who  int
+}
+
+func (s step) String() string { return fmt.Sprintf("%c%d", s.what, s.who) }
+
+// steps lists what can happen.
+func (w *world) steps() (out []step) {
+	settled := true
+	for who := range w.actors {
+		a := &w.actors[who]
+		if a.crashed {
+			continue
+		}
+		if (w.crashed < w.crashes || a.condemned) && a.at != over {
+			if out = append(out, step{'c', who}); w.zombies && !a.condemned {
+				out = append(out, step{'z', who})
+			}
+		}
+		if w.can(a) {
+			out = append(out, step{'d', who})
+		}
+		if a.condemned {
+			continue
+		}
+		if settled = settled && (a.at == failed || a.at == over); !a.knows && w.mourns(a) {
+			out = append(out, step{'l', who})
+		}
+		if w.leaver > 0 && w.actors[w.leaver].departed && !a.told {
+			out = append(out, step{'t', who})
+		}
+		if a.at == asleep && a.woken {
+			out = append(out, step{'w', who})
+		}
+	}
+	if settled && slices.ContainsFunc(w.actors, func(a actor) bool { return a.at == failed && !a.crashed && !a.condemned && w.lost() }) {
+		out = append(out, step{'v', 0})
+	}
+	return out
+}
+
+// lost reports whether a member of the halls counts as dead.
+func (w *world) lost() bool {
+	return slices.ContainsFunc(w.members, func(who int) bool { return w.actors[who].crashed || w.actors[who].condemned })
+}
+
+// mourns reports whether a member has something to learn: one of its hall counts as dead.
+func (w *world) mourns(a *actor) bool { return a.at != over && w.lost() }
+
+// can reports whether a member has something to do that changes anything.
+func (w *world) can(a *actor) bool {
+	switch a.at {
+	case asleep, failed, over:
+		return false
+	case away:
+		return a.knows || w.allAway(a) || a.told // by the message that it waits for
+	}
+	return true
+}
+
+func (w *world) allAway(a *actor) bool {
+	return !slices.ContainsFunc(w.members, func(who int) bool {
+		o := &w.actors[who]
+		return o.op < a.op || o.op == a.op && o.at != away
+	})
+}
+
+// value is what a member brings or lays in an op.
+func value(op, epoch, who int) byte { return byte(1 + op*16 + epoch*5 + who) }
+
+// root is who lays something in an op: its place in the hall.
+func (a *actor) root(op byte) int { return int(op-'0') % a.n }
+
+// do has a step happen.
+func (w *world) do(s step) {
+	a := &w.actors[s.who]
+	switch s.what {
+	case 'c':
+		if a.crashed = true; !a.condemned {
+			w.crashed++
+		}
+	case 'z':
+		a.condemned = true
+		w.crashed++
+	case 'l':
+		a.knows, a.woken = true, true
+	case 't':
+		a.told, a.woken = true, true
+	case 'w':
+		a.woken, a.at = false, looks
+	case 'v':
+		w.validate()
+	default:
+		w.act(s.who, a)
+	}
+}
+
+// validate has those that live begin anew, in the memory of before if nobody can write to it any more.
+func (w *world) validate() {
+	was := w.actors[w.members[0]].hall
+	free := true
+	w.members = slices.DeleteFunc(w.members, func(who int) bool {
+		a := &w.actors[who]
+		if gone := a.crashed || a.condemned; !gone {
+			a.visit.hall.Leave(a.me, false)
+		}
+		return a.crashed || a.condemned
+	})
+	furthest := 0
+	for i := range w.actors {
+		if a := &w.actors[i]; a.hall == was && !a.crashed && a.condemned {
+			free = w.broken == hasty
+		}
+		furthest = max(furthest, w.actors[i].op)
+	}
+	for _, who := range w.members { // how many each has called does not count
+		w.actors[who].op = min(furthest, len(w.ops)-1)
+	}
+	if !free {
+		was = &memory{make([]Seat, len(w.members)), make([]Slot, Slots)}
+	}
+	w.meet(was)
+}
