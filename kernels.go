@@ -1,6 +1,10 @@
 package banyan
 
-import "reflect"
+import (
+	"reflect"
+
+	"github.com/banyan-hpc/banyan/internal/vector"
+)
 
 // An operation is a function of two numbers, and a call of it takes longer than an element takes to come out of
 // memory. The operations of this package are recognized by where their code lies, and folded by loops that
@@ -27,28 +31,38 @@ var kernels = func() map[uintptr]func(acc, in []byte) {
 
 // know enters the operations on one type. They are made where nothing is generic.
 func know[T Ordered](k map[uintptr]func(acc, in []byte), sum, prod, least, most func(a, b T) T) {
-	k[reflect.ValueOf(sum).Pointer()] = func(acc, in []byte) {
-		a, b := pair[T](acc, in)
+	enter(k, sum, vector.Sum, func(a, b []T) {
 		for i := range a {
 			a[i] += b[i]
 		}
-	}
-	k[reflect.ValueOf(prod).Pointer()] = func(acc, in []byte) {
-		a, b := pair[T](acc, in)
+	})
+	enter(k, prod, vector.Prod, func(a, b []T) {
 		for i := range a {
 			a[i] *= b[i]
 		}
-	}
-	k[reflect.ValueOf(least).Pointer()] = func(acc, in []byte) {
-		a, b := pair[T](acc, in)
+	})
+	enter(k, least, vector.Min, func(a, b []T) {
 		for i := range a {
 			a[i] = min(a[i], b[i])
 		}
-	}
-	k[reflect.ValueOf(most).Pointer()] = func(acc, in []byte) {
-		a, b := pair[T](acc, in)
+	})
+	enter(k, most, vector.Max, func(a, b []T) {
 		for i := range a {
 			a[i] = max(a[i], b[i])
+		}
+	})
+}
+
+// enter enters one operation: what the processor folds many at a time, if there is such, and the rest one by one.
+func enter[T Ordered](k map[uintptr]func(acc, in []byte), op func(a, b T) T, kind vector.Op, rest func(a, b []T)) {
+	loop := vector.Find(kind, reflect.TypeFor[T]().Kind())
+	k[reflect.ValueOf(op).Pointer()] = func(acc, in []byte) {
+		if loop != nil && len(acc) >= vector.Group {
+			done := loop(acc, in)
+			acc, in = acc[done:], in[done:]
+		}
+		if len(acc) > 0 {
+			rest(pair[T](acc, in))
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 const (
 	// segment is the length of the pieces in which long messages go over a tree, in bytes.
 	segment = 128 << 10
-	// longBcast is what goes in segments, in bytes, where more than two ranks would wait for the whole of it in turn.
-	longBcast = 4 * segment
+	// longTree is what goes in segments, in bytes, where more than two ranks would wait for the whole of it in turn.
+	longTree = 4 * segment
 )
 
 // Bcast copies root's buf into everybody's, which are of the same length. With a root that is
@@ -44,7 +44,7 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	r := t.to(root)
 	marks := t.segmented() // who is short may meet the mark of who is not
-	long := marks && len(buf) >= longBcast
+	long := marks && len(buf) >= longTree
 	if r.parent < 0 {
 		if !long {
 			return spread[M](w, r, buf, tagBcast, nil)

@@ -56,37 +56,8 @@ func reduce[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) 
 		return collected[M](w, s, r, from, f)
 	}
 	to, scratch := s.toFold(from)
-	err := climb[M](w, r, from, to, scratch, f)
+	err := fold[M](w, s.Trees, r, from, to, scratch, f)
 	return to, err
-}
-
-// climb folds up a tree: everybody's from into the root's to, and into the to of those on the way, which may be the same memory
-// as from. Who has got a length that does not fit passes on nothing, which fits nobody, and keeps no others waiting.
-func climb[M p2p.Mode](w *p2p.Comm, r *route, from, to, scratch []byte, f Fold) error {
-	acc := from
-	var first error
-	for i := len(r.children) - 1; i >= 0; i-- { // the smallest subtree is ready first
-		_, err := recvAll[M](w, scratch, r.children[i], tagReduce)
-		switch {
-		case fatal(err):
-			return err
-		case err == nil && first == nil:
-			if i == len(r.children)-1 {
-				copy(to, from)
-				acc = to
-			}
-			f.Op(acc, scratch)
-		default:
-			first, acc = cmp.Or(first, err), nil
-		}
-	}
-	if r.parent >= 0 {
-		return cmp.Or(p2p.Send[M](w, acc, r.parent, tagReduce), first)
-	}
-	if first == nil {
-		copy(to, acc)
-	}
-	return first
 }
 
 // collected gathers all operands at the root of a tree, whose subtrees are not neighbours, and folds them there in the
@@ -109,7 +80,7 @@ func collected[M p2p.Mode](w *p2p.Comm, s *Setting, r *route, from []byte, f Fol
 // another root would change the order of operands.
 func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
 	to, scratch := s.toFold(from)
-	first := climb[M](w, s.Trees.to(0), from, to, scratch, f)
+	first := fold[M](w, s.Trees, s.Trees.to(0), from, to, scratch, f)
 	switch me := w.Rank(); {
 	case root == 0 || fatal(first):
 		return to, first

@@ -1,0 +1,190 @@
+package coll
+
+import (
+	"cmp"
+
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// ascent is a reduction on its way up a tree: everybody's from goes into the root's to, and into the to of those on the way, which may
+// be the same memory as from.
+//
+// Long buffers go in segments, where that gains something: each goes on as soon as it has come from all children, while the next one
+// is under way. A mark goes before them. It promises so many messages, whatever happens: who has met a length that does not fit sends
+// empty ones, which fit nobody.
+type ascent struct {
+	w                 *p2p.Comm
+	t                 *Trees
+	r                 *route
+	from, to, scratch []byte // of one length
+	op                Op
+	marks             bool // instead of a buffer a mark may come
+}
+
+// fold goes up the tree.
+func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte, f Fold) error {
+	a := ascent{w: w, t: t, r: r, from: from, to: to, scratch: scratch, op: f.Op}
+	a.marks = f.Unit > 0 && segment%f.Unit == 0 && t.segmented()
+	if !a.marks || len(from) < longTree {
+		return climb[M](&a)
+	}
+	var first error
+	if r.parent >= 0 {
+		first = p2p.Send[M](w, t.mark.set(len(from)), r.parent, tagReduce)
+	}
+	for i := len(r.children) - 1; i >= 0 && !fatal(first); i-- {
+		err := announced[M](&a, r.children[i], first)
+		for j := i + 1; err != nil && first == nil && j < len(r.children) && !fatal(err); j++ {
+			err = cmp.Or(drain[M](&a, r.children[j], len(from)), err)
+		}
+		first = cmp.Or(first, err)
+	}
+	switch {
+	case first == nil:
+		return ascend[M](&a)
+	case r.parent >= 0:
+		for at := 0; at < len(from) && !fatal(first); at += segment {
+			if err := p2p.Send[M](w, nil, r.parent, tagReduce); fatal(err) {
+				return err
+			}
+		}
+	}
+	return first
+}
+
+// climb folds buffers as a whole. Who has got a length that does not fit passes on nothing, which fits nobody, and keeps no others waiting.
+func climb[M p2p.Mode](a *ascent) error {
+	acc, children := a.from, a.r.children
+	var first error
+	for i := len(children) - 1; i >= 0; i-- { // the smallest subtree is ready first
+		err := whole[M](a, children[i])
+		switch {
+		case fatal(err):
+			return err
+		case err == nil && first == nil:
+			if i == len(children)-1 {
+				copy(a.to, a.from)
+				acc = a.to
+			}
+			a.op(acc, a.scratch)
+		default:
+			first, acc = cmp.Or(first, err), nil
+		}
+	}
+	if a.r.parent >= 0 {
+		return cmp.Or(p2p.Send[M](a.w, acc, a.r.parent, tagReduce), first)
+	}
+	if first == nil {
+		copy(a.to, acc)
+	}
+	return first
+}
+
+// whole receives a child's buffer into scratch. If it is long instead its segments come to nothing.
+func whole[M p2p.Mode](a *ascent, child int) error {
+	if !a.marks {
+		_, err := recvAll[M](a.w, a.scratch, child, tagReduce)
+		return err
+	}
+	into := a.scratch
+	if len(into) < len(mark{}) {
+		into = a.t.theirs[:]
+	}
+	st, err := p2p.Recv[M](a.w, into, child, tagReduce)
+	if err == nil && shows(into, st.Count) {
+		copy(a.t.theirs[:], into)
+		return a.odd(a.t.theirs.length(), drain[M](a, child, a.t.theirs.length()))
+	}
+	got, err := fit(a.w, st, err, len(a.scratch))
+	copy(a.scratch, into[:min(got, len(into))])
+	return err
+}
+
+// announced receives a child's mark. What comes after one of another length comes to nothing, as what comes after any if there has been
+// an error before.
+func announced[M p2p.Mode](a *ascent, child int, before error) error {
+	theirs := &a.t.theirs
+	st, err := p2p.Recv[M](a.w, theirs[:], child, tagReduce)
+	if err != nil || !shows(theirs[:], st.Count) {
+		_, err = fit(a.w, st, err, len(a.from))
+		return err
+	}
+	total := theirs.length()
+	if total == len(a.from) && before == nil {
+		return nil
+	}
+	if err = drain[M](a, child, total); total == len(a.from) {
+		return cmp.Or(err, before)
+	}
+	return a.odd(total, err)
+}
+
+// odd is the error of a child that streams another length, unless the stream has ended with one.
+func (a *ascent) odd(total int, err error) error {
+	return cmp.Or(err, mismatch(a.w, total, len(a.from)))
+}
+
+// drain lets a child's segments come to nothing.
+func drain[M p2p.Mode](a *ascent, child, total int) error {
+	for at := 0; at < total; at += segment {
+		if _, err := recvAll[M](a.w, nil, child, tagReduce); fatal(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// ascend folds segments, which all children send. While one is folded the next one comes, into the other half of what scratch is needed.
+func ascend[M p2p.Mode](a *ascent) (first error) {
+	children := a.r.children
+	steps := len(children) * ((len(a.from) + segment - 1) / segment)
+	into := func(step int) []byte {
+		return a.scratch[step%2*segment:][:len(piece(a.from, step/len(children)*segment))]
+	}
+	irecv := func(step int) p2p.Handle {
+		return p2p.Irecv[M](a.w, into(step), children[len(children)-1-step%len(children)], tagReduce)
+	}
+	var next, up p2p.Handle
+	if steps > 0 {
+		next = irecv(0)
+	}
+	step := 0
+	for at := 0; at < len(a.from) && !fatal(first); at += segment {
+		out := piece(a.from, at)
+		for range children {
+			st, err := a.w.Wait(next)
+			next = p2p.Handle{}
+			in := into(step)
+			_, err = fit(a.w, st, err, len(in))
+			if first = cmp.Or(first, err); fatal(err) {
+				first = err
+				break
+			}
+			if step++; step < steps {
+				next = irecv(step)
+			}
+			if first == nil {
+				copy(piece(a.to, at), out)
+				out = piece(a.to, at)
+				a.op(out, in)
+			}
+		}
+		first = cmp.Or(rise[M](a, &up, out, first), first)
+	}
+	_, late := a.w.Wait(next) // what has been begun before a fatal error ends with one too
+	_, err := a.w.Wait(up)
+	return cmp.Or(first, late, err)
+}
+
+// rise sends a segment to the parent, or an empty one after an error, when the one before it has been taken.
+func rise[M p2p.Mode](a *ascent, up *p2p.Handle, out []byte, first error) error {
+	if a.r.parent < 0 || fatal(first) {
+		return nil
+	}
+	if first != nil {
+		out = nil
+	}
+	_, err := a.w.Wait(*up)
+	*up = p2p.Isend[M](a.w, out, a.r.parent, tagReduce)
+	return err
+}

@@ -1,0 +1,123 @@
+package banyan_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// oneEach puts each rank on a node of its own, so that long buffers go in segments over any tree.
+func oneEach(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }
+
+// Long reductions of which one rank has another length end at all ranks, at the root with an error unless its own buffer is empty, and leave nothing
+// behind: what comes next has the right result.
+func TestLongReductionsThatDoNotFit(t *testing.T) {
+	lengths := []int{0, 40, 20_000, 600_000, 700_000}
+	for _, n := range []int{3, 6} {
+		require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
+			c := w.Comm()
+			for _, tree := range []string{"auto", "binomial", "chain"} {
+				if err := c.SetTree(tree); err != nil {
+					return err
+				}
+				for i, usual := range lengths {
+					for j, other := range lengths {
+						odd, length := (i+j)%n, usual
+						if c.Rank() == odd {
+							length = other
+						}
+						err := banyan.Reduce(c, bytes.Repeat([]byte{1}, length), banyan.Sum, (odd+1)%n, banyan.AnyOrder)
+						if c.Rank() == (odd+1)%n && usual != 0 && errors.Is(err, banyan.ErrArgument) != (usual != other) {
+							return fmt.Errorf("%s: reduce of %d and at rank %d %d: %w", tree, usual, odd, other, err)
+						}
+						sum := []uint32{uint32(c.Rank())}
+						if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil || sum[0] != uint32(n*(n-1)/2) {
+							return fmt.Errorf("%s: after a reduce of %d and %d: %d: %w", tree, usual, other, sum[0], err)
+						}
+					}
+				}
+			}
+			return nil
+		}), "%d ranks", n)
+	}
+}
+
+// A rank dies somewhere in a long reduction. All others learn of it, validate, and reduce again.
+func TestLongReductionsAndDeaths(t *testing.T) {
+	seeds := uint64(scaled(5, 2))
+	if os.Getenv("BANYAN_LONG") != "" {
+		seeds = 500
+	}
+	for seed := range seeds {
+		r := rand.New(rand.NewPCG(seed, 11))
+		n := 3 + r.IntN(5)
+		victim, at := r.IntN(n), fabric.Time(100_000+r.IntN(3_000_000))
+		design := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}[r.IntN(3)]
+		tree := []string{"auto", "binomial", "chain"}[r.IntN(3)]
+		uniform := r.IntN(2) == 1
+		s := banyan.Simulation{
+			Seed: seed, Configure: oneEach,
+			Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+			Options: []banyan.Option{banyan.WithDesign(design), banyan.WithTree(tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+		}
+		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform) }),
+			"seed %d: %d ranks, %v %s, %d dies at %v", seed, n, design, tree, victim, at)
+	}
+}
+
+// longReductions reduces until the victim dies, and once more without it.
+func longReductions(c *banyan.Comm, victim int, uniform bool) error {
+	if uniform {
+		if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+			return err
+		}
+	}
+	const many = 140_000
+	once := func(root int, alive func(rank int) bool) error {
+		mine := slices.Repeat([]uint32{1 << c.Rank()}, many)
+		want := uint32(0)
+		for rank := range c.Size() {
+			if alive(rank) {
+				want |= 1 << rank
+			}
+		}
+		err := banyan.Reduce(c, mine, banyan.Xor, root, banyan.AnyOrder)
+		switch {
+		case err == nil && c.Rank() == root && !slices.Equal(mine, slices.Repeat([]uint32{want}, many)):
+			return errors.New("wrong result")
+		case err != nil && uniform && mine[many-1] != 1<<c.Rank():
+			return errors.New("the buffer has changed though the reduction has failed")
+		}
+		return err
+	}
+	var err error
+	for i := 0; err == nil; i++ {
+		err = once(i%c.Size(), func(int) bool { return true })
+	}
+	if !errors.Is(err, banyan.ErrProcFailed) {
+		return err
+	}
+	failed, err := c.Validate()
+	if err != nil || failed.Size() != 1 {
+		return fmt.Errorf("validate: %d: %w", failed.Size(), err)
+	}
+	left := func(rank int) bool { return rank != victim }
+	for root := range c.Size() {
+		if err := once(root, left); err != nil {
+			return err
+		}
+	}
+	return nil
+}
