@@ -235,17 +235,19 @@ func TestCollectivesAgainstOracle(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts = append(slices.Collect(seq(18))[1:], 32, 64)
 	}
-	r := rand.New(rand.NewPCG(7, 7))
 	for _, n := range counts {
-		sizes := []int{0, 1, 37}
-		if n <= 8 {
-			sizes = append(sizes, 2500)
-		}
-		oracleCase(t, n, nil, sizes, false, ways())
-		if n > 1 {
-			oracleCase(t, n, []int{0}, sizes[1:3], false, ways())
-			oracleCase(t, n, r.Perm(n)[:1+r.IntN(n-1)], sizes[1:], n%2 == 1, ways())
-		}
+		t.Run(fmt.Sprint(n), func(t *testing.T) { // by itself: -run 'Oracle/^32$'
+			r := rand.New(rand.NewPCG(7, uint64(n)))
+			sizes := []int{0, 1, 37}
+			if n <= 8 {
+				sizes = append(sizes, 2500)
+			}
+			oracleCase(t, n, nil, sizes, false, ways())
+			if n > 1 {
+				oracleCase(t, n, []int{0}, sizes[1:3], false, ways())
+				oracleCase(t, n, r.Perm(n)[:1+r.IntN(n-1)], sizes[1:], n%2 == 1, ways())
+			}
+		})
 	}
 }
 
@@ -331,37 +333,48 @@ func TestCollectivesAndDeaths(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 3000
 	}
-	for seed := range seeds {
-		r := rand.New(rand.NewPCG(seed, 3))
-		n := 2 + r.IntN(8)
-		way := ways()[r.IntN(len(ways()))]
-		victim, size := r.IntN(n), []int{0, 1, 40, 3000}[r.IntN(4)]
-		at := fabric.Time(50_000 + r.IntN(400_000))
-		left := slices.DeleteFunc(slices.Collect(seq(n)), func(rank int) bool { return rank == victim })
-		s := banyan.Simulation{
-			Seed:    seed,
-			Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
-			Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
-		}
-		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
-			c := w.Comm()
-			o := oracle{c: c, left: slices.Collect(seq(n))}
-			var err error
-			for i := 0; err == nil; i++ {
-				o.round = uint64(i) << 8
-				err = o.all(size, i%n)
+	const together = 250
+	for first := uint64(0); first < seeds; first += together { // by themselves: -run 'Deaths/^750$'
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			for seed := first; seed < min(first+together, seeds); seed++ {
+				collectivesAndDeath(t, seed)
 			}
-			if !errors.Is(err, banyan.ErrProcFailed) {
-				return err
-			}
-			if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
-				return fmt.Errorf("validate: %d: %w", failed.Size(), err)
-			}
-			if way.design == banyan.Unaware {
-				return nil
-			}
-			o = oracle{c: c, left: left}
-			return errors.Join(o.all(size, left[0]), o.all(size, victim), o.all(size, left[len(left)-1]))
-		}), "seed %d: %d ranks, %v %s, %d dies at %v, %d elements", seed, n, way.design, way.tree, victim, at, size)
+		})
 	}
+}
+
+// collectivesAndDeath is the death that has a number.
+func collectivesAndDeath(t *testing.T, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 3))
+	n := 2 + r.IntN(8)
+	way := ways()[r.IntN(len(ways()))]
+	victim, size := r.IntN(n), []int{0, 1, 40, 3000}[r.IntN(4)]
+	at := fabric.Time(50_000 + r.IntN(400_000))
+	left := slices.DeleteFunc(slices.Collect(seq(n)), func(rank int) bool { return rank == victim })
+	s := banyan.Simulation{
+		Seed:    seed,
+		Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+		Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+	}
+	require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
+		c := w.Comm()
+		o := oracle{c: c, left: slices.Collect(seq(n))}
+		var err error
+		for i := 0; err == nil; i++ {
+			o.round = uint64(i) << 8
+			err = o.all(size, i%n)
+		}
+		if !errors.Is(err, banyan.ErrProcFailed) {
+			return err
+		}
+		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
+			return fmt.Errorf("validate: %d: %w", failed.Size(), err)
+		}
+		if way.design == banyan.Unaware {
+			return nil
+		}
+		o = oracle{c: c, left: left}
+		return errors.Join(o.all(size, left[0]), o.all(size, victim), o.all(size, left[len(left)-1]))
+	}), "seed %d: %d ranks, %v %s, %d dies at %v, %d elements", seed, n, way.design, way.tree, victim, at, size)
 }

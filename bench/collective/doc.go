@@ -7,7 +7,7 @@
 //
 // # Who dies
 //
-// So many ranks are killed with SIGKILL before anything is measured, in one of three orders ([Kill]); rank 0 always
+// So many ranks are killed with SIGKILL before anything is measured, in one of three orders ([kill.Order]); rank 0 always
 // lives. The others acknowledge that, and validate a communicator for each design, all made before the deaths.
 //
 // # What it is compared with

@@ -8,6 +8,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/launch"
@@ -30,8 +31,7 @@ func (c *collectiveOptions) unknownJobs(o collective.Options) []collective.Optio
 		}
 	}
 	var out []collective.Options
-	for _, kill := range c.Kill {
-		o.Kill = collective.Kill(kill)
+	for _, o.Kill = range c.Kill {
 		for had := 0; had == 0 || had < o.Sets*lines; had += max(1, o.Failures) {
 			out = append(out, o)
 		}
@@ -96,7 +96,7 @@ func (c *collectiveOptions) measureUnknown(jobs []collective.Options, to *call) 
 // unknownTable prints the percentiles over the deaths of each line.
 func unknownTable(out io.Writer, jobs []unknownJob) error {
 	type key struct {
-		kill collective.Kill
+		kill kill.Order
 		line collective.Line
 	}
 	told, repaired := make(map[key][]time.Duration), make(map[key][]time.Duration)
