@@ -231,9 +231,9 @@ func seq(n int) func(func(int) bool) {
 
 // Each collective over each tree in each design gives what a sequential program computes, among those who are left.
 func TestCollectivesAgainstOracle(t *testing.T) {
-	counts := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 4)]
+	counts, sets := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 4)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
-		counts = append(slices.Collect(seq(18))[1:], 32, 64)
+		counts, sets = append(slices.Collect(seq(18))[1:], 32, 64), 16
 	}
 	for _, n := range counts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { // by itself: -run 'Oracle/^32$'
@@ -243,9 +243,12 @@ func TestCollectivesAgainstOracle(t *testing.T) {
 				sizes = append(sizes, 2500)
 			}
 			oracleCase(t, n, nil, sizes, false, ways())
-			if n > 1 {
-				oracleCase(t, n, []int{0}, sizes[1:3], false, ways())
-				oracleCase(t, n, r.Perm(n)[:1+r.IntN(n-1)], sizes[1:], n%2 == 1, ways())
+			if n == 1 {
+				return
+			}
+			oracleCase(t, n, []int{0}, sizes[1:3], false, ways())
+			for i := range sets {
+				oracleCase(t, n, r.Perm(n)[:1+r.IntN(n-1)], sizes[1:], (n+i)%2 == 1, ways())
 			}
 		})
 	}
@@ -254,7 +257,11 @@ func TestCollectivesAgainstOracle(t *testing.T) {
 // Long messages go in segments, and long reductions in parts.
 func TestLongCollectivesAgainstOracle(t *testing.T) {
 	over := []way{{banyan.Rebalance, "auto"}, {banyan.Rebalance, "chain"}, {banyan.LookupAvoiding, "binomial"}}
-	for _, n := range []int{3, 2, 4}[:scaled(3, 1)] {
+	counts := []int{3, 2, 4}[:scaled(3, 1)]
+	if os.Getenv("BANYAN_LONG") != "" {
+		counts, over = []int{2, 3, 4, 5, 6, 7, 8, 11}, ways()
+	}
+	for _, n := range counts {
 		oracleCase(t, n, nil, []int{70_001}, n == 3, over)
 	}
 }
