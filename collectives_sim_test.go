@@ -1,7 +1,6 @@
 package banyan_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -314,41 +313,6 @@ func TestOperations(t *testing.T) {
 		}
 		return banyan.ReduceLocated(c, at, banyan.MinLoc, 4) // the root is gone: nothing to do
 	}))
-}
-
-// Ranks that call with lengths so different that they would go different ways all return, and those whose length is not the root's with
-// an error.
-func TestLengthsThatDoNotFit(t *testing.T) {
-	lengths := []int{0, 8, 60, 20_000, 600_000}
-	for _, n := range []int{2, 3, 5, 6} {
-		require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
-			c := w.Comm()
-			for _, tree := range []string{"auto", "binomial", "chain"} {
-				if err := c.SetTree(tree); err != nil {
-					return err
-				}
-				for i, usual := range lengths {
-					for j, other := range lengths {
-						odd, length := (i+j)%n, usual
-						if c.Rank() == odd {
-							length = other
-						}
-						buf := bytes.Repeat([]byte{1}, length)
-						if err := c.Bcast(buf, (odd+1)%n); (err != nil) != (usual != other && c.Rank() == odd) && usual != 0 && n == 2 {
-							return fmt.Errorf("bcast of %d and %d: %w", usual, other, err)
-						} else if usual != other && c.Rank() == odd && !errors.Is(err, banyan.ErrArgument) {
-							return fmt.Errorf("bcast of %d to %d: %w", usual, other, err)
-						}
-						err := banyan.Allreduce(c, buf, banyan.Sum)
-						if usual == other && err != nil || usual != other && c.Rank() == odd && other != 0 && !errors.Is(err, banyan.ErrArgument) {
-							return fmt.Errorf("allreduce of %d, here %d: %w", usual, length, err)
-						}
-					}
-				}
-			}
-			return c.Barrier()
-		}), "%d ranks", n)
-	}
 }
 
 // A rank dies at some moment of a collective. All others get an error, each in its own operation, validate, and go on.
