@@ -7,20 +7,29 @@ FUZZTIME  ?= 20s
 TIMEOUT   ?= 8m
 LONGTIMEOUT ?= 60m
 
-# Left out of the race detector: programs and harnesses (their libraries are in)
-# and the house rules, which have no concurrency.
-NORACE = bench/% cmd/% examples/% internal/lint
+# Left out of the race detector: programs and harnesses (their libraries are in), and
+# what computes without a second goroutine: the house rules, trees, the agreement's and
+# the detector's state machines, which their drivers bring in again.
+NORACE = bench/% cmd/% examples examples/% internal/lint internal/pattern coll/tree ft/agree ft/detect proc settings
+# And tests that count allocations, which the detector makes itself, or only compute.
+NORACETESTS = ^Test(NoAllocation.*|DeepestValues)$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
-RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(shell $(GO) list ./...))
+PKGS     = $(shell $(GO) list ./...)
+RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
+
+# The tests of these start jobs that spin on all cores.
+SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p progress)
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
-# -p 1: a test binary may start dozens of real processes that spin. Two such
-# binaries at once on a small machine make each other oversubscribed: only the
+# -p 1, and two lanes: a test binary may start dozens of real processes that spin. Two
+# such binaries at once on a small machine make each other oversubscribed: only the
 # sleeping paths would be tested, slowly, and a hang could not be told from
-# starvation.
+# starvation. So those of SPINNING packages run one after the other; beside them, also
+# one after the other, run those that mostly wait (for timeouts, for other hosts) or
+# compute on one core.
 # -parallel 4, also on two cores: the tests that say t.Parallel wait most of the time.
 GOTEST = $(GO) test -count=1 -p 1 -parallel 4
 
@@ -60,8 +69,15 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 test: check ## everything that must pass before a commit, several minutes on two cores
 	@mkdir -p $(TESTBIN)/plain
 	$(GO) test -c -o $(TESTBIN)/plain/ ./... >/dev/null
-	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) ./...
+	@echo "plain, in two lanes:"
+	@$(MAKE) --no-print-directory -j2 plain-spinning plain-waiting
 	@$(MAKE) --no-print-directory race
+
+.PHONY: plain-spinning plain-waiting race-spinning race-waiting
+plain-spinning:
+	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter $(SPINNING),$(PKGS))
+plain-waiting:
+	$(GOTEST) -o $(TESTBIN)/plain/ -timeout $(TIMEOUT) $(filter-out $(SPINNING),$(PKGS))
 
 # By default each process that ends waits a second for reports of its other threads;
 # here thousands of them end, most without a thread left that could report.
@@ -74,12 +90,25 @@ ifeq ($(CC_HERE),)
 else
 	@mkdir -p $(TESTBIN)/race
 	CGO_ENABLED=1 $(GO) test -c -race -o $(TESTBIN)/race/ $(RACEPKGS) >/dev/null
-	$(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -o $(TESTBIN)/race/ -timeout $(TIMEOUT) $(RACEPKGS)
+	@echo "race detector, in two lanes:"
+	@$(MAKE) --no-print-directory -j2 race-spinning race-waiting
 endif
 
+RACETEST = $(RACE_ENV) CGO_ENABLED=1 $(GOTEST) -race -short -skip '$(NORACETESTS)' -o $(TESTBIN)/race/ -timeout $(TIMEOUT)
+race-spinning:
+	$(RACETEST) $(filter $(SPINNING),$(RACEPKGS))
+race-waiting:
+	$(RACETEST) $(filter-out $(SPINNING),$(RACEPKGS))
+
 .PHONY: test-long
-test-long: check ## the same with more seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
-	BANYAN_LONG=1 $(GOTEST) -timeout $(LONGTIMEOUT) ./...
+test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
+	@mkdir -p $(TESTBIN)
+	@echo "Every test with BANYAN_LONG=1, an hour or more on two cores, of which bench/fault/drill takes 20 minutes"
+	@echo "and cmd/ftbench 10; then make race and make fuzz. Tests of more than a second are listed as they end;"
+	@echo "all they print is in $(TESTBIN)/long.log."
+	@{ BANYAN_LONG=1 $(GOTEST) -v -timeout $(LONGTIMEOUT) ./...; echo "exit status $$?"; } 2>&1 | tee $(TESTBIN)/long.log | \
+		grep --line-buffered -E '^(--- |ok |FAIL|panic:|exit status)' | grep --line-buffered -v '^--- PASS.*(0\.[0-9]*s)$$'
+	@test "$$(tail -n 1 $(TESTBIN)/long.log)" = "exit status 0"
 	@$(MAKE) --no-print-directory race fuzz
 
 # The tests fail where a launcher lacks; a plain go test does not know them.

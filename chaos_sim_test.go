@@ -52,7 +52,7 @@ func seedRange(t *testing.T, text string) (first, last uint64) {
 // Whoever dies in whatever step of revoke, agree, shrink, creation and what comes before and after: survivors
 // end, agree, and blame only the dead.
 func TestChaosSimulated(t *testing.T) {
-	first, last := uint64(1), uint64(scaled(1000, 250))
+	first, last := uint64(1), uint64(scaled(1000, 20))
 	switch seeds := os.Getenv("BANYAN_SEED"); {
 	case seeds != "":
 		first, last = seedRange(t, seeds)

@@ -247,7 +247,7 @@ func seq(n int) func(func(int) bool) {
 
 // Each collective over each tree in each design gives what a sequential program computes, among those who are left.
 func TestCollectivesAgainstOracle(t *testing.T) {
-	counts, sets := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 4)], 1
+	counts, sets := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 3)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, sets = append(slices.Collect(seq(18))[1:], 32, 64), 16
 	}
@@ -317,7 +317,7 @@ func TestOperations(t *testing.T) {
 
 // A rank dies at some moment of a collective. All others get an error, each in its own operation, validate, and go on.
 func TestCollectivesAndDeaths(t *testing.T) {
-	seeds := uint64(12)
+	seeds := simulated(12)
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 3000
 	}

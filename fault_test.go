@@ -180,7 +180,7 @@ func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 	const n = 5
 	failed := 0
 	for _, size := range []int{8, 100_000} {
-		for step := uint64(1); step < 900; step += uint64(scaled(3, 15)) {
+		for step := uint64(1); step < 900; step += uint64(scaled(3, 60)) {
 			errs := make([]error, n)
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{
 				Faults: func(s *sim.Sim) error { return s.KillAtStep(proc.ID(1+step%(n-1)), step) },

@@ -94,7 +94,7 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 // a validate all of them work among those who are left.
 func TestBegunCollectivesOutliveDeaths(t *testing.T) {
 	failed, succeeded, more := 0, 0, 0
-	for seed := range uint64(scaled(50, 20)) {
+	for seed := range simulated(50) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		n := 2 + r.IntN(8)
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{
@@ -137,5 +137,5 @@ func TestBegunCollectivesOutliveDeaths(t *testing.T) {
 		}), "seed %d, %d ranks", seed, n)
 	}
 	t.Logf("%d ended with an error, %d with success; %d more validates", failed, succeeded, more)
-	require.Positive(t, min(failed, succeeded))
+	occurred(t, min(failed, succeeded), "not both outcomes")
 }

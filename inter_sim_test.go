@@ -60,7 +60,7 @@ func TestCreateInterBreaks(t *testing.T) {
 	outcomes := [2]int{}
 	for seed := range uint64(2) {
 		for _, doomed := range []proc.ID{0, 2, 4} {
-			for step := uint64(10); step <= 120; step += uint64(scaled(1, 7)) { // from the start to the last agreement
+			for step := uint64(10); step <= 120; step += uint64(scaled(1, 55)) { // from the start to the last agreement
 				made, failed, err := bridgeBreaks(seed, step, doomed)
 				require.NoError(t, err, "seed %d, rank %d, step %d", seed, doomed, step)
 				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed, doomed, step, made, failed)
@@ -72,6 +72,6 @@ func TestCreateInterBreaks(t *testing.T) {
 			}
 		}
 	}
-	require.NotZero(t, outcomes[0], "none succeeded")
-	require.NotZero(t, outcomes[1], "none failed")
+	occurred(t, outcomes[0], "none succeeded")
+	occurred(t, outcomes[1], "none failed")
 }

@@ -112,7 +112,7 @@ var everyFabric = map[string][]string{
 
 // Real processes over every fabric, some of which die by SIGKILL while all agree.
 func TestSurvivorsAgreeAndShrink(t *testing.T) {
-	for name, env := range everyFabric {
+	for name, env := range joinedBy(everyFabric) {
 		t.Run(name, func(t *testing.T) {
 			first, runs, killed := uint64(time.Now().UnixNano()), often(2, 400), 0
 			if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
@@ -161,7 +161,7 @@ func suicides(w *banyan.World) error {
 }
 
 func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
-	for name, env := range everyFabric {
+	for name, env := range joinedBy(everyFabric) {
 		t.Run(name, func(t *testing.T) {
 			const n = 8
 			seed := uint64(time.Now().UnixNano())

@@ -121,7 +121,7 @@ func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		n, runs = 32, 20
 	}
-	for name, env := range joined(n) {
+	for name, env := range joinedBy(joined(n)) {
 		t.Run(name, func(t *testing.T) {
 			for range runs {
 				seed := uint64(time.Now().UnixNano())
@@ -254,7 +254,7 @@ func TestManyRecoveries(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		times = 100
 	}
-	for name, env := range joined(n) {
+	for name, env := range joinedBy(joined(n)) {
 		t.Run(name, func(t *testing.T) {
 			res, out := job(t, launch.Continue, n, "cycles", env, fmt.Sprintf("%s=%d", timesEnv, times))
 			for _, end := range res.Ends {

@@ -84,7 +84,7 @@ func dieLast(talk *banyan.Comm, ranks int) error {
 // without a failure detector; #11432: agree where nobody tells of the failure.
 func TestTroublesOfOthers(t *testing.T) {
 	const n = 6
-	for name, env := range joined(n) {
+	for name, env := range joinedBy(joined(n)) {
 		for _, detect := range []string{"on", "off"} {
 			t.Run(name+", detector "+detect, func(t *testing.T) {
 				res, out := job(t, launch.Continue, n, "second shrink", env, "BANYAN_DETECT="+detect)

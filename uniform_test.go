@@ -94,7 +94,7 @@ var fabricsOf = map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "m
 
 // uniformJobs starts jobs of which ranks kill themselves; no other may end in disorder.
 func uniformJobs(t *testing.T, role string, n, deaths int, seeds ...uint64) {
-	for name, env := range fabricsOf {
+	for name, env := range joinedBy(fabricsOf) {
 		for _, seed := range seeds {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
 				res, out := job(t, launch.Continue, n, role, append(env, append(quick, seedEnv+"="+strconv.FormatUint(seed, 10))...)...)

@@ -155,6 +155,26 @@ func scaled(usual, short int) int {
 	return usual
 }
 
+// simulated is how many seeds a test in the simulator has. One rank runs at a time there, so the race detector, for which -short
+// is, has nothing to find: two seeds show that the test itself works.
+func simulated(usual int) uint64 { return uint64(scaled(usual, 2)) }
+
+// occurred checks that what a simulated test is about has happened in some of its runs; the few with -short may lack it.
+func occurred(t *testing.T, times int, otherwise string) {
+	t.Helper()
+	if !testing.Short() {
+		require.NotZero(t, times, otherwise)
+	}
+}
+
+// joinedBy is the ways to join ranks that a test tries: with -short the one that has shared memory and sockets in one job.
+func joinedBy[T any](all map[string]T) map[string]T {
+	if testing.Short() {
+		return map[string]T{"mixed": all["mixed"]}
+	}
+	return all
+}
+
 func TestRing(t *testing.T) {
 	for name, env := range map[string][]string{
 		"as suggested":     nil,

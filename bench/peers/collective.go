@@ -11,12 +11,17 @@ import (
 	"time"
 )
 
-//go:embed mpi/coll.c
-var collSource []byte
+// The programs that time operations of all ranks.
+var (
+	//go:embed mpi/coll.c
+	collSource []byte
+	//go:embed mpi/ulfm.c
+	ulfmSource []byte
+)
 
 // Collective is an operation of a number of bytes.
 type Collective struct {
-	Op    string // "barrier", "bcast", "allreduce"
+	Op    string // "barrier", "bcast", "allreduce"; "agree", "shrink", "revoke"
 	Bytes int
 }
 
@@ -46,7 +51,17 @@ func CollectiveArgs(file string, each time.Duration, ops []Collective) []string 
 // Collectives returns what builds the command that has n ranks of mpi/coll.c time collectives. It compiles where that
 // has not been done; the error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Collectives(ctx context.Context) (func(n int, args []string) Command, error) {
-	program, err := m.compile(ctx, "coll", collSource)
+	return m.crowd(ctx, "coll", collSource)
+}
+
+// Recovery is as Collectives with mpi/ulfm.c, which needs fault tolerance, see [ULFM]; its operations have no bytes.
+func (m MPI) Recovery(ctx context.Context) (func(n int, args []string) Command, error) {
+	return m.crowd(ctx, "ulfm", ulfmSource)
+}
+
+// crowd compiles a program for any number of ranks.
+func (m MPI) crowd(ctx context.Context, name string, source []byte) (func(n int, args []string) Command, error) {
+	program, err := m.compile(ctx, name, source)
 	if err != nil {
 		return nil, err
 	}

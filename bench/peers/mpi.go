@@ -25,6 +25,7 @@ var (
 // MPI is one implementation of MPI, by the names that Debian gives its tools.
 type MPI struct {
 	Name     string   // as in results
+	Bin      string   // directory of its tools; "": PATH
 	Compiler string   // wrapper
 	Launcher string   // mpiexec
 	Options  []string // of the launcher
@@ -64,6 +65,18 @@ var OpenMPIOverTCP = func() MPI {
 	return m
 }()
 
+// ULFM is the Open MPI of version 5 or later whose tools are in a directory, with its fault tolerance switched on and the
+// transports that it supports; "": what Debian 13 and later call Open MPI.
+func ULFM(bin string) MPI {
+	m := OpenMPI
+	m.Name, m.Bin = "openmpi-ulfm", bin
+	if bin != "" {
+		m.Compiler, m.Launcher, m.Packages = "mpicc", "mpiexec", ""
+	}
+	m.Options = append(slices.Clip(m.Options), "--with-ft", "ulfm", "--mca", "pml", "ob1", "--mca", "btl", "self,sm")
+	return m
+}
+
 // NotInstalledError says that a peer cannot be measured here, and what would
 // change that.
 type NotInstalledError struct {
@@ -72,8 +85,11 @@ type NotInstalledError struct {
 	Packages string // Debian's
 }
 
-// Error names the tool and the command that installs it.
+// Error names the tool and the command that installs it, if there is one.
 func (e *NotInstalledError) Error() string {
+	if e.Packages == "" {
+		return fmt.Sprintf("peers: %s is not installed: there is no %s that can be run", e.Peer, e.Tool)
+	}
 	return fmt.Sprintf("peers: %s is not installed (no %s in PATH): apt-get install %s, or make peers", e.Peer, e.Tool, e.Packages)
 }
 
@@ -96,16 +112,16 @@ func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
 }
 
 func (m MPI) find(tool string) (string, error) {
-	path, err := exec.LookPath(tool)
+	path, err := exec.LookPath(filepath.Join(m.Bin, tool))
 	if err != nil {
-		return "", &NotInstalledError{Peer: m.Name, Tool: tool, Packages: m.Packages}
+		return "", &NotInstalledError{Peer: m.Name, Tool: filepath.Join(m.Bin, tool), Packages: m.Packages}
 	}
 	return path, nil
 }
 
 // compile returns the path of a benchmark for this MPI, made from the source
 // in this binary. It is kept in the user's cache directory; the name depends on
-// the source and on what the compiler wrapper would run.
+// the source, on the compiler wrapper and on what that would run.
 func (m MPI) compile(ctx context.Context, name string, source []byte) (string, error) {
 	cc, err := m.find(m.Compiler)
 	if err != nil {
@@ -119,7 +135,7 @@ func (m MPI) compile(ctx context.Context, name string, source []byte) (string, e
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(append(words, source...))
+	sum := sha256.Sum256(slices.Concat([]byte(cc), words, source)) // two installations may say the same words
 	program := filepath.Join(dir, fmt.Sprintf("%s-%s-%x", name, m.Name, sum[:8]))
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
@@ -129,7 +145,7 @@ func (m MPI) compile(ctx context.Context, name string, source []byte) (string, e
 	if err := os.WriteFile(c, source, 0o666); err != nil {
 		return "", fmt.Errorf("peers: %w", err)
 	}
-	if out, err := exec.CommandContext(ctx, cc, "-O3", "-Wall", "-o", part, c).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, cc, "-O3", "-Wall", "-Wfatal-errors", "-o", part, c).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("peers: compile with %s: %w\n%s", cc, err, out)
 	}
 	if err := os.Rename(part, program); err != nil {

@@ -1,66 +1,66 @@
 package recovery
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/ranks"
 )
 
-// revocation has one rank revoke a communicator in whose barrier all others wait, and measures until
-// the last of them has returned; and then as many barriers as a block has calls.
+// revocation measures a revocation, and then as many barriers as a block has calls.
 func (s *side) revocation(number int) error {
-	c, err := s.living.Dup()
+	took, err := Revocation(s.living, number%s.living.Size(), s.o.Settle)
 	if err != nil {
 		return err
-	}
-	if err := c.Barrier(); err != nil { // all have it, and are connected
-		return err
-	}
-	if err := s.living.Barrier(); err != nil { // all have left it
-		return err
-	}
-	n, me := c.Size(), c.Rank()
-	revoker := number % n
-	if me == revoker {
-		ranks.Settle(s.o.Settle)
-	}
-	at, err := ranks.Clock()
-	if err != nil {
-		return err
-	}
-	if me == revoker {
-		err = c.Revoke()
-	} else {
-		if err = c.Barrier(); !errors.Is(err, banyan.ErrRevoked) {
-			return fmt.Errorf("rank %d's barrier ended with %w, want that it is revoked", me, err)
-		}
-		at, err = ranks.Clock()
-	}
-	if err != nil {
-		return err
-	}
-	all := make([]byte, 8*n)
-	mine := binary.LittleEndian.AppendUint64(nil, uint64(at))
-	if err := s.living.AllgatherBytes(mine, all); err != nil {
-		return err
-	}
-	last, begun := int64(0), int64(binary.LittleEndian.Uint64(all[8*revoker:]))
-	for at := 0; at < len(all); at += 8 {
-		last = max(last, int64(binary.LittleEndian.Uint64(all[at:]))-begun)
 	}
 	if number > 0 {
-		s.calls.add(last)
-	}
-	if err := c.Free(); err != nil {
-		return err
+		s.calls.add(int64(took))
 	}
 	barrier, err := s.block(operation{do: s.living.Barrier}, s.base, number > 0)
 	if err != nil {
 		return err
 	}
-	return s.note(number, time.Duration(last), barrier)
+	return s.note(number, took, barrier)
+}
+
+// Revocation duplicates a communicator of one machine, has one rank revoke the duplicate when all others have waited for a while in
+// its barrier, and gives at each rank the time from the call to the return of the last of them.
+func Revocation(living *banyan.Comm, revoker int, settle time.Duration) (time.Duration, error) {
+	c, err := living.Dup()
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Barrier(); err != nil { // all have it, and are connected
+		return 0, err
+	}
+	if err := living.Barrier(); err != nil { // all have left it
+		return 0, err
+	}
+	me := c.Rank()
+	if me == revoker {
+		ranks.Settle(settle)
+	}
+	at, err := ranks.Clock()
+	if err != nil {
+		return 0, err
+	}
+	if me == revoker {
+		err = c.Revoke()
+	} else {
+		if err = c.Barrier(); !errors.Is(err, banyan.ErrRevoked) {
+			return 0, fmt.Errorf("rank %d's barrier ended with %w, want that it is revoked", me, err)
+		}
+		at, err = ranks.Clock()
+	}
+	if err != nil {
+		return 0, err
+	}
+	all := make([]int64, c.Size())
+	if err := banyan.Allgather(living, []int64{at}, all); err != nil {
+		return 0, err
+	}
+	return time.Duration(slices.Max(all) - all[revoker]), c.Free()
 }

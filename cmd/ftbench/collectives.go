@@ -21,12 +21,17 @@ type collectiveRun struct {
 // collectives are all that start such jobs.
 const collectives = "collectives"
 
+// ourJob is what has ranks of this binary carry out a command.
+func (c *contest) ourJob(command string) collectiveRun {
+	return collectiveRun{ours, func(n int, args []string) peers.Command {
+		argv := []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self, command}
+		return peers.Command{Argv: append(argv, args...), CPU: -1}
+	}}
+}
+
 // addCollectives finds the programs.
 func (c *contest) addCollectives(ctx context.Context) error {
-	c.collectives = append(c.collectives, collectiveRun{ours, func(n int, args []string) peers.Command {
-		argv := []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self, "meet"}
-		return peers.Command{Argv: append(argv, args...), CPU: -1}
-	}})
+	c.collectives = append(c.collectives, c.ourJob("meet"))
 	for _, m := range theMPIs {
 		command, err := m.Collectives(ctx)
 		if err := c.present(ctx, collectiveName(m), err); err != nil {
@@ -55,7 +60,7 @@ func (c *contest) pairCollectives() *compare.Sweep {
 		ops = append(ops, peers.Collective{Op: "bcast", Bytes: size}, peers.Collective{Op: "allreduce", Bytes: size})
 	}
 	// not above the better of the two is not above either
-	return c.collectiveSweep("coll", 2, ops, map[string]compare.Bound{
+	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.collectives, 2, ops, map[string]compare.Bound{
 		openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
 		mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
 	})
@@ -66,35 +71,35 @@ func (c *contest) crowdCollectives() []*compare.Sweep {
 	var out []*compare.Sweep
 	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
 	for i, n := range crowds {
-		out = append(out, c.collectiveSweep("crowd", n, ops, map[string]compare.Bound{
+		title := fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n)
+		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.collectives, n, ops, map[string]compare.Bound{
 			openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
 		}))
 	}
 	return out
 }
 
-func (c *contest) collectiveSweep(name string, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
+// jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but for Banyan, do not take part.
+func (c *contest) jobSweep(name, title string, runs []collectiveRun, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
 	var part compare.Part
 	for i, op := range ops {
 		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
 	}
-	for _, run := range c.collectives {
-		if _, bounded := bounds[run.name]; !bounded && run.name != ours {
+	for _, run := range runs {
+		bound, bounded := bounds[run.name]
+		if !bounded && run.name != ours {
 			continue // MPICH's ranks do not yield: a run of 64 takes a minute
 		}
 		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
 			return peers.TimeCollectives(ctx, c.target, ops, func(args []string) peers.Command { return run.command(n, args) })
 		}})
-		if bound, bounded := bounds[run.name]; bounded {
-			for i := range part.Points {
+		for i := range part.Points {
+			if bounded {
 				part.Points[i].Bounds = append(part.Points[i].Bounds, bound)
 			}
 		}
 	}
-	return &compare.Sweep{
-		Name: fmt.Sprintf("%s/%d", name, n), Title: fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n),
-		Label: "operation:bytes", Precision: precisionRuns, Parts: []compare.Part{part},
-	}
+	return &compare.Sweep{Name: name, Title: title, Label: "operation:bytes", Precision: precisionRuns, Parts: []compare.Part{part}}
 }
 
 // meetCmd is one rank of a job that times collectives as bench/peers/mpi/coll.c does.
@@ -143,12 +148,17 @@ func (c *meetCmd) time(comm *banyan.Comm, op peers.Collective) error {
 	if err := banyan.Allreduce(comm, sum, banyan.Sum); err != nil || comm.Rank() != 0 {
 		return err
 	}
-	f, err := os.OpenFile(c.File, os.O_WRONLY|os.O_APPEND, 0)
+	return noteTime(c.File, op, sum[0]/float64(calls[0])/float64(comm.Size()))
+}
+
+// noteTime appends the nanoseconds of an operation to a file.
+func noteTime(file string, op peers.Collective, ns float64) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	_, err = fmt.Fprintf(f, "%s %d %.1f\n", op.Op, op.Bytes, sum[0]/float64(calls[0])/float64(comm.Size()))
+	_, err = fmt.Fprintf(f, "%s %d %.1f\n", op.Op, op.Bytes, ns)
 	return err
 }
 

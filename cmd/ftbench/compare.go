@@ -16,13 +16,14 @@ import (
 )
 
 type compareCmd struct {
-	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,strangers" help:"Groups of measures: ${enum}. Default: ${default}."`
+	Only    []string      `enum:"latency,bw,aware,netpipe,match,startup,coll,crowd,ulfm,tcp,unix,strangers" default:"latency,bw,aware,netpipe,match,startup,coll,crowd,tcp,strangers" help:"Groups of measures: ${enum}. Default: ${default}."`
 	Pairs   int           `default:"9" help:"Pairs below which nothing is decided."`
 	MaxTime time.Duration `default:"2m" help:"Budget for each measure; what is not decided by then is undecided."`
 	Sample  time.Duration `default:"40ms" help:"Duration of one sample."`
 	Sizes   string        `placeholder:"MIN:MAX" help:"netpipe, tcp, unix: only the runs that measure these sizes, in bytes; for a quicker answer."`
 	Entries []int         `default:"10,100,1000,10000" placeholder:"N,…" help:"match: lengths of the queue. Default: ${default}."`
 	Ranks   int           `short:"n" default:"64" help:"startup: ranks of the job. Default: ${default}."`
+	ULFM    string        `name:"ulfm" placeholder:"DIR" help:"ulfm: directory with the mpicc and mpiexec of an Open MPI 5 or later. Default: Debian's Open MPI."`
 	Plot    string        `placeholder:"FILE" help:"netpipe, tcp, unix, match: draw the curves of all; .svg or .png."`
 	JSON    string        `placeholder:"FILE" default:"results/compare.json" help:"Store all samples, ratios and the environment; -: print them, and the tables on standard error. Default: ${default}."`
 }
@@ -51,6 +52,8 @@ Groups:
                barrier (CLOCK_MONOTONIC); ftbench run, and mpiexec with a C program
   coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to 1 MiB, and of 16 and
                64 ranks on these cores; each sample starts a job; mean over calls and ranks
+  ulfm         agree, shrink and revoke of 4 to 32 ranks without a failure, beside Open MPI 5 with its
+               fault tolerance, for which see --ulfm; in jobs too. Not among the default groups
 
 Exit code 3: a bound is missed. Peers that lack are named with what installs them,
 and those that do not start with what they say; the others are compared.
@@ -64,7 +67,8 @@ Examples:
   ftbench compare --only tcp --max-time 10m
   ftbench compare --only tcp --sizes 1:8388608 --plot results/tcp.svg
   ftbench compare --only match --entries 10,1000,100000
-  ftbench compare --only startup -n 128`
+  ftbench compare --only startup -n 128
+  ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
 }
 
 // compareResults are the results in the JSON file.
@@ -99,7 +103,7 @@ func (c *compareCmd) Run(to *call) error {
 	defer stop()
 	file := report.Begin("compare")
 	words := to.words(c.JSON)
-	all, err := openContest(ctx, names(c.Only), c.Sample)
+	all, err := openContest(ctx, names(c.Only), c.Sample, c.ULFM)
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}

@@ -33,12 +33,14 @@ const (
 	openmpiTCP = "openmpi-tcp"
 	// startups are all that start a job for a sample.
 	startups = "startup"
+	// ulfm is Open MPI with its fault tolerance.
+	ulfm = "openmpi-ulfm"
 )
 
 // everybody is the order in which those who take part are described.
 var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH),
-	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH)}
+	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm}
 
 // contest holds what takes part in a comparison: the processes that wait for
 // commands. It is for one goroutine.
@@ -53,6 +55,8 @@ type contest struct {
 	netpipes    map[string][]netpipeRun // by group; Banyan first
 	startups    []startupRun            // Banyan first
 	collectives []collectiveRun         // Banyan first
+	recoveries  []collectiveRun         // Banyan first
+	ulfm        string                  // directory of the tools of an Open MPI with fault tolerance
 	words       map[string]string       // how each describes itself
 	commands    map[string]string       // how each was started
 	absent      map[string]string       // why a peer does not take part
@@ -61,9 +65,9 @@ type contest struct {
 
 // openContest starts the control, Banyan and the peers in names. Peers that are
 // not installed or cannot start are in absent; that is no error.
-func openContest(ctx context.Context, names []string, target time.Duration) (*contest, error) {
+func openContest(ctx context.Context, names []string, target time.Duration, ulfm string) (*contest, error) {
 	c := &contest{
-		target: target, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
+		target: target, ulfm: ulfm, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
 		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
 	}
 	err := c.open(ctx, names)
@@ -130,6 +134,8 @@ func (c *contest) add(ctx context.Context, name string) error {
 		return c.addStartups(ctx)
 	case collectives:
 		return c.addCollectives(ctx)
+	case recoveries:
+		return c.addRecoveries(ctx)
 	case openmpi:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich:

@@ -29,6 +29,7 @@ type commands struct {
 	Control controlCmd `cmd:"" hidden:"" help:"One side of the cache-line ping-pong."`
 	Proxy   proxyCmd   `cmd:"" hidden:"" help:"The side of ftbench run on another host."`
 	Meet    meetCmd    `cmd:"" hidden:"" help:"One rank that times collectives."`
+	Mend    mendCmd    `cmd:"" hidden:"" help:"One rank that times recovery."`
 	Join    joinCmd    `cmd:"" hidden:"" help:"One rank that starts, meets and ends."`
 }
 

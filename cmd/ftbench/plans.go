@@ -9,7 +9,7 @@ import (
 )
 
 // The measures and bounds of docs/status.md, B2-1 to B2-12, B3-2 to
-// B3-7 and B4-1 to B4-5. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
+// B3-7, B4-1 to B4-5, B6-2, B6-4 and B7-10 to B7-12. A ratio must be known to 3 %, and to 0.3 % for what awareness costs: its
 // bounds are a percent away from nothing.
 const (
 	precision      = 0.03
@@ -37,6 +37,7 @@ const (
 	groupStartup    = "startup"
 	groupCollective = "coll"
 	groupCrowd      = "crowd"
+	groupULFM       = "ulfm"
 )
 
 // participants are the implementations that a group needs.
@@ -52,6 +53,7 @@ var participants = map[string][]string{
 	groupStartup:    {startups},
 	groupCollective: {collectives},
 	groupCrowd:      {collectives},
+	groupULFM:       {recoveries},
 }
 
 // plans returns the plans of a group; that of strangers is made when the rank has
@@ -82,6 +84,8 @@ func (c *contest) sweeps(group string, sizes sizeRange, ranks int) []*compare.Sw
 		return []*compare.Sweep{c.pairCollectives()}
 	case groupCrowd:
 		return c.crowdCollectives()
+	case groupULFM:
+		return c.recoverySweeps()
 	}
 	return nil
 }

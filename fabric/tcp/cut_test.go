@@ -28,7 +28,7 @@ func TestCuts(t *testing.T) {
 	case os.Getenv("BANYAN_LONG") != "":
 		cuts = 10_000
 	case testing.Short():
-		cuts = 100
+		cuts = 40
 	}
 	for name, cfg := range map[string]Config{
 		"tcp":  {Inet: true, Networks: []string{"127.0.0.0/8"}, Outbox: 1 << 20},

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/recovery"
+)
+
+// recoveries are all that start jobs that time recovery.
+const recoveries = "recoveries"
+
+// addRecoveries finds the programs.
+func (c *contest) addRecoveries(ctx context.Context) error {
+	c.recoveries = append(c.recoveries, c.ourJob("mend"))
+	command, err := peers.ULFM(c.ulfm).Recovery(ctx)
+	if err := c.present(ctx, ulfm, err); err != nil {
+		return err
+	}
+	if command != nil {
+		c.recoveries = append(c.recoveries, collectiveRun{ulfm, command})
+	}
+	for _, run := range c.recoveries {
+		c.commands["recovery "+run.name] = commandLine(run.command(4, []string{"FILE", "MILLISECONDS", "agree:0"}))
+	}
+	return nil
+}
+
+// recoverySweeps are B6-2 and B6-4; barrier and shrink are for information.
+func (c *contest) recoverySweeps() []*compare.Sweep {
+	ids := []string{"", "B6-2", "", "B6-4"}
+	var ops []peers.Collective
+	for _, op := range []string{"barrier", "agree", "shrink", "revoke"} {
+		ops = append(ops, peers.Collective{Op: op})
+	}
+	var out []*compare.Sweep
+	for _, n := range []int{4, 8, 16, 32} {
+		title := fmt.Sprintf("recovery of %d ranks without a failure", n)
+		s := c.jobSweep(fmt.Sprintf("ulfm/%d", n), title, c.recoveries, n, ops, map[string]compare.Bound{ulfm: {Over: ulfm, Ratio: compare.OfTimes}})
+		for i, p := range s.Parts[0].Points {
+			if ids[i] != "" && len(p.Bounds) > 0 {
+				p.Bounds[0].ID, p.Bounds[0].Limit = ids[i], 0.5
+			}
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// mendCmd is one rank of a job that times recovery as bench/peers/mpi/ulfm.c does.
+type mendCmd struct{ meetCmd }
+
+// mostMade is how many communicators a block makes.
+const mostMade = 200
+
+// Run times them.
+func (c *mendCmd) Run() error {
+	return inJob(true, func(w *banyan.World) error {
+		for _, text := range c.Calls {
+			op, err := peers.ParseCollective(text)
+			if err != nil {
+				return err
+			}
+			if err := c.time(w.Comm(), op); err != nil {
+				return fmt.Errorf("%v: %w", op, err)
+			}
+		}
+		return nil
+	})
+}
+
+// time calls one operation again and again.
+func (c *mendCmd) time(comm *banyan.Comm, op peers.Collective) error {
+	const warm = 20
+	begin := time.Now()
+	if _, err := recoveryTime(comm, op.Op, warm); err != nil {
+		return err
+	}
+	calls := []int64{int64(c.Each*1e6/(float64(time.Since(begin))/warm)) + 1}
+	if op.Op == "shrink" || op.Op == "revoke" {
+		calls[0] = min(calls[0], mostMade)
+	}
+	if err := banyan.Bcast(comm, calls, 0); err != nil {
+		return err
+	}
+	ns, err := recoveryTime(comm, op.Op, int(calls[0]))
+	if err != nil || comm.Rank() != 0 {
+		return err
+	}
+	return noteTime(c.File, op, ns)
+}
+
+// recoveryTime gives what the line of an operation says, of so many calls: the mean over calls and ranks, of revoke the median.
+func recoveryTime(comm *banyan.Comm, op string, calls int) (float64, error) {
+	if op != "revoke" {
+		mine, err := recoveryBlock(comm, op, calls)
+		if err != nil {
+			return 0, err
+		}
+		sum := []float64{float64(mine)}
+		err = banyan.Allreduce(comm, sum, banyan.Sum)
+		return sum[0] / float64(comm.Size()) / float64(calls), err
+	}
+	took := make([]time.Duration, calls)
+	for i := range took {
+		var err error
+		if took[i], err = recovery.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
+			return 0, err
+		}
+	}
+	slices.Sort(took)
+	return float64(took[calls/2]), nil
+}
+
+// recoveryBlock gives the time of this rank in so many calls, one after the other.
+func recoveryBlock(comm *banyan.Comm, op string, calls int) (took time.Duration, err error) {
+	made := make([]*banyan.Comm, 0, mostMade)
+	do, known := map[string]func() error{
+		"barrier": comm.Barrier,
+		"agree":   func() error { _, err := comm.Agree(1); return err },
+		"shrink": func() error {
+			c, err := comm.Shrink()
+			made = append(made, c)
+			return err
+		},
+	}[op]
+	if !known {
+		return 0, fmt.Errorf("there is no operation %q", op)
+	}
+	if err := comm.Barrier(); err != nil {
+		return 0, err
+	}
+	begin := time.Now()
+	for range calls {
+		if err := do(); err != nil {
+			return 0, err
+		}
+	}
+	took = time.Since(begin)
+	var errs []error
+	for _, c := range made {
+		errs = append(errs, c.Free())
+	}
+	return took, errors.Join(errs...)
+}
