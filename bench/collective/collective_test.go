@@ -195,6 +195,24 @@ func TestLines(t *testing.T) {
 	require.Equal(t, []Line{{"unaware", "flat"}, {"rebalance", "flat"}, {"unaware", "chain"}, {"rebalance", "chain"}}, o.Lines())
 }
 
+// In virtual time deaths are told and repaired too, and those of one seed always alike.
+func TestUnknownSimulated(t *testing.T) {
+	for _, op := range []Op{Bcast, Allreduce} {
+		o := tested(op, 10)
+		o.Ranks = 16
+		measure := func(seed uint64) []Death {
+			deaths, err := MeasureUnknown(t.Context(), o, 2, SimulatedUnknown(o, 2, seed, nil), io.Discard, func() {})
+			require.NoError(t, err)
+			return deaths
+		}
+		one := measure(1)
+		require.Len(t, one, o.Failures)
+		require.Equal(t, o.aware()[2], one[0].Line)
+		require.Equal(t, one, measure(1))
+		require.NotEqual(t, one, measure(2))
+	}
+}
+
 // Every rank that dies during operations is one death, of a line in its turn, told before it is repaired.
 func TestUnknown(t *testing.T) {
 	t.Setenv(unknownEnv, "1")

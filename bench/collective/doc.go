@@ -24,7 +24,7 @@
 // # Deaths that nobody knows of
 //
 // [MeasureUnknown] has ranks die one after another while all are in operations: how long it takes until all others have the error, and
-// until they have validated. It needs processes.
+// until they have validated. [SimulatedUnknown] has them die in virtual time.
 //
 // # What it does not do
 //

@@ -78,6 +78,7 @@ Examples:
   ftbench fault OP -n 64 --failures 0,8,16,32,48 --kill worst,average,best --json results/OP.json
   ftbench fault OP -n 32 --fabric tcp --design rebalance
   ftbench fault OP -n 8 --unknown
+  ftbench fault OP -n 64 --unknown --fabric sim
   ftbench fault OP -n 512 --failures 0,8,64,256,496 --fabric sim --plot OP.svg`
 	switch {
 	case c.Op.Rooted():
@@ -262,7 +263,12 @@ func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (ctx context
 		if err := alone("fault " + string(c.Op)); err != nil {
 			return nil, nil, nil, err
 		}
-		return context.Background(), func() {}, func(_ int, o collective.Options) ranks.Start { return collective.Simulated(o, 1, nil) }, nil
+		return context.Background(), func() {}, func(number int, o collective.Options) ranks.Start {
+			if c.Unknown {
+				return collective.SimulatedUnknown(o, number, uint64(number)+1, nil)
+			}
+			return collective.Simulated(o, 1, nil)
+		}, nil
 	}
 	cpus, err := affinity.Allowed()
 	if err != nil {

@@ -90,7 +90,7 @@ func TestFaultCollectiveUsage(t *testing.T) {
 		{"--size 12: it folds integers of 8 bytes", []string{"allreduce", "--size", "12"}},
 		{"--roots", []string{"bcast", "--roots", "random"}},
 		{"unknown flag --size", []string{"barrier", "--size", "8"}},
-		{"neither --fabric sim nor --plot", []string{"barrier", "--unknown", "--fabric", "sim"}},
+		{"it does not go with --plot", []string{"barrier", "--unknown", "--plot", "a.svg"}},
 		{"it would hang", []string{"barrier", "--unknown", "--design", "unaware"}},
 		{"--plot of 12 lines: at most 7", []string{"barrier", "--kill", "worst,average,best", "--plot", "a.svg"}},
 	} {
