@@ -1,7 +1,6 @@
 package banyan_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -59,6 +58,16 @@ type oracle struct {
 	c     *banyan.Comm
 	left  []int // ranks
 	round uint64
+	begun bool // operations are begun and waited for
+}
+
+// do does an operation that blocks, or the same that is begun.
+func (o *oracle) do(blocks func() error, begins func() banyan.Request) error {
+	if !o.begun {
+		return blocks()
+	}
+	_, err := begins().Wait()
+	return err
 }
 
 const untouched = 0xfeedface
@@ -106,7 +115,7 @@ func (o *oracle) all(n, root int) error {
 		}
 		o.round++
 	}
-	check("barrier", c.Barrier(), nil, nil)
+	check("barrier", o.do(c.Barrier, c.IBarrier), nil, nil)
 
 	buf, want := blank(n), givenBy(root, n, o.round)
 	if top {
@@ -114,7 +123,8 @@ func (o *oracle) all(n, root int) error {
 	} else if !lives {
 		want = blank(n)
 	}
-	check("bcast", banyan.Bcast(c, buf, root), buf, want)
+	err := o.do(func() error { return banyan.Bcast(c, buf, root) }, func() banyan.Request { return banyan.IBcast(c, buf, root) })
+	check("bcast", err, buf, want)
 
 	for _, f := range []struct {
 		name  string
@@ -122,7 +132,8 @@ func (o *oracle) all(n, root int) error {
 		order banyan.Order
 	}{{"ordered", then, banyan.InOrder}, {"sum", banyan.Sum[uint64], banyan.AnyOrder}} {
 		buf = mine()
-		err := banyan.Reduce(c, buf, f.op, root, f.order)
+		err := o.do(func() error { return banyan.Reduce(c, buf, f.op, root, f.order) },
+			func() banyan.Request { return banyan.IReduce(c, buf, f.op, root, f.order) })
 		if want = buf; top { // those of the others are undefined
 			want = o.folded(n, f.op)
 		} else if !lives {
@@ -130,12 +141,14 @@ func (o *oracle) all(n, root int) error {
 		}
 		check(f.name+" reduce", err, buf, want)
 		buf = mine()
-		err = banyan.Allreduce(c, buf, f.op, f.order)
+		err = o.do(func() error { return banyan.Allreduce(c, buf, f.op, f.order) },
+			func() banyan.Request { return banyan.IAllreduce(c, buf, f.op, f.order) })
 		check(f.name+" allreduce", err, buf, o.folded(n, f.op))
 	}
 
 	buf = whole()
-	err := banyan.Gather(c, mine(), buf, root)
+	err = o.do(func() error { return banyan.Gather(c, mine(), buf, root) },
+		func() banyan.Request { return banyan.IGather(c, mine(), buf, root) })
 	if want = nil; top {
 		want = o.gathered(n)
 	}
@@ -146,7 +159,8 @@ func (o *oracle) all(n, root int) error {
 	for i := range parts {
 		parts[i] = given(root, i, o.round)
 	}
-	err = banyan.Scatter(c, parts, buf, root)
+	err = o.do(func() error { return banyan.Scatter(c, parts, buf, root) },
+		func() banyan.Request { return banyan.IScatter(c, parts, buf, root) })
 	if want = blank(n); lives {
 		for i := range want {
 			want[i] = given(root, me*n+i, o.round)
@@ -155,7 +169,8 @@ func (o *oracle) all(n, root int) error {
 	check("scatter", err, buf, want)
 
 	buf = blank(n * c.Size())
-	err = banyan.Allgather(c, mine(), buf)
+	err = o.do(func() error { return banyan.Allgather(c, mine(), buf) },
+		func() banyan.Request { return banyan.IAllgather(c, mine(), buf) })
 	check("allgather", err, buf, o.gathered(n))
 	return errors.Join(errs...)
 }
@@ -200,7 +215,7 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 			}
 		}
 		o := oracle{c: c, left: left}
-		for _, way := range over {
+		for j, way := range over {
 			if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err != nil {
 				return err
 			}
@@ -211,9 +226,10 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 				continue
 			}
 			for i, size := range sizes {
-				for _, root := range []int{left[0], (i + n/2) % n} {
+				for k, root := range []int{left[0], (i + n/2) % n} {
+					o.begun = (i+j+k)%2 == 1 // over each tree
 					if err := o.all(size, root); err != nil {
-						return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
+						return fmt.Errorf("%v %s, begun: %v: %w", way.design, way.tree, o.begun, err)
 					}
 				}
 			}
@@ -231,28 +247,37 @@ func seq(n int) func(func(int) bool) {
 
 // Each collective over each tree in each design gives what a sequential program computes, among those who are left.
 func TestCollectivesAgainstOracle(t *testing.T) {
-	counts := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 3)]
+	counts, sets := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 3)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
-		counts = append(slices.Collect(seq(18))[1:], 32, 64)
+		counts, sets = append(slices.Collect(seq(18))[1:], 32, 64), 16
 	}
-	r := rand.New(rand.NewPCG(7, 7))
 	for _, n := range counts {
-		sizes := []int{0, 1, 37}
-		if n <= 8 {
-			sizes = append(sizes, 2500)
-		}
-		oracleCase(t, n, nil, sizes, false, ways())
-		if n > 1 {
+		t.Run(fmt.Sprint(n), func(t *testing.T) { // by itself: -run 'Oracle/^32$'
+			r := rand.New(rand.NewPCG(7, uint64(n)))
+			sizes := []int{0, 1, 37}
+			if n <= 8 {
+				sizes = append(sizes, 2500)
+			}
+			oracleCase(t, n, nil, sizes, false, ways())
+			if n == 1 {
+				return
+			}
 			oracleCase(t, n, []int{0}, sizes[1:3], false, ways())
-			oracleCase(t, n, r.Perm(n)[:1+r.IntN(n-1)], sizes[1:], n%2 == 1, ways())
-		}
+			for i := range sets {
+				oracleCase(t, n, r.Perm(n)[:1+r.IntN(n-1)], sizes[1:], (n+i)%2 == 1, ways())
+			}
+		})
 	}
 }
 
 // Long messages go in segments, and long reductions in parts.
 func TestLongCollectivesAgainstOracle(t *testing.T) {
 	over := []way{{banyan.Rebalance, "auto"}, {banyan.Rebalance, "chain"}, {banyan.LookupAvoiding, "binomial"}}
-	for _, n := range []int{3, 2, 4}[:scaled(3, 1)] {
+	counts := []int{3, 2, 4}[:scaled(3, 1)]
+	if os.Getenv("BANYAN_LONG") != "" {
+		counts, over = []int{2, 3, 4, 5, 6, 7, 8, 11}, ways()
+	}
+	for _, n := range counts {
 		oracleCase(t, n, nil, []int{70_001}, n == 3, over)
 	}
 }
@@ -290,78 +315,54 @@ func TestOperations(t *testing.T) {
 	}))
 }
 
-// Ranks that call with lengths so different that they would go different ways all return, and those whose length is not the root's with
-// an error.
-func TestLengthsThatDoNotFit(t *testing.T) {
-	lengths := []int{0, 8, 60, 20_000, 600_000}
-	for _, n := range []int{2, 3, 5, 6} {
-		require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
-			c := w.Comm()
-			for _, tree := range []string{"auto", "binomial", "chain"} {
-				if err := c.SetTree(tree); err != nil {
-					return err
-				}
-				for i, usual := range lengths {
-					for j, other := range lengths {
-						odd, length := (i+j)%n, usual
-						if c.Rank() == odd {
-							length = other
-						}
-						buf := bytes.Repeat([]byte{1}, length)
-						if err := c.Bcast(buf, (odd+1)%n); (err != nil) != (usual != other && c.Rank() == odd) && usual != 0 && n == 2 {
-							return fmt.Errorf("bcast of %d and %d: %w", usual, other, err)
-						} else if usual != other && c.Rank() == odd && !errors.Is(err, banyan.ErrArgument) {
-							return fmt.Errorf("bcast of %d to %d: %w", usual, other, err)
-						}
-						err := banyan.Allreduce(c, buf, banyan.Sum)
-						if usual == other && err != nil || usual != other && c.Rank() == odd && other != 0 && !errors.Is(err, banyan.ErrArgument) {
-							return fmt.Errorf("allreduce of %d, here %d: %w", usual, length, err)
-						}
-					}
-				}
-			}
-			return c.Barrier()
-		}), "%d ranks", n)
-	}
-}
-
 // A rank dies at some moment of a collective. All others get an error, each in its own operation, validate, and go on.
 func TestCollectivesAndDeaths(t *testing.T) {
 	seeds := simulated(12)
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 3000
 	}
-	for seed := range seeds {
-		r := rand.New(rand.NewPCG(seed, 3))
-		n := 2 + r.IntN(8)
-		way := ways()[r.IntN(len(ways()))]
-		victim, size := r.IntN(n), []int{0, 1, 40, 3000}[r.IntN(4)]
-		at := fabric.Time(50_000 + r.IntN(400_000))
-		left := slices.DeleteFunc(slices.Collect(seq(n)), func(rank int) bool { return rank == victim })
-		s := banyan.Simulation{
-			Seed:    seed,
-			Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
-			Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
-		}
-		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
-			c := w.Comm()
-			o := oracle{c: c, left: slices.Collect(seq(n))}
-			var err error
-			for i := 0; err == nil; i++ {
-				o.round = uint64(i) << 8
-				err = o.all(size, i%n)
+	const together = 250
+	for first := uint64(0); first < seeds; first += together { // by themselves: -run 'Deaths/^750$'
+		t.Run(fmt.Sprint(first), func(t *testing.T) {
+			for seed := first; seed < min(first+together, seeds); seed++ {
+				collectivesAndDeath(t, seed)
 			}
-			if !errors.Is(err, banyan.ErrProcFailed) {
-				return err
-			}
-			if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
-				return fmt.Errorf("validate: %d: %w", failed.Size(), err)
-			}
-			if way.design == banyan.Unaware {
-				return nil
-			}
-			o = oracle{c: c, left: left}
-			return errors.Join(o.all(size, left[0]), o.all(size, victim), o.all(size, left[len(left)-1]))
-		}), "seed %d: %d ranks, %v %s, %d dies at %v, %d elements", seed, n, way.design, way.tree, victim, at, size)
+		})
 	}
+}
+
+// collectivesAndDeath is the death that has a number.
+func collectivesAndDeath(t *testing.T, seed uint64) {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 3))
+	n := 2 + r.IntN(8)
+	way := ways()[r.IntN(len(ways()))]
+	victim, size := r.IntN(n), []int{0, 1, 40, 3000}[r.IntN(4)]
+	at := fabric.Time(50_000 + r.IntN(400_000))
+	left := slices.DeleteFunc(slices.Collect(seq(n)), func(rank int) bool { return rank == victim })
+	s := banyan.Simulation{
+		Seed:    seed,
+		Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+		Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+	}
+	require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
+		c := w.Comm()
+		o := oracle{c: c, left: slices.Collect(seq(n))}
+		var err error
+		for i := 0; err == nil; i++ {
+			o.round = uint64(i) << 8
+			err = o.all(size, i%n)
+		}
+		if !errors.Is(err, banyan.ErrProcFailed) {
+			return err
+		}
+		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
+			return fmt.Errorf("validate: %d: %w", failed.Size(), err)
+		}
+		if way.design == banyan.Unaware {
+			return nil
+		}
+		o = oracle{c: c, left: left}
+		return errors.Join(o.all(size, left[0]), o.all(size, victim), o.all(size, left[len(left)-1]))
+	}), "seed %d: %d ranks, %v %s, %d dies at %v, %d elements", seed, n, way.design, way.tree, victim, at, size)
 }

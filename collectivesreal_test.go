@@ -4,11 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
@@ -20,7 +17,7 @@ func init() { roles["collectives"] = collectivesRank }
 // random moment. Those who are left validate, and go on with results that are right among them.
 func collectivesRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}
@@ -29,14 +26,7 @@ func collectivesRank(w *banyan.World) error {
 	at := 2 + r.IntN(8)
 	var step atomic.Int64
 	if slices.Contains(dead, c.Rank()) {
-		go func() { // while an operation runs
-			for step.Load() < int64(at) {
-			}
-			for range r.IntN(400_000) {
-				step.Load()
-			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}()
+		dieDuring(&step, at, r.IntN(400_000))
 	}
 	over := slices.DeleteFunc(ways(), func(w way) bool { return w.design == banyan.Unaware })
 	o := oracle{c: c, left: slices.Collect(seq(c.Size()))}
@@ -69,11 +59,5 @@ func collectivesRank(w *banyan.World) error {
 }
 
 func TestCollectivesWithProcesses(t *testing.T) {
-	seeds := []uint64{3}
-	if os.Getenv("BANYAN_LONG") != "" {
-		for seed := range uint64(40) {
-			seeds = append(seeds, 4+seed)
-		}
-	}
-	uniformJobs(t, "collectives", 6, 2, seeds...)
+	uniformJobs(t, "collectives", 6, 2, jobSeeds(3, 40)...)
 }

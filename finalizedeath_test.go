@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -21,6 +22,32 @@ import (
 
 // seedEnv says what the ranks of a job do before they finalize, and who dies when.
 const seedEnv = "BANYAN_TEST_SEED"
+
+// jobSeed is what the ranks of this job draw from.
+func jobSeed() (uint64, error) { return strconv.ParseUint(os.Getenv(seedEnv), 10, 64) }
+
+// jobSeeds are first and, where there is time, so many more.
+func jobSeeds(first uint64, more int) []uint64 {
+	out := []uint64{first}
+	if os.Getenv("BANYAN_LONG") != "" {
+		for range more {
+			out = append(out, out[len(out)-1]+1)
+		}
+	}
+	return out
+}
+
+// dieDuring has this process kill itself, so many looks at step after that has come to at: in the middle of what another goroutine does then.
+func dieDuring(step *atomic.Int64, at, looks int) {
+	go func() {
+		for step.Load() < int64(at) {
+		}
+		for range looks {
+			step.Load()
+		}
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail
+	}()
+}
 
 // farewell is one job: by its seed, the same in all ranks and in the test.
 type farewell struct {
@@ -45,7 +72,7 @@ func newFarewell(seed uint64) *farewell {
 
 // leave sends what nobody waits for, and finalizes. A doomed rank dies meanwhile.
 func leave(w *banyan.World) error {
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -21,7 +19,7 @@ func init() { roles["flat"] = flatRank }
 // flatRank calls barriers, broadcasts and allreduces of few bytes, in which one rank after the other kills itself, validates, and goes on, until two are
 // left.
 func flatRank(w *banyan.World) error {
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}
@@ -59,14 +57,7 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 	victim, at, spins := alive[r.IntN(len(alive))], 1+r.IntN(60), r.IntN(20_000)
 	var step atomic.Int64
 	if c.Rank() == victim {
-		go func() { // while the operation runs
-			for step.Load() < int64(at) {
-			}
-			for range spins {
-				step.Load()
-			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}()
+		dieDuring(&step, at, spins)
 	}
 	for number := uint64(0); ; number++ {
 		step.Add(1)

@@ -268,3 +268,47 @@ func TestBegunCollectives(t *testing.T) {
 		}
 	}
 }
+
+// Over a chain, and over a binomial tree of ranks on nodes of their own, a long broadcast that is begun takes the virtual time of one that
+// blocks, not that of a message for each rank on the way; so does an allreduce.
+func TestBegunGoesInSegments(t *testing.T) {
+	for _, tree := range []string{"chain", "binomial", "auto"} {
+		require.NoError(t, banyan.Simulate(8, banyan.Simulation{Configure: func(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }}, func(w *banyan.World) error {
+			c, took := w.Comm(), [2][2]float64{}
+			if err := c.SetTree(tree); err != nil {
+				return err
+			}
+			o, buf := oracle{c: c}, make([]byte, 2<<20)
+			for i := range 4 { // the first of each makes connections
+				o.begun = i%2 == 1
+				for what, op := range []func() error{
+					func() error {
+						return o.do(func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
+					},
+					func() error {
+						return o.do(func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
+							func() banyan.Request { return banyan.IAllreduce(c, buf, banyan.Sum) })
+					},
+				} {
+					if err := c.Barrier(); err != nil {
+						return err
+					}
+					from := w.Now()
+					if err := errors.Join(op(), c.Barrier()); err != nil {
+						return err
+					}
+					took[what][i%2] = (w.Now() - from).Seconds()
+				}
+			}
+			for what, most := range []float64{1.05, 1.25} { // an allreduce of few steps waits in each for both ways
+				if took[what][1] > most*took[what][0] {
+					return fmt.Errorf("rank %d: operation %d takes %v s, and %v if it is begun", c.Rank(), what, took[what][0], took[what][1])
+				}
+			}
+			if c.Rank() == 0 {
+				t.Logf("%s: bcast %v, allreduce %v s: blocking, begun", tree, took[0], took[1])
+			}
+			return nil
+		}), tree)
+	}
+}

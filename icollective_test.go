@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -242,19 +242,14 @@ func TestBegunCollectivesWithProcesses(t *testing.T) {
 // begunAndKilled has one rank kill itself in the middle of several operations, and the others go on without it.
 func begunAndKilled(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}
 	r := rand.New(rand.NewPCG(seed, 3))
 	victim, spins := r.IntN(c.Size()), r.IntN(400_000)
 	if c.Rank() == victim {
-		go func() {
-			for n := range spins {
-				_ = n
-			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}()
+		dieDuring(new(atomic.Int64), 0, spins)
 	}
 	var all []endedOp
 	for len(all) < 400 || c.Rank() == victim {
@@ -271,13 +266,7 @@ func begunAndKilled(w *banyan.World) error {
 }
 
 func TestBegunCollectivesAndSIGKILL(t *testing.T) {
-	seeds := []uint64{1}
-	if os.Getenv("BANYAN_LONG") != "" {
-		for seed := range uint64(30) {
-			seeds = append(seeds, 2+seed)
-		}
-	}
-	uniformJobs(t, "begun and killed", 6, 1, seeds...)
+	uniformJobs(t, "begun and killed", 6, 1, jobSeeds(1, 30)...)
 }
 
 // begunAllocs: once the like of it has run an operation allocates nothing.

@@ -39,7 +39,7 @@ func newDisaster(seed uint64) *disaster {
 
 // survive agrees again and again while ranks die, and goes on with the survivors, on both sides.
 func survive(w *banyan.World) error {
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 
 // suicides has ranks kill themselves, one after the other, until one is left.
 func suicides(w *banyan.World) error {
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
@@ -22,7 +19,7 @@ func init() { roles["staged"], roles["collective allocs"] = stagedRank, collecti
 // stagedRank has one rank after the other kill itself inside a collective that writes, until two are left.
 func stagedRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}
@@ -40,14 +37,7 @@ func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 	victim, at, spins := r.IntN(c.Size()), 2+r.IntN(12), r.IntN(60_000)
 	var step atomic.Int64
 	if c.Rank() == victim {
-		go func() { // while the operation runs
-			for step.Load() < int64(at) {
-			}
-			for range spins {
-				step.Load()
-			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}()
+		dieDuring(&step, at, spins)
 	}
 	names := slices.Sorted(maps.Keys(writings))
 	for {
@@ -79,13 +69,7 @@ func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 var errLater = errors.New("some time ago")
 
 func TestUniformBuffersWithProcesses(t *testing.T) {
-	seeds := []uint64{1}
-	if os.Getenv("BANYAN_LONG") != "" {
-		for seed := range uint64(40) {
-			seeds = append(seeds, 3+seed)
-		}
-	}
-	uniformJobs(t, "staged", 6, 4, seeds...)
+	uniformJobs(t, "staged", 6, 4, jobSeeds(1, 40)...)
 }
 
 // Collectives allocate nothing once the like of them has run. The detector is off: it allocates a little in each period.

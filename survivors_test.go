@@ -88,7 +88,7 @@ func shrunken(c *banyan.Comm) (*banyan.Comm, error) {
 // dwindle has ranks kill themselves, one to three at a time, until one is left. The one that starts last
 // may die before the first.
 func dwindle(w *banyan.World) error {
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}

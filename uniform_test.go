@@ -23,7 +23,7 @@ func init() { roles["uniform"], roles["ranged"] = uniformRank, rangedRank }
 // random moment. Then all shrink, and tell each other how many operations each has succeeded with: the same number.
 func uniformRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := strconv.ParseUint(os.Getenv(seedEnv), 10, 64)
+	seed, err := jobSeed()
 	if err != nil {
 		return err
 	}
@@ -40,14 +40,7 @@ func uniformRank(w *banyan.World) error {
 	at := 8 + r.IntN(24)
 	var step atomic.Int64
 	if slices.Contains(victims, c.Rank()) {
-		go func() { // while the operation runs
-			for step.Load() < int64(at) {
-			}
-			for range r.IntN(40_000) {
-				step.Load()
-			}
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}()
+		dieDuring(&step, at, r.IntN(40_000))
 	}
 	free := func(d *banyan.Comm, err error) error {
 		if d != nil {
@@ -120,13 +113,7 @@ func uniformJobs(t *testing.T, role string, n, deaths int, seeds ...uint64) {
 }
 
 func TestUniformWithProcesses(t *testing.T) {
-	seeds := []uint64{2}
-	if os.Getenv("BANYAN_LONG") != "" {
-		for seed := range uint64(40) {
-			seeds = append(seeds, 3+seed)
-		}
-	}
-	uniformJobs(t, "uniform", 6, 2, seeds...)
+	uniformJobs(t, "uniform", 6, 2, jobSeeds(2, 40)...)
 }
 
 // rangedRank has the last rank die. The others do not talk to it and learn of it by the range of errors alone.

@@ -64,19 +64,30 @@ func together[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold) ([]byte,
 		copy(to, from)
 	}
 	h := cubeAt(w.Size(), w.Rank())
-	if f.Unit == 0 || len(from) < longAllreduce || len(from)/f.Unit < h.size {
-		return double[M](w, h, to, scratch, f.Op)
+	parts := h.parts(len(from), f.Unit)
+	if parts || len(from) == len(mark{}) {
+		t := s.Trees
+		t.theirs = mark{}
+		said, err := double[M](w, h, t.mark.set(len(from), f.unit(parts)), t.theirs[:], sameMark)
+		if err == nil && !shows(said, len(said)) {
+			err = disagreed(w, len(from))
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
-	t := s.Trees
-	t.theirs = mark{}
-	said, err := double[M](w, h, t.mark.set(len(from)), t.theirs[:], sameMark)
-	if err == nil && !shows(said, len(said)) {
-		err = mismatch(w, 0, len(from))
+	if parts {
+		return to, halve[M](w, h, to, scratch, f)
 	}
-	if err != nil {
-		return nil, err
+	return double[M](w, h, to, scratch, f.Op)
+}
+
+// unit is the length of elements on which ranks that fold in parts have to agree.
+func (f *Fold) unit(parts bool) int {
+	if parts {
+		return f.Unit
 	}
-	return to, halve[M](w, h, to, scratch, f)
+	return 0
 }
 
 // sameMark folds marks: of two that differ it makes none.
@@ -106,6 +117,11 @@ func cubeAt(n, me int) cube {
 		h.me = -1
 	}
 	return h
+}
+
+// parts reports whether buffers of a length are folded in parts, of elements of so many bytes.
+func (h *cube) parts(length, unit int) bool {
+	return unit > 0 && length >= longAllreduce && length/unit >= h.size
 }
 
 // rank is who has a place.

@@ -19,18 +19,23 @@ type ascent struct {
 	from, to, scratch []byte // of one length
 	op                Op
 	marks             bool // instead of a buffer a mark may come
+	stride            int  // from one half of scratch to the other, which segments take in turn
 }
 
 // fold goes up the tree.
 func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte, f Fold) error {
 	a := ascent{w: w, t: t, r: r, from: from, to: to, scratch: scratch, op: f.Op}
 	a.marks = f.Unit > 0 && segment%f.Unit == 0 && t.segmented()
-	if !a.marks || len(from) < longTree {
+	if !a.marks || !streamed(len(from)) {
 		return climb[M](&a)
+	}
+	if a.stride = segment; len(from) < segment {
+		a.stride = len(from)
+		a.scratch = make([]byte, 2*a.stride)
 	}
 	var first error
 	if r.parent >= 0 {
-		first = p2p.Send[M](w, t.mark.set(len(from)), r.parent, tagReduce)
+		first = p2p.Send[M](w, t.mark.set(len(from), 0), r.parent, tagReduce)
 	}
 	for i := len(r.children) - 1; i >= 0 && !fatal(first); i-- {
 		err := announced[M](&a, r.children[i], first)
@@ -92,8 +97,8 @@ func whole[M p2p.Mode](a *ascent, child int) error {
 	}
 	st, err := p2p.Recv[M](a.w, into, child, tagReduce)
 	if err == nil && shows(into, st.Count) {
-		copy(a.t.theirs[:], into)
-		return a.odd(a.t.theirs.length(), drain[M](a, child, a.t.theirs.length()))
+		total := marked(into)
+		return a.odd(total, drain[M](a, child, total))
 	}
 	got, err := fit(a.w, st, err, len(a.scratch))
 	copy(a.scratch, into[:min(got, len(into))])
@@ -109,7 +114,7 @@ func announced[M p2p.Mode](a *ascent, child int, before error) error {
 		_, err = fit(a.w, st, err, len(a.from))
 		return err
 	}
-	total := theirs.length()
+	total := marked(theirs[:])
 	if total == len(a.from) && before == nil {
 		return nil
 	}
@@ -139,7 +144,7 @@ func ascend[M p2p.Mode](a *ascent) (first error) {
 	children := a.r.children
 	steps := len(children) * ((len(a.from) + segment - 1) / segment)
 	into := func(step int) []byte {
-		return a.scratch[step%2*segment:][:len(piece(a.from, step/len(children)*segment))]
+		return a.scratch[step%2*a.stride:][:len(piece(a.from, step/len(children)*segment))]
 	}
 	irecv := func(step int) p2p.Handle {
 		return p2p.Irecv[M](a.w, into(step), children[len(children)-1-step%len(children)], tagReduce)

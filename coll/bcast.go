@@ -44,12 +44,12 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	r := t.to(root)
 	marks := t.segmented() // who is short may meet the mark of who is not
-	long := marks && len(buf) >= longTree
+	long := marks && streamed(len(buf))
 	if r.parent < 0 {
 		if !long {
 			return spread[M](w, r, buf, tagBcast, nil)
 		}
-		first := spread[M](w, r, t.mark.set(len(buf)), tagBcast, nil)
+		first := spread[M](w, r, t.mark.set(len(buf), 0), tagBcast, nil)
 		return stream[M](w, r, buf, len(buf), first)
 	}
 	into := buf
@@ -60,7 +60,7 @@ func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	if marks && err == nil && shows(into, st.Count) {
 		copy(t.mark[:], into)
 		first := spread[M](w, r, t.mark[:], tagBcast, nil)
-		return stream[M](w, r, buf, t.mark.length(), first)
+		return stream[M](w, r, buf, marked(t.mark[:]), first)
 	}
 	whole, err := fit(w, st, err, len(buf))
 	if fatal(err) {
@@ -71,6 +71,9 @@ func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	}
 	return spread[M](w, r, into[:min(whole, len(into))], tagBcast, err)
 }
+
+// streamed reports whether data of a length go after a mark, where there are any.
+func streamed(length int) bool { return length >= longTree || length == len(mark{}) }
 
 // spread sends to the children what has come from the parent with first.
 func spread[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, tag int, first error) error {

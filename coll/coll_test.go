@@ -27,15 +27,17 @@ func TestCube(t *testing.T) {
 	}
 }
 
-// A mark is known by its length and its text, and carries a length.
+// A mark is known by its length and its text, and carries a length and that of elements.
 func TestMark(t *testing.T) {
 	var m mark
-	b := m.set(1 << 40)
+	b := m.set(1<<40, 16)
 	require.True(t, shows(b, len(b)))
-	require.Equal(t, 1<<40, m.length())
+	require.Equal(t, 1<<40, marked(b))
 	require.False(t, shows(b, len(b)-1))
 	require.Equal(t, 61, len(b))
 	other := new(mark)
-	sameMark(b, other.set(7))
+	sameMark(b, other.set(1<<40, 16))
+	require.True(t, shows(b, len(b)))
+	sameMark(b, other.set(1<<40, 8))
 	require.False(t, shows(b, len(b)))
 }

@@ -32,7 +32,11 @@
 //
 // Lengths that do not fit are ft.ErrArgument. Who meets one goes on with empty messages, which fit nobody: so no rank waits for it, and none
 // takes a part for the whole. Where a long message would go another way than a short one, a mark goes the short one's way first: so
-// ranks whose lengths would have them go different ways learn of it there.
+// ranks whose lengths would have them go different ways learn of it there, and ranks that fold in parts also of elements of different lengths.
+// A mark is 61 bytes, and so data of that length go after one as well.
+//
+// What lengths do not show nobody finds out: elements of other types of the same length, other operations to fold with, other roots. A rank
+// that calls with nothing may have success while others have the error: nothing is what it was to get.
 //
 // # Shared memory
 //

@@ -34,11 +34,12 @@ type Schedule struct {
 	steps  []step
 	at     int
 	parts  []p2p.Handle
-	want   []int // of parts, the length to receive; -1: a send
+	want   []int // of parts, the length to receive; or sent, or first
 	fold   Op
 	mem    Memory
 	result result
 	order  []int // memory for result
+	stream streaming
 	state  progression
 
 	err     error
@@ -61,6 +62,12 @@ type Way struct {
 	Over func(error)
 }
 
+// What want has in place of a length.
+const (
+	sent  = -1 - iota
+	first // of a broadcast
+)
+
 // progression is what a schedule does next.
 type progression uint8
 
@@ -80,12 +87,17 @@ type step struct {
 type stepKind uint8
 
 const (
-	stepRecv  stepKind = iota
-	stepSend           // nothing if a length did not fit
-	stepRelay          // as much as was received last
-	stepWait           // for all that has been begun
+	stepRecv      stepKind = iota
+	stepRecvFirst          // of a broadcast: it may be a mark
+	stepSend               // nothing if a length did not fit
+	stepRelay              // as much as was received last
+	stepWait               // for all that has been begun
 	stepFold
+	stepSame // folds marks
 	stepCopy
+	stepAgreed // that a mark stands for what all have
+	stepTurn
+	stepSegment
 )
 
 // result is where the outcome goes when the operation has succeeded.
@@ -201,26 +213,57 @@ func (s *Schedule) step() bool {
 		switch st.kind {
 		case stepRecv:
 			s.begun(s.irecv(st.to, st.peer), len(st.to))
+		case stepRecvFirst:
+			s.begun(s.irecv(st.to, st.peer), first)
 		case stepSend:
 			if s.spoiled {
 				st.from = nil
 			}
-			s.begun(s.isend(st.from, st.peer), -1)
+			s.begun(s.isend(st.from, st.peer), sent)
 		case stepRelay:
-			s.begun(s.isend(st.from[:min(s.whole, len(st.from))], st.peer), -1)
+			s.begun(s.isend(st.from[:min(s.whole, len(st.from))], st.peer), sent)
 		case stepWait:
 			if !s.await() {
 				return false
 			}
-		case stepFold:
-			if !s.spoiled {
-				s.fold(st.to, st.from)
-			}
-		case stepCopy:
-			copy(st.to, st.from)
+		default:
+			s.work(*st)
 		}
 	}
 	return true
+}
+
+// work takes a step that neither begins nor waits for anything.
+func (s *Schedule) work(st step) {
+	switch st.kind {
+	case stepFold:
+		if !s.spoiled && len(st.to) > 0 { // without operands there may be no operation either
+			s.fold(st.to, st.from)
+		}
+	case stepSame:
+		if !s.spoiled {
+			sameMark(st.to, st.from)
+		}
+	case stepCopy:
+		copy(st.to, st.from)
+	case stepAgreed:
+		if !s.spoiled && !shows(st.from, len(st.from)) {
+			s.misfit(disagreed(s.w, len(s.result.to)))
+		}
+		s.ended = s.ended || s.spoiled // all have learnt of it
+	case stepTurn:
+		s.turn()
+	case stepSegment:
+		s.segment()
+	}
+}
+
+// misfit is an error of lengths: from now on nothing is sent in place of data.
+func (s *Schedule) misfit(err error) {
+	if s.err == nil {
+		s.err = &failure{s.op, err}
+	}
+	s.spoiled = true
 }
 
 func (s *Schedule) irecv(buf []byte, src int) p2p.Handle {
@@ -262,8 +305,11 @@ func (s *Schedule) await() bool {
 func (s *Schedule) collect() {
 	for i, h := range s.parts {
 		st, err := s.e.Take(h)
-		if want := s.want[i]; want >= 0 {
+		switch want := s.want[i]; {
+		case want >= 0:
 			s.whole, err = fit(s.w, st, err, want)
+		case want == first:
+			s.whole, err = s.stream.first(s.w, st, err)
 		}
 		if err == nil {
 			continue
@@ -308,7 +354,8 @@ func (s *Schedule) over() {
 		s.w.Quit()
 	}
 	clear(s.steps)
-	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0], order: s.order[:0]}
+	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0], order: s.order[:0],
+		stream: s.stream.renewed(err)}
 	if err == nil { // else what it has worked in may still be used by those that count as dead
 		fresh.mem = s.mem
 	}

@@ -38,29 +38,8 @@ func (s *Schedule) Bcast(buf []byte, root int) {
 // free reports whether no tree was chosen. One of the ranks without gaps that is binomial is that of scheduled.go.
 func (s *Schedule) free() bool { return s.way.Trees.free() }
 
-// bcast goes down the binomial tree: virtual rank v, counted from the root, gets
-// the data from v without its lowest bit, and passes them to v plus each lower
-// bit, the farthest subtree first. Lengths that do not fit are dealt with as by [Bcast].
-func (s *Schedule) bcast(buf []byte, root int) {
-	if !s.free() {
-		s.spread(s.way.Trees.to(root), buf)
-		return
-	}
-	n := s.w.Size()
-	v := (s.w.Rank() - root + n) % n
-	low, kind := lowest(v, n), stepSend
-	if v != 0 {
-		kind = stepRelay
-		s.add(stepRecv, (v-low+root)%n, buf, nil)
-		s.wait()
-	}
-	for bit := low / 2; bit > 0; bit /= 2 {
-		if v+bit < n {
-			s.add(kind, (v+bit+root)%n, nil, buf)
-		}
-	}
-	s.wait()
-}
+// bcast goes down the tree.
+func (s *Schedule) bcast(buf []byte, root int) { s.spread(s.way.Trees.to(root), buf) }
 
 // lowest is the lowest bit of v; for the root it is beyond all ranks.
 func lowest(v, n int) int {
@@ -85,6 +64,10 @@ func (s *Schedule) Reduce(buf []byte, f Fold, root int) {
 // Allreduce folds everybody's buf into everybody's, as [Allreduce].
 func (s *Schedule) Allreduce(buf []byte, f Fold) {
 	if s.ended {
+		return
+	}
+	if s.free() {
+		s.together(buf, f)
 		return
 	}
 	to := s.reduce(buf, f, 0)

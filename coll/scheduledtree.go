@@ -22,20 +22,6 @@ func (s *Schedule) roundTrip(r *route) {
 	s.wait()
 }
 
-// spread goes down the tree.
-func (s *Schedule) spread(r *route, buf []byte) {
-	kind := stepSend
-	if r.parent >= 0 {
-		kind = stepRelay
-		s.add(stepRecv, r.parent, buf, nil)
-		s.wait()
-	}
-	for _, child := range r.children {
-		s.add(kind, child, nil, buf)
-	}
-	s.wait()
-}
-
 // climb folds up the tree, in the order in which subtrees are ready: the smallest first.
 func (s *Schedule) climb(r *route, buf []byte) (to []byte) {
 	to, scratch := s.toFold(buf)

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/ranks"
-	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/launch"
 )
 
@@ -27,7 +26,7 @@ const unknownEnv = "BANYAN_TEST_COLLECTIVE_UNKNOWN"
 // tested are options that the tests change.
 func tested(op Op, failures int) Options {
 	return Options{
-		Op: op, Ranks: 6, Failures: failures, Kill: Worst, Sets: 2, Calls: 3, Size: 24,
+		Op: op, Ranks: 6, Failures: failures, Kill: kill.Worst, Sets: 2, Calls: 3, Size: 24,
 		Designs: []string{"reroute", "lookup", "rebalance"}, Trees: []string{"binomial", "chain"},
 	}
 }
@@ -132,10 +131,10 @@ func simulated(t *testing.T, o Options) *Result {
 // Every operation gives the right data in every design, on every tree, whoever dies, with one root and with all in turn.
 func TestSimulated(t *testing.T) {
 	for _, op := range Ops {
-		for _, kill := range []Kill{Worst, Average, Best} {
+		for _, order := range kill.Orders() {
 			for _, failures := range []int{0, 5} {
 				o := tested(op, failures)
-				o.Ranks, o.Kill, o.Calls, o.Rotate = 13, kill, 11, op.Rooted()
+				o.Ranks, o.Kill, o.Calls, o.Rotate = 13, order, 11, op.Rooted()
 				o.Trees = []string{"binomial", "knomial:3"}
 				simulated(t, o)
 			}
@@ -176,7 +175,6 @@ func TestOptions(t *testing.T) {
 		"--ops 0":                 func(o *Options) { o.Calls = 0 },
 		"--size -8":               func(o *Options) { o.Size = -8 },
 		"integers of 8 bytes":     func(o *Options) { o.Op, o.Size = Reduce, 12 },
-		"--kill slowly":           func(o *Options) { o.Kill = "slowly" },
 		`no design "bold"`:        func(o *Options) { o.Designs = []string{"bold"} },
 		`no tree "oak"`:           func(o *Options) { o.Trees = []string{"oak"} },
 		"name at least one":       func(o *Options) { o.Trees = nil },
@@ -197,44 +195,22 @@ func TestLines(t *testing.T) {
 	require.Equal(t, []Line{{"unaware", "flat"}, {"rebalance", "flat"}, {"unaware", "chain"}, {"rebalance", "chain"}}, o.Lines())
 }
 
-// Who dies, and when: rank 0 never does, everybody else once.
-func TestVictims(t *testing.T) {
-	require.Equal(t, []int{1, 2, 3}, Worst.Victims(8, 3))
-	require.Equal(t, []int{7, 6, 5}, Best.Victims(8, 3))
-	require.Equal(t, []int{1, 5, 2, 6, 3, 7, 4}, Average.Victims(8, 7))
-	for _, kill := range []Kill{Worst, Average, Best} {
-		for n := 2; n < 70; n++ {
-			all := kill.Victims(n, n-1)
-			require.ElementsMatch(t, Worst.Victims(n, n-1), all)
-			require.Equal(t, all[:n/2], kill.Victims(n, n/2), "each failure more is one more victim")
+// In virtual time deaths are told and repaired too, and those of one seed always alike.
+func TestUnknownSimulated(t *testing.T) {
+	for _, op := range []Op{Bcast, Allreduce} {
+		o := tested(op, 10)
+		o.Ranks = 16
+		measure := func(seed uint64) []Death {
+			deaths, err := MeasureUnknown(t.Context(), o, 2, SimulatedUnknown(o, 2, seed, nil), io.Discard, func() {})
+			require.NoError(t, err)
+			return deaths
 		}
+		one := measure(1)
+		require.Len(t, one, o.Failures)
+		require.Equal(t, o.aware()[2], one[0].Line)
+		require.Equal(t, one, measure(1))
+		require.NotEqual(t, one, measure(2))
 	}
-	require.Panics(t, func() { Kill("slowly").Victims(2, 1) })
-}
-
-// Of 512 ranks the first 256 of the average order are 1 … 128 and as many of their leaves: the root of the rerouted
-// tree is left with 128 children, half of what it has in the worst case.
-func TestAverageAsInThePaper(t *testing.T) {
-	const n = 512
-	dead := Average.Victims(n, 256)
-	for rank := 1; rank <= 128; rank++ {
-		require.Contains(t, dead, rank)
-	}
-	degree := func(d tree.Design, dead []int, rank int) int {
-		var p tree.Plan
-		tree.Build(&p, d, tree.Binomial, tree.Except(n, dead...), nil, 0, rank)
-		return len(p.Children)
-	}
-	require.Equal(t, 128, degree(tree.Reroute, dead, 0))
-	require.Equal(t, 255, degree(tree.Reroute, Worst.Victims(n, 256), 0))
-	leaves := 0
-	for _, rank := range dead {
-		if degree(tree.Unaware, nil, rank) == 0 {
-			leaves++
-		}
-	}
-	require.Equal(t, len(dead)/2, leaves)
-	require.True(t, slices.IsSorted(append([]int{}, Worst.Victims(n, 256)...)))
 }
 
 // Every rank that dies during operations is one death, of a line in its turn, told before it is repaired.

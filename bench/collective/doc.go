@@ -7,7 +7,7 @@
 //
 // # Who dies
 //
-// So many ranks are killed with SIGKILL before anything is measured, in one of three orders ([Kill]); rank 0 always
+// So many ranks are killed with SIGKILL before anything is measured, in one of three orders ([kill.Order]); rank 0 always
 // lives. The others acknowledge that, and validate a communicator for each design, all made before the deaths.
 //
 // # What it is compared with
@@ -24,7 +24,7 @@
 // # Deaths that nobody knows of
 //
 // [MeasureUnknown] has ranks die one after another while all are in operations: how long it takes until all others have the error, and
-// until they have validated. It needs processes.
+// until they have validated. [SimulatedUnknown] has them die in virtual time.
 //
 // # What it does not do
 //

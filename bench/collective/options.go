@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -32,8 +33,8 @@ type Options struct {
 	// Ranks that are started, at least 2 of which live.
 	Ranks int `json:"ranks"`
 	// Failures is how many of them are killed before anything is measured, in the order Kill.
-	Failures int  `json:"failures"`
-	Kill     Kill `json:"kill"`
+	Failures int        `json:"failures"`
+	Kill     kill.Order `json:"kill"`
 	// Sets are the rounds of a set of each line, Calls the operations of a set.
 	Sets  int `json:"sets"`
 	Calls int `json:"ops"`
@@ -87,9 +88,6 @@ func (o *Options) Check() error {
 
 // checkWords looks at what is chosen by name.
 func (o *Options) checkWords() error {
-	if o.Kill != Worst && o.Kill != Average && o.Kill != Best {
-		return fmt.Errorf("fault %s: --kill %s: want worst, average or best", o.Op, o.Kill)
-	}
 	for _, name := range o.Designs {
 		if _, err := tree.ParseDesign(name); err != nil {
 			return fmt.Errorf("fault %s: --design: %w", o.Op, err)

@@ -28,6 +28,7 @@ type side struct {
 	lines  []contestant
 	result Result
 	out    io.Writer
+	fate   fate // of those who die during operations
 }
 
 // Rank is what each rank of a job does that Measure has started; rank 0 writes what the harness is to know

@@ -96,11 +96,24 @@ func (o *Options) CheckUnknown() error {
 
 // RankUnknown is what each rank of a job does that MeasureUnknown has started. A victim does not return.
 func RankUnknown(w *banyan.World, o Options, first int, out io.Writer) error {
+	return rankUnknown(w, o, first, out, fate{clock: ranks.Clock, die: func(note func(int64) error) { go dieSoon(w, note) }})
+}
+
+// fate is how ranks die during operations, and by which clock.
+type fate struct {
+	// clock is one that all ranks share, in nanoseconds.
+	clock func() (int64, error)
+	// die has this rank die at a moment within the next so many operations of the others, and calls note with the time of that before.
+	die func(note func(at int64) error)
+}
+
+// rankUnknown is RankUnknown where ranks die in a way of their own.
+func rankUnknown(w *banyan.World, o Options, first int, out io.Writer, f fate) error {
 	o.Ranks = w.Comm().Size()
 	if err := o.CheckUnknown(); err != nil {
 		return err
 	}
-	s := &side{o: o, w: w, out: out}
+	s := &side{o: o, w: w, out: out, fate: f}
 	all, comms := w.Comm(), []*banyan.Comm{w.Comm()}
 	for _, l := range o.aware() {
 		c, err := all.Dup()
@@ -139,12 +152,12 @@ func (s *side) death(number, victim int, at *contestant, comms []*banyan.Comm) e
 	}
 	err := s.living.Barrier() // it ends with the error too where the victim is faster than the barrier
 	if s.living.Rank() == victim {
-		go s.dieSoon(number)
+		s.fate.die(func(at int64) error { return ranks.Note(s.out, moment{Number: number, Died: at}) })
 	}
 	for i := 0; err == nil; i++ {
 		err = at.run.do(i)
 	}
-	told, cerr := ranks.Clock()
+	told, cerr := s.fate.clock()
 	if !errors.Is(err, banyan.ErrProcFailed) || cerr != nil {
 		return errors.Join(err, cerr)
 	}
@@ -155,7 +168,7 @@ func (s *side) death(number, victim int, at *contestant, comms []*banyan.Comm) e
 		}
 		known = failed[0].Size()
 	}
-	repaired, err := ranks.Clock()
+	repaired, err := s.fate.clock()
 	if err != nil {
 		return err
 	}
@@ -177,11 +190,11 @@ const soon = 2 * time.Millisecond
 
 // dieSoon ends this process at a random time. It says when before it dies, so the time that saying takes, some microseconds, counts as if the others
 // had not known.
-func (s *side) dieSoon(number int) {
+func dieSoon(w *banyan.World, note func(int64) error) {
 	ranks.Settle(rand.N(soon))
 	at, err := ranks.Clock()
 	if err == nil {
-		err = errors.Join(ranks.Note(s.out, moment{Number: number, Died: at}), ranks.KillSelf())
+		err = errors.Join(note(at), ranks.KillSelf())
 	}
-	s.w.Abort(1, err)
+	w.Abort(1, err)
 }

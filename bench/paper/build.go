@@ -42,8 +42,7 @@ func Build(m Measured, step func()) (*Report, error) {
 // trees is figure 1 or 2.
 func trees(d tree.Design, number int, name string) func(*predictor, Measured) (Section, error) {
 	return func(*predictor, Measured) (Section, error) {
-		drawing, err := draw(d)
-		return Section{Title: fmt.Sprintf("Figure %d: binomial trees of 16 ranks, %s", number, name), Drawing: drawing}, err
+		return Section{Title: fmt.Sprintf("Figure %d: binomial trees of 16 ranks, %s", number, name), Drawing: draw(d)}, nil
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/banyan-hpc/banyan/bench/predict"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -12,18 +12,14 @@ import (
 const drawnRanks = 16
 
 // draw is figure 1 or 2: the binomial tree of 16 ranks with 0, 1, 4 and 8 failures, in worst order.
-func draw(d tree.Design) (string, error) {
+func draw(d tree.Design) string {
 	var b strings.Builder
 	for _, failures := range []int{0, 1, 4, 8} {
-		dead, err := predict.Victims(predict.Worst, drawnRanks, failures)
-		if err != nil {
-			return "", err
-		}
 		fmt.Fprintf(&b, "NP = %d, F = %d\n", drawnRanks, failures)
-		drawUnder(&b, d, tree.Except(drawnRanks, dead...), 0, "", "")
+		drawUnder(&b, d, tree.Except(drawnRanks, kill.Worst.Victims(drawnRanks, failures)...), 0, "", "")
 		b.WriteByte('\n')
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // drawUnder draws a rank, behind first, and all below it, behind rest.

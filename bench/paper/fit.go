@@ -66,12 +66,8 @@ func misfit(p sim.Paper2011) (float64, error) {
 func (c Cell) Predict() (float64, error) { return c.predict(sim.Fitted.Config(tableRanks), Rounds) }
 
 func (c Cell) predict(machine sim.Config, rounds int) (float64, error) {
-	dead, err := predict.Victims(c.Order, tableRanks, tableFailed)
-	if err != nil {
-		return 0, err
-	}
-	r, err := predict.Run(predict.Job{Machine: machine, Design: c.Design, Dead: dead, Op: c.Op, Bytes: bcastBytes,
-		Rounds: rounds, Costs: predict.Awareness})
+	r, err := predict.Run(predict.Job{Machine: machine, Design: c.Design, Dead: c.Order.Victims(tableRanks, tableFailed), Op: c.Op,
+		Bytes: bcastBytes, Rounds: rounds, Costs: predict.Awareness})
 	return micros(r.PerOp()), err
 }
 

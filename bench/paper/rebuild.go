@@ -3,7 +3,7 @@ package paper
 import (
 	"time"
 
-	"github.com/banyan-hpc/banyan/bench/predict"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -18,11 +18,10 @@ const (
 
 // rebuild measures, here and now, how long each living rank takes to make its plan with failures in worst order.
 func rebuild(ranks, failures int) (span, error) {
-	dead, err := predict.Victims(predict.Worst, ranks, failures)
-	if err != nil {
+	if err := kill.Check("failures", ranks, failures); err != nil {
 		return span{}, err
 	}
-	a := tree.Except(ranks, dead...)
+	a := tree.Except(ranks, kill.Worst.Victims(ranks, failures)...)
 	out := span{min: 1e9}
 	var p tree.Plan
 	for number := range a.Count() {

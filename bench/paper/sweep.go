@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
@@ -27,7 +28,7 @@ var allDesigns = []tree.Design{tree.Unaware, tree.Reroute, tree.LookupAvoiding, 
 type point struct {
 	op              predict.Op
 	design          tree.Design
-	order           predict.Order
+	order           kill.Order
 	ranks, failures int
 }
 
@@ -45,19 +46,16 @@ func (p *predictor) at(k point) float64 {
 	if ok || p.err != nil {
 		return us
 	}
-	dead, err := predict.Victims(k.order, k.ranks, k.failures)
-	if err == nil {
-		j := predict.Job{Machine: sim.Fitted.Config(k.ranks), Design: k.design, Dead: dead, Op: k.op, Bytes: bcastBytes,
-			Rounds: Rounds, Costs: predict.Awareness}
-		if k.design == tree.Unaware {
-			j = j.Baseline()
-		}
-		var r predict.Result
-		if r, err = predict.Run(j); err == nil {
-			us = micros(r.PerOp())
-		}
+	j := predict.Job{Machine: sim.Fitted.Config(k.ranks), Design: k.design, Dead: k.order.Victims(k.ranks, k.failures), Op: k.op,
+		Bytes: bcastBytes, Rounds: Rounds, Costs: predict.Awareness}
+	if k.design == tree.Unaware {
+		j = j.Baseline()
 	}
-	p.known[k], p.err = us, err
+	var r predict.Result
+	if r, p.err = predict.Run(j); p.err == nil {
+		us = micros(r.PerOp())
+	}
+	p.known[k] = us
 	return us
 }
 
@@ -79,7 +77,7 @@ func (p *predictor) growing(number int, op predict.Op) Figure {
 func (p *predictor) failing(number int, op predict.Op) Figure {
 	f := failureFigure(number, title(op)+" with failures of 512 processes, worst order")
 	for _, d := range allDesigns {
-		f.Lines = append(f.Lines, p.line(designNames[d], op, d, predict.Worst))
+		f.Lines = append(f.Lines, p.line(designNames[d], op, d, kill.Worst))
 	}
 	return f
 }
@@ -88,14 +86,14 @@ func (p *predictor) failing(number int, op predict.Op) Figure {
 func (p *predictor) orders(number int, op predict.Op) Figure {
 	f := failureFigure(number, title(op)+" with failures of 512 processes, three orders")
 	for _, d := range []tree.Design{tree.Reroute, tree.Rebalance} {
-		for _, o := range []predict.Order{predict.Worst, predict.Average, predict.Best} {
+		for _, o := range kill.Orders() {
 			f.Lines = append(f.Lines, p.line(designNames[d]+", "+o.String(), op, d, o))
 		}
 	}
 	return f
 }
 
-func (p *predictor) line(name string, op predict.Op, d tree.Design, o predict.Order) Line {
+func (p *predictor) line(name string, op predict.Op, d tree.Design, o kill.Order) Line {
 	line := Line{Name: name}
 	for _, failures := range failureCounts {
 		us := p.at(point{op, d, o, tableRanks, failures})

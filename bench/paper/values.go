@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
@@ -18,29 +19,29 @@ const (
 type Cell struct {
 	Op     predict.Op
 	Design tree.Design
-	Order  predict.Order
+	Order  kill.Order
 	// Printed is the paper's value, in microseconds.
 	Printed float64
 }
 
 // Table1 is MPI_Barrier with 256 failures among 512 processes.
 var Table1 = []Cell{
-	{predict.Barrier, tree.Reroute, predict.Worst, 2734.8},
-	{predict.Barrier, tree.Reroute, predict.Average, 1322.5},
-	{predict.Barrier, tree.Reroute, predict.Best, 815.9},
-	{predict.Barrier, tree.Rebalance, predict.Worst, 1059.4},
-	{predict.Barrier, tree.Rebalance, predict.Average, 937.1},
-	{predict.Barrier, tree.Rebalance, predict.Best, 813.8},
+	{predict.Barrier, tree.Reroute, kill.Worst, 2734.8},
+	{predict.Barrier, tree.Reroute, kill.Average, 1322.5},
+	{predict.Barrier, tree.Reroute, kill.Best, 815.9},
+	{predict.Barrier, tree.Rebalance, kill.Worst, 1059.4},
+	{predict.Barrier, tree.Rebalance, kill.Average, 937.1},
+	{predict.Barrier, tree.Rebalance, kill.Best, 813.8},
 }
 
 // Table2 is MPI_Bcast of 1 KB, the same.
 var Table2 = []Cell{
-	{predict.Bcast, tree.Reroute, predict.Worst, 4195.0},
-	{predict.Bcast, tree.Reroute, predict.Average, 2096.1},
-	{predict.Bcast, tree.Reroute, predict.Best, 1046.9},
-	{predict.Bcast, tree.Rebalance, predict.Worst, 944.1},
-	{predict.Bcast, tree.Rebalance, predict.Average, 941.6},
-	{predict.Bcast, tree.Rebalance, predict.Best, 1044.6},
+	{predict.Bcast, tree.Reroute, kill.Worst, 4195.0},
+	{predict.Bcast, tree.Reroute, kill.Average, 2096.1},
+	{predict.Bcast, tree.Reroute, kill.Best, 1046.9},
+	{predict.Bcast, tree.Rebalance, kill.Worst, 944.1},
+	{predict.Bcast, tree.Rebalance, kill.Average, 941.6},
+	{predict.Bcast, tree.Rebalance, kill.Best, 1044.6},
 }
 
 // point2point is §4.1: shared memory, without and with fault awareness.

@@ -2,7 +2,7 @@
 // its messages in virtual time.
 //
 //	cfg, err := sim.Profile("paper-2011", 512)
-//	dead, err := predict.Victims(predict.Worst, 512, 256)
+//	dead := kill.Worst.Victims(512, 256)
 //	r, err := predict.Run(predict.Job{Machine: cfg, Design: tree.Rebalance, Dead: dead, Op: predict.Barrier, Rounds: 300})
 //	fmt.Println(r.PerOp()) // the virtual time of one barrier, out of 300 in a row
 //

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
@@ -18,42 +19,6 @@ func profile(t *testing.T, name string, n int) sim.Config {
 	cfg, err := sim.Profile(name, n)
 	require.NoError(t, err)
 	return cfg
-}
-
-func victims(t *testing.T, o Order, ranks, failures int) []int {
-	dead, err := Victims(o, ranks, failures)
-	require.NoError(t, err)
-	return dead
-}
-
-// The orders are those of the paper. The average one leaves the root of 512 ranks with 128 children after 256 deaths: then
-// the times printed for it are half of the worst ones.
-func TestVictims(t *testing.T) {
-	require.Equal(t, []int{1, 2, 3}, victims(t, Worst, 8, 3))
-	require.Equal(t, []int{7, 6, 5}, victims(t, Best, 8, 3))
-	require.Equal(t, []int{1, 5, 2, 6}, victims(t, Average, 8, 4))
-	for _, c := range []struct {
-		order            Order
-		failures, degree int
-	}{{Worst, 0, 9}, {Worst, 8, 52}, {Worst, 64, 193}, {Worst, 128, 256}, {Worst, 256, 255}, {Worst, 384, 127}, {Worst, 496, 15},
-		{Average, 256, 128}, {Best, 256, 8}} {
-		r, err := Run(Job{Machine: profile(t, "infiniband", 512), Design: tree.Reroute, Dead: victims(t, c.order, 512, c.failures)})
-		require.NoError(t, err)
-		require.Equal(t, c.degree, r.Degree, "%v %d", c.order, c.failures)
-	}
-	for _, n := range []int{-1, 8} {
-		_, err := Victims(Worst, 8, n)
-		require.Error(t, err)
-	}
-	for _, o := range []Order{Worst, Average, Best} { // each victim once, whatever the number of ranks
-		for n := 1; n < 40; n++ {
-			seen := map[int]bool{0: true}
-			for _, rank := range victims(t, o, n, n-1) {
-				require.False(t, seen[rank])
-				seen[rank] = true
-			}
-		}
-	}
 }
 
 // What is computed by hand: two ranks on a node, o_send 10 ns, L 56, o_recv 20.
@@ -86,8 +51,8 @@ func TestRunAgreesWithTheLibrary(t *testing.T) {
 		m := profile(t, name, n)
 		for _, op := range []Op{Barrier, Bcast} {
 			for _, d := range []tree.Design{tree.Reroute, tree.LookupAvoiding, tree.Rebalance} {
-				order := []Order{Worst, Average, Best}[int(d)%3]
-				j := Job{Machine: m, Op: op, Design: d, Dead: victims(t, order, n, n/2), Bytes: 1024, Rounds: 30}
+				order := kill.Orders()[int(d)%3]
+				j := Job{Machine: m, Op: op, Design: d, Dead: order.Victims(n, n/2), Bytes: 1024, Rounds: 30}
 				fast, err := Run(j)
 				require.NoError(t, err)
 				full, err := Full(j)
@@ -117,11 +82,11 @@ func TestFullDoesAllOperations(t *testing.T) {
 // tree cost, and what else the order of frames of the same instant makes.
 func TestRebalancedIsUnawareOfTheLiving(t *testing.T) {
 	m := profile(t, "paper-2011", 512)
-	for _, order := range []Order{Worst, Average, Best} {
+	for _, order := range kill.Orders() {
 		for _, failures := range []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 384, 448, 496} {
 			for _, op := range []Op{Barrier, Bcast} {
 				name := fmt.Sprint(op, " ", order, " ", failures)
-				j := Job{Machine: m, Op: op, Design: tree.Rebalance, Dead: victims(t, order, 512, failures), Bytes: 1024, Rounds: 2}
+				j := Job{Machine: m, Op: op, Design: tree.Rebalance, Dead: order.Victims(512, failures), Bytes: 1024, Rounds: 2}
 				edges, err := Edges(j)
 				require.NoError(t, err)
 				base, err := Edges(j.Baseline())

@@ -3,11 +3,11 @@ package rebalance
 import (
 	"context"
 	"errors"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -29,29 +29,11 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Half the ranks of 512 failed leave the root of the rerouted tree with as many children as the paper's three cases say.
-func TestKill(t *testing.T) {
-	var p tree.Plan
-	for kill, degree := range map[Kill]int{Worst: 255, Average: 128, Best: 8} {
-		tree.Build(&p, tree.Reroute, tree.Binomial, tree.Except(512, kill.Of(512, 256)...), nil, 0, 0)
-		require.Len(t, p.Children, degree, kill)
-		for ranks := 2; ranks < 40; ranks++ {
-			for failures := range ranks {
-				dead := kill.Of(ranks, failures)
-				require.Len(t, dead, failures)
-				slices.Sort(dead)
-				require.Len(t, slices.Compact(dead), failures)
-				require.NotContains(t, dead, 0)
-			}
-		}
-	}
-}
-
 func TestRun(t *testing.T) {
 	half, _ := of("50%")
 	most, _ := of("98%")
 	o := Options{
-		Ranks: []int{2, 16, 3000}, Failures: []Failures{{}, half, most}, Kill: Worst, PerNode: 4, Rounds: 3,
+		Ranks: []int{2, 16, 3000}, Failures: []Failures{{}, half, most}, Kill: kill.Worst, PerNode: 4, Rounds: 3,
 		Designs: []tree.Design{tree.Reroute, tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial, tree.TwoLevel},
 	}
 	var got []Result
@@ -77,7 +59,7 @@ func TestRun(t *testing.T) {
 
 func TestRunEnds(t *testing.T) {
 	o := Options{
-		Ranks: []int{64}, Failures: []Failures{{}}, Kill: Best, PerNode: 1, Rounds: 1,
+		Ranks: []int{64}, Failures: []Failures{{}}, Kill: kill.Best, PerNode: 1, Rounds: 1,
 		Designs: []tree.Design{tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial},
 	}
 	stop := errors.New("enough")

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -13,7 +14,7 @@ import (
 type Options struct {
 	Ranks    []int         `json:"ranks"`
 	Failures []Failures    `json:"failures"` // of those, left out where all ranks would have failed
-	Kill     Kill          `json:"kill"`
+	Kill     kill.Order    `json:"kill"`
 	Designs  []tree.Design `json:"-"`
 	Shapes   []tree.Shape  `json:"-"`
 	PerNode  int           `json:"per_node"` // ranks of a node, for the shape that looks at nodes
@@ -88,7 +89,7 @@ func Run(ctx context.Context, o Options, emit func(Result) error) error {
 		for _, d := range o.Designs {
 			for _, ranks := range o.Ranks {
 				for _, failures := range o.failures(ranks) {
-					c := cell{o: &o, design: d, shape: s, dead: o.Kill.Of(ranks, failures), ranks: ranks}
+					c := cell{o: &o, design: d, shape: s, dead: o.Kill.Victims(ranks, failures), ranks: ranks}
 					if err := c.measure(ctx, emit); err != nil {
 						return err
 					}

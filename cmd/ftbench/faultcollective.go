@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/collective"
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/ranks"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -26,16 +27,16 @@ import (
 type collectiveOptions struct {
 	Op collective.Op `kong:"-"`
 
-	N        int      `short:"n" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
-	Failures []int    `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
-	Kill     []string `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), or several with commas. Default: ${default}."`
-	Design   []string `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"What is done about the dead: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
-	Tree     []string `default:"binomial" placeholder:"LIST" help:"binomial, knomial:K, binary, chain, flat, node, with commas: all designs on each of them. Default: ${default}."`
-	Sets     *int     `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
-	Ops      *int     `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
-	Unknown  bool     `help:"Kill ranks one after another while the operation runs, and tell how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
-	Plot     []string `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
-	JSON     string   `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
+	N        int          `short:"n" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
+	Failures []int        `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
+	Kill     []kill.Order `default:"worst" placeholder:"LIST" help:"In which order: worst (ranks 1, 2, 3, …), average (as many parents as leaves of the binomial tree), best (from the highest rank down), or several with commas. Default: ${default}."`
+	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"LIST" help:"What is done about the dead: reroute, lookup, rebalance, with commas; unaware, the baseline among the living, is always measured. Default: ${default}."`
+	Tree     []string     `default:"binomial" placeholder:"LIST" help:"binomial, knomial:K, binary, chain, flat, node, with commas: all designs on each of them. Default: ${default}."`
+	Sets     *int         `placeholder:"N" help:"Sets of each design, in turn. Default: 30, with --fabric sim 2."`
+	Ops      *int         `placeholder:"N" help:"Operations of a set. Default: 300, with --fabric sim 20."`
+	Unknown  bool         `help:"Kill ranks one after another while the operation runs, and tell how long it takes until all others have the error, and have validated. --failures is then how many die in a job (default: three quarters), --sets how many deaths each design sees at least."`
+	Plot     []string     `placeholder:"FILE" help:"Draw the times against the number of failures; .svg or .png, or both with a comma."`
+	JSON     string       `placeholder:"FILE" help:"Store all sets and the environment; -: print them, and the table on standard error."`
 	exitsFlag
 	Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
 }
@@ -77,6 +78,7 @@ Examples:
   ftbench fault OP -n 64 --failures 0,8,16,32,48 --kill worst,average,best --json results/OP.json
   ftbench fault OP -n 32 --fabric tcp --design rebalance
   ftbench fault OP -n 8 --unknown
+  ftbench fault OP -n 64 --unknown --fabric sim
   ftbench fault OP -n 512 --failures 0,8,64,256,496 --fabric sim --plot OP.svg`
 	switch {
 	case c.Op.Rooted():
@@ -115,9 +117,8 @@ func (c *collectiveOptions) jobs(o collective.Options) []collective.Options {
 		o.Calls = *c.Ops
 	}
 	var out []collective.Options
-	for _, kill := range c.Kill {
+	for _, o.Kill = range c.Kill {
 		for _, o.Failures = range c.failures() {
-			o.Kill = collective.Kill(kill)
 			out = append(out, o)
 		}
 	}
@@ -262,7 +263,12 @@ func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (ctx context
 		if err := alone("fault " + string(c.Op)); err != nil {
 			return nil, nil, nil, err
 		}
-		return context.Background(), func() {}, func(_ int, o collective.Options) ranks.Start { return collective.Simulated(o, 1, nil) }, nil
+		return context.Background(), func() {}, func(number int, o collective.Options) ranks.Start {
+			if c.Unknown {
+				return collective.SimulatedUnknown(o, number, uint64(number)+1, nil)
+			}
+			return collective.Simulated(o, 1, nil)
+		}, nil
 	}
 	cpus, err := affinity.Allowed()
 	if err != nil {
@@ -343,7 +349,7 @@ func (c *collectiveOptions) chart(r *collectiveResults) figure.Chart {
 				name += ", " + l.Tree
 			}
 			if len(c.Kill) > 1 {
-				name += ", " + string(job.Options.Kill)
+				name += ", " + job.Options.Kill.String()
 			}
 			k, known := at[name]
 			if !known {

@@ -86,11 +86,11 @@ func TestFaultCollectiveUsage(t *testing.T) {
 		{"-n 1 is not within 2…", []string{"barrier", "-n", "1"}},
 		{`no design "lookout": want unaware, reroute, lookup or rebalance`, []string{"reduce", "--design", "lookout"}},
 		{`no tree "oak": want binomial`, []string{"gather", "--tree", "oak"}},
-		{"--kill slowly: want worst, average or best", []string{"scatter", "--kill", "slowly"}},
+		{`no kill order "slowly": want worst, average, best`, []string{"scatter", "--kill", "slowly"}},
 		{"--size 12: it folds integers of 8 bytes", []string{"allreduce", "--size", "12"}},
 		{"--roots", []string{"bcast", "--roots", "random"}},
 		{"unknown flag --size", []string{"barrier", "--size", "8"}},
-		{"neither --fabric sim nor --plot", []string{"barrier", "--unknown", "--fabric", "sim"}},
+		{"it does not go with --plot", []string{"barrier", "--unknown", "--plot", "a.svg"}},
 		{"it would hang", []string{"barrier", "--unknown", "--design", "unaware"}},
 		{"--plot of 12 lines: at most 7", []string{"barrier", "--kill", "worst,average,best", "--plot", "a.svg"}},
 	} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/rebalance"
 	"github.com/banyan-hpc/banyan/bench/report"
@@ -16,7 +17,7 @@ import (
 type faultRebalanceCmd struct {
 	N        []int                `short:"n" default:"2,4,8,16,32,64,128,256,512,1024,8192,65536,1000000" placeholder:"RANKS" help:"Numbers of ranks, the failed ones included. Default: ${default}."`
 	Failures []rebalance.Failures `default:"0,50%,87.5%,98%" placeholder:"RANKS" help:"How many have failed: numbers or shares. Default: ${default}."`
-	Kill     string               `enum:"worst,average,best" default:"worst" help:"Which have failed, of: ${enum}; ranks 1, 2, 3 …, half of them and the leaves below them, or the highest ranks. Default: ${default}."`
+	Kill     kill.Order           `default:"worst" help:"Which have failed, of: worst, average, best; ranks 1, 2, 3 …, half of them and the leaves below them, or the highest ranks. Default: ${default}."`
 	Design   []string             `default:"reroute,rebalance" placeholder:"NAMES" help:"Designs, of unaware, reroute, lookup, rebalance. Default: ${default}."`
 	Tree     []string             `default:"binomial" placeholder:"NAMES" help:"Trees, of binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
 	PerNode  int                  `name:"per-node" default:"16" placeholder:"RANKS" help:"Ranks of each node, for --tree node. Default: ${default}."`
@@ -69,7 +70,7 @@ type rebalanceResults struct {
 
 // options are those of the harness.
 func (c *faultRebalanceCmd) options() (rebalance.Options, error) {
-	o := rebalance.Options{Ranks: c.N, Failures: c.Failures, Kill: rebalance.Kill(c.Kill), PerNode: c.PerNode, Rounds: c.Rounds}
+	o := rebalance.Options{Ranks: c.N, Failures: c.Failures, Kill: c.Kill, PerNode: c.PerNode, Rounds: c.Rounds}
 	for _, text := range c.Design {
 		d, err := tree.ParseDesign(text)
 		if err != nil {
@@ -164,12 +165,12 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o rebalance.Options, to
 }
 
 // judgeRebalance compares with the paper where it has numbers.
-func judgeRebalance(trees []rebalance.Result, kill string) []rebalanceBound {
+func judgeRebalance(trees []rebalance.Result, order kill.Order) []rebalanceBound {
 	var out []rebalanceBound
 	for _, r := range trees {
 		paper, known := printed[r.Failures]
 		if known && r.Ranks == rebalanceRanks && r.Design == tree.Rebalance.String() && r.Shape == tree.Binomial.String() &&
-			(r.Failures == 0 || kill == string(rebalance.Worst)) {
+			(r.Failures == 0 || order == kill.Worst) {
 			out = append(out, rebalanceBound{r.Failures, r.MeanNs / 1e3, paper, rebalanceLimit, r.MeanNs/1e3 <= rebalanceLimit})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/rebalance"
 )
 
@@ -50,9 +51,9 @@ func TestJudgeRebalance(t *testing.T) {
 	r := rebalance.Result{Design: "rebalance", Shape: "binomial", Ranks: 1024, Failures: 896, MeanNs: 1500}
 	other := r
 	other.Design = "reroute"
-	bounds := judgeRebalance([]rebalance.Result{r, other}, "worst")
+	bounds := judgeRebalance([]rebalance.Result{r, other}, kill.Worst)
 	require.Equal(t, []rebalanceBound{{896, 1.5, 50.9, 1, false}}, bounds)
-	require.Empty(t, judgeRebalance([]rebalance.Result{r}, "best"), "the paper has the worst order only")
+	require.Empty(t, judgeRebalance([]rebalance.Result{r}, kill.Best), "the paper has the worst order only")
 }
 
 func TestFaultRebalanceUsage(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/launch"
@@ -30,8 +31,7 @@ func (c *collectiveOptions) unknownJobs(o collective.Options) []collective.Optio
 		}
 	}
 	var out []collective.Options
-	for _, kill := range c.Kill {
-		o.Kill = collective.Kill(kill)
+	for _, o.Kill = range c.Kill {
 		for had := 0; had == 0 || had < o.Sets*lines; had += max(1, o.Failures) {
 			out = append(out, o)
 		}
@@ -41,8 +41,8 @@ func (c *collectiveOptions) unknownJobs(o collective.Options) []collective.Optio
 
 // runUnknown has ranks die while operations run, or is a rank of a job that it has started.
 func (c *collectiveOptions) runUnknown(jobs []collective.Options, to *call) error {
-	if c.Fabric == simulator || len(c.Plot) > 0 {
-		return usagef("fault %s: --unknown kills processes and gives no curve: it goes with neither --fabric sim nor --plot", c.Op)
+	if len(c.Plot) > 0 {
+		return usagef("fault %s: --unknown gives no curve: it does not go with --plot", c.Op)
 	}
 	for _, o := range jobs {
 		if err := o.CheckUnknown(); err != nil {
@@ -90,13 +90,13 @@ func (c *collectiveOptions) measureUnknown(jobs []collective.Options, to *call) 
 		}
 		results = append(results, unknownJob{o, deaths})
 	}
-	return results, unknownTable(out, results)
+	return results, unknownTable(out, results, c.Fabric == simulator)
 }
 
 // unknownTable prints the percentiles over the deaths of each line.
-func unknownTable(out io.Writer, jobs []unknownJob) error {
+func unknownTable(out io.Writer, jobs []unknownJob, virtual bool) error {
 	type key struct {
-		kill collective.Kill
+		kill kill.Order
 		line collective.Line
 	}
 	told, repaired := make(map[key][]time.Duration), make(map[key][]time.Duration)
@@ -110,9 +110,12 @@ func unknownTable(out io.Writer, jobs []unknownJob) error {
 			told[k], repaired[k] = append(told[k], d.Told), append(repaired[k], d.Repaired)
 		}
 	}
-	o := jobs[0].Options
-	if _, err := fmt.Fprintf(out, "# Banyan %s, %d ranks, of which %d die one after another during operations: µs from the kill until all others have the error, and until all have validated\n%-7s  %-9s  %-10s%8s%10s%10s%10s%14s%10s%10s\n",
-		o.Op, o.Ranks, o.Failures, "# Order", "Design", "Tree", "Deaths", "Error P50", "P90", "Max", "Validated P50", "P90", "Max"); err != nil {
+	o, us := jobs[0].Options, "µs"
+	if virtual {
+		us = "virtual µs"
+	}
+	if _, err := fmt.Fprintf(out, "# Banyan %s, %d ranks, of which %d die one after another during operations: %s from the kill until all others have the error, and until all have validated\n%-7s  %-9s  %-10s%8s%10s%10s%10s%14s%10s%10s\n",
+		o.Op, o.Ranks, o.Failures, us, "# Order", "Design", "Tree", "Deaths", "Error P50", "P90", "Max", "Validated P50", "P90", "Max"); err != nil {
 		return err
 	}
 	for _, k := range keys {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/coll/tree"
@@ -14,19 +15,19 @@ import (
 )
 
 type simCmd struct {
-	Machine  string   `arg:"" optional:"" default:"paper-2011" help:"A profile or a file of parameters. Default: ${default}."`
-	Op       []string `default:"barrier" placeholder:"OP,…" help:"barrier, bcast, reduce, allreduce, gather, scatter. Default: ${default}."`
-	Design   []string `default:"unaware,reroute,lookup,rebalance" placeholder:"D,…" help:"Designs. With failures, unaware stands for the same operation on a communicator of only those who live. Default: ${default}."`
-	Tree     []string `default:"binomial" placeholder:"TREE,…" help:"binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
-	N        []int    `short:"n" default:"512" placeholder:"RANKS,…" help:"Ranks, up to 1048576. Default: ${default}."`
-	Failures []int    `default:"0" placeholder:"N,…" help:"How many of them are dead. Default: ${default}."`
-	Kill     []string `default:"worst" placeholder:"ORDER,…" help:"worst: 1, 2, 3, …; best: from the highest rank down; average: parents and leaves evenly. Default: ${default}."`
-	Bytes    []int    `default:"1024" placeholder:"BYTES,…" help:"Length of the data of every operation but barrier. Default: ${default}."`
-	Rounds   int      `default:"300" help:"How often the operation is done in a row; the time is that of all, divided. Default: ${default}."`
-	Full     bool     `help:"Run the library's own engine in the full simulator: slower, without the costs of awareness; for designs whose ranks keep their places."`
-	Write    bool     `help:"Print the machine's parameters as a file to be changed, and do nothing else."`
-	JSON     string   `placeholder:"FILE" help:"Store all numbers and the parameters; -: print them, and the table on standard error."`
-	Plot     string   `placeholder:"FILE" help:"Draw time against failures, or against ranks where there are several numbers of them; .svg or .png."`
+	Machine  string       `arg:"" optional:"" default:"paper-2011" help:"A profile or a file of parameters. Default: ${default}."`
+	Op       []string     `default:"barrier" placeholder:"OP,…" help:"barrier, bcast, reduce, allreduce, gather, scatter. Default: ${default}."`
+	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"D,…" help:"Designs. With failures, unaware stands for the same operation on a communicator of only those who live. Default: ${default}."`
+	Tree     []string     `default:"binomial" placeholder:"TREE,…" help:"binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
+	N        []int        `short:"n" default:"512" placeholder:"RANKS,…" help:"Ranks, up to 1048576. Default: ${default}."`
+	Failures []int        `default:"0" placeholder:"N,…" help:"How many of them are dead. Default: ${default}."`
+	Kill     []kill.Order `default:"worst" placeholder:"ORDER,…" help:"worst: 1, 2, 3, …; best: from the highest rank down; average: parents and leaves evenly. Default: ${default}."`
+	Bytes    []int        `default:"1024" placeholder:"BYTES,…" help:"Length of the data of every operation but barrier. Default: ${default}."`
+	Rounds   int          `default:"300" help:"How often the operation is done in a row; the time is that of all, divided. Default: ${default}."`
+	Full     bool         `help:"Run the library's own engine in the full simulator: slower, without the costs of awareness; for designs whose ranks keep their places."`
+	Write    bool         `help:"Print the machine's parameters as a file to be changed, and do nothing else."`
+	JSON     string       `placeholder:"FILE" help:"Store all numbers and the parameters; -: print them, and the table on standard error."`
+	Plot     string       `placeholder:"FILE" help:"Draw time against failures, or against ranks where there are several numbers of them; .svg or .png."`
 }
 
 // Help has the examples.
@@ -67,8 +68,9 @@ type simResults struct {
 
 // simCase is a job with its names.
 type simCase struct {
-	row simRow
-	job predict.Job
+	row  simRow
+	kill kill.Order
+	job  predict.Job
 }
 
 // Run predicts.
@@ -164,15 +166,15 @@ func (c *simCmd) cases(machine predict.Parameters) ([]simCase, error) {
 			k.row.Bytes, k.job.Bytes = bytes, bytes
 			return nil
 		}),
-		each(c.Kill, func(k *simCase, kill string) error {
-			k.row.Kill = kill
-			_, err := predict.ParseOrder(kill)
-			return err
+		each(c.Kill, func(k *simCase, order kill.Order) error {
+			k.kill, k.row.Kill = order, order.String()
+			return nil
 		}),
 		each(c.Failures, func(k *simCase, failures int) (err error) {
 			k.row.Failed = failures
-			order, _ := predict.ParseOrder(k.row.Kill) // it has been read above
-			k.job.Dead, err = predict.Victims(order, k.row.Ranks, failures)
+			if err = kill.Check("--failures", k.row.Ranks, failures); err == nil {
+				k.job.Dead = k.kill.Victims(k.row.Ranks, failures)
+			}
 			return err
 		}),
 		each(c.Tree, func(k *simCase, text string) (err error) {
@@ -282,7 +284,8 @@ func (c *simCmd) lines(row simRow) []string {
 		return []string{c.line(row)}
 	}
 	var names []string
-	for _, row.Kill = range c.Kill {
+	for _, order := range c.Kill {
+		row.Kill = order.String()
 		names = append(names, c.line(row))
 	}
 	return names

@@ -64,7 +64,7 @@ func TestSimRefuses(t *testing.T) {
 		"no operation":       {"--op", "alltoall"},
 		"no design":          {"--design", "hope"},
 		"no kill order":      {"--kill", "kindest"},
-		"512 failures of":    {"--failures", "512"},
+		"512 of 512 ranks":   {"--failures", "512"},
 		"-n 0":               {"-n", "0"},
 		"no profile":         {"nowhere.json"},
 		"--rounds=0":         {"--rounds", "0"},

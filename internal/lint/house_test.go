@@ -46,6 +46,7 @@ var house = []place{
 	{"ft/repair", 60},           // agreement and collectives put together
 	{"settings", 60},            // what a user may set, above the layers whose defaults it states
 	{".", applicationFloor},     // what an application links
+	{"bench/kill", 72},          // which ranks die, for all that measures or predicts failures
 	{"bench/ranks", 75},         // what harnesses share that start ranks some of which die
 	{"bench/predict", 75},       // collectives in virtual time, for the harnesses above it
 	{"bench/", harnessFloor},    // harnesses on the public interface
