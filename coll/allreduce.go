@@ -71,7 +71,7 @@ func together[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold) ([]byte,
 	t.theirs = mark{}
 	said, err := double[M](w, h, t.mark.set(len(from)), t.theirs[:], sameMark)
 	if err == nil && !shows(said, len(said)) {
-		err = mismatch(w, 0, len(from))
+		err = mismatch(w, unknown, len(from))
 	}
 	if err != nil {
 		return nil, err

@@ -29,8 +29,15 @@ func shows(buf []byte, length int) bool {
 	return length == len(mark{}) && string(buf[:len(sign)]) == sign
 }
 
+// unknown is the length of others that are known to have come with another one, not with which.
+const unknown = -1
+
 // mismatch is the error of lengths that do not fit.
 func mismatch(w *p2p.Comm, length, want int) error {
+	if length == unknown {
+		return fmt.Errorf("%s: %w: not all ranks called with %d bytes, as this one: all must call with the same length",
+			w.Name(), ft.ErrArgument, want)
+	}
 	return fmt.Errorf("%s: %w: a rank called with %d bytes, want %d: all ranks must call with the same length",
 		w.Name(), ft.ErrArgument, length, want)
 }
