@@ -29,7 +29,8 @@ const (
 type Status = p2p.Status
 
 // Comm is a communicator: a group of ranks and a context in which their
-// messages match. Its methods may be called from any goroutine.
+// messages match. Its methods may be called from any goroutine; two goroutines of a rank
+// call no two collectives of one communicator at the same time (see the package's comment).
 type Comm struct {
 	core    *p2p.Comm
 	e       *p2p.Engine
@@ -73,10 +74,9 @@ func (c *Comm) Dup() (*Comm, error) {
 	core, err := c.core.Dup()
 	d := c.derived(core)
 	if err = cmp.Or(c.core.Unrevoked("dup"), err); err == nil {
-		err = c.attrs.copyTo(c, d)
-	}
-	if err != nil {
-		err = fmt.Errorf("dup of %s: %w", c.Name(), err)
+		if err = c.attrs.copyTo(c, d); err != nil {
+			err = fmt.Errorf("dup of %s: %w", c.Name(), err)
+		}
 	}
 	return c.made(repair.Dup, d, err)
 }

@@ -64,7 +64,9 @@
 // # Concurrency
 //
 // Everything may be called from any goroutine; two goroutines do not wait for one
-// request. [World.Finalize] ends what others still wait for with [ErrClosed]. Calls
+// request. Collectives of a communicator match in the order in which each rank calls them, as in
+// MPI. So two goroutines that call them on one communicator at the same time wait for ever or get
+// each other's data: give each a communicator of its own (Comm.Dup). [World.Finalize] ends what others still wait for with [ErrClosed]. Calls
 // that wait have a variant that ends with a context.Context, as [Comm.RecvContext];
 // collective operations do not yet.
 //

@@ -105,8 +105,8 @@ type detection struct{ period, timeout time.Duration }
 // of once in a period, and after a timeout, which is at least three periods, counts
 // as dead and is made so. Both are whole milliseconds; two zeros turn the detector off:
 // then ranks learn of those deaths only that they see for themselves. All ranks of
-// a job need the same. Without this option the user's settings say, 200 ms and 1 s by
-// default; in the simulator there is no detector then.
+// a job need the same. Without this option the user's settings say (docs/tuning.md: detect.period, detect.timeout), 500 ms
+// and 3 s by default, the timeout 12 s where ranks share cores; in the simulator there is no detector then.
 func WithDetection(period, timeout time.Duration) Option {
 	return func(o *options) { o.detect = &detection{period, timeout} }
 }

@@ -1,6 +1,8 @@
 package banyan
 
 import (
+	"fmt"
+
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -36,8 +38,20 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 
 // IAgree begins to agree on *flag, which is not to be touched until the request is complete and has
 // the result then. Several may be under way; they meet in the order in which each rank has begun them. Neither
-// Request.Cancel nor the end of a context takes one back, since others count on it. As [Comm.Agree] otherwise.
-func (c *Comm) IAgree(flag *uint64) Request { return Request{c.agree(flag), c} }
+// Request.Cancel nor the end of a context takes one back, since others count on it. ErrArgument without a flag, then nothing is
+// begun. As [Comm.Agree] otherwise.
+func (c *Comm) IAgree(flag *uint64) Request {
+	if flag == nil {
+		return c.nowhere("agree", "flag")
+	}
+	return Request{c.agree(flag), c}
+}
+
+// nowhere is the request of an operation that would not know where to leave its result: it would find that out
+// only when others count on it.
+func (c *Comm) nowhere(op, what string) Request {
+	return Request{c.e.Failed(c.core, fmt.Errorf("%s on %s: %w: nil for the %s", op, c.Name(), ErrArgument, what)), c}
+}
 
 func (c *Comm) agree(flag *uint64) p2p.Handle {
 	c.e.Lock()
@@ -69,7 +83,12 @@ func (c *Comm) Shrink() (*Comm, error) {
 // IShrink begins to shrink; *into is the new communicator when the request is complete. Shrinks of several
 // communicators with members in common may be begun in different orders. As [Comm.Shrink]
 // otherwise.
-func (c *Comm) IShrink(into **Comm) Request { return Request{c.shrink(into), c} }
+func (c *Comm) IShrink(into **Comm) Request {
+	if into == nil {
+		return c.nowhere("shrink", "place of the new communicator")
+	}
+	return Request{c.shrink(into), c}
+}
 
 func (c *Comm) shrink(into **Comm) p2p.Handle {
 	c.e.Lock()

@@ -36,8 +36,11 @@ func (c *Comm) Validate() (Group, error) {
 }
 
 // IValidate begins to validate; *failed has the result when the request is complete and is
-// not to be touched before. As [Comm.Validate] otherwise.
+// not to be touched before. ErrArgument without a place for it, then nothing is begun. As [Comm.Validate] otherwise.
 func (c *Comm) IValidate(failed *Group) Request {
+	if failed == nil {
+		return c.nowhere("validate", "place of the failed ranks")
+	}
 	return Request{c.validate([]*Comm{c}, func(_ int, g Group) { *failed = g }), c}
 }
 

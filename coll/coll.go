@@ -113,6 +113,22 @@ func fit(w *p2p.Comm, st p2p.Status, err error, want int) (whole int, _ error) {
 	case err != nil:
 		return 0, err
 	}
-	return st.Count, fmt.Errorf("%s: %w: rank %d sent %d bytes, want %d: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, w.Said(st.Source), st.Count, want)
+	return st.Count, fmt.Errorf("%s: %w: rank %d %s, this one wants %s: all ranks must call with the same length",
+		w.Name(), ft.ErrArgument, w.Said(st.Source), lengthSent(st.Count), lengthWanted(want))
+}
+
+// lengthSent is what a message of the wrong length tells of its sender: an empty one mostly that it has met an error itself ([fatal]).
+func lengthSent(length int) string {
+	if length == 0 {
+		return "sent nothing, or met such an error itself"
+	}
+	return fmt.Sprintf("sent %d bytes", length)
+}
+
+// lengthWanted is a length in words: that of a [mark] is not what anybody has called with.
+func lengthWanted(length int) string {
+	if length == len(mark{}) {
+		return "a long message"
+	}
+	return fmt.Sprintf("%d bytes", length)
 }

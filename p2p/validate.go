@@ -140,11 +140,11 @@ func (c *Comm) gone() (out []proc.ID) {
 	return out
 }
 
-// Delegate gives the rank in Coll of a rank of Peers. False: that is agreed to be gone. Error:
+// Delegate gives the rank in Coll of a rank of Peers that is to be the root of an operation. False: that is agreed to be gone. Error:
 // ft.ErrArgument.
 func (c *Comm) Delegate(op string, rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
-		return 0, false, c.badRank(op, rank)
+		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
 	}
 	w := c.Coll()
 	if w.peers.size == c.peers.size {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
@@ -48,7 +49,7 @@ func Load(source string) (Parameters, error) {
 	}
 	b, err := os.ReadFile(source)
 	if err != nil {
-		return Parameters{}, fmt.Errorf("%q is no profile (%v) and no file that can be read: %w", source, sim.Profiles(), err)
+		return Parameters{}, fmt.Errorf("%q is no profile (%s) and no file that can be read: %w", source, strings.Join(sim.Profiles(), ", "), err)
 	}
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

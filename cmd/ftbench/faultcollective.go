@@ -317,8 +317,8 @@ func (j *collectiveJob) rows(out io.Writer) error {
 		rest := fmt.Sprintf("%61s  %s\n", "", l.Verdict)
 		if !l.Baseline() {
 			d, r := l.Difference, l.Ratio
-			rest = fmt.Sprintf("%12.2f  %-18s%8.3f  %-13s  %s\n", d.Median/1e3, between("%.2f", d.Low/1e3, d.High/1e3),
-				r.Median, between("%.3f", r.Low, r.High), l.Verdict)
+			rest = fmt.Sprintf("%12.2f  %-18s%8.3f  %-13s  %s\n", d.Median/1e3, between("%.2f", "…", d.Low/1e3, d.High/1e3, few),
+				r.Median, between("%.3f", "…", r.Low, r.High, few), l.Verdict)
 		}
 		if _, err := io.WriteString(out, strings.TrimRight(rest, " ")); err != nil {
 			return err
@@ -327,12 +327,15 @@ func (j *collectiveJob) rows(out io.Writer) error {
 	return nil
 }
 
-// between writes an interval; there may be none.
-func between(format string, low, high float64) string {
+// few stands for an interval that there is not.
+const few = "too few sets"
+
+// between writes an interval, or few where there was too little to find one.
+func between(format, to string, low, high float64, few string) string {
 	if math.IsInf(high, 1) {
-		return "too few sets"
+		return few
 	}
-	return fmt.Sprintf(format+"…"+format, low, high)
+	return fmt.Sprintf(format+to+format, low, high)
 }
 
 // chart draws the medians against the number of failures, a line for each design.

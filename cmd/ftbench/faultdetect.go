@@ -25,11 +25,11 @@ type faultCmd struct {
 	Revoke    faultRevokeCmd    `cmd:"" help:"Time until all ranks have left a communicator that one revokes, against a barrier."`
 	Rebalance faultRebalanceCmd `cmd:"" help:"Time to compute a rank's place in the tree of a collective, after failures."`
 	Barrier   faultBarrierCmd   `cmd:"" help:"A barrier of the ranks that live, in each design, against one that knows of no failures among as many."`
-	Bcast     faultRootedCmd    `cmd:"" help:"The same of a broadcast."`
-	Reduce    faultRootedCmd    `cmd:"" help:"The same of a reduction to one rank."`
-	Allreduce faultAllreduceCmd `cmd:"" help:"The same of a reduction whose result all get."`
-	Gather    faultRootedCmd    `cmd:"" help:"The same of the blocks of all ranks, collected at one."`
-	Scatter   faultRootedCmd    `cmd:"" help:"The same of the blocks of one rank, dealt out to all."`
+	Bcast     faultRootedCmd    `cmd:"" help:"A broadcast among the ranks that live, measured like the barrier."`
+	Reduce    faultRootedCmd    `cmd:"" help:"A reduction to one rank, measured like the barrier."`
+	Allreduce faultAllreduceCmd `cmd:"" help:"A reduction whose result all get, measured like the barrier."`
+	Gather    faultRootedCmd    `cmd:"" help:"The blocks of all ranks, collected at one; measured like the barrier."`
+	Scatter   faultRootedCmd    `cmd:"" help:"The blocks of one rank, dealt out to all; measured like the barrier."`
 	Drill     faultDrillCmd     `cmd:"" help:"Random programs whose ranks are killed anywhere: who survives must end, with the right data."`
 }
 

@@ -233,8 +233,8 @@ func (c *recoverOptions) against() string {
 // recoverRow prints a line of the table.
 func recoverRow(out io.Writer, r recoverResult) error {
 	us := func(d time.Duration) float64 { return float64(d) / 1e3 }
-	_, err := fmt.Fprintf(out, "%-9d%8d%10.2f%10.2f%10.2f%12.2f%10.3f  %.3f–%.3f\n", r.Options.Ranks, r.Options.Failures,
-		us(r.Calls.P50), us(r.Calls.P90), us(r.Calls.P99), us(r.Baseline.P50), r.Ratio.Median, r.Ratio.Low, r.Ratio.High)
+	_, err := fmt.Fprintf(out, "%-9d%8d%10.2f%10.2f%10.2f%12.2f%10.3f  %s\n", r.Options.Ranks, r.Options.Failures,
+		us(r.Calls.P50), us(r.Calls.P90), us(r.Calls.P99), us(r.Baseline.P50), r.Ratio.Median, between("%.3f", "–", r.Ratio.Low, r.Ratio.High, "too few rounds"))
 	return err
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 type matchCmd struct {
-	Entries []int         `default:"10,100,1000,10000,100000" placeholder:"N,…" help:"Lengths of the queue. Default: ${default}."`
+	Entries []int         `default:"10,100,1000,10000,100000" placeholder:"N" help:"Lengths of the queue. Default: ${default}."`
 	Rounds  int           `default:"5" help:"How often each length is measured; the median counts. Default: ${default}."`
 	MinTime time.Duration `default:"50ms" help:"How long each time at least. Default: ${default}."`
 	Aware   bool          `default:"true" negatable:"" help:"Fault-aware engine; --aware=false is the baseline."`

@@ -16,13 +16,13 @@ import (
 
 type simCmd struct {
 	Machine  string       `arg:"" optional:"" default:"paper-2011" help:"A profile or a file of parameters. Default: ${default}."`
-	Op       []string     `default:"barrier" placeholder:"OP,…" help:"barrier, bcast, reduce, allreduce, gather, scatter. Default: ${default}."`
-	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"D,…" help:"Designs. With failures, unaware stands for the same operation on a communicator of only those who live. Default: ${default}."`
-	Tree     []string     `default:"binomial" placeholder:"TREE,…" help:"binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
-	N        []int        `short:"n" default:"512" placeholder:"RANKS,…" help:"Ranks, up to 1048576. Default: ${default}."`
-	Failures []int        `default:"0" placeholder:"N,…" help:"How many of them are dead. Default: ${default}."`
-	Kill     []kill.Order `default:"worst" placeholder:"ORDER,…" help:"worst: 1, 2, 3, …; best: from the highest rank down; average: parents and leaves evenly. Default: ${default}."`
-	Bytes    []int        `default:"1024" placeholder:"BYTES,…" help:"Length of the data of every operation but barrier. Default: ${default}."`
+	Op       []string     `default:"barrier" placeholder:"OP" help:"barrier, bcast, reduce, allreduce, gather, scatter. Default: ${default}."`
+	Design   []string     `default:"unaware,reroute,lookup,rebalance" placeholder:"D" help:"Designs. With failures, unaware stands for the same operation on a communicator of only those who live. Default: ${default}."`
+	Tree     []string     `default:"binomial" placeholder:"TREE" help:"binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
+	N        []int        `short:"n" default:"512" placeholder:"RANKS" help:"Ranks, up to 1048576. Default: ${default}."`
+	Failures []int        `default:"0" placeholder:"N" help:"How many of them are dead. Default: ${default}."`
+	Kill     []kill.Order `default:"worst" placeholder:"ORDER" help:"worst: 1, 2, 3, …; best: from the highest rank down; average: parents and leaves evenly. Default: ${default}."`
+	Bytes    []int        `default:"1024" placeholder:"BYTES" help:"Length of the data of every operation but barrier. Default: ${default}."`
 	Rounds   int          `default:"300" help:"How often the operation is done in a row; the time is that of all, divided. Default: ${default}."`
 	Full     bool         `help:"Run the library's own engine in the full simulator: slower, without the costs of awareness; for designs whose ranks keep their places."`
 	Write    bool         `help:"Print the machine's parameters as a file to be changed, and do nothing else."`

@@ -25,7 +25,7 @@ const (
 
 func main() {
 	tasks := flag.Int("tasks", 1000, "tasks to be done")
-	kill := flag.Bool("kill", false, "kill the last worker with SIGKILL after ten tasks")
+	kill := flag.Bool("kill", false, "kill the last worker with SIGKILL as soon as it has a task")
 	flag.Parse()
 	w, err := banyan.Init()
 	if err != nil {
@@ -151,14 +151,14 @@ func (f *farm) dead(worker int, failed banyan.Group) bool {
 
 func worker(c *banyan.Comm, dies bool) error {
 	task := []int64{0}
-	for n := 0; ; n++ {
+	for {
 		if _, err := banyan.Recv(c, task, 0, tagTask); err != nil {
 			return err
 		}
 		if task[0] < 0 {
 			return nil
 		}
-		if dies && n == 10 {
+		if dies {
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		if err := banyan.Send(c, []int64{task[0], task[0] * task[0]}, 0, tagResult); err != nil {
