@@ -53,13 +53,19 @@ func (u Unit) has(v float64) bool {
 type Series struct {
 	Name   string
 	Points []Point // in the order in which the line joins them
+	Dots   bool    // nothing joins them: there are only marks
 }
 
 // Point is one place on a line. Numbers on a logarithmic axis are above zero,
 // which it does not have; on a linear one they are not below.
 type Point struct {
 	X, Y float64
+	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none.
+	Low, High float64
 }
+
+// bar reports whether there is an interval.
+func (p Point) bar() bool { return p.Low != 0 || p.High != 0 }
 
 // MaxSeries is the number of lines of a chart: more cannot be told apart.
 const MaxSeries = len(colours)
@@ -83,7 +89,7 @@ func (c *Chart) check() error {
 			return errors.New("a series has no name: the legend needs one")
 		}
 		for _, p := range s.Points {
-			if !c.X.Unit.has(p.X) || !c.Y.Unit.has(p.Y) {
+			if !c.X.Unit.has(p.X) || !c.Y.Unit.has(p.Y) || p.bar() && !(c.Y.Unit.has(p.Low) && c.Y.Unit.has(p.High)) {
 				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes, or below zero on a linear one: leave it out",
 					s.Name, p.X, p.Y)
 			}
@@ -119,15 +125,22 @@ const (
 func onLog(v float64) bool { return v >= smallest && v <= largest }
 
 // limits returns the smallest and the largest of what of takes from the points.
-func (c *Chart) limits(of func(Point) float64) (lo, hi float64) {
+func (c *Chart) limits(of func(Point) (lo, hi float64)) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {
 		for _, p := range s.Points {
-			lo, hi = min(lo, of(p)), max(hi, of(p))
+			least, most := of(p)
+			lo, hi = min(lo, least), max(hi, most)
 		}
 	}
 	return lo, hi
 }
 
-func x(p Point) float64 { return p.X }
-func y(p Point) float64 { return p.Y }
+func x(p Point) (lo, hi float64) { return p.X, p.X }
+
+func y(p Point) (lo, hi float64) {
+	if p.bar() {
+		return min(p.Y, p.Low), max(p.Y, p.High)
+	}
+	return p.Y, p.Y
+}

@@ -48,6 +48,7 @@ var house = []place{
 	{".", applicationFloor},     // what an application links
 	{"bench/ranks", 75},         // what harnesses share that start ranks some of which die
 	{"bench/predict", 75},       // collectives in virtual time, for the harnesses above it
+	{"bench/paper", 85},         // a report of what several harnesses have measured
 	{"bench/", harnessFloor},    // harnesses on the public interface
 	{"cmd/", commandFloor},      // the command
 	{"examples/", commandFloor}, // programs for readers
