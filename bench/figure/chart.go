@@ -29,6 +29,8 @@ const (
 	Decimal Unit = iota
 	// Bytes has marks at powers of two, written with the prefixes Ki, Mi, Gi.
 	Bytes
+	// Doubling has marks at powers of two, written in full.
+	Doubling
 	// Linear has no logarithms: it begins at zero and has marks at equal distances.
 	Linear
 )
@@ -60,7 +62,8 @@ type Series struct {
 // which it does not have; on a linear one they are not below.
 type Point struct {
 	X, Y float64
-	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none.
+	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none. An end that would make the axis much
+	// longer than the points need lies outside of the picture, and has no cap.
 	Low, High float64
 }
 
@@ -125,22 +128,31 @@ const (
 func onLog(v float64) bool { return v >= smallest && v <= largest }
 
 // limits returns the smallest and the largest of what of takes from the points.
-func (c *Chart) limits(of func(Point) (lo, hi float64)) (lo, hi float64) {
+func (c *Chart) limits(of func(Point) float64) (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, s := range c.Series {
 		for _, p := range s.Points {
-			least, most := of(p)
-			lo, hi = min(lo, least), max(hi, most)
+			lo, hi = min(lo, of(p)), max(hi, of(p))
 		}
 	}
 	return lo, hi
 }
 
-func x(p Point) (lo, hi float64) { return p.X, p.X }
+// room is how many times further than the points the axis goes for the ends of intervals.
+const room = 1.5
 
-func y(p Point) (lo, hi float64) {
-	if p.bar() {
-		return min(p.Y, p.Low), max(p.Y, p.High)
+// withBars widens the limits of the y axis for the intervals.
+func (c *Chart) withBars(lo, hi float64) (float64, float64) {
+	least, most := lo/room, hi*room
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			if p.bar() {
+				lo, hi = min(lo, max(p.Low, least)), max(hi, min(p.High, most))
+			}
+		}
 	}
-	return p.Y, p.Y
+	return lo, hi
 }
+
+func x(p Point) float64 { return p.X }
+func y(p Point) float64 { return p.Y }

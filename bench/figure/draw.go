@@ -59,7 +59,7 @@ func (c *Chart) plot() *plot.Plot {
 	p.Title.Padding = 6
 	p.Title.TextStyle.Font = sans(14)
 	xlo, xhi := c.limits(x)
-	ylo, yhi := c.limits(y)
+	ylo, yhi := c.withBars(c.limits(y))
 	dress(&p.X, c.X, newScale(c.X.Unit, xlo, xhi))
 	dress(&p.Y, c.Y, newScale(c.Y.Unit, ylo, yhi))
 	grid := plotter.NewGrid()
@@ -134,9 +134,12 @@ func (c *Chart) addBars(p *plot.Plot, i int, s Series) {
 		}
 	}
 	if len(bars.XYs) > 0 {
-		p.Add(bars)
+		p.Add(aside{bars})
 	}
 }
+
+// aside is drawn and does not lengthen the axes.
+type aside struct{ plot.Plotter }
 
 // legend is a series' name with room between it and its line, on whichever side
 // that is. No-break spaces: an SVG viewer would drop others.

@@ -238,19 +238,27 @@ func TestSave(t *testing.T) {
 	require.Equal(t, got, after, "what cannot be drawn leaves the file alone")
 }
 
-// An interval lengthens the axis and is drawn as three strokes; marks alone have no line.
+// An interval is drawn as three strokes and lengthens the axis, but not much; marks alone have no line.
 func TestIntervals(t *testing.T) {
 	c := Chart{X: Axis{Title: "x", Unit: Linear}, Y: Axis{Title: "y", Unit: Linear},
-		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: 2}, {X: 2, Y: 3}}}}}
+		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: 10}, {X: 2, Y: 8}}}}}
 	paths := func() int { return bytes.Count(written(t, "svg", c), []byte("<path")) }
 	plain := paths()
-	c.Series[0].Points[0].Low, c.Series[0].Points[0].High = 1, 3
+	c.Series[0].Points[1].Low, c.Series[0].Points[1].High = 6, 9
 	require.Equal(t, plain+3, paths())
-	c.Series[0].Points[0].High = 70
-	require.Contains(t, texts(t, written(t, "svg", c)), "70")
-	c.Series[0].Points[0].Low = -1
+	require.NotContains(t, texts(t, written(t, "svg", c)), "14")
+	c.Series[0].Points[1].High = 70
+	require.Contains(t, texts(t, written(t, "svg", c)), "14")
+	require.NotContains(t, texts(t, written(t, "svg", c)), "20")
+	c.Series[0].Points[1].Low = -1
 	require.ErrorContains(t, Write(io.Discard, "svg", c), "no place")
-	c.Series[0].Points[0].Low, c.Series[0].Points[0].High = 0, 0
+	c.Series[0].Points[1].Low, c.Series[0].Points[1].High = 0, 0
 	c.Series[0].Dots = true
 	require.Less(t, paths(), plain)
+}
+
+// Numbers of processes double, and are written in full.
+func TestDoubling(t *testing.T) {
+	c := Chart{X: Axis{Title: "processes", Unit: Doubling}, Y: Axis{Title: "y"}, Series: []Series{{Name: "s", Points: []Point{{X: 2, Y: 1}, {X: 1024, Y: 2}}}}}
+	require.Subset(t, texts(t, written(t, "svg", c)), []string{"2", "256", "1024"})
 }

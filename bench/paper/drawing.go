@@ -11,10 +11,24 @@ import (
 // drawnRanks is the size of the trees of figures 1 and 2.
 const drawnRanks = 16
 
+// drawnFailures are those of the trees of figures 1 and 2.
+var drawnFailures = []int{0, 1, 4, 8}
+
+// degree is how many children the root has.
+func degree(d tree.Design, failures int) int {
+	dead, err := predict.Victims(predict.Worst, drawnRanks, failures)
+	if err != nil {
+		panic(err) // drawnFailures are fewer
+	}
+	var p tree.Plan
+	tree.Build(&p, d, tree.Binomial, tree.Except(drawnRanks, dead...), nil, 0, 0)
+	return len(p.Children)
+}
+
 // draw is figure 1 or 2: the binomial tree of 16 ranks with 0, 1, 4 and 8 failures, in worst order.
 func draw(d tree.Design) (string, error) {
 	var b strings.Builder
-	for _, failures := range []int{0, 1, 4, 8} {
+	for _, failures := range drawnFailures {
 		dead, err := predict.Victims(predict.Worst, drawnRanks, failures)
 		if err != nil {
 			return "", err
