@@ -98,8 +98,8 @@ func TestPaperRefuses(t *testing.T) {
 		"of kind \"osu-latency\"":  {"--measured", wrong},
 		"no such file":             {"--measured", filepath.Join(dir, "nothing.json")},
 		"--ranks 3 is not within":  {"--ranks", "16,3"},
-		"--ranks, --sets and --op": {"--sets", "-1"},
-		"--rounds -2":              {"--rounds", "-2"},
+		"--ranks, --sets and --op": {"--sets=-1"},
+		"--rounds -2":              {"--rounds=-2"},
 	} {
 		code, out, errs := ftbench(t, append([]string{"paper", "--out", dir}, args...)...)
 		require.Equal(t, exitUsage, code, errs)
