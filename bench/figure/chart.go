@@ -29,6 +29,8 @@ const (
 	Decimal Unit = iota
 	// Bytes has marks at powers of two, written with the prefixes Ki, Mi, Gi.
 	Bytes
+	// Doubling has marks at powers of two, written in full.
+	Doubling
 	// Linear has no logarithms: it begins at zero and has marks at equal distances.
 	Linear
 )
@@ -53,13 +55,20 @@ func (u Unit) has(v float64) bool {
 type Series struct {
 	Name   string
 	Points []Point // in the order in which the line joins them
+	Dots   bool    // nothing joins them: there are only marks
 }
 
 // Point is one place on a line. Numbers on a logarithmic axis are above zero,
 // which it does not have; on a linear one they are not below.
 type Point struct {
 	X, Y float64
+	// Low and High are the ends of Y's interval, drawn as a bar; both are 0 where there is none. An end that would make the axis much
+	// longer than the points need lies outside of the picture, and has no cap.
+	Low, High float64
 }
+
+// bar reports whether there is an interval.
+func (p Point) bar() bool { return p.Low != 0 || p.High != 0 }
 
 // MaxSeries is the number of lines of a chart: more cannot be told apart.
 const MaxSeries = len(colours)
@@ -83,7 +92,7 @@ func (c *Chart) check() error {
 			return errors.New("a series has no name: the legend needs one")
 		}
 		for _, p := range s.Points {
-			if !c.X.Unit.has(p.X) || !c.Y.Unit.has(p.Y) {
+			if !c.X.Unit.has(p.X) || !c.Y.Unit.has(p.Y) || p.bar() && !(c.Y.Unit.has(p.Low) && c.Y.Unit.has(p.High)) {
 				return fmt.Errorf("series %q: the point (%v, %v) has no place on logarithmic axes, or below zero on a linear one: leave it out",
 					s.Name, p.X, p.Y)
 			}
@@ -124,6 +133,22 @@ func (c *Chart) limits(of func(Point) float64) (lo, hi float64) {
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			lo, hi = min(lo, of(p)), max(hi, of(p))
+		}
+	}
+	return lo, hi
+}
+
+// room is how many times further than the points the axis goes for the ends of intervals.
+const room = 1.5
+
+// withBars widens the limits of the y axis for the intervals.
+func (c *Chart) withBars(lo, hi float64) (float64, float64) {
+	least, most := lo/room, hi*room
+	for _, s := range c.Series {
+		for _, p := range s.Points {
+			if p.bar() {
+				lo, hi = min(lo, max(p.Low, least)), max(hi, min(p.High, most))
+			}
 		}
 	}
 	return lo, hi

@@ -16,7 +16,7 @@
 // Lines differ in colour (the palette of Okabe and Ito, which the colour-blind
 // can tell apart), in dashes and, where the points are few, in marks, so that a
 // print in black and white can be read. The legend stands in the corner that
-// has the fewest points.
+// has the fewest points. A point may have an interval, which is a thin bar with a cap at either end.
 //
 // The same charts give the same bytes: no date, no random identifier. The fonts
 // of a PNG are in the program; an SVG names them, with Arial and Helvetica,
@@ -24,7 +24,7 @@
 //
 // # What it does not do
 //
-// It measures nothing and knows no benchmark. It draws no bars and no error bars.
+// It measures nothing and knows no benchmark. Columns and areas it does not draw.
 //
 // Floor 8: it stands beside the harnesses and imports none of them; the command
 // brings their results here.

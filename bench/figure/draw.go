@@ -59,7 +59,7 @@ func (c *Chart) plot() *plot.Plot {
 	p.Title.Padding = 6
 	p.Title.TextStyle.Font = sans(14)
 	xlo, xhi := c.limits(x)
-	ylo, yhi := c.limits(y)
+	ylo, yhi := c.withBars(c.limits(y))
 	dress(&p.X, c.X, newScale(c.X.Unit, xlo, xhi))
 	dress(&p.Y, c.Y, newScale(c.Y.Unit, ylo, yhi))
 	grid := plotter.NewGrid()
@@ -104,16 +104,42 @@ func (c *Chart) addSeries(p *plot.Plot, i int, s Series) {
 	for k, pt := range s.Points {
 		points[k] = plotter.XY{X: c.X.Unit.place(pt.X), Y: c.Y.Unit.place(pt.Y)}
 	}
-	line := &plotter.Line{XYs: points, LineStyle: draw.LineStyle{Color: colours[i], Width: 1.6, Dashes: dashes[i]}}
-	p.Add(line)
-	if len(points) > maxMarked {
+	look := draw.LineStyle{Color: colours[i], Width: 1.6, Dashes: dashes[i]}
+	line := &plotter.Line{XYs: points, LineStyle: look}
+	c.addBars(p, i, s)
+	if len(points) > maxMarked && !s.Dots {
+		p.Add(line)
 		p.Legend.Add(legend(s), line)
 		return
 	}
 	dots := &plotter.Scatter{XYs: points, GlyphStyle: draw.GlyphStyle{Color: colours[i], Radius: 2.6, Shape: marks[i]}}
-	p.Add(dots)
+	if s.Dots {
+		dots.Radius = 4
+		p.Add(dots)
+		p.Legend.Add(legend(s), dots)
+		return
+	}
+	p.Add(line, dots)
 	p.Legend.Add(legend(s), line, dots)
 }
+
+// addBars draws the intervals of the i-th line.
+func (c *Chart) addBars(p *plot.Plot, i int, s Series) {
+	bars := &plotter.YErrorBars{LineStyle: draw.LineStyle{Color: colours[i], Width: 0.8}, CapWidth: 5}
+	for _, pt := range s.Points {
+		if pt.bar() {
+			at := c.Y.Unit.place(pt.Y)
+			bars.XYs = append(bars.XYs, plotter.XY{X: c.X.Unit.place(pt.X), Y: at})
+			bars.YErrors = append(bars.YErrors, struct{ Low, High float64 }{at - c.Y.Unit.place(pt.Low), c.Y.Unit.place(pt.High) - at})
+		}
+	}
+	if len(bars.XYs) > 0 {
+		p.Add(aside{bars})
+	}
+}
+
+// aside is drawn and does not lengthen the axes.
+type aside struct{ plot.Plotter }
 
 // legend is a series' name with room between it and its line, on whichever side
 // that is. No-break spaces: an SVG viewer would drop others.

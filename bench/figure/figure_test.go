@@ -23,8 +23,8 @@ func rising() Chart {
 	median, tail := Series{Name: "median"}, Series{Name: "99th percentile"}
 	for e := range 23 {
 		size := math.Ldexp(1, e)
-		median.Points = append(median.Points, Point{size, 0.1 + size/20e3})
-		tail.Points = append(tail.Points, Point{size, 0.3 + size/15e3})
+		median.Points = append(median.Points, Point{X: size, Y: 0.1 + size/20e3})
+		tail.Points = append(tail.Points, Point{X: size, Y: 0.3 + size/15e3})
 	}
 	return Chart{
 		Title:  "One-way latency",
@@ -90,7 +90,7 @@ func TestSameInputSameBytes(t *testing.T) {
 func TestLinear(t *testing.T) {
 	c := rising()
 	c.X, c.Y.Unit = Axis{Title: "failures", Unit: Linear}, Linear
-	c.Series = []Series{{Name: "rerouted", Points: []Point{{0, 0}, {8, 100}, {16, 10}}}}
+	c.Series = []Series{{Name: "rerouted", Points: []Point{{X: 0, Y: 0}, {X: 8, Y: 100}, {X: 16, Y: 10}}}}
 	got := texts(t, written(t, "svg", c))
 	for _, want := range []string{"0", "2", "16", "20", "100"} {
 		require.Contains(t, got, want)
@@ -168,7 +168,7 @@ func TestLegendInTheFreeCorner(t *testing.T) {
 		c.Series[0].Points = nil
 		for i := range 30 {
 			f := float64(i) / 29
-			c.Series[0].Points = append(c.Series[0].Points, Point{x0 * math.Pow(x1/x0, f), y0 * math.Pow(y1/y0, f)})
+			c.Series[0].Points = append(c.Series[0].Points, Point{X: x0 * math.Pow(x1/x0, f), Y: y0 * math.Pow(y1/y0, f)})
 		}
 		return c
 	}
@@ -236,4 +236,29 @@ func TestSave(t *testing.T) {
 	after, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, got, after, "what cannot be drawn leaves the file alone")
+}
+
+// An interval is drawn as three strokes and lengthens the axis, but not much; marks alone have no line.
+func TestIntervals(t *testing.T) {
+	c := Chart{X: Axis{Title: "x", Unit: Linear}, Y: Axis{Title: "y", Unit: Linear},
+		Series: []Series{{Name: "s", Points: []Point{{X: 1, Y: 10}, {X: 2, Y: 8}}}}}
+	paths := func() int { return bytes.Count(written(t, "svg", c), []byte("<path")) }
+	plain := paths()
+	c.Series[0].Points[1].Low, c.Series[0].Points[1].High = 6, 9
+	require.Equal(t, plain+3, paths())
+	require.NotContains(t, texts(t, written(t, "svg", c)), "14")
+	c.Series[0].Points[1].High = 70
+	require.Contains(t, texts(t, written(t, "svg", c)), "14")
+	require.NotContains(t, texts(t, written(t, "svg", c)), "20")
+	c.Series[0].Points[1].Low = -1
+	require.ErrorContains(t, Write(io.Discard, "svg", c), "no place")
+	c.Series[0].Points[1].Low, c.Series[0].Points[1].High = 0, 0
+	c.Series[0].Dots = true
+	require.Less(t, paths(), plain)
+}
+
+// Numbers of processes double, and are written in full.
+func TestDoubling(t *testing.T) {
+	c := Chart{X: Axis{Title: "processes", Unit: Doubling}, Y: Axis{Title: "y"}, Series: []Series{{Name: "s", Points: []Point{{X: 2, Y: 1}, {X: 1024, Y: 2}}}}}
+	require.Subset(t, texts(t, written(t, "svg", c)), []string{"2", "256", "1024"})
 }

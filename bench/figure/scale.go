@@ -34,7 +34,9 @@ func newScale(u Unit, lo, hi float64) scale {
 	var s scale
 	switch u {
 	case Bytes:
-		s = binaryScale(lo, hi)
+		s = binaryScale(lo, hi, binaryLabel)
+	case Doubling:
+		s = binaryScale(lo, hi, func(e int) string { return decimalLabel(math.Ldexp(1, e)) })
 	case Linear:
 		s = linearScale(hi)
 	default:
@@ -64,7 +66,7 @@ func linearScale(hi float64) scale {
 // binaryScale has a mark at each power of two and a label at each, each second,
 // fifth or tenth, so that 1, 1 Ki and 1 Mi always have one. A few bytes past a
 // power of two do not lengthen the axis to the next.
-func binaryScale(lo, hi float64) scale {
+func binaryScale(lo, hi float64, label func(e int) string) scale {
 	const few = 0.02
 	first, last := int(math.Floor(math.Log2(lo)+few)), int(math.Ceil(math.Log2(hi)-few))
 	if first == last {
@@ -81,7 +83,7 @@ func binaryScale(lo, hi float64) scale {
 	for e := first; e <= last; e++ {
 		t := plot.Tick{Value: math.Ldexp(1, e)}
 		if e%step == 0 {
-			t.Label = binaryLabel(e)
+			t.Label = label(e)
 		}
 		out.marks = append(out.marks, t)
 	}

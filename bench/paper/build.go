@@ -2,169 +2,205 @@ package paper
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
-// Measured is what other harnesses have measured on this machine, as they hand it over; what is absent has not been measured.
-type Measured struct {
-	// Latency and LatencyAware are of one byte over shared memory in microseconds, Mbps and MbpsAware the largest throughput.
-	Latency, LatencyAware float64 `json:",omitempty"`
-	Mbps, MbpsAware       float64 `json:",omitempty"`
-	// Tables are times of real collectives among failures.
-	Tables []Table `json:",omitempty"`
+// Predictions say how much is predicted.
+type Predictions struct {
+	// Rounds is the length of the inner timing loop; the paper's is [Rounds].
+	Rounds int
+	// Most is the largest job beyond the paper.
+	Most int
+}
+
+// builder makes the sections of a report.
+type builder struct {
+	p    *predictor
+	m    *Measured
+	most int
+	// n is the number of real ranks with which the paper's are compared.
+	n int
+}
+
+// usualRanks is n where nothing has been measured.
+const usualRanks = 64
+
+func newBuilder(m *Measured, o Predictions, step func()) *builder {
+	b := &builder{p: &predictor{rounds: o.Rounds, known: map[point]float64{}, step: step}, m: m, most: o.Most, n: usualRanks}
+	if ranks := m.ranks(); len(ranks) > 0 {
+		b.n = ranks[len(ranks)-1]
+	}
+	return b
+}
+
+// Steps is how many predictions a report takes.
+func Steps(m *Measured, o Predictions) int {
+	n := 0
+	b := newBuilder(m, o, func() { n++ })
+	b.p.count = true
+	_, _ = b.report() // without predictions nothing fails
+	return n
 }
 
 // Build makes the report: predictions for all, and what has been measured beside them. step is called once for each of
-// [Steps] predictions. It takes about a minute of one core.
-func Build(m Measured, step func()) (*Report, error) {
-	p := &predictor{known: map[point]float64{}, step: step}
+// [Steps] predictions. With the paper's 300 rounds and a million ranks it takes about a minute of one core.
+func Build(m *Measured, o Predictions, step func()) (*Report, error) {
+	return newBuilder(m, o, step).report()
+}
+
+func (b *builder) report() (*Report, error) {
 	r := &Report{Title: "Fault-aware collectives: the experiments of Hursey and Graham again", Words: []string{
 		"Each value of the paper (Joshua Hursey, Richard L. Graham: Analyzing Fault Aware Collective Performance in a Process Fault Tolerant MPI, 2011) beside " +
-			"the prediction for its machine in virtual time, and beside a measurement where this machine can make one. The predictions follow the messages of the plans that the library walks.",
-		fmt.Sprintf("The machine, paper-2011, has two fitted parameters, found from table 1 alone: a node's port takes %.3f µs for a frame, in or out, "+
-			"and a frame takes %.3f µs from port to port. Everything else is stated by the paper, by gigabit Ethernet or by TCP. Table 2 and figures 5 to 10 are predictions.",
-			micros(sim.Fitted.Engine), micros(sim.Fitted.Latency)),
+			"the prediction for its machine in virtual time, and beside a measurement with real processes on this machine.",
+		fmt.Sprintf("Paper: 512 processes on 32 nodes of 16 cores, gigabit Ethernet and shared memory; each value is the average of 30 sets of %d operations. "+
+			"Predicted: the same machine and the same number of processes, in virtual time, %d operations in a row; the predictions follow the messages of the plans that the library walks. "+
+			"Two parameters are fitted, to table 1 alone: a node's port takes %.3f µs for a frame, in or out, and a frame takes %.3f µs from port to port. "+
+			"Everything else is stated by the paper, by gigabit Ethernet or by TCP. Table 2 and figures 5 to 10 are predictions.",
+			Rounds, b.p.rounds, micros(sim.Fitted.Engine), micros(sim.Fitted.Latency)) + b.shortRows(),
+		b.scale(),
 	}}
-	for _, part := range []func(*predictor, Measured) (Section, error){trees(tree.Reroute, 1, "rerouting"), trees(tree.Rebalance, 2, "rebalancing"),
-		messages, rebuilding, barriers, bcasts, differences} {
-		s, err := part(p, m)
+	one := func(s Section, err error) ([]Section, error) { return []Section{s}, err }
+	for _, part := range []func() ([]Section, error){
+		func() ([]Section, error) { return one(b.trees(tree.Reroute, 1, "rerouting")) },
+		func() ([]Section, error) { return one(b.trees(tree.Rebalance, 2, "rebalancing")) },
+		func() ([]Section, error) {
+			return []Section{b.messages(), b.rebuilding(), b.barriers(), b.bcasts()}, nil
+		},
+		b.beyond,
+		func() ([]Section, error) { return []Section{b.differences()}, nil },
+	} {
+		s, err := part()
+		if err == nil {
+			err = b.p.err
+		}
 		if err != nil {
 			return nil, err
 		}
-		r.Sections = append(r.Sections, s)
+		r.Sections = append(r.Sections, s...)
 	}
-	return r, p.err
+	return r, nil
 }
 
-// trees is figure 1 or 2.
-func trees(d tree.Design, number int, name string) func(*predictor, Measured) (Section, error) {
-	return func(*predictor, Measured) (Section, error) {
-		return Section{Title: fmt.Sprintf("Figure %d: binomial trees of 16 ranks, %s", number, name), Drawing: draw(d)}, nil
+// shortRows warns of predictions of fewer operations than the paper's.
+func (b *builder) shortRows() string {
+	if b.p.rounds >= Rounds {
+		return ""
 	}
+	return fmt.Sprintf(" With %d operations in a row instead of %d broadcasts are predicted too short: the last has not yet left the root when the first has arrived everywhere only in a long row.", b.p.rounds, Rounds)
+}
+
+// scale says plainly what was measured and on what.
+func (b *builder) scale() string {
+	ranks := b.m.ranks()
+	if len(ranks) == 0 {
+		return "Measured: nothing. ftbench paper without --no-measure measures."
+	}
+	first := b.m.Jobs[len(b.m.Jobs)-1].Options
+	return fmt.Sprintf("Measured: %s real processes over shared memory, on %d CPUs of one machine (%s), where the paper had a core for each of 512. "+
+		"With more processes than cores they take turns, so a time here is mostly the sum of everybody's work, and not the longest way through the tree. "+
+		"Compare ratios within a column, not times between columns. Ranks are ended with SIGKILL, the others validate; each value is the median of %d sets of %d operations "+
+		"with its 95 %% interval (sign test), N the number of sets. All designs and the baseline have a set in turn, within one job, and ratios are of sets of the same turn.",
+		strings.Join(strings.Fields(strings.Trim(fmt.Sprint(ranks), "[]")), ", "), b.m.CPUs, b.m.CPU, first.Sets, b.calls())
+}
+
+// calls is the number of operations of a barrier's set.
+func (b *builder) calls() int {
+	for _, r := range b.m.Jobs {
+		if r.Options.Size == 0 {
+			return r.Options.Calls
+		}
+	}
+	return 0
+}
+
+// rootChildren are those of the rerouted tree's root that §3.1 states, by the failures.
+var rootChildren = map[int]string{0: "4", 4: "8", 8: "7"}
+
+// trees is figure 1 or 2.
+func (b *builder) trees(d tree.Design, number int, name string) (Section, error) {
+	drawing := draw(d)
+	t := Table{Caption: "Children of the root", Head: []string{"failures", "paper", "predicted and measured here: the plan that the simulator and the real ranks walk"}}
+	for _, failures := range drawnFailures {
+		printed := "drawn"
+		if text, stated := rootChildren[failures]; stated && d == tree.Reroute {
+			printed = text
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprint(failures), printed, fmt.Sprint(degree(d, failures))})
+	}
+	return Section{Title: fmt.Sprintf("Figure %d: binomial trees of 16 ranks, %s", number, name), Drawing: drawing, Tables: []Table{t}}, nil
 }
 
 // messages is §4.1.
-func messages(_ *predictor, m Measured) (Section, error) {
-	here := func(v float64, format string) string {
-		if v == 0 {
-			return "not measured in this run"
-		}
-		return fmt.Sprintf(format, v)
-	}
+func (b *builder) messages() Section {
 	q := point2point
-	return Section{
-		Title: "4.1 Point-to-point overhead",
-		Words: []string{"Shared memory. To measure it: ftbench netpipe --aware=false and ftbench netpipe."},
-		Tables: []Table{{Caption: "One byte, and the largest throughput", Head: []string{"", "paper", "this machine"}, Rows: [][]string{
-			{"latency, unaware (µs)", fmt.Sprint(q.latency), here(m.Latency, "%.3f")},
-			{"latency, aware (µs)", fmt.Sprint(q.aware), here(m.LatencyAware, "%.3f")},
-			{"throughput, unaware (Mbps)", fmt.Sprint(q.mbps), here(m.Mbps, "%.0f")},
-			{"throughput, aware (Mbps)", fmt.Sprint(q.awareMbps), here(m.MbpsAware, "%.0f")},
-		}}},
-	}, nil
+	latency, _ := b.m.message(1)
+	var best Message
+	for _, v := range b.m.Messages {
+		if v.Bytes > 1 && (best.Bytes == 0 || mbps(v.Bytes, v.Unaware) > mbps(best.Bytes, best.Unaware)) {
+			best = v
+		}
+	}
+	here := func(v Message, text string) string {
+		if v.Pairs == 0 {
+			return absent
+		}
+		return fmt.Sprintf("%s, N = %d", text, v.Pairs)
+	}
+	const given = " (given)"
+	s := Section{Title: "4.1 Point-to-point overhead", Words: []string{
+		"Ping-pong over shared memory with a fault-unaware and a fault-aware engine, as NetPIPE times it. The simulator is given the paper's values. " +
+			"Measured: two ranks on two cores, both engines in turn; N is the number of observations, each from processes of its own."}}
+	s.Tables = []Table{{Caption: "One byte, and the largest throughput", Head: []string{"", "paper", "predicted", "measured"}, Rows: [][]string{
+		{"latency, unaware (µs)", fmt.Sprint(q.latency), fmt.Sprint(q.latency) + given, here(latency, number(latency.Unaware))},
+		{"latency, aware (µs)", fmt.Sprint(q.aware), fmt.Sprint(q.aware) + given, here(latency, number(latency.Aware))},
+		{"latency, aware over unaware", ratio(q.aware / q.latency), ratio(q.aware/q.latency) + given, ratioOf(latency.ratio())},
+		{"throughput, unaware (Mbps of 2^20 bit/s)", fmt.Sprint(q.mbps), fmt.Sprint(q.mbps) + given, here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Unaware), best.Bytes))},
+		{"throughput, aware (Mbps of 2^20 bit/s)", fmt.Sprint(q.awareMbps), "not predicted", here(best, fmt.Sprintf("%.0f at %d bytes", mbps(best.Bytes, best.Aware), best.Bytes))},
+		{"time of a large message, aware over unaware", ratio(q.mbps / q.awareMbps), "not predicted", ratioOf(best.ratio())},
+	}}}
+	if why := b.m.Absent[AbsentMessages]; why != "" {
+		s.Words = append(s.Words, "Not measured: "+why)
+	}
+	return s
 }
 
-// rebuilding is §4.2.
-func rebuilding(*predictor, Measured) (Section, error) {
-	s := Section{Title: "4.2 Rebalancing overhead", Words: []string{
-		"Measured here, not predicted: each living rank makes its plan, the shortest of a few averages counts. The paper's prototype projects ranks " +
-			"in a loop over all processes; here the living are counted in words of 64, so the time hardly grows."}}
-	t := Table{Caption: "Time to make the plan at 1024 processes: minimum, average, maximum over the ranks (µs)",
-		Head: []string{"failures", "paper", "this machine"}}
-	for _, c := range rebuilds {
-		here, err := rebuild(1024, c.failures)
-		if err != nil {
-			return s, err
-		}
-		t.Rows = append(t.Rows, []string{fmt.Sprint(c.failures), fmt.Sprintf("%.1f, %.1f, %.1f", c.min, c.average, c.max),
-			fmt.Sprintf("%.3f, %.3f, %.3f", here.min, here.average, here.max)})
+// AbsentMessages is the name of §4.1 among what is absent.
+const AbsentMessages = "messages"
+
+func mbps(bytes int, us float64) float64 {
+	if us == 0 {
+		return 0
 	}
-	s.Tables = []Table{t}
-	lines := func() []Line { return []Line{{Name: "minimum"}, {Name: "average"}, {Name: "maximum"}} }
-	growing := Figure{Title: "Figure 3: time to rebalance without failures, this machine", File: file(3), X: "processes", Y: "time (µs)", Doubling: true, Lines: lines()}
-	for _, n := range rebuildRanks {
-		here, err := rebuild(n, 0)
-		if err != nil {
-			return s, err
-		}
-		here.add(growing.Lines, float64(n))
-	}
-	failing := failureFigure(4, "time to rebalance 1024 processes, worst order, this machine")
-	failing.Lines = lines()
-	for _, f := range rebuildFailed {
-		here, err := rebuild(1024, f)
-		if err != nil {
-			return s, err
-		}
-		here.add(failing.Lines, float64(f))
-	}
-	s.Figures = []Figure{growing, failing}
-	return s, nil
+	return 8 * float64(bytes) / (us / 1e6) / (1 << 20)
+}
+
+// ratio is aware over unaware.
+func (v Message) ratio() value {
+	return value{median: v.Ratio, low: v.Low, high: v.High, bounded: v.High > 0, n: v.Pairs}
 }
 
 // barriers is §4.3.
-func barriers(p *predictor, m Measured) (Section, error) {
-	s := Section{Title: "4.3 MPI_Barrier", Tables: []Table{p.table(1, Table1, "as fitted")}}
-	s.Figures = []Figure{p.growing(5, predict.Barrier), p.failing(6, predict.Barrier), p.orders(7, predict.Barrier)}
-	s.Tables = append(s.Tables, m.Tables...)
-	return s, p.err
+func (b *builder) barriers() Section {
+	s := Section{Title: "4.3 MPI_Barrier"}
+	b.operation(&s, 5, predict.Barrier, Table1)
+	return s
 }
 
 // bcasts is §4.4.
-func bcasts(p *predictor, _ Measured) (Section, error) {
-	s := Section{Title: "4.4 MPI_Bcast", Tables: []Table{p.table(2, Table2, "predicted"), p.ratios(Table2)}}
-	s.Figures = []Figure{p.growing(8, predict.Bcast), p.failing(9, predict.Bcast), p.orders(10, predict.Bcast)}
-	return s, p.err
+func (b *builder) bcasts() Section {
+	s := Section{Title: "4.4 MPI_Bcast", Words: []string{"1 KB from rank 0. The paper's tests are forced to make the tree again at each call; here the plan of the stored tree is used."}}
+	b.operation(&s, 8, predict.Bcast, Table2)
+	return s
 }
 
-// cell predicts a cell of a table.
-func (p *predictor) cell(c Cell) float64 {
-	step := p.step
-	p.step = func() {} // tables are not counted: most of their cells are points of figures
-	defer func() { p.step = step }()
-	return p.at(point{c.Op, c.Design, c.Order, tableRanks, tableFailed})
-}
-
-func (p *predictor) table(number int, cells []Cell, how string) Table {
-	t := Table{Caption: fmt.Sprintf("Table %d: 256 failures in a job of 512 processes (µs)", number),
-		Head: []string{"design, order", "paper", how, "difference"}}
-	for _, c := range cells {
-		us := p.cell(c)
-		t.Rows = append(t.Rows, []string{designNames[c.Design] + ", " + c.Order.String(), fmt.Sprintf("%.1f", c.Printed),
-			fmt.Sprintf("%.1f", us), percent(us, c.Printed)})
-	}
-	return t
-}
-
-// ratios compares rerouted over rebalanced; the first three cells are rerouted, the others rebalanced.
-func (p *predictor) ratios(cells []Cell) Table {
-	t := Table{Caption: "Rerouted over rebalanced", Head: []string{"order", "paper", "predicted", "difference"}}
-	for i := range 3 {
-		printed := cells[i].Printed / cells[i+3].Printed
-		ours := p.cell(cells[i]) / p.cell(cells[i+3])
-		t.Rows = append(t.Rows, []string{cells[i].Order.String(), fmt.Sprintf("%.2f", printed), fmt.Sprintf("%.2f", ours), percent(ours, printed)})
-	}
-	return t
-}
-
-func percent(got, want float64) string { return fmt.Sprintf("%+.1f %%", 100*(got/want-1)) }
-
-// differences is the honest list.
-func differences(*predictor, Measured) (Section, error) {
-	return Section{Title: "What differs, and why", Words: []string{
-		"Barrier, rebalanced, worst order: the paper has 1059.4 µs, and 937.1 for the average order. On the machine described here the two trees have the " +
-			"same messages between equally loaded nodes and take the same time, so one number stands for both; the fit puts it between them. What made 122 µs of difference on the real cluster, the paper does not say.",
-		"Bcast, best order, takes longer than bcast rebalanced in the worst order, in the paper (1046.9 against 944.1) and here. The reason found here: the 256 living ranks of the best order are those of " +
-			"16 full nodes, and the first node sends 64 messages through its one port; in the worst order rank 0 is alone on its node, and the busiest node sends 60.",
-		"Bcast, rerouted, is predicted 5 to 7 % too short: the real port is busy for 16.4 µs with each message of 1 KB, here for 15.4. Nothing was fitted to it.",
-		"Times of broadcasts are those of 300 in a row, as measured in the paper: the root is far ahead of the leaves, and what counts is the busiest port. How far ahead it may be (64 messages for each " +
-			"connection) stands in for the buffers of TCP, which the paper does not state.",
-		"Placement by slots (ranks 0 to 15 on the first node) is an assumption. It explains table 2: 64 messages of the first node make the best order slower than the worst. Placed by nodes, the low ranks, who send most, would each have a port.",
-		"The kills of the average order are not listed in the paper. Here: rank 1 and the leaf that hangs from it, rank 2 and its leaf, and so on: that leaves the root 128 children, half of the worst order, as the printed times say.",
-		"The costs of awareness are 10 ns for each message, the difference of the two latencies of section 4.1, and 10 ns for each rank that is looked up. They change when frames of different ranks reach a shared port, and so may move a time by up to 2 % either way.",
-		"Figures 3 and 4 are measured on this machine and lie far below the paper's.",
-	}}, nil
+// operation adds the tables and the three figures from a number on.
+func (b *builder) operation(s *Section, from int, op predict.Op, cells []Cell) {
+	s.Tables = append(s.Tables, b.table(op, cells), b.ratios(op, cells), b.shape(op))
+	s.Figures = append(s.Figures, b.withoutFailures(from, op),
+		b.amongFailed(from+1, op, "worst order", designsInWorst(), cells),
+		b.amongFailed(from+2, op, "three orders", threeOrders(), cells))
 }

@@ -1,8 +1,9 @@
 // Package paper does the experiments of Hursey and Graham, "Analyzing Fault Aware Collective Performance in a
-// Process Fault Tolerant MPI" (2011), again: in virtual time on a description of their machine, and for real where
-// the machine at hand can. It writes a report that has the paper's value, the prediction and the measurement side by side.
+// Process Fault Tolerant MPI" (2011), again: in virtual time on a description of their machine, and beside it what real ranks
+// have taken on the machine at hand. It writes a report that has the paper's value, the prediction and the measurement side by side.
 //
-//	r, err := paper.Build(paper.Measured{}, func() {})
+//	for _, e := range measured.Lacking(paper.Experiments(size)) { … }  // whoever can start ranks measures
+//	r, err := paper.Build(&measured, paper.Predictions{Rounds: paper.Rounds, Most: 1e6}, func() {})
 //	os.WriteFile("report.md", []byte(r.Markdown()), 0o644)
 //
 // # What is fitted and what is predicted
@@ -12,9 +13,14 @@
 // All else is stated in the paper (nodes, cores, shared memory), by the medium (8 ns for a byte at 1 Gb/s) or by a
 // standard (acknowledgements of TCP). Table 2 and the figures follow.
 //
+// # What is measured
+//
+// [Experiments] says which jobs of real ranks a report has room for; their results are package collective's, and [Measured] keeps
+// them with all sets, so that ratios can be taken set by set.
+//
 // # What it does not do
 //
-// It does not measure: real measurements are other harnesses' and are handed to it.
+// It starts no ranks and keeps no file: the command does.
 //
-// Floor 8: it stands on bench/predict; the command brings bench/figure's pictures and the measurements of other harnesses.
+// Floor 8.5: it stands on bench/predict, bench/collective, bench/rebalance, bench/compare and bench/figure, whose results and charts it puts together.
 package paper

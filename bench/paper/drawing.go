@@ -11,10 +11,21 @@ import (
 // drawnRanks is the size of the trees of figures 1 and 2.
 const drawnRanks = 16
 
+// drawnFailures are those of the trees of figures 1 and 2.
+var drawnFailures = []int{0, 1, 4, 8}
+
+// degree is how many children the root has.
+func degree(d tree.Design, failures int) int {
+	dead := kill.Worst.Victims(drawnRanks, failures)
+	var p tree.Plan
+	tree.Build(&p, d, tree.Binomial, tree.Except(drawnRanks, dead...), nil, 0, 0)
+	return len(p.Children)
+}
+
 // draw is figure 1 or 2: the binomial tree of 16 ranks with 0, 1, 4 and 8 failures, in worst order.
 func draw(d tree.Design) string {
 	var b strings.Builder
-	for _, failures := range []int{0, 1, 4, 8} {
+	for _, failures := range drawnFailures {
 		fmt.Fprintf(&b, "NP = %d, F = %d\n", drawnRanks, failures)
 		drawUnder(&b, d, tree.Except(drawnRanks, kill.Worst.Victims(drawnRanks, failures)...), 0, "", "")
 		b.WriteByte('\n')

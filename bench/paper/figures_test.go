@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,29 +13,28 @@ func figures(t *testing.T) map[string]Figure {
 	ranks, failed := processCounts, failureCounts
 	t.Cleanup(func() { processCounts, failureCounts = ranks, failed })
 	processCounts, failureCounts = []int{2, 32, 64}, []int{384, 448, 496}
-	p := &predictor{known: map[point]float64{}, step: func() {}}
+	b := &builder{p: &predictor{rounds: Rounds, known: map[point]float64{}, step: func() {}}, m: &Measured{}, n: usualRanks}
 	for _, c := range append(append([]Cell(nil), Table1...), Table2...) {
-		p.known[point{c.Op, c.Design, c.Order, tableRanks, tableFailed}] = c.Printed
+		b.p.known[point{op: c.Op, bytes: bytesOf(c.Op), design: c.Design, order: c.Order, ranks: tableRanks, failures: tableFailed}] = c.Printed
 	}
 	out := map[string]Figure{}
-	for _, part := range []func(*predictor, Measured) (Section, error){barriers, bcasts} {
-		s, err := part(p, Measured{})
-		require.NoError(t, err)
+	for _, s := range []Section{b.barriers(), b.bcasts()} {
 		for _, f := range s.Figures {
 			out[f.File] = f
 		}
 	}
+	require.NoError(t, b.p.err)
 	return out
 }
 
 // points are those of the line with a name, as a map from x to y.
 func points(t *testing.T, f Figure, name string) map[float64]float64 {
-	for _, l := range f.Lines {
+	for _, l := range f.Charts[0].Series {
 		if l.Name == name {
 			out := map[float64]float64{}
 			for _, p := range l.Points {
-				require.Positive(t, p[1], "%s, %s at %v", f.Title, name, p[0])
-				out[p[0]] = p[1]
+				require.Positive(t, p.Y, "%s, %s at %v", f.Title, name, p.X)
+				out[p.X] = p.Y
 			}
 			return out
 		}
@@ -90,7 +90,7 @@ func withFailures(t *testing.T, f Figure, alike float64) {
 // ordersOfFailures: rerouted, the worst order is slower than the average one, which is slower than the best one; and that is the tree of
 // those who live.
 func ordersOfFailures(t *testing.T, f Figure) {
-	require.Len(t, f.Lines, 6, f.Title)
+	require.Len(t, f.Charts[0].Series, 7, f.Title) // and the paper's values
 	worst, average, best := points(t, f, "rerouted, worst"), points(t, f, "rerouted, average"), points(t, f, "rerouted, best")
 	dense := points(t, f, "rebalanced, best")
 	for _, failures := range []float64{384, 448} {
@@ -99,3 +99,5 @@ func ordersOfFailures(t *testing.T, f Figure) {
 		require.InEpsilon(t, dense[failures], best[failures], 0.01, "%s: %v failures", f.Title, failures)
 	}
 }
+
+func file(number int) string { return fmt.Sprintf("figure%d.svg", number) }

@@ -7,6 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/kill"
+	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 )
@@ -66,13 +69,53 @@ func TestReport(t *testing.T) {
 	require.True(t, strings.HasSuffix(page, "</html>\n"))
 }
 
-// One section is made of the numbers of this machine.
-func TestRebuild(t *testing.T) {
-	s, err := rebuild(1024, 896)
-	require.NoError(t, err)
-	require.Positive(t, s.min)
-	require.LessOrEqual(t, s.min, s.average)
-	require.LessOrEqual(t, s.average, s.max)
-	_, err = rebuild(4, 4)
-	require.Error(t, err)
+// All that is to be measured is once among the experiments, can be measured, and has a place in the report: the quarters of each number of ranks
+// in all orders, and the paper's failures at the largest.
+func TestExperiments(t *testing.T) {
+	all := Experiments(Size{Ranks: []int{16, 64}, Sets: 6, Calls: 20})
+	m := &Measured{}
+	for _, e := range all {
+		require.NoError(t, e.Check(), "%v", e)
+		require.Len(t, m.Lacking([]Experiment{e}), 1, "%v is there twice", e)
+		if e.Unknown {
+			m.Deaths = append(m.Deaths, Deaths{Options: e.Options, Number: e.Number})
+		} else {
+			m.Jobs = append(m.Jobs, &collective.Result{Options: e.Options})
+		}
+	}
+	require.Empty(t, m.Lacking(all))
+	require.Equal(t, []int{16, 64}, m.ranks())
+	var seen []int
+	for _, e := range all {
+		if e.Op == collective.Bcast && e.Size == bcastBytes && e.Ranks == 64 && e.Kill == kill.Average {
+			seen = append(seen, e.Failures)
+		}
+	}
+	require.Equal(t, []int{1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 62}, seen)
+	more := Size{Ranks: []int{16, 64}, Sets: 30, Calls: 300}
+	for _, e := range m.Lacking(Experiments(more)) {
+		require.True(t, e.Unknown, "a job that has been done is done, whatever its sets: %v", e)
+	}
+	for want, s := range map[string]Size{"--ranks 3": {Ranks: []int{3}, Sets: 1, Calls: 1}, "at least one": {Ranks: []int{4}, Sets: 0, Calls: 1}} {
+		require.ErrorContains(t, s.Check(), want)
+	}
+}
+
+// Ratios and differences are of sets of the same turn: a machine that is slower in one turn changes neither.
+func TestPairs(t *testing.T) {
+	line := func(d tree.Design, ns ...float64) collective.Times {
+		return collective.Times{Line: collective.Line{Design: d.String(), Tree: "binomial"}, Sets: ns}
+	}
+	m := &Measured{Jobs: []*collective.Result{{
+		Options: collective.Options{Op: collective.Barrier, Ranks: 8, Failures: 4, Kill: kill.Worst},
+		Lines:   []collective.Times{line(tree.Unaware, 1e3, 2e3, 3e3, 9e3, 5e3, 6e3), line(tree.Reroute, 2e3, 4e3, 6e3, 18e3, 10e3, 12e3)},
+	}}}
+	k := point{op: predict.Barrier, design: tree.Reroute, ranks: 8, failures: 4}
+	base := k
+	base.design = tree.Unaware
+	require.Equal(t, "2.000 (2.000…2.000), N = 6", ratioOf(m.over(k, base)))
+	require.Equal(t, "4.00 (1.00…9.00), N = 6", m.beyond(k, base).String()[:len("4.00 (1.00…9.00), N = 6")])
+	require.Equal(t, 8.0, m.time(k).median)
+	k.order = kill.Best
+	require.Equal(t, absent, m.time(k).String(), "another order is another measurement")
 }

@@ -1,48 +1,92 @@
 package paper
 
 import (
-	"time"
+	"fmt"
 
+	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
+	"github.com/banyan-hpc/banyan/bench/rebalance"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
-// span is the least, the average and the largest of the times of ranks, in microseconds.
-type span struct{ min, average, max float64 }
+// largestRebuilt is the job of figure 4.
+const largestRebuilt = 1024
 
-// repeats is how often a plan is made to see how long it takes, rebuildSets how many times the shortest of which counts.
-const (
-	repeats     = 50
-	rebuildSets = 3
+// What figures 3 and 4 have on their x axes.
+var (
+	rebuildRanks  = []int{2, 4, 8, 16, 32, 64, 128, 256, 512, largestRebuilt}
+	rebuildFailed = []int{0, 64, 128, 256, 384, 512, 640, 768, 896, 1008}
 )
 
-// rebuild measures, here and now, how long each living rank takes to make its plan with failures in worst order.
-func rebuild(ranks, failures int) (span, error) {
-	if err := kill.Check("failures", ranks, failures); err != nil {
-		return span{}, err
-	}
-	a := tree.Except(ranks, kill.Worst.Victims(ranks, failures)...)
-	out := span{min: 1e9}
-	var p tree.Plan
-	for number := range a.Count() {
-		least := time.Duration(1 << 62)
-		for range rebuildSets {
-			begin := time.Now()
-			for range repeats {
-				tree.Build(&p, tree.Rebalance, tree.Binomial, a, nil, 0, a.Rank(number))
-			}
-			least = min(least, time.Since(begin))
-		}
-		us := float64(least) / float64(time.Microsecond) / repeats
-		out.min, out.max = min(out.min, us), max(out.max, us)
-		out.average += us / float64(a.Count())
-	}
-	return out, nil
+// Rebuilds are the measurements of figures 3 and 4, to be done by package rebalance, with so many rounds each.
+func Rebuilds(rounds int) []rebalance.Options {
+	o := rebalance.Options{Kill: kill.Worst, Designs: []tree.Design{tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial}, PerNode: 1, Rounds: rounds}
+	growing, failing := o, o
+	growing.Ranks, growing.Failures = rebuildRanks, failures(0)
+	failing.Ranks, failing.Failures = []int{largestRebuilt}, failures(rebuildFailed[1:]...)
+	return []rebalance.Options{growing, failing}
 }
 
-// add puts the three times at x on three lines.
-func (s span) add(lines []Line, x float64) {
-	for i, us := range []float64{s.min, s.average, s.max} {
-		lines[i].Points = append(lines[i].Points, [2]float64{x, us})
+func failures(numbers ...int) []rebalance.Failures {
+	out := make([]rebalance.Failures, len(numbers))
+	for i, n := range numbers {
+		if err := out[i].UnmarshalText([]byte(fmt.Sprint(n))); err != nil {
+			panic(err) // they are the constants above
+		}
 	}
+	return out
+}
+
+// rebuilding is §4.2.
+func (b *builder) rebuilding() Section {
+	s := Section{Title: "4.2 Rebalancing overhead", Words: []string{
+		"The time of a rank to make its plan, in the worst order. There is nothing for the simulator to predict: no message is sent. Measured: each living rank's plan in turn, on one core, the median of a few times " +
+			"for each rank; minimum, mean and maximum are over the ranks, so N is the number of those who live. The paper's prototype projects ranks in a loop over all processes; here the living are counted in words of 64."}}
+	t := Table{Caption: fmt.Sprintf("Time to make the plan at %d processes: minimum, average, maximum over the ranks (µs)", largestRebuilt),
+		Head: []string{"failures", "paper", "predicted", "measured"}}
+	for _, c := range rebuilds {
+		here := absent
+		if r, ok := b.m.plan(largestRebuilt, c.failures); ok {
+			here = fmt.Sprintf("%.3f, %.3f, %.3f, N = %d", r.MinNs/1e3, r.MeanNs/1e3, r.MaxNs/1e3, r.Measured)
+		}
+		t.Rows = append(t.Rows, []string{fmt.Sprint(c.failures), fmt.Sprintf("%.1f, %.1f, %.1f", c.min, c.average, c.max), "not predicted", here})
+	}
+	s.Tables = []Table{t}
+	s.Figures = []Figure{
+		b.plans(3, "Figure 3, measured: time to rebalance without failures", processes, rebuildRanks, func(x int) (ranks, failures int) { return x, 0 }),
+		b.plans(4, fmt.Sprintf("Figure 4, measured: time to rebalance %d processes, worst order", largestRebuilt), failed, rebuildFailed,
+			func(x int) (ranks, failures int) { return largestRebuilt, x }),
+	}
+	return s
+}
+
+// plans is figure 3 or 4. Its y axis is logarithmic, for the sake of the paper's numbers.
+func (b *builder) plans(number int, title string, x figure.Axis, at []int, job func(x int) (ranks, failures int)) Figure {
+	chart := figure.Chart{Title: title, X: x, Y: logTime}
+	lines := make([]figure.Series, 3)
+	for i, name := range []string{"minimum", "average", "maximum"} {
+		lines[i].Name = name + ", measured here"
+	}
+	printed := figure.Series{Name: "the paper: minimum, average, maximum", Dots: true}
+	for _, v := range at {
+		ranks, failures := job(v)
+		if r, ok := b.m.plan(ranks, failures); ok {
+			for i, ns := range []float64{r.MinNs, r.MeanNs, r.MaxNs} {
+				lines[i].Points = append(lines[i].Points, figure.Point{X: float64(v), Y: ns / 1e3})
+			}
+		}
+		for _, c := range rebuilds {
+			if ranks == largestRebuilt && failures == c.failures {
+				for _, us := range []float64{c.min, c.average, c.max} {
+					printed.Points = append(printed.Points, figure.Point{X: float64(v), Y: us})
+				}
+			}
+		}
+	}
+	for _, l := range append(lines, printed) {
+		if len(l.Points) > 0 {
+			chart.Series = append(chart.Series, l)
+		}
+	}
+	return figureOf(number, chart)
 }

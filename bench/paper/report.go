@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"html"
 	"strings"
+
+	"github.com/banyan-hpc/banyan/bench/figure"
 )
 
 // Report is what has been found, section by section of the paper.
@@ -29,18 +31,11 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Figure is one picture, on the axes of the paper's. Whoever draws it stores it as File beside the report.
+// Figure is one picture, with a chart on the axes of the paper's and one of what has been measured. Whoever draws it stores it as
+// File beside the report.
 type Figure struct {
 	File, Title string
-	X, Y        string // titles of the axes
-	Doubling    bool   // the x axis is logarithmic
-	Lines       []Line
-}
-
-// Line is one line of a figure: pairs of x and y.
-type Line struct {
-	Name   string
-	Points [][2]float64
+	Charts      []figure.Chart
 }
 
 // Markdown writes the report.

@@ -4,121 +4,141 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/coll/tree"
-	"github.com/banyan-hpc/banyan/fabric/sim"
 )
 
 // What the figures have on their x axes.
 var (
 	processCounts = []int{2, 4, 8, 16, 32, 64, 128, 256, 512}
 	failureCounts = []int{0, 1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 448, 496}
-	rebuildRanks  = []int{2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
-	rebuildFailed = []int{0, 64, 128, 256, 384, 512, 640, 768, 896, 1008}
 )
 
 var designNames = map[tree.Design]string{
 	tree.Unaware: "fault unaware", tree.Reroute: "rerouted", tree.LookupAvoiding: "lookup avoiding", tree.Rebalance: "rebalanced",
 }
 
-var allDesigns = []tree.Design{tree.Unaware, tree.Reroute, tree.LookupAvoiding, tree.Rebalance}
+var (
+	allDesigns = []tree.Design{tree.Unaware, tree.Reroute, tree.LookupAvoiding, tree.Rebalance}
+	allOrders  = []kill.Order{kill.Worst, kill.Average, kill.Best}
+)
 
-// point is one prediction.
-type point struct {
-	op              predict.Op
-	design          tree.Design
-	order           kill.Order
-	ranks, failures int
+// The axes of the figures.
+var (
+	processes = figure.Axis{Title: "processes", Unit: figure.Doubling}
+	failed    = figure.Axis{Title: "process failures", Unit: figure.Linear}
+	linearly  = figure.Axis{Title: "time (µs)", Unit: figure.Linear}
+	logTime   = figure.Axis{Title: "time (µs)"}
+)
+
+// measuredTitle says of a chart how its times were measured.
+func (b *builder) measuredTitle(what string) string {
+	return fmt.Sprintf("Measured here: %s, on %d CPUs, with 95 %% intervals", what, b.m.CPUs)
 }
 
-// predictor remembers what has been predicted: figures and tables share points.
-type predictor struct {
-	known map[point]float64
-	step  func()
-	err   error
-}
-
-// at gives a point's time in microseconds; after an error, which it keeps, 0.
-func (p *predictor) at(k point) float64 {
-	defer p.step()
-	us, ok := p.known[k]
-	if ok || p.err != nil {
-		return us
-	}
-	j := predict.Job{Machine: sim.Fitted.Config(k.ranks), Design: k.design, Dead: k.order.Victims(k.ranks, k.failures), Op: k.op,
-		Bytes: bcastBytes, Rounds: Rounds, Costs: predict.Awareness}
-	if k.design == tree.Unaware {
-		j = j.Baseline()
-	}
-	var r predict.Result
-	if r, p.err = predict.Run(j); p.err == nil {
-		us = micros(r.PerOp())
-	}
-	p.known[k] = us
-	return us
-}
-
-// growing is figure 5 or 8: without failures, against the number of processes.
-func (p *predictor) growing(number int, op predict.Op) Figure {
-	f := Figure{Title: fmt.Sprintf("Figure %d: %s without failures", number, title(op)), File: file(number),
-		X: "processes", Y: "time (µs)", Doubling: true}
+// withoutFailures is figure 5 or 8: against the number of processes.
+func (b *builder) withoutFailures(number int, op predict.Op) Figure {
+	at := func(d tree.Design, n int) point { return point{op: op, bytes: bytesOf(op), design: d, ranks: n} }
+	predicted := figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s without failures", number, title(op)), X: processes, Y: linearly}
+	real := figure.Chart{Title: b.measuredTitle(title(op)), X: processes, Y: linearly}
 	for _, d := range allDesigns {
-		line := Line{Name: designNames[d]}
+		line, here := figure.Series{Name: designNames[d]}, figure.Series{Name: designNames[d]}
 		for _, n := range processCounts {
-			line.Points = append(line.Points, [2]float64{float64(n), p.at(point{op: op, design: d, ranks: n})})
+			line.Points = append(line.Points, figure.Point{X: float64(n), Y: b.p.at(at(d, n))})
+			here.Points = dot(here.Points, n, b.m.time(at(d, n)))
 		}
-		f.Lines = append(f.Lines, line)
+		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
+	}
+	return figureOf(number, predicted, real)
+}
+
+// dot adds what has been measured.
+func dot(points []figure.Point, x int, v value) []figure.Point {
+	if v.n == 0 {
+		return points
+	}
+	return append(points, figure.Point{X: float64(x), Y: v.median, Low: v.low, High: v.high})
+}
+
+// figureOf is a picture of the charts that have points.
+func figureOf(number int, charts ...figure.Chart) Figure {
+	f := Figure{Title: charts[0].Title, File: fmt.Sprintf("figure%d.svg", number)}
+	for _, c := range charts {
+		if len(c.Series) > 0 && len(c.Series[0].Points) > 0 {
+			f.Charts = append(f.Charts, c)
+		}
 	}
 	return f
 }
 
-// failing is figure 6 or 9: the designs against the number of failures, in worst order.
-func (p *predictor) failing(number int, op predict.Op) Figure {
-	f := failureFigure(number, title(op)+" with failures of 512 processes, worst order")
+// curve is a line of figures 6, 7, 9 and 10.
+type curve struct {
+	name   string
+	design tree.Design
+	order  kill.Order
+}
+
+// designsInWorst are the lines of figures 6 and 9, threeOrders those of 7 and 10.
+func designsInWorst() (out []curve) {
 	for _, d := range allDesigns {
-		f.Lines = append(f.Lines, p.line(designNames[d], op, d, kill.Worst))
+		out = append(out, curve{designNames[d], d, kill.Worst})
 	}
-	return f
+	return out
 }
 
-// orders is figure 7 or 10: the rerouted and the rebalanced design in three orders.
-func (p *predictor) orders(number int, op predict.Op) Figure {
-	f := failureFigure(number, title(op)+" with failures of 512 processes, three orders")
+func threeOrders() (out []curve) {
 	for _, d := range []tree.Design{tree.Reroute, tree.Rebalance} {
-		for _, o := range kill.Orders() {
-			f.Lines = append(f.Lines, p.line(designNames[d]+", "+o.String(), op, d, o))
+		for _, o := range allOrders {
+			out = append(out, curve{designNames[d] + ", " + o.String(), d, o})
 		}
 	}
-	return f
+	return out
 }
 
-func (p *predictor) line(name string, op predict.Op, d tree.Design, o kill.Order) Line {
-	line := Line{Name: name}
-	for _, failures := range failureCounts {
-		us := p.at(point{op, d, o, tableRanks, failures})
-		line.Points = append(line.Points, [2]float64{float64(failures), us})
+// amongFailed is figure 6, 7, 9 or 10: lines against the number of failures, with what the paper has printed.
+func (b *builder) amongFailed(number int, op predict.Op, what string, lines []curve, printed []Cell) Figure {
+	predicted := figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s, %d processes, %s", number, title(op), tableRanks, what), X: failed, Y: linearly}
+	real := figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n)), X: failed, Y: linearly}
+	dots := figure.Series{Name: fmt.Sprintf("the paper, table %d", tableOf[op]), Dots: true}
+	for _, l := range lines {
+		line, here := figure.Series{Name: l.name}, figure.Series{Name: l.name}
+		for _, f := range failureCounts {
+			us := b.p.at(point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: tableRanks, failures: f})
+			line.Points = append(line.Points, figure.Point{X: float64(f), Y: us})
+		}
+		for f := range b.n {
+			here.Points = dot(here.Points, f, b.m.time(point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: b.n, failures: f}))
+		}
+		for _, c := range printed {
+			if c.Design == l.design && c.Order == l.order {
+				dots.Points = append(dots.Points, figure.Point{X: tableFailed, Y: c.Printed})
+			}
+		}
+		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
 	}
-	return line
+	predicted.Series = append(predicted.Series, dots)
+	return figureOf(number, predicted, real)
 }
 
-func failureFigure(number int, title string) Figure {
-	return Figure{Title: fmt.Sprintf("Figure %d: %s", number, title), File: file(number), X: "process failures", Y: "time (µs)"}
-}
+// tableOf is the number of an operation's table.
+var tableOf = map[predict.Op]int{predict.Barrier: 1, predict.Bcast: 2}
 
-func file(number int) string { return fmt.Sprintf("figure%d.svg", number) }
+// bytesOf is what an operation of the paper moves.
+func bytesOf(op predict.Op) int {
+	if op == predict.Bcast {
+		return bcastBytes
+	}
+	return 0
+}
 
 // title names an operation as the paper does.
 func title(op predict.Op) string {
 	name := op.String()
 	name = "MPI_" + strings.ToUpper(name[:1]) + name[1:]
 	if op == predict.Bcast {
-		name += ", 1 KB,"
+		name += " of 1 KB"
 	}
 	return name
-}
-
-// Steps is how many predictions a report takes.
-func Steps() int {
-	return 2 * (len(allDesigns)*(len(processCounts)+len(failureCounts)) + 6*len(failureCounts))
 }

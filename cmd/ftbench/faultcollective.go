@@ -277,8 +277,21 @@ func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (ctx context
 	if len(cpus) < c.N {
 		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns\n", c.N, len(cpus))
 	}
+	processes, err := c.startJobs(to, bar)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	ctx, stop = interruptible()
-	return ctx, stop, func(number int, _ collective.Options) ranks.Start {
+	return ctx, stop, func(number int, _ collective.Options) ranks.Start { return processes(number) }, nil
+}
+
+// startJobs gives what starts the processes of a job: with the arguments of the call, bound to a core each where there are enough.
+func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar) (func(number int) ranks.Start, error) {
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return nil, err
+	}
+	return func(number int) ranks.Start {
 		job := deadlyJob{
 			args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= c.N,
 			export: []string{fmt.Sprintf("%s=%d", jobEnv, number)},

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 
 	"github.com/banyan-hpc/banyan/bench/figure"
@@ -11,60 +9,107 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
+	"github.com/banyan-hpc/banyan/launch"
 )
 
 type paperCmd struct {
 	Out      string `default:"results/paper" placeholder:"DIR" help:"Where the report and its figures go. Default: ${default}."`
-	Measured string `placeholder:"FILE" help:"Measurements of this machine to stand beside the paper's values, as JSON."`
+	Measure  bool   `default:"true" negatable:"" help:"Measure with real ranks; --no-measure: only what --measured has stands beside the predictions."`
+	Measured string `placeholder:"FILE" help:"Go on from the measurements in this file, and add to it. Default: measured.json in --out, begun anew."`
+	Ranks    []int  `placeholder:"LIST" help:"Numbers of real ranks; the largest has the sweeps over failures. Default: 16, 32, 64; with --quick 16."`
+	Sets     int    `placeholder:"N" help:"Sets of each design in each job, in turn. Default: 12; with --quick 6; the paper's are 30."`
+	Ops      int    `placeholder:"N" help:"Operations of a set. Default: 50; with --quick 10; the paper's are 300."`
+	Rounds   int    `placeholder:"N" help:"Operations in a row of a prediction. Default: 300, as in the paper; with --quick 10."`
+	Quick    bool   `help:"A first look, in less than a minute: fewer ranks, sets and operations, wide intervals, and predictions up to 10 000 ranks."`
 	Fit      bool   `help:"Find the fitted parameters of the profile paper-2011 from table 1 again, print them, and do nothing else."`
+	exitsFlag
 }
 
 // Help has the examples.
 func (paperCmd) Help() string {
 	return `The experiments of Hursey and Graham, "Analyzing Fault Aware Collective Performance in
-a Process Fault Tolerant MPI": figures 1 to 10, tables 1 and 2, each value beside the
-prediction for that machine. Writes report.html, report.md and the figures as SVG.
-docs/paper.md says how to read them.
+a Process Fault Tolerant MPI": figures 1 to 10, tables 1 and 2, and what the paper does not
+have (unknown failures, allreduce, large broadcasts, other trees, up to a million ranks).
+Each value stands beside the prediction for the paper's machine, and beside what real
+ranks take here: over shared memory, ended with SIGKILL, all designs in turn within a job,
+with 95 % intervals. Writes report.html, report.md, the figures as SVG, and what was
+measured as measured.json. Measuring takes some minutes on an idle machine, the
+predictions about one. SIGINT ends it and leaves what was measured; --measured goes on
+from there, on the same machine. docs/paper.md says how to read the report.
 
 Examples:
   ftbench paper
-  ftbench paper --out /tmp/paper --measured results/measured.json
+  ftbench paper --quick --out /tmp/paper
+  ftbench paper --ranks 16,32,64,128 --sets 30 --ops 300
+  ftbench paper --measured results/paper/measured.json
+  ftbench paper --no-measure --measured results/paper/measured.json
   ftbench paper --fit`
 }
 
-// Run writes the report.
+// size is how much is measured.
+func (c *paperCmd) size() paper.Size {
+	s := paper.Size{Ranks: []int{16, 32, 64}, Sets: 12, Calls: 50}
+	if c.Quick {
+		s = paper.Size{Ranks: []int{16}, Sets: 6, Calls: 10}
+	}
+	if len(c.Ranks) > 0 {
+		s.Ranks = c.Ranks
+	}
+	if c.Sets != 0 {
+		s.Sets = c.Sets
+	}
+	if c.Ops != 0 {
+		s.Calls = c.Ops
+	}
+	return s
+}
+
+// predictions are how much is predicted.
+func (c *paperCmd) predictions() paper.Predictions {
+	p := paper.Predictions{Rounds: paper.Rounds, Most: 1e6}
+	if c.Quick {
+		p = paper.Predictions{Rounds: 10, Most: 1e4}
+	}
+	if c.Rounds != 0 {
+		p.Rounds = c.Rounds
+	}
+	return p
+}
+
+// Run measures and writes the report.
 func (c *paperCmd) Run(to *call) error {
 	if c.Fit {
-		p, err := paper.Fit(to.out)
-		if err == nil {
-			_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n", p.Engine/sim.Nanosecond,
-				p.Latency/sim.Nanosecond, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond)
-		}
-		return err
+		return fitPaper(to)
 	}
-	var measured paper.Measured
-	if c.Measured != "" {
-		b, err := os.ReadFile(c.Measured)
-		if err == nil {
-			err = json.Unmarshal(b, &measured)
-		}
-		if err != nil {
-			return usagef("--measured=%s: %w", c.Measured, err)
-		}
+	if err := c.size().Check(); err != nil {
+		return usagef("paper: %w", err)
+	}
+	if c.Rounds < 0 {
+		return usagef("paper: --rounds %d: want 1 or more", c.Rounds)
+	}
+	if launch.Started() {
+		return usagef("paper: it starts its ranks itself: run it alone, not in another launcher's job")
 	}
 	html, md := filepath.Join(c.Out, "report.html"), filepath.Join(c.Out, "report.md")
 	if err := checkFiles(html, md); err != nil {
 		return err
 	}
-	bar := progressbar.Start(to.err, "paper", paper.Steps())
-	defer bar.Stop()
-	r, err := paper.Build(measured, func() { bar.Step(1) })
+	store, err := c.open()
+	if err != nil {
+		return err
+	}
+	if c.Measure {
+		if err := c.measure(store, to); err != nil {
+			return err
+		}
+	}
+	r, err := c.predict(&store.measured, to)
 	if err != nil {
 		return err
 	}
 	for _, s := range r.Sections {
 		for _, f := range s.Figures {
-			if err := figure.Save(filepath.Join(c.Out, f.File), chartOf(f)); err != nil {
+			if err := figure.Save(filepath.Join(c.Out, f.File), f.Charts...); err != nil {
 				return err
 			}
 		}
@@ -75,23 +120,24 @@ func (c *paperCmd) Run(to *call) error {
 	if err := wholefile.Write(md, []byte(r.Markdown()), 0); err != nil {
 		return err
 	}
-	bar.Stop()
-	_, err = fmt.Fprint(to.out, named("written:", html, md))
+	_, err = fmt.Fprint(to.out, named("written:", html, md, store.kept()))
 	return err
 }
 
-// chartOf is a figure of the paper as a picture.
-func chartOf(f paper.Figure) figure.Chart {
-	chart := figure.Chart{Title: f.Title, X: figure.Axis{Title: f.X, Unit: figure.Linear}, Y: figure.Axis{Title: f.Y, Unit: figure.Linear}}
-	if f.Doubling {
-		chart.X.Unit = figure.Bytes
+// predict makes the report.
+func (c *paperCmd) predict(m *paper.Measured, to *call) (*paper.Report, error) {
+	o := c.predictions()
+	bar := progressbar.Start(to.err, "paper: predictions", paper.Steps(m, o))
+	defer bar.Stop()
+	return paper.Build(m, o, func() { bar.Step(1) })
+}
+
+// fitPaper finds the fitted parameters again.
+func fitPaper(to *call) error {
+	p, err := paper.Fit(to.out)
+	if err == nil {
+		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n", p.Engine/sim.Nanosecond,
+			p.Latency/sim.Nanosecond, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond)
 	}
-	for _, line := range f.Lines {
-		s := figure.Series{Name: line.Name}
-		for _, p := range line.Points {
-			s.Points = append(s.Points, figure.Point{X: p[0], Y: p[1]})
-		}
-		chart.Series = append(chart.Series, s)
-	}
-	return chart
+	return err
 }

@@ -50,6 +50,7 @@ var house = []place{
 	{"bench/ranks", 75},         // what harnesses share that start ranks some of which die
 	{"bench/predict", 75},       // collectives in virtual time, for the harnesses above it
 	{"bench/", harnessFloor},    // harnesses on the public interface
+	{"bench/paper", 85},         // a report of what several harnesses have measured
 	{"cmd/", commandFloor},      // the command
 	{"examples/", commandFloor}, // programs for readers
 	{"examples", commandFloor},
@@ -61,14 +62,15 @@ const (
 	commandFloor     = 90
 )
 
-// placeOf finds the floor of a package.
+// placeOf finds the floor of a package: of all places that cover it the one with the longest name.
 func placeOf(dir string) (tenths int, ok bool) {
+	longest := 0
 	for _, p := range house {
-		if covers(p.dir, dir) {
-			return p.tenths, true
+		if covers(p.dir, dir) && len(p.dir) > longest {
+			tenths, ok, longest = p.tenths, true, len(p.dir)
 		}
 	}
-	return 0, false
+	return tenths, ok
 }
 
 // covers tells whether a directory is the one named or, with a final slash, lies
