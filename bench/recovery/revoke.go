@@ -26,6 +26,9 @@ func (s *side) revocation(number int) error {
 	return s.note(number, took, barrier)
 }
 
+// quiet is longer than it takes all to leave a communicator that has been revoked: who has left leaves the cores to those who have not.
+const quiet = 2 * time.Millisecond
+
 // Revocation duplicates a communicator of one machine, has one rank revoke the duplicate when all others have waited for a while in
 // its barrier, and gives at each rank the time from the call to the return of the last of them.
 func Revocation(living *banyan.Comm, revoker int, settle time.Duration) (time.Duration, error) {
@@ -58,6 +61,7 @@ func Revocation(living *banyan.Comm, revoker int, settle time.Duration) (time.Du
 	if err != nil {
 		return 0, err
 	}
+	ranks.Settle(quiet)
 	all := make([]int64, c.Size())
 	if err := banyan.Allgather(living, []int64{at}, all); err != nil {
 		return 0, err

@@ -107,7 +107,7 @@ Examples:
 // Help has the examples.
 func (faultRevokeCmd) Help() string {
 	return `From the call of Revoke at one rank to the return of the last of the others, which wait in a
-barrier, against a barrier.
+barrier, against a barrier. Who has returned sleeps for 2 ms, so as not to take turns from the others.
 
 How the others wait decides much. For about a millisecond they poll and let each other run; then they
 sleep, and whoever tells them wakes them, one system call for each. The table's title says which. By default
