@@ -27,7 +27,11 @@ type Trees struct {
 	Choice
 	// Node numbers the nodes of processes, from 0 on; trees that look at nodes ask it.
 	Node func(proc.ID) int
+	*grown
+}
 
+// grown is what Trees take for operations: those of communicators that have none stay small.
+type grown struct {
 	// on is the communicator of collectives for which all below holds; a validate replaces it.
 	on *p2p.Comm
 	// dense: trees are of the ranks of on. Else they are of those of the communicator itself, of whom alive are left.
@@ -85,11 +89,18 @@ type route struct {
 }
 
 // Set chooses other trees.
-func (t *Trees) Set(choice Choice) { t.Choice, t.on = choice, nil }
+func (t *Trees) Set(choice Choice) {
+	if t.Choice = choice; t.grown != nil {
+		t.on = nil
+	}
+}
 
 // Renew computes what does not depend on the root of an operation, for the members of c that are left. It is called when a validate has changed
 // them; for a new communicator the first operation does it, so that those without operations cost nothing.
 func (t *Trees) Renew(c *p2p.Comm) {
+	if t.grown == nil {
+		t.grown = new(grown)
+	}
 	w := c.Coll()
 	whole := w.Size() == c.Size()
 	t.on, t.dense, t.node = w, whole || t.Design == tree.Rebalance, nil
@@ -122,7 +133,7 @@ func (t *Trees) fits() bool { return t.dense || t.Design != tree.Unaware }
 
 // ready has t hold for c. Error: ft.ErrArgument where the design has no tree.
 func (t *Trees) ready(c, w *p2p.Comm, op string) error {
-	if t.on != w {
+	if t.grown == nil || t.on != w {
 		t.Renew(c)
 	}
 	if t.fits() {
