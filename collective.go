@@ -15,7 +15,7 @@ func (c *Comm) Barrier() error {
 		return c.raise(c.barrier(coll.Setting{Trees: &c.trees}))
 	}
 	w := c.borrow()
-	s, _ := w.setting(repair.Barrier, nil)
+	s := w.setting(repair.Barrier, nil)
 	return c.raise(c.giveBack(w, c.barrier(s)))
 }
 
@@ -37,7 +37,7 @@ func (c *Comm) Bcast(buf []byte, root int) error {
 		return c.raise(c.bcast(buf, root))
 	}
 	w := c.borrow()
-	s, _ := w.setting(repair.Bcast, nil)
+	s := w.setting(repair.Bcast, nil)
 	return c.raise(c.giveBack(w, coll.Bcast[p2p.Aware](c.core, s, buf, root)))
 }
 
@@ -62,13 +62,12 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte), order ...Orde
 
 func (c *Comm) allreduce(buf []byte, f coll.Fold) error {
 	w := c.borrow()
-	buf, wrong := c.toFold("allreduce", buf, f.Op)
-	s, err := w.setting(repair.Allreduce, wrong)
-	switch {
-	case err != nil:
-	case c.careless():
+	buf, wrong := c.toFold("allreduce", buf, &f)
+	s := w.setting(repair.Allreduce, wrong)
+	var err error
+	if c.careless() {
 		err = coll.Allreduce[p2p.Unaware](c.core, s, buf, f)
-	default:
+	} else {
 		err = coll.Allreduce[p2p.Aware](c.core, s, buf, f)
 	}
 	return c.raise(c.giveBack(w, err))
@@ -82,23 +81,23 @@ func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int, order 
 
 func (c *Comm) reduce(buf []byte, f coll.Fold, root int) error {
 	w := c.borrow()
-	buf, wrong := c.toFold("reduce", buf, f.Op)
-	s, err := w.setting(repair.Reduce, wrong)
-	switch {
-	case err != nil:
-	case c.careless():
+	buf, wrong := c.toFold("reduce", buf, &f)
+	s := w.setting(repair.Reduce, wrong)
+	var err error
+	if c.careless() {
 		err = coll.Reduce[p2p.Unaware](c.core, s, buf, f, root)
-	default:
+	} else {
 		err = coll.Reduce[p2p.Aware](c.core, s, buf, f, root)
 	}
 	return c.raise(c.giveBack(w, err))
 }
 
 // toFold gives what a rank has to fold: nothing, and what is wrong, without an operation.
-func (c *Comm) toFold(what string, buf []byte, op coll.Op) ([]byte, error) {
-	if op != nil {
+func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
+	if f.Op != nil {
 		return buf, nil
 	}
+	f.Op = func(acc, in []byte) {} // the others may have nothing either
 	return nil, fmt.Errorf("%s on %s: %w: no operation to fold with", what, c.Name(), ErrArgument)
 }
 
@@ -112,12 +111,11 @@ func (c *Comm) GatherBytes(mine, all []byte, root int) error {
 		mine, all = nil, nil
 	}
 	w := c.borrow()
-	s, err := w.setting(repair.Gather, wrong)
-	switch {
-	case err != nil:
-	case c.careless():
+	s := w.setting(repair.Gather, wrong)
+	var err error
+	if c.careless() {
 		err = coll.Gather[p2p.Unaware](c.core, s, mine, all, root)
-	default:
+	} else {
 		err = coll.Gather[p2p.Aware](c.core, s, mine, all, root)
 	}
 	return c.raise(c.giveBack(w, err))
@@ -132,12 +130,11 @@ func (c *Comm) ScatterBytes(all, mine []byte, root int) error {
 		mine, all = nil, nil
 	}
 	w := c.borrow()
-	s, err := w.setting(repair.Scatter, wrong)
-	switch {
-	case err != nil:
-	case c.careless():
+	s := w.setting(repair.Scatter, wrong)
+	var err error
+	if c.careless() {
 		err = coll.Scatter[p2p.Unaware](c.core, s, all, mine, root)
-	default:
+	} else {
 		err = coll.Scatter[p2p.Aware](c.core, s, all, mine, root)
 	}
 	return c.raise(c.giveBack(w, err))
@@ -165,11 +162,7 @@ func (c *Comm) AllgatherBytes(mine, all []byte) error {
 		mine, all = nil, nil
 	}
 	w := c.borrow()
-	s, err := w.setting(repair.Allgather, wrong)
-	if err == nil {
-		err = c.allgather(s, mine, all)
-	}
-	return c.raise(c.giveBack(w, err))
+	return c.raise(c.giveBack(w, c.allgather(w.setting(repair.Allgather, wrong), mine, all)))
 }
 
 // allgather puts everybody's block into all.

@@ -36,8 +36,7 @@ var inames = map[repair.What]string{
 	repair.Allgather: "iallgather", repair.Gather: "igather", repair.Scatter: "iscatter",
 }
 
-// ongoing gives the record of a new operation. With wrong arguments it ends at once, or, where the others get the same error, takes part with
-// nothing to give.
+// ongoing gives the record of a new operation. With wrong arguments it takes part with nothing to give, since the others wait for it.
 func (c *Comm) ongoing(what repair.What, wrong error) *ongoing {
 	c.e.Lock()
 	o := c.idle
@@ -56,7 +55,7 @@ func (c *Comm) ongoing(what repair.What, wrong error) *ongoing {
 	}
 	o.Begin(c.core, inames[what], way)
 	if wrong != nil && way.End == nil {
-		o.Refuse(wrong)
+		o.Spoil(wrong)
 	}
 	return o
 }
@@ -103,7 +102,7 @@ func (c *Comm) IReduceBytes(buf []byte, op func(acc, in []byte), root int, order
 }
 
 func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
-	buf, wrong := c.toFold("ireduce", buf, f.Op)
+	buf, wrong := c.toFold("ireduce", buf, &f)
 	o := c.ongoing(repair.Reduce, wrong)
 	o.Schedule.Reduce(buf, f, root)
 	return c.begun(o)
@@ -116,7 +115,7 @@ func (c *Comm) IAllreduceBytes(buf []byte, op func(acc, in []byte), order ...Ord
 }
 
 func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
-	buf, wrong := c.toFold("iallreduce", buf, f.Op)
+	buf, wrong := c.toFold("iallreduce", buf, &f)
 	o := c.ongoing(repair.Allreduce, wrong)
 	o.Schedule.Allreduce(buf, f)
 	return c.begun(o)

@@ -219,9 +219,9 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 				return nil
 			}
 			for kind, q := range []banyan.Request{
-				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IGatherBytes(make([]byte, 1), make([]byte, 7), c.Rank()), c.IScatterBytes(nil, make([]byte, 1), c.Rank()),
+				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IScatterBytes(nil, make([]byte, 1), 3), c.IGatherBytes(make([]byte, 1), make([]byte, 7), 3),
 			} {
-				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) {
+				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
 					return fmt.Errorf("wrong argument %d: %w", kind, err)
 				}
 			}

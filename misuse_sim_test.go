@@ -2,6 +2,7 @@ package banyan_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -62,4 +63,73 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 		require.EqualError(t, err, "dup on world.1: closed: the communicator has been freed")
 		return nil
 	}))
+}
+
+// A rank whose arguments are wrong takes part with nothing, which fits nobody: all ranks that wait for it learn of it, none hangs, and
+// the next operation meets.
+func TestWrongArgumentsAtOneRank(t *testing.T) {
+	fold := func(acc, in []byte) { copy(acc, in) }
+	for name, op := range map[string]func(c *banyan.Comm, wrong bool, size int) error{
+		"allreduce": func(c *banyan.Comm, wrong bool, size int) error {
+			return c.AllreduceBytes(make([]byte, size), unless(wrong, fold))
+		},
+		"reduce": func(c *banyan.Comm, wrong bool, size int) error {
+			return c.ReduceBytes(make([]byte, size), unless(wrong, fold), 0)
+		},
+		"gather": func(c *banyan.Comm, wrong bool, size int) error {
+			return c.GatherBytes(make([]byte, size), make([]byte, blocksOf(c, wrong, size)), 2)
+		},
+		"scatter": func(c *banyan.Comm, wrong bool, size int) error {
+			return c.ScatterBytes(make([]byte, blocksOf(c, wrong, size)), make([]byte, size), 2)
+		},
+		"allgather": func(c *banyan.Comm, wrong bool, size int) error {
+			return c.AllgatherBytes(make([]byte, size), make([]byte, blocksOf(c, wrong, size)))
+		},
+		"iallreduce": func(c *banyan.Comm, wrong bool, size int) error {
+			_, err := c.IAllreduceBytes(make([]byte, size), unless(wrong, fold)).Wait()
+			return err
+		},
+		"ireduce": func(c *banyan.Comm, wrong bool, size int) error {
+			_, err := c.IReduceBytes(make([]byte, size), unless(wrong, fold), 0).Wait()
+			return err
+		},
+		"igather": func(c *banyan.Comm, wrong bool, size int) error {
+			_, err := c.IGatherBytes(make([]byte, size), make([]byte, blocksOf(c, wrong, size)), 2).Wait()
+			return err
+		},
+		"iscatter": func(c *banyan.Comm, wrong bool, size int) error {
+			_, err := c.IScatterBytes(make([]byte, blocksOf(c, wrong, size)), make([]byte, size), 2).Wait()
+			return err
+		},
+	} {
+		for _, size := range []int{0, 16, 40_000, 3_000_000} {
+			t.Run(fmt.Sprintf("%s of %d", name, size), func(t *testing.T) {
+				const bad = 2
+				silent := strings.Contains(name, "gather") && !strings.Contains(name, "all") || strings.Contains(name, "ireduce") || name == "reduce"
+				require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
+					c := w.Comm()
+					err := op(c, c.Rank() == bad, size)
+					if c.Rank() == bad || size > 0 && !silent {
+						require.ErrorIs(t, err, banyan.ErrArgument)
+					}
+					return c.Barrier()
+				}))
+			})
+		}
+	}
+}
+
+func unless(wrong bool, fold func(acc, in []byte)) func(acc, in []byte) {
+	if wrong {
+		return nil
+	}
+	return fold
+}
+
+// blocksOf is the length of the blocks of all ranks, or another one.
+func blocksOf(c *banyan.Comm, wrong bool, size int) int {
+	if wrong {
+		return c.Size()*size + 8
+	}
+	return c.Size() * size
 }

@@ -15,7 +15,7 @@ type workspace struct {
 	c     *Comm
 	end   func(error) error // w.decide, made once
 	what  repair.What
-	wrong error // see setting
+	wrong error // with the arguments
 }
 
 // borrow gives the workspace to one operation. A second one at the same time, which is the program's mistake, gets another.
@@ -28,9 +28,12 @@ func (c *Comm) borrow() *workspace {
 	return w
 }
 
-// giveBack ends what borrow began, and passes on the operation's error. After one the memory is not used again: what was under
-// way with the dead may still have a part in it.
+// giveBack ends what borrow began, and gives the operation's error: what was wrong with the arguments, where nothing is agreed. After one the memory
+// is not used again: what was under way with the dead may still have a part in it.
 func (c *Comm) giveBack(w *workspace, err error) error {
+	if !c.staged() {
+		err = cmp.Or(w.wrong, err)
+	}
 	if err == nil {
 		c.work.Store(w)
 	}
@@ -43,14 +46,15 @@ func (c *Comm) staged() bool {
 	return c.core.Uniformity() >= UniformCollectives && !c.unaware && !c.IsInter()
 }
 
-// setting is how a collective of that kind is done. With wrong arguments it is not done, or, where the others get the same error,
-// with nothing to give, as they wait for that.
-func (w *workspace) setting(what repair.What, wrong error) (coll.Setting, error) {
-	if !w.c.staged() {
-		return coll.Setting{Memory: &w.Memory, Trees: &w.c.trees}, wrong
-	}
+// setting is how a collective of that kind is done. With wrong arguments it is done with nothing to give, which fits nobody, since the others wait
+// for it.
+func (w *workspace) setting(what repair.What, wrong error) coll.Setting {
 	w.what, w.wrong = what, wrong
-	return coll.Setting{Memory: &w.Memory, Trees: &w.c.trees, End: w.end}, nil
+	s := coll.Setting{Memory: &w.Memory, Trees: &w.c.trees}
+	if w.c.staged() {
+		s.End = w.end
+	}
+	return s
 }
 
 // decide gives a collective the outcome that it has at all ranks. On a communicator that has been freed nothing is agreed.

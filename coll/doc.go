@@ -30,7 +30,7 @@
 // An operation works in the buffers of its callers and ends at each rank as it may. With [Setting] it works in [Memory] of the communicator, asks for
 // the outcome that it has at all ranks, and writes only if that is success (S0-49).
 //
-// Lengths that do not fit are ft.ErrArgument. Who meets one goes on with empty messages, which fit nobody: so no rank waits for it, and none
+// Lengths that do not fit are ft.ErrArgument. Who meets one, or has other arguments that are wrong, goes on with empty messages, which fit nobody: so no rank waits for it, and none
 // takes a part for the whole. Where a long message would go another way than a short one, a mark goes the short one's way first: so
 // ranks whose lengths would have them go different ways learn of it there, and ranks that fold in parts also of elements of different lengths.
 // A mark is 61 bytes, and so data of that length go after one as well.

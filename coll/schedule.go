@@ -151,6 +151,9 @@ func (s *Schedule) Refuse(err error) {
 	s.err, s.ended = cmp.Or(s.err, err), true
 }
 
+// Spoil has the operation end with an error when it has taken part with nothing to give, which fits nobody.
+func (s *Schedule) Spoil(err error) { s.err, s.spoiled = cmp.Or(s.err, err), true }
+
 // delegate gives the root's rank in the communicator to send on; false: there is nothing to do.
 func (s *Schedule) delegate(root int) (int, bool) {
 	if s.ended {
