@@ -198,7 +198,7 @@ func TestCompareWithABrokenPeer(t *testing.T) {
 
 // A peer that fails and does not start again fails for good; that is all.
 func TestCompareWithAPeerThatLeaves(t *testing.T) {
-	fakeTool(t, "mpicc.mpich", `case $1 in -show) echo cc ;; *) : >"$4" ;; esac`)
+	fakeTool(t, "mpicc.mpich", `case $1 in -show) echo cc ;; *) : >"$5" ;; esac`)
 	once := filepath.Join(t.TempDir(), "once")
 	fakeTool(t, "mpiexec.mpich", `
 		test -e `+once+` && { echo not twice; exit 1; }

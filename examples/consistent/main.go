@@ -42,9 +42,14 @@ func run(w *banyan.World, rounds, kill int) error {
 		return err
 	}
 	me, size, undone := c.Rank(), c.Size(), 0
+	dying := false
 	for round := 0; round < rounds; {
+		if dying {
+			select {} // the end is on its way
+		}
 		if me > 0 && me >= size-kill && round == rounds*(size-me)/(kill+1) {
-			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // anywhere in what follows; it does not fail
+			dying = true
+			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // anywhere in this round; it does not fail
 		}
 		child, err := splitConsistent(c, c.Rank()%2, 0)
 		if err == nil {
