@@ -45,9 +45,14 @@ func (r *refinement) solve(w *banyan.World, epsilon float64, kill int) error {
 		return err
 	}
 	me, size, iterations, recoveries := c.Rank(), c.Size(), 0, 0
+	dying := false
 	for norm := epsilon + 1; norm > epsilon; {
+		if dying {
+			select {} // the end is on its way
+		}
 		if iterations++; me > 0 && me >= size-kill && iterations == 100*(size-me) {
-			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // anywhere in what follows; it does not fail
+			dying = true
+			go func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }() // anywhere in this iteration; it does not fail
 		}
 		norm, err = r.iterate(c)
 		switch {
