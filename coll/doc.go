@@ -40,8 +40,8 @@
 //
 // # Shared memory
 //
-// Where all ranks are on one machine, a barrier, a broadcast of up to 2 KiB and an allreduce of up to 24 bytes take no messages but
-// go through memory that they share: flat.go, and p2p.Flat.
+// Where all ranks are on one machine, a barrier, a broadcast of up to 2 KiB, and an allreduce or allgather of up to 1 KiB (less among more than
+// 22 ranks) take no messages but go through memory that they share: flat.go, and p2p.Flat.
 //
 // # Failure
 //

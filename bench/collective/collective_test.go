@@ -9,19 +9,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/ranks"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/bench/ranks/rankstest"
 )
-
-// roleEnv makes the test binary be a rank.
-const roleEnv = "BANYAN_TEST_COLLECTIVE"
-
-// unknownEnv has ranks die during operations.
-const unknownEnv = "BANYAN_TEST_COLLECTIVE_UNKNOWN"
 
 // tested are options that the tests change.
 func tested(op Op, failures int) Options {
@@ -32,56 +25,23 @@ func tested(op Op, failures int) Options {
 }
 
 func TestMain(m *testing.M) {
-	var op Op
-	var failures int
-	if _, err := fmt.Sscan(os.Getenv(roleEnv), &op, &failures); err != nil {
-		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
-		os.Exit(m.Run())
-	}
-	do := Rank
-	if os.Getenv(unknownEnv) != "" {
-		do = func(w *banyan.World, o Options, out io.Writer) error { return RankUnknown(w, o, 1, out) }
-	}
-	if err := rankOf(tested(op, failures), do); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-}
-
-func rankOf(o Options, do func(*banyan.World, Options, io.Writer) error) error {
-	w, err := banyan.Init()
-	if err != nil {
-		return err
-	}
-	fmt.Println("some rank says hello")
-	if err := do(w, o, os.Stdout); err != nil {
-		return err
-	}
-	return w.Finalize()
-}
-
-// job starts ranks that measure that.
-func job(o Options) ranks.Start {
-	return func(ctx context.Context, n int, may func(int) bool, out io.Writer) error {
-		exe, err := os.Executable()
-		if err != nil {
+	rankstest.Main(m.Run, func(role string, w *banyan.World) error {
+		var op Op
+		var failures int
+		var unknown bool
+		if _, err := fmt.Sscan(role, &op, &failures, &unknown); err != nil {
 			return err
 		}
-		var errs bytes.Buffer
-		result, err := launch.Run(ctx, launch.Spec{
-			N: n, Argv: []string{exe}, Stdout: out, Stderr: &errs,
-			Env: append(os.Environ(), fmt.Sprintf("%s=%s %d", roleEnv, o.Op, o.Failures)),
-		})
-		if err != nil {
-			return err
+		if unknown {
+			return RankUnknown(w, tested(op, failures), 1, os.Stdout)
 		}
-		for rank, end := range result.Ends {
-			if end.Failed() != may(rank) || may(rank) && end.Signal != unix.SIGKILL {
-				return fmt.Errorf("rank %d %v\n%s", rank, end, errs.Bytes())
-			}
-		}
-		return nil
-	}
+		return Rank(w, tested(op, failures), os.Stdout)
+	})
+}
+
+// job starts ranks that measure that; with unknown some die during operations.
+func job(o Options, unknown bool) ranks.Start {
+	return rankstest.Job(fmt.Sprint(o.Op, " ", o.Failures, " ", unknown))
 }
 
 // complete checks that a result has all that was asked for.
@@ -110,7 +70,7 @@ func TestMeasure(t *testing.T) {
 			o := tested(op, failures)
 			var rest bytes.Buffer
 			steps := 0
-			r, err := Measure(t.Context(), o, job(o), &rest, func() { steps++ })
+			r, err := Measure(t.Context(), o, job(o, false), &rest, func() { steps++ })
 			require.NoError(t, err)
 			require.Equal(t, o.Sets, steps)
 			complete(t, o, r)
@@ -159,7 +119,7 @@ func TestSimulatedTimes(t *testing.T) {
 // A rank that fails is what the error tells, and a job without a result is one.
 func TestRankFails(t *testing.T) {
 	good := tested(Barrier, 0)
-	_, err := Measure(t.Context(), good, job(tested("nothing", 0)), io.Discard, nil)
+	_, err := Measure(t.Context(), good, job(tested("nothing", 0), false), io.Discard, nil)
 	require.ErrorContains(t, err, "exited with code 3")
 	require.ErrorContains(t, err, "fault nothing: no such operation")
 	_, err = Measure(t.Context(), good, func(context.Context, int, func(int) bool, io.Writer) error { return nil }, io.Discard, nil)
@@ -215,10 +175,9 @@ func TestUnknownSimulated(t *testing.T) {
 
 // Every rank that dies during operations is one death, of a line in its turn, told before it is repaired.
 func TestUnknown(t *testing.T) {
-	t.Setenv(unknownEnv, "1")
 	o := tested(Allreduce, 4)
 	steps := 0
-	deaths, err := MeasureUnknown(t.Context(), o, 1, job(o), io.Discard, func() { steps++ })
+	deaths, err := MeasureUnknown(t.Context(), o, 1, job(o, true), io.Discard, func() { steps++ })
 	require.NoError(t, err)
 	require.Equal(t, o.Failures, steps)
 	require.Len(t, deaths, o.Failures)

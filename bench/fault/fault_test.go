@@ -3,7 +3,6 @@ package fault
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -15,60 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/bench/ranks/rankstest"
 )
-
-// roleEnv makes the test binary be a rank.
-const roleEnv = "BANYAN_TEST_FAULT"
 
 var tested = Options{Ranks: 4, Kills: 5, PerJob: 3, VictimMB: 1, Settle: time.Millisecond, Timeout: time.Minute}
 
 func TestMain(m *testing.M) {
-	how := os.Getenv(roleEnv)
-	if how == "" {
-		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
-		os.Exit(m.Run())
-	}
-	o := tested
-	o.Wait = Wait(how)
-	if err := rankOf(o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-}
-
-func rankOf(o Options) error {
-	w, err := banyan.Init()
-	if err != nil {
-		return err
-	}
-	fmt.Println("some rank says hello")
-	if err := Rank(w, o, os.Stdout); err != nil {
-		return err
-	}
-	return w.Finalize()
+	rankstest.Main(m.Run, func(role string, w *banyan.World) error {
+		o := tested
+		o.Wait = Wait(role)
+		return Rank(w, o, os.Stdout)
+	})
 }
 
 // job starts ranks that wait in that way.
 func job(how Wait) Start {
 	return func(ctx context.Context, ranks, kills int, out io.Writer) error {
-		exe, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		var errs bytes.Buffer
-		result, err := launch.Run(ctx, launch.Spec{
-			N: ranks, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"="+string(how)), Stdout: out, Stderr: &errs,
-		})
-		if err != nil {
-			return err
-		}
-		for rank, end := range result.Ends {
-			if victim := rank >= ranks-kills; end.Failed() != victim || victim && end.Signal != unix.SIGKILL {
-				return fmt.Errorf("rank %d %v\n%s", rank, end, errs.Bytes())
-			}
-		}
-		return nil
+		return rankstest.Job(string(how))(ctx, ranks, func(rank int) bool { return rank >= ranks-kills }, out)
 	}
 }
 

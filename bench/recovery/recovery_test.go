@@ -11,68 +11,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/ranks"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/bench/ranks/rankstest"
 )
-
-// roleEnv makes the test binary be a rank.
-const roleEnv = "BANYAN_TEST_RECOVERY"
 
 var tested = Options{Ranks: 5, Rounds: 3, Calls: 4, Settle: time.Millisecond}
 
 func TestMain(m *testing.M) {
-	var op Op
-	var failures int
-	if _, err := fmt.Sscan(os.Getenv(roleEnv), &op, &failures); err != nil {
-		os.Setenv("BANYAN_TUNING", "none") // the tests are of the harness, not of this machine's settings
-		os.Exit(m.Run())
-	}
-	o := tested
-	o.Op, o.Failures = op, failures
-	if err := rankOf(o); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(3)
-	}
-}
-
-func rankOf(o Options) error {
-	w, err := banyan.Init()
-	if err != nil {
-		return err
-	}
-	fmt.Println("some rank says hello")
-	if err := Rank(w, o, os.Stdout); err != nil {
-		return err
-	}
-	return w.Finalize()
+	rankstest.Main(m.Run, func(role string, w *banyan.World) error {
+		o := tested
+		if _, err := fmt.Sscan(role, &o.Op, &o.Failures); err != nil {
+			return err
+		}
+		return Rank(w, o, os.Stdout)
+	})
 }
 
 // job starts ranks that measure that.
-func job(o Options) ranks.Start {
-	return func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
-		exe, err := os.Executable()
-		if err != nil {
-			return err
-		}
-		var errs bytes.Buffer
-		result, err := launch.Run(ctx, launch.Spec{
-			N: ranks, Argv: []string{exe}, Stdout: out, Stderr: &errs,
-			Env: append(os.Environ(), fmt.Sprintf("%s=%s %d", roleEnv, o.Op, o.Failures)),
-		})
-		if err != nil {
-			return err
-		}
-		for rank, end := range result.Ends {
-			if end.Failed() != may(rank) || may(rank) && end.Signal != unix.SIGKILL {
-				return fmt.Errorf("rank %d %v\n%s", rank, end, errs.Bytes())
-			}
-		}
-		return nil
-	}
-}
+func job(o Options) ranks.Start { return rankstest.Job(fmt.Sprint(o.Op, " ", o.Failures)) }
 
 // Every operation is measured, with failures and without, and the ranks that were to die have.
 func TestMeasure(t *testing.T) {
