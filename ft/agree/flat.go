@@ -46,7 +46,11 @@ type flat struct {
 	*board.Board
 	name uint64
 	from proc.ID // whose memory it is
-	next int     // ranks below it have been seen to have posted
+	// voters are the ranks that are not agreed to be gone, near those of them whom this process wakes, and who wake it, if nobody
+	// else is gone; see survey.
+	voters []int32
+	near   []int
+	next   int // of voters: those before it have been seen to have posted
 }
 
 // A part is a kind, flags and the value.
@@ -136,6 +140,18 @@ func (l *line) post(i *instance) bool {
 	return false
 }
 
+// survey finds who takes part in the agreements that are to come by the board.
+func (l *line) survey() {
+	f := &l.flat
+	f.voters = f.voters[:0]
+	for rank := range l.group.Size() {
+		if !l.base.has(rank) {
+			f.voters = append(f.voters, int32(rank))
+		}
+	}
+	f.near = append(f.near[:0], l.around(l.cur)...)
+}
+
 // part appends what this process posts; false: it does not fit a cell, or is not for one.
 func (i *instance) part(b []byte) ([]byte, bool) {
 	has := &i.has
@@ -178,11 +194,8 @@ func (m *Machine) Doze() bool {
 // spoilt reports whether it is certain already that the agreement goes by messages. Who has caused that has woken only
 // those who slept by then.
 func (l *line) spoilt() bool {
-	for rank := l.flat.next; rank < l.group.Size(); rank++ {
-		if l.base.has(rank) {
-			continue
-		}
-		if s := l.flat.Look(rank, l.cur.seq); s != board.Posted && s != board.Empty {
+	for _, rank := range l.flat.voters[l.flat.next:] {
+		if s := l.flat.Look(int(rank), l.cur.seq); s != board.Posted && s != board.Empty {
 			return true
 		}
 	}
@@ -193,11 +206,8 @@ func (l *line) spoilt() bool {
 // goes by messages.
 func (l *line) scan() board.State {
 	f, seq := &l.flat, l.cur.seq
-	for ; f.next < f.Members(); f.next++ {
-		if len(l.base) > 0 && l.base.has(f.next) {
-			continue
-		}
-		if s := f.Look(f.next, seq); s != board.Posted {
+	for ; f.next < len(f.voters); f.next++ {
+		if s := f.Look(int(f.voters[f.next]), seq); s != board.Posted {
 			return s
 		}
 	}
@@ -236,7 +246,11 @@ func (l *line) rouse(i *instance) {
 	if l.m.broken == silentNaps {
 		return
 	}
-	for _, rank := range l.around(i) {
+	near := l.flat.near
+	if len(l.gone) > len(l.base) {
+		near = l.around(i)
+	}
+	for _, rank := range near {
 		if l.flat.Naps(rank, i.seq) {
 			wake := frame{kind: kindWake, line: l.id, seq: i.seq}
 			i.send(rank, wake.encode(nil))
@@ -249,10 +263,8 @@ func (l *line) fold(i *instance) bool {
 	mine := l.flat.Part(l.rank, i.seq)
 	value, op := append(l.folded[:0], i.mine.Value...), i.mine.Op
 	l.folded = value // and not i.value, which has what was heard by messages
-	for rank := range l.flat.Members() {
-		if len(l.base) > 0 && l.base.has(rank) {
-			continue
-		}
+	for _, voter := range l.flat.voters {
+		rank := int(voter)
 		part := l.flat.Part(rank, i.seq)
 		alike := len(part) == partHead+len(value) && [partHead]byte(part) == [partHead]byte(mine)
 		if alike && op != nil {

@@ -237,7 +237,8 @@ func (l *line) decided(i *instance) {
 	}
 	l.old, l.cur = i, l.begin(i.seq+1, l.old)
 	if l.flat.Board != nil && (len(i.has.gone) > 0 || i.has.names()) {
-		for _, rank := range l.around(l.cur) { // who may have to wake this process
+		l.survey()
+		for _, rank := range l.flat.near { // who may have to wake this process
 			l.await(rank)
 		}
 	}
