@@ -143,13 +143,12 @@ func (l *line) post(i *instance) bool {
 // survey finds who takes part in the agreements that are to come by the board.
 func (l *line) survey() {
 	f := &l.flat
-	f.voters = f.voters[:0]
+	f.voters, f.near = make([]int32, 0, l.group.Size()-len(l.base)), slices.Clone(l.around(l.cur))
 	for rank := range l.group.Size() {
 		if !l.base.has(rank) {
 			f.voters = append(f.voters, int32(rank))
 		}
 	}
-	f.near = append(f.near[:0], l.around(l.cur)...)
 }
 
 // part appends what this process posts; false: it does not fit a cell, or is not for one.
