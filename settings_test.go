@@ -42,9 +42,11 @@ func heldBack(w *banyan.World) error {
 
 func sendHeld(c *banyan.Comm, msg []byte, early bool) error {
 	req := c.Isend(msg, 1-c.Rank(), 1)
-	_, done, err := req.Test()
-	if err == nil && done != early {
-		err = fmt.Errorf("rank %d: %d bytes without a receive: done %t", c.Rank(), len(msg), done)
+	var err error
+	if early { // as soon as there is a connection; what waits for the receive waits here for ever
+		_, err = req.Wait()
+	} else if _, done, failed := req.Test(); failed != nil || done {
+		err = errors.Join(failed, fmt.Errorf("rank %d: %d bytes without a receive: done %t", c.Rank(), len(msg), done))
 	}
 	if err = errors.Join(err, c.Send(nil, 1-c.Rank(), 2)); err != nil {
 		return err
