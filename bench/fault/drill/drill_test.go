@@ -211,6 +211,9 @@ func TestPlan(t *testing.T) {
 			for i, m := range ph.transfers {
 				require.True(t, m.send <= lastBegun || m.recv <= lastPosted, "%+v: both may block", m)
 				require.False(t, m.exchanged() && !m.back && !ph.transfers[i+1].back, "%+v comes alone", m)
+				for _, o := range ph.transfers {
+					require.False(t, m.send > lastBegun && m.recv == irecvAny && o.dst == m.dst && o.recv == recvAny, "%+v: %+v may take its receive", m, o)
+				}
 			}
 		}
 	}

@@ -96,6 +96,11 @@ func (t *transfer) anyTag() bool { return t.recv == irecvAnyTag || t.recv == rec
 
 func (t *transfer) wild() bool { return t.recv == irecvAny || t.recv == recvAny }
 
+// takes reports whether this message may take the early receive that a sender of another one blocks on, and leave it one that is posted late.
+func (t *transfer) takes(o *transfer) bool {
+	return t.dst == o.dst && t.recv == recvAny && o.recv == irecvAny && o.send > lastBegun
+}
+
 func (t *transfer) exchanged() bool { return t.send > lastSend }
 
 // phase is what all ranks do before the next one.
@@ -291,7 +296,8 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 
 // put adds a message to a phase, with the one that comes back of an exchange. Of those
 // from any source or of any tag there is one between two ranks at most, so that what
-// each must get is known.
+// each must get is known. A receive from any source that is posted late may leave its message to one that is posted early; then the
+// sender that counts on the early one waits for the late one: so none of them blocks.
 func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 	t.size, t.seed = size, byte(r.IntN(256))
 	if t.exchanged() {
@@ -302,7 +308,7 @@ func (p *plan) put(r *rand.Rand, ph *phase, number int, t transfer, size int) {
 		t.tag = firstTag + number*1000 + 999 // all of a phase
 	}
 	if slices.ContainsFunc(ph.transfers, func(o transfer) bool {
-		return o.src == t.src && o.dst == t.dst && (o.wild() && t.wild() || o.anyTag() && t.anyTag())
+		return o.src == t.src && o.dst == t.dst && (o.wild() && t.wild() || o.anyTag() && t.anyTag()) || o.takes(&t) || t.takes(&o)
 	}) {
 		return
 	}
