@@ -110,14 +110,17 @@ type meetCmd struct {
 }
 
 // Run times them.
-func (c *meetCmd) Run() error {
+func (c *meetCmd) Run() error { return c.each(c.time) }
+
+// each has an operation after the other timed.
+func (c *meetCmd) each(time func(*banyan.Comm, peers.Collective) error) error {
 	return inJob(true, func(w *banyan.World) error {
 		for _, text := range c.Calls {
 			op, err := peers.ParseCollective(text)
 			if err != nil {
 				return err
 			}
-			if err := c.time(w.Comm(), op); err != nil {
+			if err := time(w.Comm(), op); err != nil {
 				return fmt.Errorf("%v: %w", op, err)
 			}
 		}

@@ -60,20 +60,7 @@ type mendCmd struct{ meetCmd }
 const mostMade = 200
 
 // Run times them.
-func (c *mendCmd) Run() error {
-	return inJob(true, func(w *banyan.World) error {
-		for _, text := range c.Calls {
-			op, err := peers.ParseCollective(text)
-			if err != nil {
-				return err
-			}
-			if err := c.time(w.Comm(), op); err != nil {
-				return fmt.Errorf("%v: %w", op, err)
-			}
-		}
-		return nil
-	})
-}
+func (c *mendCmd) Run() error { return c.each(c.time) }
 
 // time calls one operation again and again.
 func (c *mendCmd) time(comm *banyan.Comm, op peers.Collective) error {
