@@ -68,7 +68,6 @@ const (
 var (
 	largeSizes = []int{1 << 10, 8 << 10, 64 << 10, longestMessage}
 	otherTrees = []string{"binomial", "knomial:4", "node"}
-	killOrders = []kill.Order{kill.Worst, kill.Average, kill.Best}
 )
 
 // Experiments are all jobs of real ranks that a report has room for, in the order of its sections.
@@ -117,7 +116,7 @@ func amongFailures(o collective.Options, ranks int, all bool) []collective.Optio
 	}
 	slices.Sort(failures)
 	var out []collective.Options
-	for _, o.Kill = range killOrders {
+	for _, o.Kill = range allOrders {
 		for _, o.Failures = range slices.Compact(slices.Clone(failures)) {
 			if o.Kill != kill.Worst && o.Failures == 0 {
 				continue

@@ -22,7 +22,7 @@ var designNames = map[tree.Design]string{
 
 var (
 	allDesigns = []tree.Design{tree.Unaware, tree.Reroute, tree.LookupAvoiding, tree.Rebalance}
-	allOrders  = []kill.Order{kill.Worst, kill.Average, kill.Best}
+	allOrders  = kill.Orders()
 )
 
 // The axes of the figures.

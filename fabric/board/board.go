@@ -75,9 +75,6 @@ func Use(cells []Cell, members int, generation uint32) *Board {
 	return &Board{cells: cells, members: members, generation: uint64(generation)}
 }
 
-// Members is the number of members.
-func (b *Board) Members() int { return b.members }
-
 func (b *Board) cell(member int, step uint32) *Cell {
 	return &b.cells[int(step&1)*b.members+member]
 }

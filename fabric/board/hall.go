@@ -94,9 +94,6 @@ func (h *Hall) Clear() {
 	}
 }
 
-// Members is the number of members.
-func (h *Hall) Members() int { return len(h.seats) }
-
 // part is where a part lies that is longer than seatBytes.
 func (h *Hall) part(member, turn int) []byte { return h.parts[(2*member+turn)*h.room:][:h.room] }
 
