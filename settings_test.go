@@ -1,12 +1,14 @@
 package banyan_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -43,8 +45,12 @@ func heldBack(w *banyan.World) error {
 func sendHeld(c *banyan.Comm, msg []byte, early bool) error {
 	req := c.Isend(msg, 1-c.Rank(), 1)
 	var err error
-	if early { // as soon as there is a connection; what waits for the receive waits here for ever
-		_, err = req.Wait()
+	if early { // as soon as there is a connection; what waits for the receive would wait for ever
+		ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+		defer stop()
+		if _, err = req.WaitContext(ctx); err != nil {
+			return fmt.Errorf("rank %d: %d bytes without a receive: %w", c.Rank(), len(msg), err)
+		}
 	} else if _, done, failed := req.Test(); failed != nil || done {
 		err = errors.Join(failed, fmt.Errorf("rank %d: %d bytes without a receive: done %t", c.Rank(), len(msg), done))
 	}
