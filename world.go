@@ -60,7 +60,7 @@ func (w *World) startControl(shm *shm.Provider) {
 	if shm != nil {
 		c.agreements.Use(shm.Boards())
 	}
-	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext)
+	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext, w.p2p.RevokeUnmade)
 	w.p2p.OnRevoke(func(o *p2p.Comm) {
 		c.revocations.Tell(o.Context(), o.Members())
 	})

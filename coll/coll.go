@@ -79,8 +79,8 @@ func (s *Setting) end(err error) error {
 
 // met is what an operation has met, with its name.
 func met(op string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || p2p.During(op, err) {
+		return err
 	}
 	return &failure{op, err}
 }
@@ -108,7 +108,7 @@ func fit(w *p2p.Comm, st p2p.Status, err error, want int) (whole int, _ error) {
 	switch {
 	case err == nil && st.Count == want:
 		return want, nil
-	case errors.Is(err, ft.ErrTruncate):
+	case p2p.Truncated(err):
 		return 0, fmt.Errorf("%w: %w: all ranks must call with the same length", ft.ErrArgument, err)
 	case err != nil:
 		return 0, err

@@ -1,7 +1,6 @@
 package coll
 
-// failure is the error of an operation that has met one. When a communicator is revoked all its members get one at once, and
-// those that share a core in turn, so it becomes a text when somebody reads it.
+// failure is the error of an operation that has met one.
 type failure struct {
 	op    string
 	cause error

@@ -145,6 +145,7 @@ func requireNothingOf(t *testing.T, e *Engine, peer proc.ID) {
 	l := e.known(peer)
 	require.Nil(t, l.in)
 	require.Nil(t, l.active)
+	require.Zero(t, e.active)
 	require.Zero(t, l.kept)
 	require.Zero(t, l.waiting)
 	require.Zero(t, e.early.n)

@@ -32,6 +32,7 @@ type Engine struct {
 	numbers  numbers
 	freed    freedContexts
 	revoked  revocations
+	active   int // requests in the lists of links
 	flats    flats
 	closed   bool
 	profile  Profile
@@ -49,7 +50,7 @@ type Engine struct {
 // a peer's death completes nothing: the baseline.
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
-	e.posted.bins = make([]bin, firstBins)
+	e.posted = newPosted(firstBins)
 	e.early.index[0] = make([]msgBin, firstBins)
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
@@ -60,6 +61,7 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassFlow, e.onFlow)
 	p.HandlePlaces(e.place, e.placed, e.returned)
 	p.OnStall(e.pumpAll)
+	e.revoked.catchUp, e.revoked.ready = e.catchUp, new(revokedError)
 	if aware {
 		p.OnEnd(e.onEnd)
 	}
@@ -82,15 +84,15 @@ type link struct {
 	// (0 or 1) the chunks to be had then.
 	room, spare    int
 	chunk          int
-	announced      int    // sends that the peer has not answered
-	held, lastHeld *op    // sends that may not be announced yet, in order
-	kept, asked    int    // from the peer: units unexpected here, chunks asked for
-	waiting        int    // from the peer: announcements without a receive
-	heard, fins    uint64 // see answered
-	closed         bool   // nothing goes out any more
-	first, last    *op    // frames that wait for credit, in order
-	listed         bool   // in Engine.stalled
-	active         *Request
+	announced      int      // sends that the peer has not answered
+	held, lastHeld *op      // sends that may not be announced yet, in order
+	kept, asked    int      // from the peer: units unexpected here, chunks asked for
+	waiting        int      // from the peer: announcements without a receive
+	heard, fins    uint64   // see answered
+	closed         bool     // nothing goes out any more
+	first, last    *op      // frames that wait for credit, in order
+	listed         bool     // in Engine.stalled
+	active         *Request // see Engine.active
 	in             *message // the eager message that is arriving in pieces
 	loans          loans    // of our sends, what has been lent and not returned
 }
@@ -186,10 +188,12 @@ func (l *link) attend(r *Request) {
 		l.active.prev = r
 	}
 	l.active = r
+	r.comm.e.active++
 }
 
 // leave takes r out again.
 func (l *link) leave(r *Request) {
+	r.comm.e.active--
 	if r.prev == nil {
 		l.active = r.next
 	} else {

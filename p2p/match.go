@@ -1,6 +1,10 @@
 package p2p
 
-import "github.com/banyan-hpc/banyan/proc"
+import (
+	"math/bits"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
 
 // anyTag stands in the tag's half of an imm that matches every tag; tags are
 // at most MaxTag.
@@ -19,6 +23,8 @@ const firstBins = 256
 // which receive came first.
 type posted struct {
 	bins []bin
+	// full has a bit for each bin that is not empty: there are more of them than of what a process mostly waits for.
+	full []uint64
 	n    int
 	seq  uint64
 	// wild counts the receives of each kind of wildcard.
@@ -56,8 +62,17 @@ func widen(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
 	return src, imm
 }
 
-func (q *posted) bin(src proc.ID, imm uint64) *bin {
-	return &q.bins[hash(src, imm)&uint64(len(q.bins)-1)]
+// newPosted makes one with a number of bins that is a power of two.
+func newPosted(bins int) posted {
+	return posted{bins: make([]bin, bins), full: make([]uint64, (bins+63)/64)}
+}
+
+func (q *posted) at(src proc.ID, imm uint64) uint64 { return hash(src, imm) & uint64(len(q.bins)-1) }
+
+func (q *posted) push(r *Request) {
+	i := q.at(r.src, r.imm)
+	q.bins[i].push(r)
+	q.full[i/64] |= 1 << (i % 64)
 }
 
 // add posts r behind all others.
@@ -69,7 +84,7 @@ func (q *posted) add(r *Request) {
 	q.seq++
 	r.seq = q.seq
 	q.wild[wildness(r.src, r.imm)]++
-	q.bin(r.src, r.imm).push(r)
+	q.push(r)
 }
 
 func (b *bin) push(r *Request) {
@@ -97,12 +112,12 @@ func (b *bin) remove(r *Request) {
 }
 
 func (q *posted) grow() {
-	old := q.bins
-	q.bins = make([]bin, max(firstBins, 2*len(old)))
+	old, wider := q.bins, newPosted(2*len(q.bins))
+	q.bins, q.full = wider.bins, wider.full
 	for i := range old {
 		for r := old[i].first; r != nil; {
 			next := r.next
-			q.bin(r.src, r.imm).push(r)
+			q.push(r)
 			r = next
 		}
 	}
@@ -112,11 +127,14 @@ func (q *posted) grow() {
 func (q *posted) remove(r *Request) {
 	q.n--
 	q.wild[wildness(r.src, r.imm)]--
-	q.bin(r.src, r.imm).remove(r)
+	i := q.at(r.src, r.imm)
+	if q.bins[i].remove(r); q.bins[i].first == nil {
+		q.full[i/64] &^= 1 << (i % 64)
+	}
 }
 
 func (q *posted) find(src proc.ID, imm uint64) *Request {
-	for r := q.bin(src, imm).first; r != nil; r = r.next {
+	for r := q.bins[q.at(src, imm)].first; r != nil; r = r.next {
 		if r.imm == imm && r.src == src {
 			return r
 		}
@@ -158,14 +176,12 @@ func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 // all calls fn for every posted receive; fn may remove it.
 func (q *posted) all(fn func(*Request)) {
 	if q.n == 0 {
-		return // the bins are 64 cache lines and more
+		return
 	}
-	left := q.n
-	for i := 0; left > 0 && i < len(q.bins); i++ {
-		q.bins[i].all(func(r *Request) {
-			left--
-			fn(r)
-		})
+	for i, word := range q.full {
+		for ; word != 0; word &= word - 1 {
+			q.bins[64*i+bits.TrailingZeros64(word)].all(fn)
+		}
 	}
 }
 

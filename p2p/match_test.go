@@ -41,7 +41,7 @@ func listSeeds() int {
 func TestPostedAgainstList(t *testing.T) {
 	for seed := range uint64(listSeeds()) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		q := posted{bins: make([]bin, 4)}
+		q := newPosted(4)
 		var list []*Request
 		for range 20_000 {
 			switch k := r.IntN(10); {
@@ -72,6 +72,7 @@ func TestPostedAgainstList(t *testing.T) {
 		require.Equal(t, len(list), n)
 		require.Zero(t, q.n)
 		require.Equal(t, [4]int{}, q.wild)
+		require.Equal(t, make([]uint64, len(q.full)), q.full)
 	}
 }
 
@@ -117,7 +118,7 @@ func TestBuffersComeBack(t *testing.T) {
 }
 
 func benchmarkMatch(b *testing.B, others int) {
-	q := posted{bins: make([]bin, firstBins)}
+	q := newPosted(firstBins)
 	for i := range others {
 		q.add(&Request{src: 1, imm: 1<<32 | uint64(i+10)})
 	}

@@ -189,7 +189,7 @@ func (c *Comm) felledBy(p proc.ID) {
 // revokedError is the error of an operation on a communicator that has been revoked.
 func (c *Comm) revokedError(op string) error {
 	if c.cause == proc.None {
-		return &revokedError{op, c.name}
+		return &revokedError{op: op, comm: c.name}
 	}
 	who := c.cause.String()
 	if rank := c.peers.Rank(c.cause); rank >= 0 {
@@ -201,13 +201,30 @@ func (c *Comm) revokedError(op string) error {
 
 // revokedError is what all that waits gets when a communicator is revoked, before the next process can have its turn
 // on this core. So it becomes a text when somebody reads it.
-type revokedError struct{ op, comm string }
+type revokedError struct {
+	op, comm string
+	during   string // the operation that it was a part of
+}
 
 func (e *revokedError) Error() string {
-	return fmt.Sprintf("%s on %s: %v", e.op, e.comm, ft.ErrRevoked)
+	text := fmt.Sprintf("%s on %s: %v", e.op, e.comm, ft.ErrRevoked)
+	if e.during != "" {
+		text = e.during + ": " + text
+	}
+	return text
 }
 
 func (e *revokedError) Unwrap() error { return ft.ErrRevoked }
+
+// During names the operation that has met an error of its own here, in the error itself. False: it is not one that a
+// revocation has ended.
+func During(op string, err error) bool {
+	e, ok := err.(*revokedError)
+	if ok {
+		e.during = op
+	}
+	return ok
+}
 
 // RevokeHere revokes the communicator in this process: the caller knows that each other member learns of it by itself.
 // Precondition: the lock is held.

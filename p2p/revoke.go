@@ -24,6 +24,11 @@ type revocations struct {
 	// early are those of communicators that are not made here yet, the oldest first. Some never will be: this process could
 	// not make them, or freed them so long ago that it has been forgotten.
 	early []uint32
+	// fresh are those whose contexts are not in known yet, but will be in the next round of the progress loop.
+	fresh   []*Comm
+	catchUp func() // Engine.catchUp
+	// ready is what the next one's first request gets.
+	ready *revokedError
 	tell  func(*Comm)
 	// done: called for each communicator that has been revoked here, by a member's word or by a failure.
 	done func(*Comm)
@@ -65,29 +70,32 @@ func (c *Comm) Revoked() bool {
 }
 
 // RevokeContext is another member's word that the communicator with a context has been revoked. It reports whether there is, or
-// was, one, so that this process passes that on; else it does so if it makes one.
+// was, one, so that this process passes that on, and whether that is news.
 // Precondition: the lock is held.
-func (e *Engine) RevokeContext(ctx uint32) (known bool) {
+func (e *Engine) RevokeContext(ctx uint32) (known, news bool) {
 	want := uint64(ctx&^collContext) << 32
 	for _, c := range e.comms {
 		if c.ctx == want {
-			e.revoke(c)
-			return true
+			return true, e.revoke(c)
 		}
 	}
 	if c := e.freed.known[ctx&^collContext]; c != nil {
-		e.revoke(c) // the others may need to hear it from here
-		return true
+		return true, e.revoke(c) // the others may need to hear it from here
 	}
+	return false, false
+}
+
+// RevokeUnmade has a communicator be revoked that RevokeContext does not know, if it is made here yet, and passes that on then.
+// Precondition: the lock is held.
+func (e *Engine) RevokeUnmade(ctx uint32) {
 	v := &e.revoked
 	if ctx &^= collContext; slices.Contains(v.early, ctx) {
-		return false
+		return
 	}
 	if len(v.early) == maxEarlyRevocations {
 		v.early = slices.Delete(v.early, 0, 1)
 	}
 	v.early = append(v.early, ctx)
-	return false
 }
 
 // revokeEarly revokes a communicator that others have revoked before it was made here.
@@ -98,18 +106,19 @@ func (e *Engine) revokeEarly(c *Comm) {
 	}
 }
 
-// revoke is Revoke with the lock held. A second one does nothing.
-func (e *Engine) revoke(c *Comm) {
-	first := e.flip(c)
+// revoke is Revoke with the lock held. It reports whether that was news: a second one does nothing.
+func (e *Engine) revoke(c *Comm) (news bool) {
+	news = e.flip(c)
 	if !c.passedOn {
 		c.passedOn = true
 		if e.revoked.tell != nil {
 			e.revoked.tell(c)
 		}
 	}
-	if first {
+	if news {
 		e.endRevoked(c)
 	}
+	return news
 }
 
 // revokeHere is revoke where the other members need not be told.
@@ -126,9 +135,7 @@ func (e *Engine) flip(c *Comm) bool {
 	}
 	var room [maxContexts]*Comm
 	for _, o := range c.contexts(room[:0]) {
-		if o.state.Or(stateRevoked)&stateFreed == 0 {
-			e.revoked.add(uint32(o.ctx >> 32))
-		}
+		o.state.Or(stateRevoked)
 	}
 	return true
 }
@@ -141,8 +148,11 @@ func (e *Engine) endRevoked(c *Comm) {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
-		return r.comm.revokedError(r.kind.String())
+		return e.endedBy(r.comm, r.kind.String())
 	})
+	if e.revoked.fresh = append(e.revoked.fresh, c); len(e.revoked.fresh) == 1 {
+		e.p.Later(e.revoked.catchUp)
+	}
 	for _, o := range all {
 		e.forgetEarly(o)
 		e.forgetClaims(o)
@@ -151,6 +161,37 @@ func (e *Engine) endRevoked(c *Comm) {
 		e.revoked.done(c)
 	}
 	e.p.Kick()
+}
+
+// endedBy is the error of what a revocation ends: the one that lies ready, if it still does. Memory for another one would take as long
+// as all else here.
+func (e *Engine) endedBy(c *Comm, op string) error {
+	ready := e.revoked.ready
+	if c.cause != proc.None || ready == nil {
+		return c.revokedError(op)
+	}
+	e.revoked.ready = nil
+	ready.op, ready.comm = op, c.name
+	return ready
+}
+
+// catchUp makes ready for the next revocation, and notes those that were the last: who has waited on one has returned to its caller by now, for
+// which others have waited that share its core.
+func (e *Engine) catchUp() {
+	v := &e.revoked
+	for _, c := range v.fresh {
+		var room [maxContexts]*Comm
+		for _, o := range c.contexts(room[:0]) {
+			if o.state.Load()&stateFreed == 0 {
+				v.add(uint32(o.ctx >> 32))
+			}
+		}
+	}
+	clear(v.fresh)
+	v.fresh = v.fresh[:0]
+	if v.ready == nil {
+		v.ready = new(revokedError)
+	}
 }
 
 // interrupt ends the requests for which why has an error, as far as they have not been matched.
@@ -220,10 +261,23 @@ func (v *revocations) add(ctx uint32) {
 	v.known[ctx] = struct{}{}
 }
 
+// isFresh reports whether a message is for a communicator that was revoked in this round of the progress loop.
+func (v *revocations) isFresh(imm uint64) bool {
+	for _, c := range v.fresh {
+		var room [maxContexts]*Comm
+		for _, o := range c.contexts(room[:0]) {
+			if o.ctx>>32 == imm>>32 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // wasRevoked reports whether a message is for a communicator that has been revoked.
 func (e *Engine) wasRevoked(imm uint64) bool {
 	ctx := uint32(imm >> 32)
-	if _, ok := e.revoked.known[ctx]; ok {
+	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isFresh(imm) {
 		return true
 	}
 	c := e.freed.known[ctx&^collContext]

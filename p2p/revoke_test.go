@@ -59,7 +59,7 @@ func TestRevokeEndsWhatWaits(t *testing.T) {
 		if here {
 			require.NoError(t, c.Revoke())
 		} else {
-			require.True(t, e.RevokeContext(9))
+			requireKnown(t, e, 9, true)
 		}
 		require.True(t, c.Revoked())
 		for name, h := range hs {
@@ -74,7 +74,7 @@ func TestRevokeEndsWhatWaits(t *testing.T) {
 			require.Equal(t, Pending, e.State(h), "%d", i)
 		}
 		require.Zero(t, s.count(fabric.ClassFlow, flowWithdraw))
-		e.RevokeContext(9 | collContext)
+		requireKnown(t, e, 9|collContext, false)
 		require.NoError(t, c.Revoke())
 		require.Equal(t, 1, told, "once for each communicator")
 	}
@@ -290,8 +290,10 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 	}
 	for _, make := range []func() *Comm{plain, inter} {
 		ctx := find(make)
-		require.False(t, e.RevokeContext(ctx), "nobody can pass it on here")
-		require.False(t, e.RevokeContext(ctx|collContext))
+		known, _ := e.RevokeContext(ctx)
+		require.False(t, known, "nobody can pass it on here")
+		e.RevokeUnmade(ctx)
+		e.RevokeUnmade(ctx | collContext)
 		require.Len(t, e.revoked.early, 1)
 		told = nil
 		o := make()
@@ -314,7 +316,7 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 func TestEarlyRevocationsAreBounded(t *testing.T) {
 	_, e, _ := newStray(t)
 	for i := range uint32(3 * maxEarlyRevocations) {
-		e.RevokeContext(100 + i)
+		e.RevokeUnmade(100 + i)
 		require.LessOrEqual(t, len(e.revoked.early), maxEarlyRevocations)
 	}
 	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxEarlyRevocations-1)
@@ -354,7 +356,7 @@ func TestRevokedAfterFree(t *testing.T) {
 	require.NoError(t, c.Free())
 	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
 	require.Equal(t, Pending, e.State(h))
-	require.True(t, e.RevokeContext(1))
+	requireKnown(t, e, 1, true)
 	requireRevoked(t, e, "recv", h)
 	requireRevoked(t, e, "mprobe", p)
 	require.Equal(t, 1, told)
@@ -398,4 +400,28 @@ func TestRevokeUnaware(t *testing.T) {
 	requireRevoked(t, e, "begun", Irecv[Unaware](c, nil, 1, 5))
 	requireRevoked(t, e, "ssend", Issend[Unaware](c, nil, 1, 5))
 	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
+}
+
+// requireKnown has another member revoke a communicator that this process has.
+func requireKnown(t *testing.T, e *Engine, ctx uint32, news bool) {
+	t.Helper()
+	known, first := e.RevokeContext(ctx)
+	require.True(t, known)
+	require.Equal(t, news, first)
+}
+
+// Each request has an error of its own, whether it was made before or has lain ready, and the operation that it was a part of is named there.
+func TestErrorsOfRevocations(t *testing.T) {
+	_, e, c := newStray(t)
+	first, second := Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, 1, 6)
+	require.NoError(t, c.Revoke())
+	_, one := e.Wait(first)
+	_, two := e.Wait(second)
+	require.True(t, During("barrier", one))
+	require.EqualError(t, one, "barrier: recv on "+c.Name()+": communicator revoked")
+	require.EqualError(t, two, "recv on "+c.Name()+": communicator revoked")
+	require.False(t, During("barrier", ft.ErrRevoked))
+	require.Nil(t, e.revoked.ready)
+	e.poll()
+	require.NotNil(t, e.revoked.ready)
 }

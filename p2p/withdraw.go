@@ -25,6 +25,9 @@ func (e *Engine) withdrawAll(dead proc.ID) {
 // withdraw withdraws the announced sends for which why has an error, and ends those of them that
 // have not been announced yet, but for those to one peer.
 func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
+	if e.active == 0 {
+		return // each link is a cache line
+	}
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {
 			l := page[i]

@@ -50,6 +50,7 @@ type Engine struct {
 	ended     []func(*Endpoint, proc.Cause)
 	stalled   func() int // retries what was refused credit
 	backlog   func() int // the same for control frames; nil: there are none
+	later     []func()   // what is to be done in the next round
 	watchers  []*Watcher
 	fresh     bool // a watcher has begun to watch since the process last fell asleep
 
@@ -122,6 +123,10 @@ func (e *Engine) OnStall(fn func() int) { e.stalled = fn }
 // retry: fn is called until it is taken back by nil. Precondition: the lock is
 // held.
 func (e *Engine) Backlog(fn func() int) { e.backlog = fn }
+
+// Later has fn be called, with the lock held, at the beginning of the next round of the progress loop: what is done here is not
+// to keep who waits for its result. Nobody is woken for it. Precondition: the lock is held.
+func (e *Engine) Later(fn func()) { e.later = append(e.later, fn) }
 
 // Watcher looks for what arrives by no frame. Both functions are called with the lock held.
 type Watcher struct {

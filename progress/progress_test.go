@@ -425,3 +425,21 @@ func BenchmarkLock(b *testing.B) {
 		e.Unlock()
 	}
 }
+
+// What is left for later is done before anything is looked for, once, and in no round that it was left in.
+func TestLater(t *testing.T) {
+	e := engines(t, true)[0]
+	e.Lock()
+	defer e.Unlock()
+	var done []string
+	e.Watch(&Watcher{Look: func() int {
+		if done = append(done, "look"); len(done) == 1 {
+			e.Later(func() { done = append(done, "later") })
+		}
+		return 0
+	}})
+	for range 3 {
+		e.Progress()
+	}
+	require.Equal(t, []string{"look", "later", "look", "look"}, done)
+}

@@ -79,6 +79,10 @@ func (e *Engine) Known(peer proc.ID) *Endpoint {
 	return nil
 }
 
+// Met reports whether a peer has an endpoint. One that has connected, and has sent nothing since, may have none.
+// Precondition: the lock is held.
+func (e *Engine) Met(peer proc.ID) bool { return e.endpoints.get(peer) != nil }
+
 // Endpoint gives the endpoint of a peer and connects to it at the first call.
 // A peer that turns out to be gone gets an endpoint in state Failed. An error
 // means that the two processes cannot reach each other, and names the cure; a

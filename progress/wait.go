@@ -201,6 +201,9 @@ const timerStride = 256
 
 // round polls every provider once and says how much there was.
 func (e *Engine) round() int {
+	if len(e.later) > 0 {
+		e.catchUp()
+	}
 	for i := 0; i < len(e.watchers); i++ { // a look may end a watch
 		if n := e.watchers[i].Look(); n > 0 {
 			return n // somebody waits for it
@@ -224,6 +227,14 @@ func (e *Engine) round() int {
 		n += e.work()
 	}
 	return n
+}
+
+// catchUp does what has been left for later, which leaves nothing for the round after it.
+func (e *Engine) catchUp() {
+	for _, fn := range e.later {
+		fn()
+	}
+	e.later = e.later[:0]
 }
 
 // work does the jobs that may block, without the lock.

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,29 +43,32 @@ func Revocation(living *banyan.Comm, revoker int, settle time.Duration) (time.Du
 	if err := living.Barrier(); err != nil { // all have left it
 		return 0, err
 	}
-	me := c.Rank()
-	if me == revoker {
-		ranks.Settle(settle)
-	}
-	at, err := ranks.Clock()
+	at, err := leave(c, revoker, settle)
 	if err != nil {
 		return 0, err
 	}
-	if me == revoker {
-		err = c.Revoke()
-	} else {
-		if err = c.Barrier(); !errors.Is(err, banyan.ErrRevoked) {
-			return 0, fmt.Errorf("rank %d's barrier ended with %w, want that it is revoked", me, err)
-		}
-		at, err = ranks.Clock()
-	}
-	if err != nil {
-		return 0, err
-	}
-	ranks.Settle(quiet)
 	all := make([]int64, c.Size())
 	if err := banyan.Allgather(living, []int64{at}, all); err != nil {
 		return 0, err
 	}
 	return time.Duration(slices.Max(all) - all[revoker]), c.Free()
+}
+
+// leave gives the time of the call at the revoker, and that of the return from the barrier at the others. Who has left looks at what its barrier
+// has ended with when all have.
+func leave(c *banyan.Comm, revoker int, settle time.Duration) (int64, error) {
+	if c.Rank() == revoker {
+		ranks.Settle(settle)
+		at, err := ranks.Clock()
+		err = cmp.Or(err, c.Revoke())
+		ranks.Settle(quiet)
+		return at, err
+	}
+	err := c.Barrier()
+	at, unread := ranks.Clock()
+	ranks.Settle(quiet)
+	if !errors.Is(err, banyan.ErrRevoked) {
+		return 0, fmt.Errorf("rank %d's barrier ended with %w, want that it is revoked", c.Rank(), err)
+	}
+	return at, unread
 }

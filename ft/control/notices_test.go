@@ -57,11 +57,14 @@ func (x *party) guest(p *sim.Proc) {
 	})
 	g := &guest{x: x, self: p.ID()}
 	out := NewOutbox(e, nil)
-	g.Revocations = StartRevocations(e, out, func(context uint32) bool {
+	g.Revocations = StartRevocations(e, out, func(context uint32) (known, news bool) {
+		if g.rememberAll(); g.told[context] != nil {
+			return true, false
+		}
 		x.heard[p.ID()] = append(x.heard[p.ID()], context)
 		g.Tell(context, all(x.n))
-		return true
-	})
+		return true, true
+	}, func(uint32) {})
 	if x.few > 0 {
 		g.few = x.few - 1
 	}
@@ -225,9 +228,13 @@ func TestDeathsAreCheap(t *testing.T) {
 	} {
 		x := party{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
 		x.body = func(g *guest) {
-			g.hear = func(context uint32) bool {
-				g.Tell(context, all(c.members))
-				return true
+			told := false
+			g.hear = func(context uint32) (known, news bool) {
+				if news = !told; news {
+					told = true
+					g.Tell(context, all(c.members))
+				}
+				return true, news
 			}
 			if g.self == 1 {
 				g.at(100*millisecond, func() { g.Tell(7, all(c.members)) })
@@ -265,16 +272,18 @@ func TestWhoseRevocationItIs(t *testing.T) {
 		if g.self != 3 {
 			return
 		}
-		g.hear = func(context uint32) bool {
+		g.hear = func(context uint32) (known, news bool) {
 			g.Tell(context+1, all(4))
 			g.Tell(context, all(4))
-			return true
+			return true, true
 		}
 		g.Revocations.heard(1, 0, notice{7, 1, 0}.append(nil))
+		g.rememberAll()
 		assert.EqualValues(t, 1, g.told[7].root)
 		assert.EqualValues(t, 3, g.told[8].root)
 		g.Tell(7, all(4))
 		g.Tell(7, all(4))
+		g.rememberAll()
 		assert.EqualValues(t, 3, g.told[7].root)
 		assert.Equal(t, []uint32{8, 7}, g.order)
 	}}
@@ -313,7 +322,12 @@ func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 			x := party{n: n, few: few}
 			x.body = func(g *guest) {
 				hear := g.hear
-				g.hear = func(context uint32) bool { return g.self == other && hear(context) }
+				g.hear = func(context uint32) (known, news bool) {
+					if g.self != other {
+						return false, false
+					}
+					return hear(context)
+				}
 				if g.self == 1 {
 					g.at(100*millisecond, func() { g.Tell(7, all(n)) })
 				}
@@ -341,7 +355,7 @@ func TestNoticesStayTogether(t *testing.T) {
 				return
 			}
 			if !have {
-				g.hear = func(uint32) bool { return false }
+				g.hear = func(uint32) (known, news bool) { return false, false }
 			}
 			g.at(100*millisecond, func() {
 				var frame []byte
@@ -359,4 +373,19 @@ func TestNoticesStayTogether(t *testing.T) {
 			require.Equal(t, []int{1, 0, 0, 0}, x.frames[1])
 		}
 	}
+}
+
+// An end that becomes known before a revocation that came with it has been noted is closed over all the same.
+func TestAnEndRightAfterANotice(t *testing.T) {
+	x := party{n: 4, few: 1 + fewMembers, body: func(g *guest) {
+		if g.self == 1 {
+			g.at(100*millisecond, func() {
+				g.Revocations.heard(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))
+				assert.Empty(t, g.told, "nobody is to wait for that")
+				g.ended(&progress.Endpoint{Proc: 2}, proc.Cause{})
+			})
+		}
+	}}
+	x.run(t)
+	require.Equal(t, []int{1, 0, 0, 1}, x.frames[1])
 }

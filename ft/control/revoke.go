@@ -41,17 +41,20 @@ import (
 type Revocations struct {
 	e    *progress.Engine
 	out  *Outbox
-	hear func(context uint32) bool
+	hear func(context uint32) (known, news bool)
+	wait func(context uint32)
 
-	told  map[uint32]*revocation
-	order []uint32 // of told: the oldest first
-	gone  ft.Set   // processes that have ended
-	few   int      // so many members at most are told by all who are connected to them
-	via   notice   // what is being heard, if
-	hears bool
-	over  bool
-	batch *batch            // where notices are gathered; nil: they are sent at once
-	frame [noticeBytes]byte // scratch
+	told    map[uint32]*revocation
+	fresh   []telling // not in told yet: that costs as much as all else, and nobody waits for it
+	catchUp func()
+	order   []uint32 // of told: the oldest first
+	gone    ft.Set   // processes that have ended
+	few     int      // so many members at most are told by all who are connected to them
+	via     notice   // what is being heard, if
+	hears   bool
+	over    bool
+	batch   *batch            // where notices are gathered; nil: they are sent at once
+	frame   [noticeBytes]byte // scratch
 }
 
 // batch is what is to be sent together, with what there is for one member in as few frames as possible.
@@ -67,6 +70,12 @@ type revocation struct {
 	absent  ft.Set    // members that do not have the communicator
 	flooded []proc.ID // who has been told over the graph
 	room    [16]proc.ID
+}
+
+// telling is what Tell has been called for.
+type telling struct {
+	notice
+	members agree.Group
 }
 
 // notice is what frames are made of: that a communicator has been revoked, and by which member. Of few members told has
@@ -94,10 +103,13 @@ const (
 )
 
 // StartRevocations is called once, before the first frame can arrive. Hear gets the context
-// of a communicator that another member has revoked, and reports whether it is known here. If it is, Tell is to have been called, by then
-// or before; if not, it is to be called when the communicator is made.
-func StartRevocations(e *progress.Engine, out *Outbox, hear func(context uint32) bool) *Revocations {
-	r := &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation), few: fewMembers}
+// of a communicator that another member has revoked, and reports whether it is known here, and whether this is news. If it is known, Tell is to
+// have been called, by then or before. Wait gets one that is not: if the communicator is made later Tell is to be called then.
+func StartRevocations(
+	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
+) *Revocations {
+	r := &Revocations{e: e, out: out, hear: hear, wait: wait, told: make(map[uint32]*revocation), few: fewMembers}
+	r.catchUp = r.rememberAll
 	e.Handle(fabric.ClassRevoke, r.heard)
 	e.OnEnd(r.ended)
 	return r
@@ -113,16 +125,27 @@ func (r *Revocations) Tell(context uint32, members agree.Group) {
 	if r.hears && r.via.context == context {
 		n = r.via
 	}
-	v := &revocation{members: members, root: n.root}
-	r.remember(context, v)
+	if r.fresh = append(r.fresh, telling{n, members}); len(r.fresh) == 1 {
+		r.e.Later(r.catchUp)
+	}
 	switch size := members.Size(); {
 	case int64(n.root) >= int64(size) || r.bereft(members):
-		r.inundate(context, v)
+		r.rememberAll()
+		r.inundate(context, r.told[context])
 	case size <= r.few:
 		r.herald(n, members)
 	default:
 		r.descend(n, members)
 	}
+}
+
+// rememberAll remembers those that have been told of and not been remembered.
+func (r *Revocations) rememberAll() {
+	for _, t := range r.fresh {
+		r.remember(t.context, &revocation{members: t.members, root: t.root})
+	}
+	clear(r.fresh)
+	r.fresh = r.fresh[:0]
 }
 
 func (r *Revocations) remember(context uint32, v *revocation) {
@@ -138,6 +161,9 @@ func (r *Revocations) remember(context uint32, v *revocation) {
 
 // bereft reports whether some member has ended.
 func (r *Revocations) bereft(members agree.Group) bool {
+	if r.gone.Len() == 0 {
+		return false
+	}
 	for p := range r.gone.All() {
 		if members.Rank(p) >= 0 {
 			return true
@@ -160,6 +186,20 @@ func (r *Revocations) heard(from proc.ID, _ uint64, payload []byte) {
 
 // notice takes in one of them.
 func (r *Revocations) notice(from proc.ID, n notice) {
+	known := false
+	if r.again(n) {
+		return
+	}
+	if n.root != absent {
+		var news bool
+		r.via, r.hears = n, true
+		known, news = r.hear(n.context)
+		r.hears = false
+		if news {
+			return
+		}
+	}
+	r.rememberAll()
 	v := r.told[n.context]
 	switch {
 	case v != nil && n.root == absent:
@@ -169,13 +209,20 @@ func (r *Revocations) notice(from proc.ID, n notice) {
 		if v.root != n.root {
 			r.inundate(n.context, v)
 		}
-	case n.root != absent: // else it was so long ago that it has been forgotten
-		r.via, r.hears = n, true
-		known := r.hear(n.context)
-		if r.hears = false; !known {
-			r.send(from, notice{context: n.context, root: absent})
+	case n.root != absent && !known: // else it was so long ago that it has been forgotten
+		r.wait(n.context)
+		r.send(from, notice{context: n.context, root: absent})
+	}
+}
+
+// again reports whether a notice says no more than one that has come in this round: so many come where not all are connected.
+func (r *Revocations) again(n notice) bool {
+	for i := range r.fresh {
+		if t := &r.fresh[i]; t.context == n.context {
+			return t.root == n.root
 		}
 	}
+	return false
 }
 
 // descend tells the children in the tree below the notice's root, the one with most below it first.
@@ -196,13 +243,11 @@ func (r *Revocations) herald(n notice, members agree.Group) {
 	at := (self - int(n.root) + size) % size
 	told := n.told | 1<<self | 1<<n.root
 	var next uint64
-	for rank := range size {
-		if told>>rank&1 != 0 {
-			continue
-		}
+	for left := ^told & (1<<size - 1); left != 0; left &= left - 1 {
+		rank := bits.TrailingZeros64(left)
 		below := (rank-int(n.root)+size)%size - at
 		child := below > at && below&(below-1) == 0
-		if child || r.e.Known(members.Proc(rank)) != nil {
+		if child || r.e.Met(members.Proc(rank)) {
 			next |= 1 << rank
 		}
 	}
@@ -263,6 +308,7 @@ func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
 	if r.over {
 		return
 	}
+	r.rememberAll()
 	defer r.together()()
 	for _, context := range r.order {
 		if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {

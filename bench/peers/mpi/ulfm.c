@@ -67,16 +67,17 @@ static double revocation(int revoker) {
     MPI_Barrier(MPI_COMM_WORLD);
     if (rank == revoker)
         nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL); /* the others wait by then */
+    int code = MPIX_ERR_REVOKED, class = 0;
     double at = now();
     if (rank == revoker) {
         must(MPIX_Comm_revoke(c) == MPI_SUCCESS, "revoke failed");
     } else {
-        int class = 0, code = MPI_Barrier(c);
-        MPI_Error_class(code, &class);
-        must(class == MPIX_ERR_REVOKED, "the barrier did not end with MPIX_ERR_REVOKED");
+        code = MPI_Barrier(c);
         at = now();
     }
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL); /* who has left leaves the cores to the others */
+    MPI_Error_class(code, &class);
+    must(class == MPIX_ERR_REVOKED, "the barrier did not end with MPIX_ERR_REVOKED");
     double all[ranks], last = 0;
     MPI_Allgather(&at, 1, MPI_DOUBLE, all, 1, MPI_DOUBLE, MPI_COMM_WORLD);
     for (int i = 0; i < ranks; i++)
