@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"time"
@@ -79,11 +80,19 @@ func (c *contest) crowdCollectives() []*compare.Sweep {
 	return out
 }
 
+// crowdSamples is how many samples' time an operation has in a job of more ranks than cores: for some tens of milliseconds the kernel finds out
+// where to have so many run.
+const crowdSamples = 4
+
 // jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but for Banyan, do not take part.
 func (c *contest) jobSweep(name, title string, runs []collectiveRun, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
 	var part compare.Part
 	for i, op := range ops {
 		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
+	}
+	each := c.target
+	if n > len(c.cpus) {
+		each *= crowdSamples
 	}
 	for _, run := range runs {
 		bound, bounded := bounds[run.name]
@@ -91,7 +100,7 @@ func (c *contest) jobSweep(name, title string, runs []collectiveRun, n int, ops 
 			continue // MPICH's ranks do not yield: a run of 64 takes a minute
 		}
 		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
-			return peers.TimeCollectives(ctx, c.target, ops, func(args []string) peers.Command { return run.command(n, args) })
+			return peers.TimeCollectives(ctx, each, ops, func(args []string) peers.Command { return run.command(n, args) })
 		}})
 		for i := range part.Points {
 			if bounded {
@@ -134,16 +143,12 @@ func (c *meetCmd) time(comm *banyan.Comm, op peers.Collective) error {
 	if err != nil {
 		return err
 	}
-	const warm = 20
-	begin := time.Now()
-	if _, err := spend(comm, do, warm); err != nil {
+	var mine time.Duration
+	block := func(calls int64) error {
+		mine, err = spend(comm, do, calls)
 		return err
 	}
-	calls := []int64{int64(c.Each*1e6/(float64(time.Since(begin))/warm)) + 1}
-	if err := banyan.Bcast(comm, calls, 0); err != nil {
-		return err
-	}
-	mine, err := spend(comm, do, calls[0])
+	calls, err := c.fill(comm, math.MaxInt64, block)
 	if err != nil {
 		return err
 	}
@@ -151,7 +156,30 @@ func (c *meetCmd) time(comm *banyan.Comm, op peers.Collective) error {
 	if err := banyan.Allreduce(comm, sum, banyan.Sum); err != nil || comm.Rank() != 0 {
 		return err
 	}
-	return noteTime(c.File, op, sum[0]/float64(calls[0])/float64(comm.Size()))
+	return noteTime(c.File, op, sum[0]/float64(calls)/float64(comm.Size()))
+}
+
+// fill calls a block that takes about as long as is asked for, and says of how many calls that is. What it takes is found by blocks that grow, of
+// which the first does not count: connections are made there.
+func (c *meetCmd) fill(comm *banyan.Comm, most int64, block func(calls int64) error) (int64, error) {
+	const first = 20
+	if err := block(first); err != nil {
+		return 0, err
+	}
+	for calls := int64(first); ; calls *= 4 {
+		begin := time.Now()
+		if err := block(min(calls, most)); err != nil {
+			return 0, err
+		}
+		share := []float64{float64(time.Since(begin)) / (1e6 * c.Each)}
+		if err := banyan.Bcast(comm, share, 0); err != nil {
+			return 0, err
+		}
+		if share[0] > 1./8 || calls >= most {
+			calls = min(most, int64(float64(calls)/share[0])+1)
+			return calls, block(calls)
+		}
+	}
 }
 
 // noteTime appends the nanoseconds of an operation to a file.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -57,26 +58,22 @@ func (c *contest) recoverySweeps() []*compare.Sweep {
 type mendCmd struct{ meetCmd }
 
 // mostMade is how many communicators a block makes.
-const mostMade = 200
+const mostMade = 50
 
 // Run times them.
 func (c *mendCmd) Run() error { return c.each(c.time) }
 
 // time calls one operation again and again.
 func (c *mendCmd) time(comm *banyan.Comm, op peers.Collective) error {
-	const warm = 20
-	begin := time.Now()
-	if _, err := recoveryTime(comm, op.Op, warm); err != nil {
-		return err
-	}
-	calls := []int64{int64(c.Each*1e6/(float64(time.Since(begin))/warm)) + 1}
+	most := int64(math.MaxInt64)
 	if op.Op == "shrink" || op.Op == "revoke" {
-		calls[0] = min(calls[0], mostMade)
+		most = mostMade
 	}
-	if err := banyan.Bcast(comm, calls, 0); err != nil {
+	var ns float64
+	_, err := c.fill(comm, most, func(calls int64) (err error) {
+		ns, err = recoveryTime(comm, op.Op, int(calls))
 		return err
-	}
-	ns, err := recoveryTime(comm, op.Op, int(calls[0]))
+	})
 	if err != nil || comm.Rank() != 0 {
 		return err
 	}

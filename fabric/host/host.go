@@ -95,8 +95,8 @@ func (h *Host) Yield() {
 func letOthersRun() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
 // relaxTurns is how many turns of a process that polls pass between two in which it lets
-// its own goroutines run that have no processor.
-const relaxTurns = 64
+// its own goroutines run that have no processor: about a millisecond where turns are taken.
+const relaxTurns = 512
 
 // Relax implements fabric.Host. Where the process has a second processor, Go's scheduler wakes a
 // thread for it at every Gosched, which comes for the goroutine that has just yielded:

@@ -60,11 +60,15 @@ int main(int argc, char **argv) {
         if (sscanf(argv[k], "%31[^:]:%d", op, &bytes) != 2)
             MPI_Abort(MPI_COMM_WORLD, 2);
         char *in = calloc(1, bytes + 8);
-        double took = now();
-        spend(op, in, bytes, 20);
-        took = (now() - took) / 20;
-        int calls = (int)(1e6 * atof(argv[2]) / took) + 1;
-        MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        int calls = 20;
+        spend(op, in, bytes, calls); /* connections are made */
+        for (double share = 0; share <= 1. / 8;) {
+            double begin = now();
+            spend(op, in, bytes, calls);
+            share = (now() - begin) / (1e6 * atof(argv[2]));
+            MPI_Bcast(&share, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+            calls = share <= 1. / 8 ? 4 * calls : (int)(calls / share) + 1;
+        }
         double mine = spend(op, in, bytes, calls), sum = 0;
         MPI_Reduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
         if (rank == 0)

@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <mpi.h>
 #ifdef OPEN_MPI
 #include <mpi-ext.h>
@@ -21,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST 200 /* communicators that a block of shrinks makes */
+#define MOST 50 /* communicators that a block of shrinks makes */
 
 static int rank, ranks;
 
@@ -118,14 +119,16 @@ int main(int argc, char **argv) {
         char op[32];
         must(sscanf(argv[k], "%31[^:]:0", op) == 1, "not an OPERATION:0");
         must(!strcmp(op, "barrier") || !strcmp(op, "agree") || !strcmp(op, "shrink") || !strcmp(op, "revoke"), "there is no such operation");
-        double took = now();
-        spend(op, 20);
-        took = (now() - took) / 20;
-        int calls = (int)(1e6 * atof(argv[2]) / took) + 1;
-        if (strcmp(op, "barrier") && strcmp(op, "agree") && calls > MOST)
-            calls = MOST;
-        MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
-        double mean = spend(op, calls);
+        int most = strcmp(op, "barrier") && strcmp(op, "agree") ? MOST : INT_MAX, calls = 20;
+        spend(op, calls); /* connections are made */
+        for (double share = 0; share <= 1. / 8 && calls < most;) {
+            double begin = now();
+            spend(op, calls);
+            share = (now() - begin) / (1e6 * atof(argv[2]));
+            MPI_Bcast(&share, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD);
+            calls = share <= 1. / 8 ? 4 * calls : (int)(calls / share) + 1;
+        }
+        double mean = spend(op, calls < most ? calls : most);
         if (rank == 0)
             dprintf(file, "%s 0 %.1f\n", op, mean);
     }
