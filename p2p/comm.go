@@ -176,7 +176,7 @@ func (e *Engine) enter(c *Comm, name string, g, peers Group, rank int, ctx uint3
 	if e.closed {
 		c.state.Or(stateFinal)
 	}
-	e.comms = append(e.comms, c)
+	e.comms.add(c)
 	c.handle = e.numbers.take(c)
 	delete(e.freed.known, ctx)
 }

@@ -142,7 +142,7 @@ func (c *Comm) child(n uint64) string { return c.name + "." + strconv.FormatUint
 
 // digestOf is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
 // Precondition: the lock is held.
-func (c *Comm) digestOf(left *Group) uint64 {
+func (c *Comm) digestOf(left Group) uint64 {
 	if left.size < c.group.size {
 		return left.digest()
 	}
@@ -163,7 +163,7 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64) (*Comm, error) {
 	if group.size < c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
-	digest := c.digestOf(&group)
+	digest := c.digestOf(group)
 	if c.local == nil {
 		s, err := c.e.makeComm(c, name, group, group, rank, c.context(number, digest, 2), nil)
 		if err == nil && group.size == c.group.size {

@@ -28,7 +28,7 @@ type Engine struct {
 	requests []*Request         // every one ever made, by index
 	free     *Request
 	freeOps  *op
-	comms    []*Comm
+	comms    comms
 	numbers  numbers
 	freed    freedContexts
 	revoked  revocations

@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
@@ -38,9 +37,7 @@ func (c *Comm) free() {
 	c.leaveFlat(false)
 	c.settled()
 	e.numbers.drop(c.handle)
-	if i := slices.Index(e.comms, c); i >= 0 {
-		e.comms = slices.Delete(e.comms, i, i+1)
-	}
+	e.comms.remove(c)
 	e.freed.add(uint32(c.ctx>>32), known)
 	delete(e.revoked.known, uint32(c.ctx>>32))
 	e.forgetEarly(c)
@@ -127,10 +124,8 @@ func (e *Engine) discard(m *message) {
 func (e *Engine) holder(ctx uint32) (c *Comm) {
 	const coll = collContext << 32
 	want := uint64(ctx)<<32 | coll
-	for _, o := range e.comms {
-		if o.ctx|coll == want {
-			return o
-		}
+	if c := e.comms.with(want, coll); c != nil {
+		return c
 	}
 	look := func(r *Request) {
 		if r.comm.ctx|coll == want {
@@ -148,7 +143,7 @@ func (e *Engine) Close() {
 	e.p.Lock()
 	defer e.p.Unlock()
 	e.closed = true
-	for _, c := range e.comms {
+	for _, c := range e.comms.all {
 		c.state.Or(stateFinal)
 		c.settled()
 		c.leaveFlat(true)

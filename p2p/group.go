@@ -145,6 +145,14 @@ func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 // without is the group of the members that are not gone, in their order. Where the gone lie
 // scattered it takes a bit for each rank of the group that it was first cut from.
 func (g Group) without(gone []proc.ID) Group {
+	if len(gone) == 0 {
+		return g
+	}
+	return g.leave(gone)
+}
+
+// leave is without where somebody is gone: a function of its own, as what it takes goes to the heap.
+func (g Group) leave(gone []proc.ID) Group {
 	whole, words := &g, []uint64(nil)
 	if g.kept != nil {
 		whole, words = g.from, g.kept.Words()

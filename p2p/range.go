@@ -151,7 +151,7 @@ func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
 // fellAll revokes the communicators in whose range a failure lies that has become known.
 func (e *Engine) fellAll() {
 	var hit []*Comm
-	for _, c := range e.comms {
+	for _, c := range e.comms.all {
 		if c.Coll() != nil && c.errors != ErrorsLocal {
 			hit = append(hit, c)
 		}

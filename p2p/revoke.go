@@ -73,11 +73,8 @@ func (c *Comm) Revoked() bool {
 // was, one, so that this process passes that on, and whether that is news.
 // Precondition: the lock is held.
 func (e *Engine) RevokeContext(ctx uint32) (known, news bool) {
-	want := uint64(ctx&^collContext) << 32
-	for _, c := range e.comms {
-		if c.ctx == want {
-			return true, e.revoke(c)
-		}
+	if c := e.comms.with(uint64(ctx&^collContext)<<32, 0); c != nil {
+		return true, e.revoke(c)
 	}
 	if c := e.freed.known[ctx&^collContext]; c != nil {
 		return true, e.revoke(c) // the others may need to hear it from here

@@ -17,6 +17,7 @@ type call struct {
 	c    *p2p.Comm // of propose
 	op   string    // of propose: what errors say
 	done func(*agree.Decision, error)
+	made func(*p2p.Comm, error) // of Shrink, in the place of done
 	// Of Agree, in the place of done.
 	flag    *uint64
 	at      int // where its result lies in the value
@@ -84,6 +85,12 @@ func (k *call) decided(d *agree.Decision) {
 func (k *call) end(d *agree.Decision, err error) {
 	if k.c != nil && err == nil && d.Unlike {
 		err = fmt.Errorf("%s on %s: %w: not all ranks called the same operation", k.op, k.c.Name(), ft.ErrArgument)
+	}
+	if k.made != nil {
+		c, made := k.c, k.made
+		k.free()
+		made(survivors(c, d, err))
+		return
 	}
 	if k.done != nil {
 		done := k.done

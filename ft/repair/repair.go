@@ -178,19 +178,23 @@ func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
 //
 // Precondition: the lock is held.
 func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
-	r.propose(c, "shrink", agree.Proposal{What: whatShrink}, func(d *agree.Decision, err error) {
-		if err != nil {
-			done(nil, err)
-			return
-		}
-		var gone []proc.ID
-		for _, g := range d.Gone {
-			gone = append(gone, g.Proc)
-		}
-		left, err := c.Survivors(gone, uint64(d.Number))
-		if err != nil {
-			err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
-		}
-		done(left, err)
-	})
+	k := r.call()
+	k.c, k.op, k.made = c, "shrink", done
+	k.propose(agree.Proposal{What: whatShrink})
+}
+
+// survivors makes the communicator that a shrink has been decided to give.
+func survivors(c *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, error) {
+	if err != nil {
+		return nil, err
+	}
+	var gone []proc.ID
+	for _, g := range d.Gone {
+		gone = append(gone, g.Proc)
+	}
+	left, err := c.Survivors(gone, uint64(d.Number))
+	if err != nil {
+		err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
+	}
+	return left, err
 }
