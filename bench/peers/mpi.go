@@ -136,7 +136,11 @@ func (m MPI) compile(ctx context.Context, name string, source []byte) (string, e
 		return "", err
 	}
 	sum := sha256.Sum256(slices.Concat([]byte(cc), words, source)) // two installations may say the same words
-	program := filepath.Join(dir, fmt.Sprintf("%s-%s-%x", name, m.Name, sum[:8]))
+	return build(ctx, cc, filepath.Join(dir, fmt.Sprintf("%s-%s-%x", name, m.Name, sum[:8])), source)
+}
+
+// build compiles a program, unless it is there.
+func build(ctx context.Context, cc, program string, source []byte) (string, error) {
 	if _, err := os.Stat(program); err == nil {
 		return program, nil
 	}

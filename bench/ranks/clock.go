@@ -9,14 +9,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Settle sleeps in the kernel: the runtime's timers wait for whole milliseconds where nothing else is to be done, and in
-// one the others fall asleep.
-func Settle(d time.Duration) {
-	left := unix.NsecToTimespec(int64(d))
-	for unix.Nanosleep(&left, &left) == unix.EINTR {
-	}
-}
-
 // Clock reads the clock that all processes of the machine share, in nanoseconds, to some ten of them. The first call is slow.
 func Clock() (int64, error) {
 	e, err := epoch()

@@ -53,7 +53,8 @@ Groups:
   coll, crowd  barrier, broadcast and sum over all of 2 ranks, 8 bytes to 1 MiB, and of 16 and
                64 ranks on these cores; each sample starts a job; mean over calls and ranks
   ulfm         agree, shrink and revoke of 4 to 32 ranks without a failure, beside Open MPI 5 with its
-               fault tolerance, for which see --ulfm; in jobs too. Not among the default groups
+               fault tolerance, for which see --ulfm, and processes of bare C that take turns; in
+               jobs too. Not among the default groups
 
 Exit code 3: a bound is missed. Peers that lack are named with what installs them,
 and those that do not start with what they say; the others are compared.

@@ -35,12 +35,14 @@ const (
 	startups = "startup"
 	// ulfm is Open MPI with its fault tolerance.
 	ulfm = "openmpi-ulfm"
+	// turns are processes of bare C that take turns, of no library.
+	turns = peers.TurnsName
 )
 
 // everybody is the order in which those who take part are described.
 var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH),
-	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm}
+	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm, turns}
 
 // contest holds what takes part in a comparison: the processes that wait for
 // commands. It is for one goroutine.
