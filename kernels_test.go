@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -29,8 +30,11 @@ func kernelsOf[T Ordered](t *testing.T, ops ...func(a, b T) T) {
 				a[i], b[i] = T(rand.IntN(100)), T(rand.IntN(100))
 				want[i] = op(a[i], b[i])
 			}
+			first := slices.Clone(a)
 			k(Bytes(a), Bytes(b))
 			require.Equal(t, want, a)
+			k(Bytes(b), Bytes(first))
+			require.Equal(t, want, b, "coll.Fold.Swaps counts on it")
 		}
 	}
 }
@@ -38,7 +42,7 @@ func kernelsOf[T Ordered](t *testing.T, ops ...func(a, b T) T) {
 // Minimum and maximum of what is not a number are that, as of the functions.
 func TestKernelsOfNaN(t *testing.T) {
 	a := []float64{math.NaN(), 1}
-	fold(Min[float64])(Bytes(a), Bytes([]float64{1, math.NaN()}))
+	elementwise(Min[float64], nil).Op(Bytes(a), Bytes([]float64{1, math.NaN()}))
 	require.True(t, math.IsNaN(a[0]) && math.IsNaN(a[1]))
 }
 
@@ -48,7 +52,7 @@ func BenchmarkFold(b *testing.B) {
 		"Sum": Sum[float64], "a function of the application": func(a, b float64) float64 { return a + b },
 	} {
 		b.Run(name, func(b *testing.B) {
-			f := fold(op)
+			f := elementwise(op, nil).Op
 			b.SetBytes(8 * 4096)
 			for b.Loop() {
 				f(Bytes(x), Bytes(y))

@@ -25,14 +25,15 @@ func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
 	if op == nil {
 		return coll.Fold{}
 	}
-	return coll.Fold{Op: fold(op), Unit: size[T](), AnyOrder: anyOrder(order)}
+	f := coll.Fold{Op: kernels[reflect.ValueOf(op).Pointer()], Unit: size[T](), AnyOrder: anyOrder(order)}
+	if f.Swaps = f.Op != nil; !f.Swaps {
+		f.Op = fold(op)
+	}
+	return f
 }
 
 // fold makes of an operation on elements one on their memory.
 func fold[T Number](op func(a, b T) T) coll.Op {
-	if k := kernels[reflect.ValueOf(op).Pointer()]; k != nil {
-		return k
-	}
 	return func(acc, in []byte) {
 		a, b := numbers[T](acc), numbers[T](in)
 		b = b[:len(a)]

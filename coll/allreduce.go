@@ -228,7 +228,7 @@ func halve[M p2p.Mode](w *p2p.Comm, h cube, acc, in []byte, f Fold) error {
 		if err := swap[M](w, at(acc, theirs), with, got, with, tagAllreduce); err != nil {
 			return err
 		}
-		if upper && !f.AnyOrder {
+		if upper && !f.swaps() {
 			f.Op(got, to)
 			copy(to, got)
 		} else {

@@ -17,7 +17,13 @@ type Fold struct {
 	Unit int
 	// AnyOrder: it is commutative. Else operands are folded in the order of ranks.
 	AnyOrder bool
+	// Swaps: two operands give the same in either order, though three may not give the same in any: as with the sum of
+	// numbers with fractions. So a result can be left where the second one was.
+	Swaps bool
 }
+
+// swaps reports whether two operands may be swapped.
+func (f *Fold) swaps() bool { return f.Swaps || f.AnyOrder }
 
 // Reduce folds everybody's buf and leaves the result in root's. The buffers of the others are undefined
 // afterwards, or with an End as they were before. Those who are agreed to be gone contribute nothing (S0-29), and with

@@ -236,7 +236,7 @@ func (s *Schedule) halve(h cube, acc, in []byte, f Fold) {
 		mine, theirs := have.half(upper), have.half(!upper)
 		to, got := at(acc, mine), at(in, mine)
 		s.swap(h.rank(h.me^d), at(acc, theirs), got)
-		if upper && !f.AnyOrder {
+		if upper && !f.swaps() {
 			s.add(stepFold, 0, got, to)
 			s.add(stepCopy, 0, to, got)
 		} else {

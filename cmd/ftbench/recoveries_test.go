@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
@@ -28,7 +29,7 @@ func TestCompareRecovery(t *testing.T) {
 		require.Regexp(t, "version 5|not installed", why)
 		return
 	}
-	require.Len(t, r.Curves[0].Points[0].Rounds[0].Samples, 2)
+	require.Len(t, r.Curves[0].Points[0].Rounds[0].Samples, 3)
 }
 
 // A directory without an MPI is told by its name, and Banyan is measured alone.
@@ -36,19 +37,21 @@ func TestCompareRecoveryNamesTheDirectory(t *testing.T) {
 	c := &contest{ulfm: "/nowhere", commands: map[string]string{}, absent: map[string]string{}}
 	require.NoError(t, c.addRecoveries(t.Context()))
 	require.Equal(t, "peers: openmpi-ulfm is not installed: there is no /nowhere/mpicc that can be run", c.absent[ulfm])
-	require.Len(t, c.recoveries, 1)
+	require.Len(t, c.recoveries, 2)
+	require.Equal(t, turns, c.recoveries[1].name)
 }
 
-// The bounds of the ledger are those of the sweeps.
+// The bounds of the ledger are those of the sweeps. What the same takes without a library bounds nothing.
 func TestRecoveriesHaveTheirBounds(t *testing.T) {
-	c := &contest{recoveries: []collectiveRun{{name: ours}, {name: ulfm}}}
+	c := &contest{recoveries: []collectiveRun{{name: ours}, {name: ulfm}, {name: turns}}}
 	for _, s := range c.sweeps(groupULFM, sizeRange{}, 0) {
 		points := s.Parts[0].Points
-		require.Len(t, s.Parts[0].Sources, 2)
+		require.Len(t, s.Parts[0].Sources, 3)
 		for i, id := range []string{"", "B6-2", "", "B6-4"} {
 			require.Equal(t, id, points[i].Bounds[0].ID)
 			require.Equal(t, id != "", points[i].Bounds[0].Limit == 0.5)
 			require.Equal(t, ulfm, points[i].Bounds[0].Over)
+			require.Equal(t, compare.Bound{Over: turns, Ratio: points[i].Bounds[1].Ratio}, points[i].Bounds[1])
 		}
 	}
 	alone := &contest{recoveries: []collectiveRun{{name: ours}}}
