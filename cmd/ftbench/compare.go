@@ -119,10 +119,11 @@ func (c *compareCmd) Run(to *call) error {
 	if err = errors.Join(err, all.close()); err != nil {
 		return err
 	}
-	if err := c.draw(&results); err != nil {
+	told, err := c.draw(&results)
+	if err != nil {
 		return err
 	}
-	fmt.Fprint(words.out, named("curves:", c.Plot))
+	fmt.Fprint(words.out, told)
 	if results.missed() {
 		return exitCode(exitMissed)
 	}

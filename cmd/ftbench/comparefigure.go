@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,10 +14,11 @@ import (
 // displayNames are those in legends.
 var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH", nptcp: "NPtcp", openmpiTCP: "Open MPI over TCP"}
 
-// draw makes the picture, where one is asked for.
-func (c *compareCmd) draw(r *compareResults) error {
+// draw makes the picture, where one is asked for, and says where it is. A run in which the cores moved in every round has nothing to draw, and is none
+// that has failed.
+func (c *compareCmd) draw(r *compareResults) (told string, _ error) {
 	if c.Plot == "" {
-		return nil
+		return "", nil
 	}
 	var charts []figure.Chart
 	for _, curve := range r.Curves {
@@ -29,7 +31,13 @@ func (c *compareCmd) draw(r *compareResults) error {
 			charts = append(charts, chart)
 		}
 	}
-	return figure.Save(c.Plot, charts...)
+	charts = slices.DeleteFunc(charts, func(c figure.Chart) bool {
+		return !slices.ContainsFunc(c.Series, func(s figure.Series) bool { return len(s.Points) > 0 })
+	})
+	if len(charts) == 0 {
+		return "curves: none, as no sample was kept: give it more --max-time\n", nil
+	}
+	return named("curves:", c.Plot), figure.Save(c.Plot, charts...)
 }
 
 // throughputChart has a curve for each, of the median times of all rounds.

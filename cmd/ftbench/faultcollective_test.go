@@ -19,7 +19,7 @@ func TestFaultCollective(t *testing.T) {
 	require.NotContains(t, errs, "SIGKILL", "who was to die is not news")
 	require.Contains(t, out, "# Banyan bcast of 100 bytes, roots in turn, 4 ranks: µs of one operation, median of 6 sets of 3; against unaware among the living")
 	require.Regexp(t, `(?m)^2 +best +unaware +binomial +\d+\.\d\d +baseline$`, out)
-	require.Regexp(t, `(?m)^2 +worst +rebalance +binomial +\d+\.\d\d +-?\d+\.\d\d  -?\d+\.\d\d…-?\d+\.\d\d +\d\.\d{3}  \d+\.\d{3}…\d+\.\d{3} +(equal|slower|faster|undecided)$`, out)
+	require.Regexp(t, `(?m)^2 +worst +rebalance +binomial +\d+\.\d\d +-?\d+\.\d\d  -?\d+\.\d\d…-?\d+\.\d\d +\d+\.\d{3}  \d+\.\d{3}…\d+\.\d{3} +(equal|slower|faster|undecided)$`, out)
 	require.Contains(t, out, "files: "+plot+" "+file)
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
