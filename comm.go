@@ -45,6 +45,9 @@ type Comm struct {
 	work atomic.Pointer[workspace]
 	// idle: the records that the next collectives that are begun take. Under the engine's lock.
 	idle *ongoing
+	// flag: taken by the agreement that is under way, put back by it. Memory for another one takes as long as all else that a rank does
+	// in its turn.
+	flag atomic.Pointer[uint64]
 	// trees: used by the collective that is under way, renewed by validates.
 	trees coll.Trees
 }

@@ -32,7 +32,14 @@ func (c *Comm) IsRevoked() bool { return c.core.Revoked() }
 // ([Comm.AckFailed]); the result is right all the same, and GetFailed has all ranks that have no part in
 // it. ErrArgument if some rank calls another operation in its stead; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
-	err := c.wait(c.agree(&flag))
+	at := c.flag.Swap(nil)
+	if at == nil {
+		at = new(uint64)
+	}
+	*at = flag
+	err := c.wait(c.agree(at))
+	flag = *at
+	c.flag.Store(at)
 	return flag, c.raise(err)
 }
 

@@ -56,8 +56,9 @@ type Comm struct {
 	name   string
 	handle Number
 	// group is this process's group; peers is the group whose ranks operations
-	// name: the same, or the remote one of an intercommunicator.
-	group, peers Group
+	// name: the same, or the remote one of an intercommunicator. Communicators of the same processes share them: they are
+	// never written.
+	group, peers *Group
 	// made counts the communicators derived from this one by all its members since the
 	// last validate, partly those derived by some of them, by tag and group.
 	made   uint32
@@ -114,19 +115,19 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, name, g, g, rank, ctx, nil)
+	return e.newComm(nil, name, &g, &g, rank, ctx, nil)
 }
 
 // newComm makes a communicator in the manner of another one, where those are gone who are agreed to
 // be gone there, or of none; with local an intercommunicator.
-func (e *Engine) newComm(from *Comm, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
+func (e *Engine) newComm(from *Comm, name string, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	return e.makeComm(from, name, g, peers, rank, ctx, local)
 }
 
 // makeComm is newComm with the lock held.
-func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
+func (e *Engine) makeComm(from *Comm, name string, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
 		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
@@ -139,9 +140,7 @@ func (e *Engine) makeComm(from *Comm, name string, g, peers Group, rank int, ctx
 	if from != nil {
 		gone = from.gone()
 	}
-	if len(gone) > 0 {
-		g, peers = g.without(gone), peers.without(gone)
-	}
+	g, peers = g.rest(gone), peers.rest(gone)
 	e.enter(coll, name, g, peers, rank, ctx|collContext)
 	c.gather(coll)
 	if len(gone) > 0 {
@@ -162,7 +161,7 @@ func (c *Comm) gather(w *Comm) {
 }
 
 // enter makes a new communicator known. Precondition: the lock is held.
-func (e *Engine) enter(c *Comm, name string, g, peers Group, rank int, ctx uint32) {
+func (e *Engine) enter(c *Comm, name string, g, peers *Group, rank int, ctx uint32) {
 	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
 	if c.links = c.few[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
@@ -204,11 +203,11 @@ func (c *Comm) Rank() int { return c.rank }
 func (c *Comm) Size() int { return c.group.size }
 
 // Group is this process's group.
-func (c *Comm) Group() Group { return c.group }
+func (c *Comm) Group() Group { return *c.group }
 
 // Peers is the group whose ranks operations name: the remote group of an
 // intercommunicator, else the same as Group.
-func (c *Comm) Peers() Group { return c.peers }
+func (c *Comm) Peers() Group { return *c.peers }
 
 // Context names the communicator's messages; it is the same at all members.
 func (c *Comm) Context() uint32 { return uint32(c.ctx >> 32) }
@@ -217,7 +216,7 @@ func (c *Comm) Context() uint32 { return uint32(c.ctx >> 32) }
 // of other communicators the same as Group.
 func (c *Comm) Everyone() Group {
 	if c.local == nil {
-		return c.group
+		return *c.group
 	}
 	return NewGroup(slices.Sorted(slices.Values(append(c.group.Procs(), c.peers.Procs()...))))
 }
@@ -225,7 +224,7 @@ func (c *Comm) Everyone() Group {
 // Members is Everyone for who only looks at it; of other communicators it takes no copy.
 func (c *Comm) Members() *Group {
 	if c.local == nil {
-		return &c.group
+		return c.group
 	}
 	g := c.Everyone()
 	return &g

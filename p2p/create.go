@@ -71,7 +71,7 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	if err := c.Unrevoked("create"); err != nil {
 		return nil, err
 	}
-	return c.e.newComm(c, c.child(n), g, g, rank, c.context(n, color, g.digest()), nil)
+	return c.e.newComm(c, c.child(n), &g, &g, rank, c.context(n, color, g.digest()), nil)
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -97,7 +97,7 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	c.e.p.Unlock()
 	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
 	ctx = c.context(key, uint64(n))
-	d, err = c.e.newComm(c, name, g, g, rank, ctx, nil)
+	d, err = c.e.newComm(c, name, &g, &g, rank, ctx, nil)
 	return d, ctx, err
 }
 
@@ -113,7 +113,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
 	// Who is agreed to be gone here need not be agreed to be on the other side.
-	inter, err := c.e.newComm(nil, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, remote, c.rank, ctx, local)
+	inter, err := c.e.newComm(nil, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, &remote, c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -134,7 +134,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	if err := c.Unrevoked("merge"); err != nil {
 		return nil, err
 	}
-	return c.e.newComm(c, c.child(n), g, g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
+	return c.e.newComm(c, c.child(n), &g, &g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
 }
 
 // child is the name of the nth communicator that is made from this one.
@@ -142,7 +142,7 @@ func (c *Comm) child(n uint64) string { return c.name + "." + strconv.FormatUint
 
 // digestOf is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
 // Precondition: the lock is held.
-func (c *Comm) digestOf(left Group) uint64 {
+func (c *Comm) digestOf(left *Group) uint64 {
 	if left.size < c.group.size {
 		return left.digest()
 	}
@@ -158,7 +158,7 @@ func (c *Comm) digestOf(left Group) uint64 {
 // intercommunicator, as where a split has no color there. Precondition: the lock is held.
 func (c *Comm) Survivors(gone []proc.ID, number uint64) (*Comm, error) {
 	name := c.name + ".left" + strconv.FormatUint(number, 10)
-	group := c.group.without(gone)
+	group := c.group.rest(gone)
 	rank := c.rank
 	if group.size < c.group.size {
 		rank = group.Rank(c.e.p.Self())
@@ -171,7 +171,7 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64) (*Comm, error) {
 		}
 		return s, err
 	}
-	peers := c.peers.without(gone)
+	peers := c.peers.rest(gone)
 	if peers.size == 0 {
 		return nil, nil
 	}

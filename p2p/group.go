@@ -145,14 +145,6 @@ func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 // without is the group of the members that are not gone, in their order. Where the gone lie
 // scattered it takes a bit for each rank of the group that it was first cut from.
 func (g Group) without(gone []proc.ID) Group {
-	if len(gone) == 0 {
-		return g
-	}
-	return g.leave(gone)
-}
-
-// leave is without where somebody is gone: a function of its own, as what it takes goes to the heap.
-func (g Group) leave(gone []proc.ID) Group {
 	whole, words := &g, []uint64(nil)
 	if g.kept != nil {
 		whole, words = g.from, g.kept.Words()
@@ -179,6 +171,18 @@ func (g Group) leave(gone []proc.ID) Group {
 		return NewGroup(left.Procs())
 	}
 	return left
+}
+
+// rest is without where the group is kept in memory: the same if nobody of it is gone.
+func (g *Group) rest(gone []proc.ID) *Group {
+	if len(gone) == 0 {
+		return g
+	}
+	left := g.without(gone)
+	if left.size == g.size {
+		return g
+	}
+	return &left
 }
 
 // mix folds a word into a hash.

@@ -78,10 +78,10 @@ func (c *Comm) renew(v *Validation) error {
 	if o := e.holder(ctx); o != nil {
 		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.name, o.name)
 	}
-	group := old.group.without(v.Gone)
+	group := old.group.rest(v.Gone)
 	peers := group
 	if c.local != nil {
-		peers = old.peers.without(v.Gone)
+		peers = old.peers.rest(v.Gone)
 	}
 	w := new(Comm)
 	e.enter(w, c.name, group, peers, 0, ctx)
