@@ -48,6 +48,8 @@ type Comm struct {
 	// flag: taken by the agreement that is under way, put back by it. Memory for another one takes as long as all else that a rank does
 	// in its turn.
 	flag atomic.Pointer[uint64]
+	// shrinking: the same for shrinks.
+	shrinking atomic.Pointer[shrinking]
 	// trees: used by the collective that is under way, renewed by validates.
 	trees coll.Trees
 }

@@ -284,7 +284,7 @@ func (c *Comm) derived(core *p2p.Comm) *Comm {
 // heir wraps the core of a communicator that is made from this one.
 func (c *Comm) heir(core *p2p.Comm) *Comm {
 	d := c.on(core)
-	core.OnError(d.tell)
+	core.OnError((*listener)(d))
 	d.handler.Store(c.handler.Load())
 	return d
 }

@@ -57,6 +57,13 @@ func (c *Comm) tell(err error) {
 	}
 }
 
+// listener has a communicator's handler be told of errors that p2p meets. It is the communicator itself: one that is made takes nothing
+// for it.
+type listener Comm
+
+// Met implements p2p.Listener.
+func (l *listener) Met(err error) { (*Comm)(l).tell(err) }
+
 // failure is a request's error, kept until the lock is free.
 type failure struct {
 	c   *Comm

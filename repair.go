@@ -80,8 +80,16 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 //
 // Errors: ErrArgument if some rank calls another operation in its stead; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
-	var left *Comm
-	if err := c.wait(c.shrink(&left)); err != nil {
+	s := c.shrinking.Swap(nil)
+	if s == nil {
+		s = newShrinking(c)
+	}
+	s.into = &s.left
+	err := c.wait(c.shrink(s))
+	left := s.left
+	s.left = nil
+	c.shrinking.Store(s)
+	if err != nil {
 		return nil, c.raise(err)
 	}
 	return left, nil
@@ -94,20 +102,39 @@ func (c *Comm) IShrink(into **Comm) Request {
 	if into == nil {
 		return c.nowhere("shrink", "place of the new communicator")
 	}
-	return Request{c.shrink(into), c}
+	s := newShrinking(c)
+	s.into = into
+	return Request{c.shrink(s), c}
 }
 
-func (c *Comm) shrink(into **Comm) p2p.Handle {
+// shrinking is what a shrink needs while it is under way. That of a blocking one is used again, for the same reason as Comm.flag.
+type shrinking struct {
+	c       *Comm
+	into    **Comm
+	left    *Comm // of a blocking one
+	promise p2p.Promise
+	done    func(*p2p.Comm, error) // end
+}
+
+func newShrinking(c *Comm) *shrinking {
+	s := &shrinking{c: c}
+	s.done = s.end
+	return s
+}
+
+func (s *shrinking) end(core *p2p.Comm, err error) {
+	*s.into = nil
+	if core != nil {
+		*s.into = s.c.heir(core)
+	}
+	s.promise.Keep(err)
+}
+
+func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 	c.e.Lock()
 	defer c.e.Unlock()
-	promise, h := c.e.NewPromise(c.core)
-	c.world.repair.Shrink(c.core, func(core *p2p.Comm, err error) {
-		*into = nil
-		if core != nil {
-			*into = c.heir(core)
-		}
-		promise.Keep(err)
-	})
+	s.promise, h = c.e.NewPromise(c.core)
+	c.world.repair.Shrink(c.core, s.done)
 	return h
 }
 

@@ -151,7 +151,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		return nil, errors.Join(err, w.progress.Close())
 	}
 	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self, world: w}
-	core.OnError(w.comm.tell)
+	core.OnError((*listener)(w.comm))
 	if o.fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}

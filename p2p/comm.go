@@ -72,7 +72,7 @@ type Comm struct {
 	// local is an intercommunicator's own communicator of this side.
 	local *Comm
 	// onError: set before the first operation; see OnError.
-	onError func(error)
+	onError Listener
 	manner
 	ranged
 	// acked, order: see acknowledge.go.
@@ -183,15 +183,18 @@ func (e *Engine) enter(c *Comm, name string, g, peers *Group, rank int, ctx uint
 // has reports whether a process belongs to the communicator, on either side.
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
 
-// OnError has fn called, without the lock, for each Send, Recv and Sendrecv that
+// Listener is told of errors.
+type Listener interface{ Met(error) }
+
+// OnError has to be told, without the lock, of each Send, Recv and Sendrecv that
 // ends with an error, before it returns. It is to be called before the first
 // operation. Errors of requests are told to nobody but who waits.
-func (c *Comm) OnError(fn func(error)) { c.onError = fn }
+func (c *Comm) OnError(to Listener) { c.onError = to }
 
 // raise tells of the error of a blocking operation, if it is one.
 func (c *Comm) raise(err error) error {
 	if err != nil && c.onError != nil {
-		c.onError(err)
+		c.onError.Met(err)
 	}
 	return err
 }
