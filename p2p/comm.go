@@ -184,7 +184,10 @@ func (e *Engine) enter(c *Comm, name string, g, peers *Group, rank int, ctx uint
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
 
 // Listener is told of errors.
-type Listener interface{ Met(error) }
+type Listener interface {
+	// Met gets an error.
+	Met(error)
+}
 
 // OnError has to be told, without the lock, of each Send, Recv and Sendrecv that
 // ends with an error, before it returns. It is to be called before the first
