@@ -96,16 +96,6 @@ type Comm struct {
 	few [1]atomic.Pointer[linkTable]
 }
 
-// newPair makes a communicator and that of its collectives. Where their tables of links are large they do not lie together,
-// since a validate replaces the second.
-func newPair(size int) (c, coll *Comm) {
-	if size > linkPage {
-		return new(Comm), new(Comm)
-	}
-	both := new(struct{ comm, coll Comm })
-	return &both.comm, &both.coll
-}
-
 // linkTable is one page of a communicator's links.
 type linkTable [linkPage]atomic.Pointer[link]
 

@@ -29,3 +29,13 @@ func (s *comms) with(ctx, anyway uint64) *Comm {
 	}
 	return nil
 }
+
+// newPair makes a communicator and that of its collectives. Where their tables of links are large they do not lie together,
+// since a validate replaces the second.
+func newPair(size int) (c, coll *Comm) {
+	if size > linkPage {
+		return new(Comm), new(Comm)
+	}
+	both := new(struct{ comm, coll Comm })
+	return &both.comm, &both.coll
+}
