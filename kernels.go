@@ -11,7 +11,8 @@ import (
 // have them inside. A function value that is made in a generic function is another one: it is called
 // for each element, as the application's functions are.
 
-// kernels are the loops of the operations that are recognized, by their code. Of all of them two operands give the same in either order.
+// kernels are the loops of the operations that are recognized, by their code. Of all of them two operands give the same in either order, but
+// for which of two that are not numbers is left.
 var kernels = func() map[uintptr]func(acc, in []byte) {
 	k := make(map[uintptr]func(acc, in []byte))
 	know(k, Sum[int8], Prod[int8], Min[int8], Max[int8])

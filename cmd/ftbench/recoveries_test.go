@@ -25,11 +25,16 @@ func TestCompareRecovery(t *testing.T) {
 			}
 		}
 	}
+	want := []string{ours, ulfm, turns}
 	if why := r.Absent[ulfm]; why != "" {
 		require.Regexp(t, "version 5|not installed", why)
-		return
+		want = []string{ours, turns}
 	}
-	require.Len(t, r.Curves[0].Points[0].Rounds[0].Samples, 3)
+	var sampled []string
+	for _, s := range r.Curves[0].Points[0].Rounds[0].Samples {
+		sampled = append(sampled, s.Source)
+	}
+	require.ElementsMatch(t, want, sampled)
 }
 
 // A directory without an MPI is told by its name, and Banyan is measured alone.

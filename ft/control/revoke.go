@@ -41,16 +41,16 @@ import (
 type Revocations struct {
 	e    *progress.Engine
 	out  *Outbox
-	hear func(context uint32) (known, news bool)
-	wait func(context uint32)
+	hear func(context uint32) (known, news bool) // see StartRevocations
+	wait func(context uint32)                    // the same
 
 	told    map[uint32]*revocation
 	fresh   []telling // not in told yet: that costs as much as all else, and nobody waits for it
-	catchUp func()
-	order   []uint32 // of told: the oldest first
-	gone    ft.Set   // processes that have ended
-	few     int      // so many members at most are told by all who are connected to them
-	via     notice   // what is being heard, if
+	catchUp func()    // rememberAll
+	order   []uint32  // of told: the oldest first
+	gone    ft.Set    // processes that have ended
+	few     int       // so many members at most are told by all who are connected to them
+	via     notice    // what is being heard, if
 	hears   bool
 	over    bool
 	batch   *batch            // where notices are gathered; nil: they are sent at once
