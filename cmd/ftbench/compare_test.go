@@ -98,6 +98,20 @@ func TestCompareDrawsWhatThereIs(t *testing.T) {
 	require.NoError(t, err)
 	requireDrawn(t, told, plot)
 	require.Contains(t, told, "--max-time")
+
+	point := func(x, before, after float64) *compare.CurvePoint {
+		s := compare.Sample{Source: ours, Seconds: 1e-6, Before: before, After: after}
+		return &compare.CurvePoint{X: x, Result: &compare.Result{Rounds: []compare.Round{{Samples: []compare.Sample{s}}}}}
+	}
+	moved := &compare.Curve{Name: groupNetpipe, Points: []*compare.CurvePoint{point(1, 1e-8, 1e-6)}}
+	told, err = (&compareCmd{Plot: plot}).draw(&compareResults{Curves: []*compare.Curve{moved}})
+	require.NoError(t, err)
+	require.Contains(t, told, "curves: none")
+	steady := &compare.Curve{Name: groupNetpipe, Points: []*compare.CurvePoint{point(1, 1e-8, 1e-8), point(2, 1e-8, 1e-8)}}
+	told, err = (&compareCmd{Plot: plot}).draw(&compareResults{Curves: []*compare.Curve{empty, steady}})
+	require.NoError(t, err)
+	require.NotContains(t, told, "none")
+	requireDrawn(t, told, plot)
 }
 
 func TestCompareMatch(t *testing.T) {

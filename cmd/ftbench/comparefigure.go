@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -21,19 +20,19 @@ func (c *compareCmd) draw(r *compareResults) (told string, _ error) {
 		return "", nil
 	}
 	var charts []figure.Chart
+	add := func(c figure.Chart) {
+		if len(c.Series) > 0 {
+			charts = append(charts, c)
+		}
+	}
 	for _, curve := range r.Curves {
 		if g := netpipeGroups[curve.Name]; g != nil {
-			charts = append(charts, throughputChart(g, curve))
+			add(throughputChart(g, curve))
 		}
 	}
 	for _, test := range []peers.Test{peers.Posted, peers.Unexpected} {
-		if chart := matchChart(r.Measures, test); len(chart.Series) > 0 {
-			charts = append(charts, chart)
-		}
+		add(matchChart(r.Measures, test))
 	}
-	charts = slices.DeleteFunc(charts, func(c figure.Chart) bool {
-		return !slices.ContainsFunc(c.Series, func(s figure.Series) bool { return len(s.Points) > 0 })
-	})
 	if len(charts) == 0 {
 		return "curves: none, as no sample was kept: give it more --max-time\n", nil
 	}
