@@ -9,7 +9,6 @@ import (
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 const (
@@ -35,8 +34,6 @@ type Comm struct {
 	core    *p2p.Comm
 	e       *p2p.Engine
 	unaware bool
-	self    proc.ID
-	node    int // the lowest rank of the job on this machine
 	world   *World
 	// handler: stored by SetErrorHandler, loaded where an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
@@ -57,9 +54,15 @@ type Comm struct {
 // on wraps a core of the same process that no user sees: no error handler is
 // told of what happens there.
 func (c *Comm) on(core *p2p.Comm) *Comm {
-	d := &Comm{core: core, e: c.e, unaware: c.unaware, self: c.self, node: c.node, world: c.world}
-	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
+	d := new(Comm)
+	c.wrap(d, core)
 	return d
+}
+
+// wrap is on in memory that is there.
+func (c *Comm) wrap(d *Comm, core *p2p.Comm) {
+	d.core, d.e, d.unaware, d.world = core, c.e, c.unaware, c.world
+	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
 }
 
 // Rank is this process's rank, 0 … Size()-1.

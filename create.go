@@ -14,11 +14,11 @@ import (
 
 // Group is the group of this communicator's ranks; of an intercommunicator, that
 // of this side.
-func (c *Comm) Group() Group { return Group{c.core.Group(), c.self} }
+func (c *Comm) Group() Group { return Group{c.core.Group(), c.world.self} }
 
 // RemoteGroup is the group whose ranks an intercommunicator's operations name;
 // of other communicators it is the same as Group.
-func (c *Comm) RemoteGroup() Group { return Group{c.core.Peers(), c.self} }
+func (c *Comm) RemoteGroup() Group { return Group{c.core.Peers(), c.world.self} }
 
 // IsInter reports whether this is an intercommunicator.
 func (c *Comm) IsInter() bool { return c.core.Local() != nil }
@@ -113,7 +113,7 @@ func (c *Comm) split(color, key int) (*p2p.Comm, error) {
 
 // SplitByNode makes a communicator for each node, of the ranks that can share
 // memory (see [World.Node]), ordered by key, then by rank. It is collective.
-func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.node, key) }
+func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.world.node, key) }
 
 // CreateInter makes an intercommunicator between the ranks of this communicator
 // and those of another one. All ranks of both call it, each on its own side's
@@ -283,10 +283,16 @@ func (c *Comm) derived(core *p2p.Comm) *Comm {
 
 // heir wraps the core of a communicator that is made from this one.
 func (c *Comm) heir(core *p2p.Comm) *Comm {
-	d := c.on(core)
+	d := new(Comm)
+	c.bequeath(d, core)
+	return d
+}
+
+// bequeath is heir in memory that is there.
+func (c *Comm) bequeath(d *Comm, core *p2p.Comm) {
+	c.wrap(d, core)
 	core.OnError((*listener)(d))
 	d.handler.Store(c.handler.Load())
-	return d
 }
 
 // holds checks that a group's members are this communicator's.

@@ -112,6 +112,7 @@ type shrinking struct {
 	c       *Comm
 	into    **Comm
 	left    *Comm // of a blocking one
+	heir    *whole
 	promise p2p.Promise
 	done    func(*p2p.Comm, error) // end
 }
@@ -125,16 +126,27 @@ func newShrinking(c *Comm) *shrinking {
 func (s *shrinking) end(core *p2p.Comm, err error) {
 	*s.into = nil
 	if core != nil {
-		*s.into = s.c.heir(core)
+		s.c.bequeath(&s.heir.Comm, core)
+		*s.into, s.heir = &s.heir.Comm, nil
 	}
 	s.promise.Keep(err)
+}
+
+// whole is a communicator that lies beside its core, which begins with a line of the cache: where the cache is cold, memory for both
+// takes little longer than for each.
+type whole struct {
+	room p2p.Comm
+	Comm
 }
 
 func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 	c.e.Lock()
 	defer c.e.Unlock()
+	if s.heir == nil {
+		s.heir = new(whole)
+	}
 	s.promise, h = c.e.NewPromise(c.core)
-	c.world.repair.Shrink(c.core, s.done)
+	c.world.repair.Shrink(c.core, &s.heir.room, s.done)
 	return h
 }
 

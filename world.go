@@ -26,6 +26,8 @@ type World struct {
 	progress *progress.Engine
 	p2p      *p2p.Engine
 	comm     *Comm
+	self     proc.ID
+	node     int // the lowest rank of the job on this machine
 	origin   fabric.Time
 	ended    atomic.Bool
 	holders  holders   // communicators with attributes
@@ -142,7 +144,7 @@ const (
 func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	cfg.Self = proc.ID(job.Rank())
 	cfg.Resolve = job.Address
-	w := &World{job: job, progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
+	w := &World{job: job, self: cfg.Self, node: job.Node(job.Rank()), progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
 	w.finding = findings(&o.pulse, &cfg, job.Size() == 1)
 	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
 	w.p2p.SetProfile(o.profile)
@@ -150,12 +152,11 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
-	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, self: cfg.Self, world: w}
+	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, world: w}
 	core.OnError((*listener)(w.comm))
 	if o.fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
-	w.comm.node = job.Node(job.Rank())
 	w.comm.trees.Choice = o.trees
 	w.comm.trees.Node = func(p proc.ID) int { return job.Node(int(p)) }
 	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {

@@ -14,11 +14,11 @@ import (
 type Choice struct {
 	// Design says what becomes of a tree when ranks are gone.
 	Design tree.Design
-	// Shape is that of the trees.
-	Shape tree.Shape
 	// Auto leaves the way to the operation, by length and number of ranks: it need not be a tree. Where the design
 	// keeps the places of the gone it is the tree all the same.
 	Auto bool
+	// Shape is that of the trees.
+	Shape tree.Shape
 }
 
 // Trees are the trees of one communicator. An operation walks them in the ranks of p2p.Comm.Coll, which have no gaps, and asks

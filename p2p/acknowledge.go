@@ -74,8 +74,8 @@ func (c *Comm) Profile() Profile {
 // those of its own order first, then in the order in which that became known here. Precondition:
 // the lock is held.
 func (c *Comm) failed() []proc.ID {
-	out := slices.Clone(c.order)
-	first := setOf(c.order)
+	order := c.kept().order
+	out, first := slices.Clone(order), setOf(order)
 	for _, p := range c.e.p.View().Order() {
 		if c.has(p) && !first.Has(p) {
 			out = append(out, p)
@@ -110,23 +110,23 @@ func (c *Comm) Acknowledge(n int) (int, error) {
 	defer e.p.Unlock()
 	switch {
 	case n < 0:
-		return c.acked, fmt.Errorf("acknowledge on %s: %w: %d failures", c.name, ft.ErrArgument, n)
+		return int(c.acked), fmt.Errorf("acknowledge on %s: %w: %d failures", c.name, ft.ErrArgument, n)
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
-		return c.acked, c.check("acknowledge")
+		return int(c.acked), c.check("acknowledge")
 	}
 	failed := c.failed()
-	for c.acked < min(n, len(failed)) {
+	for int(c.acked) < min(n, len(failed)) {
 		if c.acked++; c.profile == RTS {
 			c.recognize(failed[c.acked-1])
 		}
 	}
 	c.acknowledged(len(failed))
-	return c.acked, nil
+	return int(c.acked), nil
 }
 
 // acknowledged looks at what has become of the communicator, of which so many have failed.
 func (c *Comm) acknowledged(failed int) {
-	if c.acked == failed {
+	if int(c.acked) == failed {
 		c.state.And(^uint32(stateFailed))
 	}
 	if !c.doubtful() {
@@ -147,8 +147,8 @@ func (c *Comm) admit(dead *ft.Set) {
 			c.recognize(p)
 		}
 	}
-	if c.acked = len(order); !slices.Equal(order, failed[:c.acked]) {
-		c.order = order
+	if c.acked = int32(len(order)); !slices.Equal(order, failed[:c.acked]) {
+		c.rare().order = order
 	}
 	c.acknowledged(len(failed))
 }
@@ -181,7 +181,7 @@ func (c *Comm) recognize(p proc.ID) {
 	if rank < 0 {
 		return
 	}
-	c.nulls.Add(p)
+	c.rare().nulls.Add(p)
 	c.someNull.Store(true)
 	if page := c.links[rank/linkPage].Load(); page != nil {
 		page[rank%linkPage].Store(nil)
@@ -201,7 +201,7 @@ func (c *Comm) recognize(p proc.ID) {
 // of the recognized. Precondition: the lock is held.
 func (c *Comm) nobody(rank int) bool {
 	return rank == ProcNull ||
-		c.someNull.Load() && uint(rank) < uint(c.reach) && c.nulls.Has(c.peers.Proc(rank))
+		c.someNull.Load() && uint(rank) < uint(c.reach) && c.seldom.nulls.Has(c.peers.Proc(rank))
 }
 
 // recognized is nobody for who sends, without the lock. Precondition: the rank is in
@@ -220,7 +220,7 @@ func (c *Comm) AcknowledgedLocked() []proc.ID { return c.failed()[:c.acked] }
 
 // Blame is the error of an operation that names members that have failed. Precondition: the lock is held.
 func (c *Comm) Blame(op string, failed []proc.ID) error {
-	e := &ft.ProcFailedError{Op: op, Comm: c.name}
+	e := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	for _, p := range failed {
 		c.blame(e, p)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
 )
 
 const (
@@ -45,6 +44,8 @@ type Comm struct {
 	// state: written with the engine's lock held, loaded once by every
 	// operation.
 	state atomic.Uint32
+	// someNull: seldom.nulls is not empty. Set under the lock, for good.
+	someNull atomic.Bool
 	// reach is the size of peers.
 	reach int
 	ctx   uint64 // context in the upper half of a match's imm
@@ -53,19 +54,21 @@ type Comm struct {
 	links []atomic.Pointer[linkTable]
 
 	rank   int
-	name   string
+	name   title
 	handle Number
 	// group is this process's group; peers is the group whose ranks operations
 	// name: the same, or the remote one of an intercommunicator. Communicators of the same processes share them: they are
 	// never written.
 	group, peers *Group
 	// made counts the communicators derived from this one by all its members since the
-	// last validate, partly those derived by some of them, by tag and group.
-	made   uint32
-	partly map[uint64]uint32
+	// last validate.
+	made uint32
+	// flat, flatAsked: of a communicator of collectives; see flat.go. Written by who runs its collectives.
+	flatAsked uint32
+	flat      *Flat
 	// coll carries the messages of collectives, among those members that are not agreed
-	// to be gone; nil in such a one. It has the context's top bit set, shares the fate of
-	// its communicator, and is stored, with the lock held, by validates.
+	// to be gone; nil in such a one, and until somebody asks for it: see collected. It has a context with the top bit set
+	// and shares the fate of its communicator. It is stored, with the lock held.
 	coll atomic.Pointer[Comm]
 	// of is the communicator whose collectives' messages this one carries, or nil.
 	of *Comm
@@ -75,25 +78,17 @@ type Comm struct {
 	onError Listener
 	manner
 	ranged
-	// acked, order: see acknowledge.go.
-	acked int
-	order []proc.ID
-	// epoch, validating, settlers: see validate.go.
-	epoch      atomic.Uint64
-	validating int
-	settlers   []*progress.Completion
+	// acked: see acknowledge.go.
+	acked int32
+	// epoch: see validate.go.
+	epoch atomic.Uint64
 	// joined, under: see task.go. Of a collective's context, under the lock.
 	joined, under uint32
-	// nulls: written and read under the lock; someNull is set after it for good.
-	nulls    ft.Set
-	someNull atomic.Bool
+	seldom        *seldom
 	// digest is that of group, where it has been asked for; 0: it has not.
 	digest uint64
-	// flat, flatAsked: of a communicator of collectives; see flat.go. Written by who runs its collectives.
-	flat      *Flat
-	flatAsked uint32
-	// few is what links is made of where one page is enough.
-	few [1]atomic.Pointer[linkTable]
+	// page is what links is made of where one page is enough.
+	page [1]atomic.Pointer[linkTable]
 }
 
 // linkTable is one page of a communicator's links.
@@ -105,59 +100,51 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, name, &g, &g, rank, ctx, nil)
+	return e.newComm(nil, title{of: name}, &g, &g, rank, ctx, nil)
 }
 
 // newComm makes a communicator in the manner of another one, where those are gone who are agreed to
 // be gone there, or of none; with local an intercommunicator.
-func (e *Engine) newComm(from *Comm, name string, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
+func (e *Engine) newComm(from *Comm, name title, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.makeComm(from, name, g, peers, rank, ctx, local)
-}
-
-// makeComm is newComm with the lock held.
-func (e *Engine) makeComm(from *Comm, name string, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
-	ctx &^= collContext
-	if o := e.holder(ctx); o != nil {
-		return nil, fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
+	c := new(Comm)
+	if err := e.makeComm(c, from, name, g, peers, rank, ctx, local); err != nil {
+		return nil, err
 	}
-	c, coll := newPair(peers.size)
-	e.enter(c, name, g, peers, rank, ctx)
-	c.local = local
-	c.inherit(from)
-	var gone []proc.ID
-	if from != nil {
-		gone = from.gone()
-	}
-	g, peers = g.rest(gone), peers.rest(gone)
-	e.enter(coll, name, g, peers, rank, ctx|collContext)
-	c.gather(coll)
-	if len(gone) > 0 {
-		agreed := setOf(gone)
-		c.admit(&agreed)
-	}
-	e.revokeEarly(c)
-	e.fell(c)
 	return c, nil
 }
 
-// gather has collectives go over w from now on.
-func (c *Comm) gather(w *Comm) {
-	if w.of, w.rank = c, c.rank; w.group.size != c.group.size {
-		w.rank = w.group.Rank(c.e.p.Self())
+// makeComm is newComm in memory that is there, with the lock held.
+func (e *Engine) makeComm(c, from *Comm, name title, g, peers *Group, rank int, ctx uint32, local *Comm) error {
+	ctx &^= collContext
+	if o := e.holder(ctx); o != nil {
+		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
-	c.coll.Store(w)
+	e.enter(c, name, g, peers, rank, ctx)
+	c.local = local
+	c.inherit(from)
+	if from != nil {
+		if gone := from.gone(); len(gone) > 0 {
+			c.gather(g.rest(gone), peers.rest(gone), c.collContext())
+			agreed := setOf(gone)
+			c.admit(&agreed)
+		}
+	}
+	e.revokeEarly(c)
+	e.fell(c)
+	return nil
 }
 
 // enter makes a new communicator known. Precondition: the lock is held.
-func (e *Engine) enter(c *Comm, name string, g, peers *Group, rank int, ctx uint32) {
+func (e *Engine) enter(c *Comm, name title, g, peers *Group, rank int, ctx uint32) {
 	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
-	if c.links = c.few[:]; peers.size > linkPage {
+	if c.links = c.page[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	}
-	c.cause, c.since = proc.None, len(e.p.View().Order())
-	for p := range e.p.View().Set().All() {
+	dead := e.p.View().Order()
+	c.cause, c.since = proc.None, int32(len(dead))
+	for _, p := range dead {
 		if c.has(p) {
 			c.state.Or(stateFailed)
 		}
@@ -165,9 +152,7 @@ func (e *Engine) enter(c *Comm, name string, g, peers *Group, rank int, ctx uint
 	if e.closed {
 		c.state.Or(stateFinal)
 	}
-	e.comms.add(c)
-	c.handle = e.numbers.take(c)
-	delete(e.freed.known, ctx)
+	c.handle = e.comms.add(c)
 }
 
 // has reports whether a process belongs to the communicator, on either side.
@@ -229,11 +214,6 @@ func (c *Comm) Members() *Group {
 // Local is the communicator of this side of an intercommunicator; nil of others.
 func (c *Comm) Local() *Comm { return c.local }
 
-// Coll is the communicator on which collectives send: nothing sent on one is received on
-// the other. Its ranks are those of this one that are not agreed to be gone, in
-// their order and without gaps.
-func (c *Comm) Coll() *Comm { return c.coll.Load() }
-
 // Said is the rank by which the user knows a rank of Peers: of a communicator of collectives, the
 // one that it has outside.
 func (c *Comm) Said(rank int) int {
@@ -252,7 +232,7 @@ func (c *Comm) said(p proc.ID) int {
 }
 
 // Name is the communicator's name in messages.
-func (c *Comm) Name() string { return c.name }
+func (c *Comm) Name() string { return c.name.String() }
 
 // link gives the link to a rank if it has been used before.
 func (c *Comm) link(rank int) *link {
@@ -324,26 +304,10 @@ func (c *Comm) check(op string) error {
 	return nil
 }
 
-// Collective is the early exit of collective operations: they need everybody who is not agreed
-// to be gone, so any other member that has failed is an error at once, also when the failure has
-// been acknowledged (S1-36, S2-7). It waits for validates that have been begun.
-func (c *Comm) Collective(op string) error {
-	if c.Coll().state.Load() == 0 {
-		return nil
-	}
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	c.settle()
-	if c.state.Load()&stateFreed != 0 {
-		return c.check(op)
-	}
-	return c.Coll().check(op)
-}
-
 // bereaved is the error that names all members that have failed. Precondition:
 // the lock is held.
 func (c *Comm) bereaved(op string) error {
-	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
+	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	for p := range c.e.p.View().Set().All() {
 		if c.has(p) {
 			c.blame(failed, p)
@@ -387,7 +351,7 @@ func (c *Comm) lost(op string, l *link) error {
 	if c.cause != proc.None {
 		return c.revokedError(op) // S4-2: in this range the failure is that of the communicator
 	}
-	failed := &ft.ProcFailedError{Op: op, Comm: c.name}
+	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	c.blame(failed, l.peer)
 	return failed
 }

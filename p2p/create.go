@@ -89,13 +89,11 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
 	c.settle()
-	if c.partly == nil {
-		c.partly = make(map[uint64]uint32)
-	}
-	c.partly[key]++
-	n := c.partly[key]
+	partly := c.rare().partly
+	partly[key]++
+	n := partly[key]
 	c.e.p.Unlock()
-	name := fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)
+	name := title{of: fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)}
 	ctx = c.context(key, uint64(n))
 	d, err = c.e.newComm(c, name, &g, &g, rank, ctx, nil)
 	return d, ctx, err
@@ -113,7 +111,7 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
 	// Who is agreed to be gone here need not be agreed to be on the other side.
-	inter, err := c.e.newComm(nil, fmt.Sprintf("%s~%08x", c.name, ctx), c.group, &remote, c.rank, ctx, local)
+	inter, err := c.e.newComm(nil, title{of: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote, c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -138,7 +136,7 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 }
 
 // child is the name of the nth communicator that is made from this one.
-func (c *Comm) child(n uint64) string { return c.name + "." + strconv.FormatUint(n, 10) }
+func (c *Comm) child(n uint64) title { return title{of: c.Name() + "." + strconv.FormatUint(n, 10)} }
 
 // digestOf is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
 // Precondition: the lock is held.
@@ -155,9 +153,13 @@ func (c *Comm) digestOf(left *Group) uint64 {
 // Survivors makes, of a communicator, that of those of its members that are not among the
 // gone, in the same order, on both sides of an intercommunicator. Who is gone and no member does not matter. All who are left call it with
 // the same gone and number, which is used once. Nil: nobody is left on the other side of an
-// intercommunicator, as where a split has no color there. Precondition: the lock is held.
-func (c *Comm) Survivors(gone []proc.ID, number uint64) (*Comm, error) {
-	name := c.name + ".left" + strconv.FormatUint(number, 10)
+// intercommunicator, as where a split has no color there. It is made in room, which is new memory, for a caller who has it lie beside
+// what he adds; nil takes some. Precondition: the lock is held.
+func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, error) {
+	if room == nil {
+		room = new(Comm)
+	}
+	name := title{c.Name(), number + 1}
 	group := c.group.rest(gone)
 	rank := c.rank
 	if group.size < c.group.size {
@@ -165,25 +167,27 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64) (*Comm, error) {
 	}
 	digest := c.digestOf(group)
 	if c.local == nil {
-		s, err := c.e.makeComm(c, name, group, group, rank, c.context(number, digest, 2), nil)
-		if err == nil && group.size == c.group.size {
-			s.digest = digest
+		if err := c.e.makeComm(room, c, name, group, group, rank, c.context(number, digest, 2), nil); err != nil {
+			return nil, err
 		}
-		return s, err
+		if group.size == c.group.size {
+			room.digest = digest
+		}
+		return room, nil
 	}
 	peers := c.peers.rest(gone)
 	if peers.size == 0 {
 		return nil, nil
 	}
-	local, err := c.local.Survivors(gone, number)
+	local, err := c.local.Survivors(gone, number, nil)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.e.makeComm(c, name, group, peers, rank, c.context(number, digest^peers.digest(), 2), local)
-	if err != nil {
+	if err = c.e.makeComm(room, c, name, group, peers, rank, c.context(number, digest^peers.digest(), 2), local); err != nil {
 		local.free()
+		return nil, err
 	}
-	return s, err
+	return room, nil
 }
 
 // Seed gives what the leaders of two sides may use, together, as a seed of

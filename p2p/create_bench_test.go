@@ -44,7 +44,7 @@ func BenchmarkSurvivors(b *testing.B) {
 					b.ReportAllocs()
 					for b.Loop() {
 						number++
-						left, err := world.Survivors(gone, number)
+						left, err := world.Survivors(gone, number, nil)
 						if err != nil {
 							b.Fatal(err)
 						}

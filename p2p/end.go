@@ -50,7 +50,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 // markComms sets the bit that sends operations to the slow path in every
 // communicator with the dead in it.
 func (e *Engine) markComms(dead proc.ID) {
-	for _, c := range e.comms.all {
+	for c := range e.comms.all() {
 		if c.has(dead) {
 			c.state.Or(stateFailed)
 		}

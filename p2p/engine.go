@@ -29,7 +29,6 @@ type Engine struct {
 	free     *Request
 	freeOps  *op
 	comms    comms
-	numbers  numbers
 	freed    freedContexts
 	revoked  revocations
 	active   int // requests in the lists of links

@@ -28,26 +28,33 @@ func (c *Comm) Free() error {
 
 func (c *Comm) free() {
 	e, known := c.e, c
-	if w := c.Coll(); w != nil {
-		w.leave()
-	} else {
+	switch w := c.coll.Load(); {
+	case c.of != nil:
 		known = nil // what it holds can go: it is revoked with the other one
+	case w != nil:
+		w.leave()
+	default:
+		e.forgetContext(c.collContext(), nil)
 	}
 	c.state.Or(stateFreed)
 	c.leaveFlat(false)
 	c.settled()
-	e.numbers.drop(c.handle)
-	e.comms.remove(c)
-	e.freed.add(uint32(c.ctx>>32), known)
-	delete(e.revoked.known, uint32(c.ctx>>32))
-	e.forgetEarly(c)
+	e.comms.remove(c.handle)
+	e.forgetContext(c.Context(), known)
 }
 
-// forgetEarly drops what has come for a communicator and nobody has received.
-func (e *Engine) forgetEarly(c *Comm) {
+// forgetContext drops what has come for a context, and what comes.
+func (e *Engine) forgetContext(ctx uint32, known *Comm) {
+	e.freed.add(ctx, known)
+	delete(e.revoked.known, ctx)
+	e.forgetEarly(ctx)
+}
+
+// forgetEarly drops what has come for a context and nobody has received.
+func (e *Engine) forgetEarly(ctx uint32) {
 	for m := e.early.oldest; m != nil; {
 		next := m.younger
-		if m.imm>>32 == c.ctx>>32 {
+		if uint32(m.imm>>32) == ctx {
 			e.early.remove(m)
 			e.discard(m)
 		}
@@ -89,8 +96,9 @@ func (e *Engine) wasFreed(imm uint64) bool {
 	if len(e.freed.known) == 0 {
 		return false
 	}
-	_, ok := e.freed.known[uint32(imm>>32)]
-	return ok
+	ctx := uint32(imm >> 32)
+	_, ok := e.freed.known[ctx]
+	return ok && !e.uses(ctx)
 }
 
 // discard ends a message that is in no list and that nobody will receive. A
@@ -143,7 +151,7 @@ func (e *Engine) Close() {
 	e.p.Lock()
 	defer e.p.Unlock()
 	e.closed = true
-	for _, c := range e.comms.all {
+	for c := range e.comms.all() {
 		c.state.Or(stateFinal)
 		c.settled()
 		c.leaveFlat(true)

@@ -139,7 +139,7 @@ func (e *Engine) Abandon(h Handle) bool {
 // Describe names a request that has not ended, for errors, and tells whether it is one that nobody can
 // take back: a send, or a layer's above. Precondition: the lock is held.
 func (e *Engine) Describe(h Handle) (what string, stays bool) {
-	return h.r.kind.String() + " on " + h.r.comm.name, h.r.kind == reqSend || h.r.kind == reqAbove
+	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqAbove
 }
 
 // Detach leaves a send to the engine, which ends it some time after it is

@@ -84,7 +84,7 @@ func (c *Comm) doubtful() bool {
 // acknowledged: of an operation that has ended or, if pending, has not.
 // Precondition: the lock is held.
 func (c *Comm) doubt(op string, pending bool) error {
-	e := &ft.ProcFailedError{Op: op + " from any source", Comm: c.name, Pending: pending}
+	e := &ft.ProcFailedError{Op: op + " from any source", Comm: c.Name(), Pending: pending}
 	for _, p := range c.failed()[c.acked:] {
 		if c.peers.Rank(p) >= 0 {
 			c.blame(e, p)

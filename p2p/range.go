@@ -74,7 +74,7 @@ type manner struct {
 // ranged is what becomes of a communicator's range. It is written with the lock held.
 type ranged struct {
 	// since is how many failures this process knew when it made the communicator.
-	since int
+	since int32
 	// cause is the process whose failure has revoked it; else proc.None.
 	cause proc.ID
 	// passedOn: the other members have been told that it is revoked.
@@ -151,8 +151,8 @@ func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
 // fellAll revokes the communicators in whose range a failure lies that has become known.
 func (e *Engine) fellAll() {
 	var hit []*Comm
-	for _, c := range e.comms.all {
-		if c.Coll() != nil && c.errors != ErrorsLocal {
+	for c := range e.comms.all() {
+		if c.of == nil && c.errors != ErrorsLocal {
 			hit = append(hit, c)
 		}
 	}
@@ -163,21 +163,29 @@ func (e *Engine) fellAll() {
 
 // fell revokes a communicator if a failure in its range is known.
 func (e *Engine) fell(c *Comm) {
-	if c.state.Load()&stateRevoked != 0 {
-		return // and what has revoked it remains its cause
+	if c.errors == ErrorsLocal || c.state.Load()&stateRevoked != 0 {
+		return // what has revoked it remains its cause
 	}
 	for i, p := range e.p.View().Order() {
 		switch {
-		case c.errors == ErrorsGroup && c.Coll().has(p):
+		case c.errors == ErrorsGroup && c.awaits(p):
 			c.felledBy(p)
 			e.revokeHere(c)
 			return
-		case c.errors == ErrorsUniverse && i >= c.since:
+		case c.errors == ErrorsUniverse && i >= int(c.since):
 			c.felledBy(p)
 			e.revoke(c)
 			return
 		}
 	}
+}
+
+// awaits reports whether a process is a member that is not agreed to be gone.
+func (c *Comm) awaits(p proc.ID) bool {
+	if w := c.coll.Load(); w != nil {
+		return w.has(p)
+	}
+	return c.has(p)
 }
 
 func (c *Comm) felledBy(p proc.ID) {
@@ -202,8 +210,9 @@ func (c *Comm) revokedError(op string) error {
 // revokedError is what all that waits gets when a communicator is revoked, before the next process can have its turn
 // on this core. So it becomes a text when somebody reads it.
 type revokedError struct {
-	op, comm string
-	during   string // the operation that it was a part of
+	op     string
+	comm   title
+	during string // the operation that it was a part of
 }
 
 func (e *revokedError) Error() string {

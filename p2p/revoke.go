@@ -150,9 +150,10 @@ func (e *Engine) endRevoked(c *Comm) {
 	if e.revoked.fresh = append(e.revoked.fresh, c); len(e.revoked.fresh) == 1 {
 		e.p.Later(e.revoked.catchUp)
 	}
-	for _, o := range all {
-		e.forgetEarly(o)
-		e.forgetClaims(o)
+	var places [maxContexts]uint32
+	for _, ctx := range c.places(places[:0]) {
+		e.forgetEarly(ctx)
+		e.forgetClaims(ctx)
 	}
 	if e.revoked.done != nil {
 		e.revoked.done(c)
@@ -179,8 +180,11 @@ func (e *Engine) catchUp() {
 	for _, c := range v.fresh {
 		var room [maxContexts]*Comm
 		for _, o := range c.contexts(room[:0]) {
-			if o.state.Load()&stateFreed == 0 {
-				v.add(uint32(o.ctx >> 32))
+			if o.state.Load()&stateFreed != 0 {
+				continue
+			}
+			if v.add(o.Context()); o.of == nil && o.coll.Load() == nil {
+				v.add(o.collContext())
 			}
 		}
 	}
@@ -210,10 +214,10 @@ func (e *Engine) interrupt(why func(*Request) error) {
 
 // forgetClaims drops what matched probes have taken out and nobody has received. Their
 // Messages do not look at it any more (see Message.Irecv).
-func (e *Engine) forgetClaims(c *Comm) {
+func (e *Engine) forgetClaims(ctx uint32) {
 	for m := e.early.claims; m != nil; {
 		next := m.older
-		if m.imm>>32 == c.ctx>>32 {
+		if uint32(m.imm>>32) == ctx {
 			e.early.unclaim(m)
 			e.discard(m)
 		}
@@ -241,11 +245,24 @@ const maxContexts = 4
 // contexts appends the communicators that share one's fate, itself first.
 func (c *Comm) contexts(all []*Comm) []*Comm {
 	all = append(all, c)
-	if w := c.Coll(); w != nil {
+	if w := c.coll.Load(); w != nil {
 		all = append(all, w)
 	}
 	if c.local != nil {
-		all = append(all, c.local, c.local.Coll())
+		all = c.local.contexts(all)
+	}
+	return all
+}
+
+// places appends the contexts of those, and of their collectives also where none has been called yet.
+func (c *Comm) places(all []uint32) []uint32 {
+	coll := c.collContext()
+	if w := c.coll.Load(); w != nil {
+		coll = w.Context()
+	}
+	all = append(all, c.Context(), coll)
+	if c.local != nil {
+		all = c.local.places(all)
 	}
 	return all
 }
@@ -261,11 +278,9 @@ func (v *revocations) add(ctx uint32) {
 // isFresh reports whether a message is for a communicator that was revoked in this round of the progress loop.
 func (v *revocations) isFresh(imm uint64) bool {
 	for _, c := range v.fresh {
-		var room [maxContexts]*Comm
-		for _, o := range c.contexts(room[:0]) {
-			if o.ctx>>32 == imm>>32 {
-				return true
-			}
+		var room [maxContexts]uint32
+		if slices.Contains(c.places(room[:0]), uint32(imm>>32)) {
+			return true
 		}
 	}
 	return false
@@ -278,5 +293,5 @@ func (e *Engine) wasRevoked(imm uint64) bool {
 		return true
 	}
 	c := e.freed.known[ctx&^collContext]
-	return c != nil && c.state.Load()&stateRevoked != 0
+	return c != nil && c.state.Load()&stateRevoked != 0 && !e.uses(ctx)
 }

@@ -383,7 +383,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 		require.ErrorIs(t, err, ft.ErrRevoked)
 	}
 	e.Lock()
-	left, err := c.Survivors(nil, 1)
+	left, err := c.Survivors(nil, 1, nil)
 	e.Unlock()
 	require.NoError(t, err)
 	require.False(t, left.Revoked())

@@ -26,7 +26,7 @@ func TestRevokedOnce(t *testing.T) {
 	told := 0
 	e.OnRevoked(func(o *Comm) {
 		require.Same(t, c, o)
-		require.True(t, o.Coll().Revoked())
+		require.True(t, o.collected().Revoked())
 		told++
 	})
 	kill(2)

@@ -22,13 +22,14 @@ func TestContextsOfSurvivors(t *testing.T) {
 		require.NoError(t, err, name)
 		if c != nil {
 			for _, o := range c.contexts(nil) {
-				ctx := uint32(o.ctx >> 32)
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
-				where := fmt.Sprintf("%s: %s of %v, collective %v", name, o.name, members, o.Coll() == nil)
-				if was, ok := contexts[ctx]; ok {
-					require.Equal(t, was, where)
+				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.collContext()} {
+					where := fmt.Sprintf("%s: %s of %v, %s", name, o.name, members, what)
+					if was, ok := contexts[ctx]; ok {
+						require.Equal(t, was, where)
+					}
+					contexts[ctx] = where
 				}
-				contexts[ctx] = where
 			}
 		}
 		return c
@@ -62,10 +63,10 @@ func TestContextsOfSurvivors(t *testing.T) {
 					name := fmt.Sprintf("without %b, %d", dead, number)
 					for _, c := range []*Comm{world, dup, inter} {
 						e.p.Lock()
-						left, err := c.Survivors(gone, number)
+						left, err := c.Survivors(gone, number, nil)
 						made(name, left, err)
 						if left != nil {
-							again, err := left.Survivors(gone, number)
+							again, err := left.Survivors(gone, number, nil)
 							made(name+" again", again, err)
 						}
 						e.p.Unlock()

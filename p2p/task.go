@@ -57,7 +57,7 @@ func (c *Comm) Join(op string) (w *Comm, number uint32, err error) {
 	if c.state.Load()&stateFreed != 0 {
 		return nil, 0, c.check(op)
 	}
-	w = c.Coll()
+	w = c.collected()
 	w.joined++
 	w.under++
 	return w, w.joined, w.check(op)

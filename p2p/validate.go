@@ -35,15 +35,15 @@ func (c *Comm) BeginValidate() error {
 	if c.state.Load()&(stateFreed|stateFinal) != 0 {
 		return c.check("validate")
 	}
-	c.validating++
-	c.Coll().state.Or(stateValidating)
+	c.rare().validating++
+	c.collected().state.Or(stateValidating)
 	return nil
 }
 
 // EndValidate takes over what has been agreed on; nil: nothing has been. It is called once for
 // each BeginValidate, at all members in the same order. Precondition: the lock is held.
 func (c *Comm) EndValidate(v *Validation) error {
-	c.validating--
+	c.rare().validating--
 	defer c.settled()
 	var err error
 	if v != nil && c.state.Load()&stateFinal == 0 {
@@ -53,7 +53,7 @@ func (c *Comm) EndValidate(v *Validation) error {
 			err = c.renew(v)
 		}
 	}
-	if w := c.Coll(); c.validating == 0 {
+	if w := c.collected(); c.kept().validating == 0 {
 		w.state.And(^uint32(stateValidating))
 	} else {
 		w.state.Or(stateValidating)
@@ -67,8 +67,9 @@ const renewed = 1 << 63
 
 // renew replaces the communicator of collectives.
 func (c *Comm) renew(v *Validation) error {
-	e, old := c.e, c.Coll()
-	c.made, c.partly = 0, nil
+	e, old := c.e, c.collected()
+	c.made = 0
+	clear(c.rare().partly)
 	c.epoch.Store(v.Epoch)
 	words := []uint64{renewed}
 	for _, p := range v.Gone {
@@ -83,13 +84,7 @@ func (c *Comm) renew(v *Validation) error {
 	if c.local != nil {
 		peers = old.peers.rest(v.Gone)
 	}
-	w := new(Comm)
-	e.enter(w, c.name, group, peers, 0, ctx)
-	if c.state.Load()&stateRevoked != 0 {
-		w.state.Or(stateRevoked)
-		e.revoked.add(ctx)
-	}
-	c.gather(w)
+	c.gather(group, peers, ctx)
 	e.interrupt(func(r *Request) error {
 		if r.comm != old {
 			return nil
@@ -111,25 +106,28 @@ func (c *Comm) overtaken(op string) error {
 
 // settle waits until no validate is under way. Precondition: the lock is held.
 func (c *Comm) settle() {
-	for c.validating > 0 && c.state.Load()&(stateFreed|stateFinal) == 0 {
+	for c.kept().validating > 0 && c.state.Load()&(stateFreed|stateFinal) == 0 {
 		var done progress.Completion
-		c.settlers = append(c.settlers, &done)
+		c.seldom.settlers = append(c.seldom.settlers, &done)
 		c.e.p.Wait(&done)
 	}
 }
 
 // settled has those who wait in settle look again.
 func (c *Comm) settled() {
-	for _, waiter := range c.settlers {
+	if c.seldom == nil {
+		return
+	}
+	for _, waiter := range c.seldom.settlers {
 		waiter.Finish()
 	}
-	c.settlers = nil
+	c.seldom.settlers = nil
 }
 
 // gone lists the members that are agreed to be gone.
 func (c *Comm) gone() (out []proc.ID) {
-	w := c.Coll()
-	if w.group.size == c.group.size && w.peers.size == c.peers.size {
+	w := c.coll.Load()
+	if w == nil || w.group.size == c.group.size && w.peers.size == c.peers.size {
 		return nil
 	}
 	for _, p := range c.Everyone().Procs() {
@@ -146,8 +144,8 @@ func (c *Comm) Delegate(op string, rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
 		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
 	}
-	w := c.Coll()
-	if w.peers.size == c.peers.size {
+	w := c.coll.Load()
+	if w == nil || w.peers.size == c.peers.size {
 		return rank, true, nil
 	}
 	at := w.peers.Rank(c.peers.Proc(rank))

@@ -216,6 +216,7 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 		c, err := e.NewComm("big", WorldGroup(n), 0, uint32(100+i))
 		require.NoError(t, err)
 		require.NoError(t, c.SetProfile(RTS))
+		require.Equal(t, n, c.Coll().Size()) // has been used
 		all = append(all, c)
 	}
 	before := heap()

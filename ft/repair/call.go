@@ -17,7 +17,9 @@ type call struct {
 	c    *p2p.Comm // of propose
 	op   string    // of propose: what errors say
 	done func(*agree.Decision, error)
-	made func(*p2p.Comm, error) // of Shrink, in the place of done
+	// Of Shrink, in the place of done.
+	room *p2p.Comm
+	made func(*p2p.Comm, error)
 	// Of Agree, in the place of done.
 	flag    *uint64
 	at      int // where its result lies in the value
@@ -87,9 +89,9 @@ func (k *call) end(d *agree.Decision, err error) {
 		err = fmt.Errorf("%s on %s: %w: not all ranks called the same operation", k.op, k.c.Name(), ft.ErrArgument)
 	}
 	if k.made != nil {
-		c, made := k.c, k.made
+		c, room, made := k.c, k.room, k.made
 		k.free()
-		made(survivors(c, d, err))
+		made(survivors(c, room, d, err))
 		return
 	}
 	if k.done != nil {

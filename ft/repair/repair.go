@@ -174,17 +174,17 @@ func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
 }
 
 // Shrink makes a communicator of the members that are not agreed to have failed, in their order
-// (S1-33 to S1-35). Those who fail meanwhile may be in it.
+// (S1-33 to S1-35), in room. Those who fail meanwhile may be in it.
 //
 // Precondition: the lock is held.
-func (r *Repair) Shrink(c *p2p.Comm, done func(*p2p.Comm, error)) {
+func (r *Repair) Shrink(c, room *p2p.Comm, done func(*p2p.Comm, error)) {
 	k := r.call()
-	k.c, k.op, k.made = c, "shrink", done
+	k.c, k.op, k.room, k.made = c, "shrink", room, done
 	k.propose(agree.Proposal{What: whatShrink})
 }
 
 // survivors makes the communicator that a shrink has been decided to give.
-func survivors(c *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, error) {
+func survivors(c, room *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func survivors(c *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, error) {
 	for _, g := range d.Gone {
 		gone = append(gone, g.Proc)
 	}
-	left, err := c.Survivors(gone, uint64(d.Number))
+	left, err := c.Survivors(gone, uint64(d.Number), room)
 	if err != nil {
 		err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
 	}

@@ -1,9 +1,11 @@
-// Package warm has the kernel map a program's own code before it is needed.
+// Package warm has the kernel map a program's own code, or the memory that it allocates next, before they are needed.
 //
 // A page of code is mapped when it is first run. The code that deals with a death
 // runs once in the life of most processes, in a hurry, and is spread over the whole
 // program: on a virtual machine its page faults took longer than everything else
 // between the kill and the error.
+// The same holds of new pages of the heap. Which of them a program will need nobody knows, and to map them takes as long beforehand, so
+// that is for those who measure.
 //
 // Floor 0: it knows nothing but the process.
 package warm

@@ -1,0 +1,123 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// ofCollective is a message of rank 1 for the collectives of a communicator, which may not have any yet.
+func ofCollective(c *Comm) frame {
+	return frame{fabric.ClassEager, uint64(c.collContext())<<32 | 5, []byte("x")}
+}
+
+// A communicator takes what it needs for collectives with the first one. What members send who are faster waits for it.
+func TestCollectivesBeginWithTheFirst(t *testing.T) {
+	s, e, c := newStray(t)
+	require.Nil(t, c.coll.Load())
+	s.inbox = []frame{ofCollective(c)}
+	e.poll()
+	require.Nil(t, c.coll.Load())
+	require.NoError(t, c.Collective("barrier"))
+	w := c.coll.Load()
+	require.NotNil(t, w)
+	require.Same(t, w, c.Coll())
+	buf := make([]byte, 1)
+	_, err := Recv[Aware](w, buf, 1, 5)
+	require.NoError(t, err)
+	require.Equal(t, "x", string(buf))
+	require.Same(t, w, c.Coll())
+}
+
+// Who frees or revokes a communicator without collectives drops what has come for them, and what comes; a collective, or whatever
+// is begun on what carries it, has the same error as if there had been one before.
+func TestCollectivesThatNeverBegan(t *testing.T) {
+	for name, end := range map[string]struct {
+		by  func(*Comm) error
+		err error
+	}{
+		"free":              {(*Comm).Free, ft.ErrClosed},
+		"revoke":            {(*Comm).Revoke, ft.ErrRevoked},
+		"revoke, then free": {func(c *Comm) error { _ = c.Revoke(); return c.Free() }, ft.ErrClosed},
+	} {
+		s, e, _ := newStray(t)
+		c, err := e.NewComm("c", WorldGroup(2), 0, 20)
+		require.NoError(t, err)
+		s.inbox = []frame{ofCollective(c)}
+		e.poll()
+		require.Equal(t, 1, e.early.n, name)
+		require.NoError(t, end.by(c))
+		require.Zero(t, e.early.n, name)
+		s.inbox = []frame{ofCollective(c)}
+		e.poll()
+		require.Zero(t, e.early.n, name)
+		e.poll() // what was revoked is known by now
+		s.inbox = []frame{ofCollective(c)}
+		e.poll()
+		require.Zero(t, e.early.n, name)
+
+		require.ErrorIs(t, c.Collective("barrier"), end.err, name)
+		_, _, err = c.Join("ibarrier")
+		require.ErrorIs(t, err, end.err, name)
+		w := c.Coll()
+		require.ErrorIs(t, Send[Aware](w, nil, 1, 0), end.err, name)
+		require.Equal(t, end.err != ft.ErrClosed, e.Numbered(w.Number()) == w, name)
+		s.inbox = []frame{ofCollective(c)}
+		e.poll()
+		require.Zero(t, e.early.n, name)
+	}
+}
+
+// What begins late has the manner and the fate of its communicator.
+func TestCollectivesThatBeginLate(t *testing.T) {
+	_, e, c, kill := bereaved(t)
+	require.NoError(t, c.SetUniformity(UniformCollectives))
+	require.Equal(t, UniformCollectives, c.Coll().Uniformity())
+	failed, err := e.NewComm("failed", WorldGroup(4), 0, 20)
+	require.NoError(t, err)
+	felled, err := e.NewComm("felled", WorldGroup(4), 0, 21)
+	require.NoError(t, err)
+	require.NoError(t, felled.SetErrorRange(ErrorsGroup))
+	kill(2)
+	require.ErrorIs(t, failed.Collective("barrier"), ft.ErrProcFailed)
+	require.NoError(t, failed.validate(1, 2))
+	require.NoError(t, failed.Collective("barrier"))
+	require.Equal(t, []proc.ID{0, 1, 3}, failed.Coll().Group().Procs())
+	require.ErrorContains(t, felled.Collective("barrier"), "error range is group")
+	require.ErrorContains(t, Send[Aware](felled.Coll(), nil, 1, 0), "error range is group")
+}
+
+// A context that has been freed and is used once more is that of the new communicator, and of its collectives before
+// they begin and after; that of collectives before a validate is not.
+func TestContextUsedOnceMore(t *testing.T) {
+	s, e, _ := newStray(t)
+	arrives := func(f frame) bool {
+		before := e.early.n
+		s.inbox = []frame{f}
+		e.poll()
+		return e.early.n > before
+	}
+	for round := range 3 {
+		c, err := e.NewComm("c", WorldGroup(2), 0, 20)
+		require.NoError(t, err)
+		plain := frame{fabric.ClassEager, c.ctx | 5, []byte("x")}
+		require.True(t, arrives(plain), round)
+		require.True(t, arrives(ofCollective(c)), round)
+		if round > 0 {
+			require.NoError(t, c.Collective("barrier"))
+			require.True(t, arrives(ofCollective(c)), round)
+		}
+		if round == 2 {
+			require.NoError(t, c.validate(1))
+			require.False(t, arrives(ofCollective(c)))
+			require.True(t, arrives(frame{fabric.ClassEager, c.Coll().ctx | 5, []byte("x")}))
+		}
+		require.NoError(t, c.Free())
+		require.False(t, arrives(plain), round)
+		require.False(t, arrives(ofCollective(c)), round)
+	}
+}

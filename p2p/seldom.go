@@ -1,0 +1,33 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
+)
+
+// seldom is what few communicators need: it takes no memory of the others. It is read and written with the lock held.
+type seldom struct {
+	order      []proc.ID // see acknowledge.go
+	nulls      ft.Set    // the same; Comm.someNull is set after it
+	validating int       // see validate.go
+	settlers   []*progress.Completion
+	// partly counts the communicators derived from this one by some of its members since the last validate, by tag and group.
+	partly map[uint64]uint32
+}
+
+// rare gives what there is to be written. Precondition: the lock is held.
+func (c *Comm) rare() *seldom {
+	if c.seldom == nil {
+		c.seldom = &seldom{partly: make(map[uint64]uint32)}
+	}
+	return c.seldom
+}
+
+// kept gives what there is to be read. Precondition: the lock is held.
+func (c *Comm) kept() seldom {
+	if c.seldom == nil {
+		return seldom{}
+	}
+	return *c.seldom
+}
