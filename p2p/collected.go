@@ -6,7 +6,8 @@ package p2p
 
 // Coll is the communicator on which collectives send: nothing sent on one is received on
 // the other. Its ranks are those of this one that are not agreed to be gone, in
-// their order and without gaps. Precondition: the lock is not held, or Collective or Join has found no error.
+// their order and without gaps. Precondition: the lock is not held, or there is one: Collective or Join
+// has found no error, or a validate has begun.
 func (c *Comm) Coll() *Comm {
 	if w := c.coll.Load(); w != nil {
 		return w
@@ -36,16 +37,20 @@ func (c *Comm) gather(group, peers *Group, ctx uint32) *Comm {
 // collContext is the context of the collectives of a communicator of which no validate has ended.
 func (c *Comm) collContext() uint32 { return c.Context() | collContext }
 
-// collected is Coll with the lock held. Of a communicator that has been freed it makes one that is freed as well, for the errors of
+// collected is Coll with the lock held. Of a communicator that has been freed it is one that is freed as well, for the errors of
 // what is begun on it.
 func (c *Comm) collected() *Comm {
 	if w := c.coll.Load(); w != nil {
 		return w
 	}
-	w := c.gather(c.group, c.peers, c.collContext())
-	if c.state.Load()&stateFreed != 0 {
-		w.free()
+	if c.state.Load()&stateFreed == 0 {
+		return c.gather(c.group, c.peers, c.collContext())
 	}
+	w := new(Comm) // known to nobody: another one may have the context by now
+	c.e.fill(w, c.name, c.group, c.peers, c.rank, c.collContext())
+	w.of, w.handle = c, c.handle
+	w.state.Or(stateFreed)
+	c.coll.Store(w)
 	return w
 }
 

@@ -121,3 +121,32 @@ func TestContextUsedOnceMore(t *testing.T) {
 		require.False(t, arrives(ofCollective(c)), round)
 	}
 }
+
+// What one of a context does not stay behind it: neither what it was revoked for, nor an error of what is begun on it, concerns the
+// next one.
+func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
+	s, e, _ := newStray(t)
+	again := func() *Comm {
+		c, err := e.NewComm("c", WorldGroup(2), 0, 20)
+		require.NoError(t, err)
+		return c
+	}
+	old := again()
+	require.NoError(t, old.Revoke())
+	require.NoError(t, old.Free())
+	e.poll()
+	c := again()
+	s.inbox = []frame{ofCollective(c)}
+	e.poll()
+	require.ErrorIs(t, Send[Aware](old.Coll(), nil, 1, 0), ft.ErrClosed)
+	require.Equal(t, 1, e.early.n, "a message for the new one")
+
+	require.NoError(t, c.Collective("barrier"))
+	require.NoError(t, c.validate(1))
+	const sender = 5
+	s.sent = nil
+	s.inbox = []frame{{fabric.ClassRTS, uint64(c.collContext())<<32 | 1, appendRTS(nil, rts{sender: sender, total: 100})}}
+	e.poll()
+	require.Equal(t, 1, s.count(fabric.ClassFin, sender), "not revoked, but too late")
+	require.Zero(t, s.count(fabric.ClassFlow, flowRevoked))
+}

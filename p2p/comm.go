@@ -138,6 +138,12 @@ func (e *Engine) makeComm(c, from *Comm, name title, g, peers *Group, rank int, 
 
 // enter makes a new communicator known. Precondition: the lock is held.
 func (e *Engine) enter(c *Comm, name title, g, peers *Group, rank int, ctx uint32) {
+	e.fill(c, name, g, peers, rank, ctx)
+	c.handle = e.comms.add(c)
+}
+
+// fill makes a communicator that is not known. Precondition: the lock is held.
+func (e *Engine) fill(c *Comm, name title, g, peers *Group, rank int, ctx uint32) {
 	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
 	if c.links = c.page[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
@@ -152,7 +158,6 @@ func (e *Engine) enter(c *Comm, name title, g, peers *Group, rank int, ctx uint3
 	if e.closed {
 		c.state.Or(stateFinal)
 	}
-	c.handle = e.comms.add(c)
 }
 
 // has reports whether a process belongs to the communicator, on either side.

@@ -13,15 +13,20 @@ import (
 
 // context folds words into a context number.
 func (c *Comm) context(words ...uint64) uint32 {
-	h := c.ctx
-	if epoch := c.epoch.Load(); epoch != 0 {
-		h = mix(mix(h, 1), epoch) // an epoch may have the context in it
-	}
+	h := c.origin()
 	for _, w := range words {
 		h = mix(h, w)
 	}
 	h = mix(h, h>>32)
 	return uint32(h>>32) &^ collContext
+}
+
+// origin is what tells contexts that follow from this communicator from those of others, and from those before its last validate.
+func (c *Comm) origin() uint64 {
+	if epoch := c.epoch.Load(); epoch != 0 {
+		return mix(mix(c.ctx, 1), epoch) // an epoch may have the context in it
+	}
+	return c.ctx
 }
 
 // Count numbers what all members derive from this communicator. It is called at
@@ -192,4 +197,4 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 
 // Seed gives what the leaders of two sides may use, together, as a seed of
 // Bridge that was not used before. n is this derivation's Count.
-func (c *Comm) Seed(n uint64) uint64 { return mix(c.ctx, n) }
+func (c *Comm) Seed(n uint64) uint64 { return mix(c.origin(), n) }

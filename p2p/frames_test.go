@@ -222,7 +222,7 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 	}
 }
 
-// The list of freed contexts is bounded, and one that is made again is not in it.
+// The list of freed contexts is bounded; one that is used again does not count as freed, and one that has been freed again is as new as that.
 func TestFreedContexts(t *testing.T) {
 	_, e, _ := newStray(t)
 	for i := range uint32(3 * freedMax) {
@@ -235,4 +235,18 @@ func TestFreedContexts(t *testing.T) {
 	_, err := e.NewComm("again", WorldGroup(2), 0, last)
 	require.NoError(t, err)
 	require.False(t, e.wasFreed(last<<32))
+
+	var f freedContexts
+	f.add(7, nil)
+	for i := range uint32(freedMax / 2) {
+		f.add(1000+i, nil)
+	}
+	f.add(7, nil)
+	for i := range uint32(freedMax - 1) {
+		require.Contains(t, f.known, uint32(7))
+		f.add(10_000+i, nil)
+	}
+	f.add(1, nil)
+	require.NotContains(t, f.known, uint32(7))
+	require.Len(t, f.known, freedMax)
 }

@@ -66,24 +66,29 @@ func (e *Engine) forgetEarly(ctx uint32) {
 // so that messages that come late are dropped and their revocation is passed on. One that is older than that is
 // taken for a context that will be made here yet.
 type freedContexts struct {
-	known map[uint32]*Comm
+	known map[uint32]freed
 	order []uint32 // a ring
 	next  int
+}
+
+// freed is a communicator that was freed, and its place in the ring. One of collectives is nil.
+type freed struct {
+	c  *Comm
+	at int
 }
 
 const freedMax = 1024
 
 func (f *freedContexts) add(ctx uint32, c *Comm) {
 	if f.known == nil {
-		f.known = make(map[uint32]*Comm)
+		f.known = make(map[uint32]freed)
 	}
-	f.known[ctx] = c
 	if len(f.order) < freedMax {
-		f.order = append(f.order, ctx)
-		return
+		f.order = append(f.order, 0)
+	} else if oldest := f.order[f.next]; f.known[oldest].at == f.next { // not freed once more since
+		delete(f.known, oldest)
 	}
-	delete(f.known, f.order[f.next])
-	f.order[f.next] = ctx
+	f.order[f.next], f.known[ctx] = ctx, freed{c, f.next}
 	f.next = (f.next + 1) % freedMax
 }
 

@@ -76,7 +76,7 @@ func (e *Engine) RevokeContext(ctx uint32) (known, news bool) {
 	if c := e.comms.with(uint64(ctx&^collContext)<<32, 0); c != nil {
 		return true, e.revoke(c)
 	}
-	if c := e.freed.known[ctx&^collContext]; c != nil {
+	if c := e.freed.known[ctx&^collContext].c; c != nil {
 		return true, e.revoke(c) // the others may need to hear it from here
 	}
 	return false, false
@@ -292,6 +292,6 @@ func (e *Engine) wasRevoked(imm uint64) bool {
 	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isFresh(imm) {
 		return true
 	}
-	c := e.freed.known[ctx&^collContext]
-	return c != nil && c.state.Load()&stateRevoked != 0 && !e.uses(ctx)
+	c := e.freed.known[ctx&^collContext].c
+	return c != nil && c.state.Load()&stateRevoked != 0 && !e.uses(ctx) && !e.uses(ctx&^collContext)
 }

@@ -70,7 +70,7 @@ func TestValidateResetsMatching(t *testing.T) {
 	e.poll()
 	require.Equal(t, 1, e.early.n)
 	waiting := Irecv[Aware](old, nil, 1, 7)
-	before := c.context(1)
+	before, seed := c.context(1), c.Seed(1)
 	require.NoError(t, c.validate(1))
 	require.Zero(t, e.early.n, "what was there is dropped")
 	_, err := e.Wait(waiting)
@@ -82,6 +82,7 @@ func TestValidateResetsMatching(t *testing.T) {
 	require.Zero(t, e.early.n, "what comes late is dropped")
 	require.EqualValues(t, 1, c.Count(), "numbers begin again")
 	require.NotEqual(t, before, c.context(1), "in contexts of their own")
+	require.NotEqual(t, seed, c.Seed(1), "those of two sides, too")
 
 	buf := make([]byte, 8)
 	h := Irecv[Aware](c.Coll(), buf, 1, AnyTag)

@@ -28,11 +28,14 @@ const heapMost = 8 << 20
 // done in memory that has been used before, as in a process that has run for a while. As Code otherwise.
 func Heap() (int, error) {
 	at := heapAddress()
-	return populate(func(r *region) bool {
-		within := r.from <= at && at < r.to
-		r.to = min(r.to, r.from+heapMost) // Go takes the lowest that is free
-		return within
-	})
+	return populate(func(r *region) bool { return r.firstOf(at) })
+}
+
+// firstOf cuts the region to what Heap maps of it, and reports whether it is the one that has an address.
+func (r *region) firstOf(at uintptr) bool {
+	within := r.from <= at && at < r.to
+	r.to = min(r.to, r.from+heapMost) // Go takes the lowest that is free
+	return within
 }
 
 // populate maps the regions of this process that are wanted, or what wanted leaves of them.
