@@ -74,9 +74,9 @@ func (c *Comm) Profile() Profile {
 // those of its own order first, then in the order in which that became known here. Precondition:
 // the lock is held.
 func (c *Comm) failed() []proc.ID {
-	order := c.kept().order
-	out, first := slices.Clone(order), setOf(order)
-	for _, p := range c.e.p.View().Order() {
+	order, known := c.kept().order, c.e.p.View().Order()
+	out, first := slices.Grow(slices.Clone(order), len(known)), setOf(order)
+	for _, p := range known {
 		if c.has(p) && !first.Has(p) {
 			out = append(out, p)
 		}
@@ -215,8 +215,18 @@ func (c *Comm) recognized(rank int) bool {
 	return c.nobody(rank)
 }
 
-// AcknowledgedLocked is Acknowledged with the lock held, and without progress.
-func (c *Comm) AcknowledgedLocked() []proc.ID { return c.failed()[:c.acked] }
+// AcknowledgedLocked is Acknowledged with the lock held, and without progress. It is kept, for the agreements after a failure, and not to be
+// written.
+func (c *Comm) AcknowledgedLocked() []proc.ID {
+	if c.acked == 0 {
+		return nil
+	}
+	s := c.rare()
+	if len(s.acknowledged) < int(c.acked) { // it only grows
+		s.acknowledged = slices.Clip(c.failed()[:c.acked])
+	}
+	return s.acknowledged
+}
 
 // Blame is the error of an operation that names members that have failed. Precondition: the lock is held.
 func (c *Comm) Blame(op string, failed []proc.ID) error {

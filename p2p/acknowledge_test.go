@@ -237,3 +237,24 @@ func TestTheLivingAreServedInDoubt(t *testing.T) {
 	_, err = e.Wait(h)
 	require.NoError(t, err)
 }
+
+// What agreements get of it is kept, and grows with it.
+func TestAcknowledgedIsKept(t *testing.T) {
+	_, e, c, kill := bereaved(t)
+	kept := func() []proc.ID {
+		e.p.Lock()
+		defer e.p.Unlock()
+		return c.AcknowledgedLocked()
+	}
+	require.Nil(t, kept())
+	kill(2)
+	kill(3)
+	require.Nil(t, kept())
+	require.NoError(t, c.validate(1, 3)) // comes before the one that was known first
+	require.Equal(t, []proc.ID{3}, kept())
+	require.Zero(t, testing.AllocsPerRun(10, func() { kept() }))
+	_, err := c.Acknowledge(2)
+	require.NoError(t, err)
+	require.Equal(t, []proc.ID{3, 2}, kept())
+	require.Equal(t, c.Acknowledged(), kept())
+}

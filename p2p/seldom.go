@@ -8,10 +8,11 @@ import (
 
 // seldom is what few communicators need: it takes no memory of the others. It is read and written with the lock held.
 type seldom struct {
-	order      []proc.ID // see acknowledge.go
-	nulls      ft.Set    // the same; Comm.someNull is set after it
-	validating int       // see validate.go
-	settlers   []*progress.Completion
+	order        []proc.ID // see acknowledge.go
+	acknowledged []proc.ID // the same; nil: nobody has asked
+	nulls        ft.Set    // the same; Comm.someNull is set after it
+	validating   int       // see validate.go
+	settlers     []*progress.Completion
 	// partly counts the communicators derived from this one by some of its members since the last validate, by tag and group.
 	partly map[uint64]uint32
 }
