@@ -18,6 +18,9 @@
 // the time from the call of Revoke to the return of the last rank's barrier is taken, a barrier that the revoker does not enter; both
 // read CLOCK_MONOTONIC, which is one for all processes of a machine.
 //
+// Before the first round each rank collects the garbage of its start and has the memory mapped that it allocates next, as
+// those have who have run for a while: on a virtual machine a page fault takes as long as what a shrink makes.
+//
 // # Failures
 //
 // With [Options.Failures] so many ranks end themselves by SIGKILL before anything is measured, at equal
