@@ -34,8 +34,8 @@ func (c *Comm) gather(group, peers *Group, ctx uint32) *Comm {
 	return w
 }
 
-// collContext is the context of the collectives of a communicator of which no validate has ended.
-func (c *Comm) collContext() uint32 { return c.Context() | collContext }
+// firstColl is the context of the collectives of a communicator of which no validate has ended.
+func (c *Comm) firstColl() uint32 { return c.Context() | collContext }
 
 // collected is Coll with the lock held. Of a communicator that has been freed it is one that is freed as well, for the errors of
 // what is begun on it.
@@ -44,10 +44,10 @@ func (c *Comm) collected() *Comm {
 		return w
 	}
 	if c.state.Load()&stateFreed == 0 {
-		return c.gather(c.group, c.peers, c.collContext())
+		return c.gather(c.group, c.peers, c.firstColl())
 	}
 	w := new(Comm) // known to nobody: another one may have the context by now
-	c.e.fill(w, c.name, c.group, c.peers, c.rank, c.collContext())
+	c.e.fill(w, c.name, c.group, c.peers, c.rank, c.firstColl())
 	w.of, w.handle = c, c.handle
 	w.state.Or(stateFreed)
 	c.coll.Store(w)

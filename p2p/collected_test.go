@@ -12,7 +12,7 @@ import (
 
 // ofCollective is a message of rank 1 for the collectives of a communicator, which may not have any yet.
 func ofCollective(c *Comm) frame {
-	return frame{fabric.ClassEager, uint64(c.collContext())<<32 | 5, []byte("x")}
+	return frame{fabric.ClassEager, uint64(c.firstColl())<<32 | 5, []byte("x")}
 }
 
 // A communicator takes what it needs for collectives with the first one. What members send who are faster waits for it.
@@ -145,7 +145,7 @@ func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
 	require.NoError(t, c.validate(1))
 	const sender = 5
 	s.sent = nil
-	s.inbox = []frame{{fabric.ClassRTS, uint64(c.collContext())<<32 | 1, appendRTS(nil, rts{sender: sender, total: 100})}}
+	s.inbox = []frame{{fabric.ClassRTS, uint64(c.firstColl())<<32 | 1, appendRTS(nil, rts{sender: sender, total: 100})}}
 	e.poll()
 	require.Equal(t, 1, s.count(fabric.ClassFin, sender), "not revoked, but too late")
 	require.Zero(t, s.count(fabric.ClassFlow, flowRevoked))

@@ -126,7 +126,7 @@ func (e *Engine) makeComm(c, from *Comm, name title, g, peers *Group, rank int, 
 	c.inherit(from)
 	if from != nil {
 		if gone := from.gone(); len(gone) > 0 {
-			c.gather(g.rest(gone), peers.rest(gone), c.collContext())
+			c.gather(g.rest(gone), peers.rest(gone), c.firstColl())
 			agreed := setOf(gone)
 			c.admit(&agreed)
 		}

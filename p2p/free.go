@@ -34,7 +34,7 @@ func (c *Comm) free() {
 	case w != nil:
 		w.leave()
 	default:
-		e.forgetContext(c.collContext(), nil)
+		e.forgetContext(c.firstColl(), nil)
 	}
 	c.state.Or(stateFreed)
 	c.leaveFlat(false)
@@ -71,7 +71,7 @@ type freedContexts struct {
 	next  int
 }
 
-// freed is a communicator that was freed, and its place in the ring. One of collectives is nil.
+// freed is a communicator that was freed, nil if it carried collectives, and its place in the ring.
 type freed struct {
 	c  *Comm
 	at int

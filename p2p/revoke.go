@@ -150,8 +150,8 @@ func (e *Engine) endRevoked(c *Comm) {
 	if e.revoked.fresh = append(e.revoked.fresh, c); len(e.revoked.fresh) == 1 {
 		e.p.Later(e.revoked.catchUp)
 	}
-	var places [maxContexts]uint32
-	for _, ctx := range c.places(places[:0]) {
+	var own [maxContexts]uint32
+	for _, ctx := range c.ownContexts(own[:0]) {
 		e.forgetEarly(ctx)
 		e.forgetClaims(ctx)
 	}
@@ -184,7 +184,7 @@ func (e *Engine) catchUp() {
 				continue
 			}
 			if v.add(o.Context()); o.of == nil && o.coll.Load() == nil {
-				v.add(o.collContext())
+				v.add(o.firstColl())
 			}
 		}
 	}
@@ -254,15 +254,15 @@ func (c *Comm) contexts(all []*Comm) []*Comm {
 	return all
 }
 
-// places appends the contexts of those, and of their collectives also where none has been called yet.
-func (c *Comm) places(all []uint32) []uint32 {
-	coll := c.collContext()
+// ownContexts appends the contexts of those, and of their collectives also where none has been called yet.
+func (c *Comm) ownContexts(all []uint32) []uint32 {
+	coll := c.firstColl()
 	if w := c.coll.Load(); w != nil {
 		coll = w.Context()
 	}
 	all = append(all, c.Context(), coll)
 	if c.local != nil {
-		all = c.local.places(all)
+		all = c.local.ownContexts(all)
 	}
 	return all
 }
@@ -279,7 +279,7 @@ func (v *revocations) add(ctx uint32) {
 func (v *revocations) isFresh(imm uint64) bool {
 	for _, c := range v.fresh {
 		var room [maxContexts]uint32
-		if slices.Contains(c.places(room[:0]), uint32(imm>>32)) {
+		if slices.Contains(c.ownContexts(room[:0]), uint32(imm>>32)) {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ func TestContextsOfSurvivors(t *testing.T) {
 		if c != nil {
 			for _, o := range c.contexts(nil) {
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
-				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.collContext()} {
+				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.firstColl()} {
 					where := fmt.Sprintf("%s: %s of %v, %s", name, o.name, members, what)
 					if was, ok := contexts[ctx]; ok {
 						require.Equal(t, was, where)
