@@ -19,7 +19,7 @@
 // read CLOCK_MONOTONIC, which is one for all processes of a machine.
 //
 // Before the first round each rank collects the garbage of its start and has the memory mapped that it allocates next, as
-// those have who have run for a while: on a virtual machine a page fault takes as long as what a shrink makes.
+// those have who have run for a while: to touch a new page takes longer than to make a communicator in it.
 //
 // # Failures
 //

@@ -95,7 +95,7 @@ Examples:
 // Help has the examples.
 func (faultShrinkCmd) Help() string {
 	return `Shrink against agree on the same communicator. Giving the new communicators back is not
-timed.
+timed, and the memory that they take first has been mapped before.
 
 ` + inPairs + `
 Examples:
