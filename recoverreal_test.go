@@ -228,12 +228,8 @@ func answers(w *banyan.World) error {
 			return err
 		}
 		victim := int(binary.LittleEndian.Uint64(pid))
-		for stat := "R"; !strings.Contains(stat, ") T"); {
-			b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", victim))
-			if err != nil {
-				return err
-			}
-			stat = string(b)
+		if err := halt(victim); err != nil {
+			return err
 		}
 		r := c.IAgree(&flag)
 		if _, err := while(r, 2*time.Second); err != nil {

@@ -93,8 +93,8 @@ func (j *acted) take(t *testing.T, s step) {
 	switch {
 	case s.signal != 0:
 		require.NoError(t, syscall.Kill(l.pid, s.signal))
-		for s.signal == syscall.SIGSTOP && !halted(t, l.pid) {
-			runtime.Gosched()
+		if s.signal == syscall.SIGSTOP {
+			require.NoError(t, halt(l.pid))
 		}
 	case s.verb == "finalize":
 		fmt.Fprintln(l.to, s.verb)
@@ -107,12 +107,31 @@ func (j *acted) take(t *testing.T, s step) {
 	}
 }
 
-// halted reports whether a process has come to a stop.
-func halted(t *testing.T, pid int) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	require.NoError(t, err)
-	_, state, _ := bytes.Cut(b, []byte(") "))
-	return bytes.HasPrefix(state, []byte("T"))
+// halt waits until a process that was told to stop has done so: the signal stops its
+// threads one by one, and the last ones may answer yet.
+func halt(pid int) error {
+	for running := true; running; runtime.Gosched() {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil {
+			return err
+		}
+		running = false
+		stopped := 0
+		for _, file := range threads {
+			b, err := os.ReadFile(file)
+			_, state, _ := bytes.Cut(b, []byte(") "))
+			switch {
+			case bytes.HasPrefix(state, []byte("T")):
+				stopped++
+			case err == nil && !bytes.HasPrefix(state, []byte("Z")):
+				running = true
+			}
+		}
+		if !running && stopped == 0 {
+			return fmt.Errorf("process %d has ended, not stopped", pid)
+		}
+	}
+	return nil
 }
 
 // wait checks how the ranks have ended: the living finalize whatever has happened (S1-12).

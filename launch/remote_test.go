@@ -217,6 +217,9 @@ func TestHostsThatHangAreGivenUp(t *testing.T) {
 	require.NoError(t, err)
 	<-printed
 	require.NoError(t, unix.Kill(proxy, unix.SIGSTOP))
+	// Until its last thread has stopped it may tell of an end yet.
+	for unix.Waitid(unix.P_PID, proxy, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
 	sigs <- unix.SIGINT
 	sigs <- unix.SIGINT
 	res := <-done
