@@ -175,7 +175,7 @@ func playReader() error {
 	return tab.Close()
 }
 
-// playLauncher does what a launcher does, tells the pids of a victim and a
+// playLauncher does what a launcher does, tells the pid of a victim, starts a
 // reader, and waits to be killed.
 func playLauncher() error {
 	h, err := Open()
@@ -189,13 +189,13 @@ func playLauncher() error {
 	if err := h.Register(victim.pid()); err != nil {
 		return err
 	}
+	fmt.Println(victim.pid()) // before what the reader prints
 	r := reader(h)
 	r.Stdin, r.Stdout, r.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := r.Start(); err != nil {
 		return err
 	}
-	fmt.Println(victim.pid())
-	select {}
+	return unix.Pause() // select would end as a deadlock
 }
 
 // playNested is the first process of a pid namespace, in which it loads the hook
