@@ -21,7 +21,7 @@ import (
 // oneEach puts each rank on a node of its own, so that long buffers go in segments over any tree.
 func oneEach(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }
 
-// Long reductions of which one rank has another length end at all ranks, at the root with an error unless its own buffer is empty, and leave nothing
+// Long reductions, begun or not, of which one rank has another length end at all ranks, at the root with an error unless its own buffer is empty, and leave nothing
 // behind: what comes next has the right result.
 func TestLongReductionsThatDoNotFit(t *testing.T) {
 	lengths := []int{0, 40, 20_000, 600_000, 700_000}
@@ -38,13 +38,10 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 						if c.Rank() == odd {
 							length = other
 						}
-						err := banyan.Reduce(c, bytes.Repeat([]byte{1}, length), banyan.Sum, (odd+1)%n, banyan.AnyOrder)
-						if c.Rank() == (odd+1)%n && usual != 0 && errors.Is(err, banyan.ErrArgument) != (usual != other) {
-							return fmt.Errorf("%s: reduce of %d and at rank %d %d: %w", tree, usual, odd, other, err)
-						}
-						sum := []uint32{uint32(c.Rank())}
-						if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil || sum[0] != uint32(n*(n-1)/2) {
-							return fmt.Errorf("%s: after a reduce of %d and %d: %d: %w", tree, usual, other, sum[0], err)
+						for _, begun := range []bool{false, true} {
+							if err := longMisfit(c, begun, length, (odd+1)%n, usual != 0, usual != other); err != nil {
+								return fmt.Errorf("%s: reduce of %d and at rank %d %d, begun: %v: %w", tree, usual, odd, other, begun, err)
+							}
 						}
 					}
 				}
@@ -54,7 +51,26 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// A rank dies somewhere in a long reduction. All others learn of it, validate, and reduce again.
+// longMisfit reduces so many bytes, and checks the error at the root where it has some, and what comes next.
+func longMisfit(c *banyan.Comm, begun bool, length, root int, some, wrong bool) error {
+	o, buf, n := oracle{c: c, begun: begun}, bytes.Repeat([]byte{1}, length), c.Size()
+	err := o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, root, banyan.AnyOrder) },
+		func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, root, banyan.AnyOrder) })
+	if c.Rank() == root && some && errors.Is(err, banyan.ErrArgument) != wrong {
+		return fmt.Errorf("at the root: %w", err)
+	}
+	if c.Rank() == root && !wrong && !bytes.Equal(buf, bytes.Repeat([]byte{byte(n)}, length)) {
+		return errors.New("wrong result")
+	}
+	sum := []uint32{uint32(c.Rank())}
+	err = o.do(func() error { return banyan.Allreduce(c, sum, banyan.Sum) }, func() banyan.Request { return banyan.IAllreduce(c, sum, banyan.Sum) })
+	if err != nil || sum[0] != uint32(n*(n-1)/2) {
+		return fmt.Errorf("afterwards: %d: %w", sum[0], err)
+	}
+	return nil
+}
+
+// A rank dies somewhere in a long reduction, begun or not. All others learn of it, validate, and reduce again.
 func TestLongReductionsAndDeaths(t *testing.T) {
 	seeds := uint64(scaled(5, 2))
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -66,19 +82,19 @@ func TestLongReductionsAndDeaths(t *testing.T) {
 		victim, at := r.IntN(n), fabric.Time(100_000+r.IntN(3_000_000))
 		design := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}[r.IntN(3)]
 		tree := []string{"auto", "binomial", "chain"}[r.IntN(3)]
-		uniform := r.IntN(2) == 1
+		uniform, begun := r.IntN(2) == 1, r.IntN(2) == 1
 		s := banyan.Simulation{
 			Seed: seed, Configure: oneEach,
 			Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
 			Options: []banyan.Option{banyan.WithDesign(design), banyan.WithTree(tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
 		}
-		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform) }),
-			"seed %d: %d ranks, %v %s, %d dies at %v", seed, n, design, tree, victim, at)
+		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform, begun) }),
+			"seed %d: %d ranks, %v %s, %d dies at %v, begun: %v", seed, n, design, tree, victim, at, begun)
 	}
 }
 
 // longReductions reduces until the victim dies, and once more without it.
-func longReductions(c *banyan.Comm, victim int, uniform bool) error {
+func longReductions(c *banyan.Comm, victim int, uniform, begun bool) error {
 	if uniform {
 		if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
 			return err
@@ -93,7 +109,9 @@ func longReductions(c *banyan.Comm, victim int, uniform bool) error {
 				want |= 1 << rank
 			}
 		}
-		err := banyan.Reduce(c, mine, banyan.Xor, root, banyan.AnyOrder)
+		o := oracle{c: c, begun: begun}
+		err := o.do(func() error { return banyan.Reduce(c, mine, banyan.Xor, root, banyan.AnyOrder) },
+			func() banyan.Request { return banyan.IReduce(c, mine, banyan.Xor, root, banyan.AnyOrder) })
 		switch {
 		case err == nil && c.Rank() == root && !slices.Equal(mine, slices.Repeat([]uint32{want}, many)):
 			return errors.New("wrong result")

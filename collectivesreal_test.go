@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-func init() { roles["collectives"] = collectivesRank }
+func init() { roles["collectives"], roles["long chain"] = collectivesRank, longChain }
 
 // collectivesRank does all collectives over one tree after the other until one fails, since ranks kill themselves at a
 // random moment. Those who are left validate, and go on with results that are right among them.
@@ -60,4 +60,63 @@ func collectivesRank(w *banyan.World) error {
 
 func TestCollectivesWithProcesses(t *testing.T) {
 	uniformJobs(t, "collectives", 6, 2, jobSeeds(3, 40)...)
+}
+
+// longChain reduces long buffers up a chain and sends them down. In every other round reductions are begun from its end on, so that segments lie
+// there before they are asked for. Buffers are used for something else as soon as they may.
+func longChain(w *banyan.World) error {
+	c := w.Comm()
+	if err := c.SetTree("chain"); err != nil {
+		return err
+	}
+	const many = 90_001
+	for round := range uint64(12) {
+		o := oracle{c: c, left: slices.Collect(seq(c.Size())), round: round, begun: round%2 == 1}
+		buf := givenBy(c.Rank(), many, round)
+		if o.begun && c.Rank() < c.Size()-1 {
+			if _, err := c.Recv(nil, c.Rank()+1, 1); err != nil {
+				return err
+			}
+		}
+		err := o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) }, func() banyan.Request {
+			q := banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder)
+			if c.Rank() > 0 {
+				_ = c.Send(nil, c.Rank()-1, 1) // an error is that of the reduction, too
+			}
+			return q
+		})
+		if err != nil {
+			return err
+		}
+		if c.Rank() > 0 {
+			clear(buf)
+		}
+		sum := o.folded(many, banyan.Sum[uint64])
+		if c.Rank() == 0 && !slices.Equal(buf, sum) {
+			return fmt.Errorf("wrong sum in round %d", round)
+		}
+		odd := c.Rank() == 1 && round%4 > 1 // has another length, and passes on what it cannot use
+		if odd {
+			buf = blank(2 * many)
+		}
+		err = o.do(func() error { return banyan.Bcast(c, buf, 0) }, func() banyan.Request { return banyan.IBcast(c, buf, 0) })
+		if odd && errors.Is(err, banyan.ErrArgument) {
+			continue
+		}
+		if err != nil || odd {
+			return fmt.Errorf("broadcast in round %d: %w", round, err)
+		}
+		got := slices.Clone(buf)
+		clear(buf)
+		if !slices.Equal(got, sum) {
+			return fmt.Errorf("wrong broadcast in round %d", round)
+		}
+	}
+	return nil
+}
+
+func TestLongChainWithProcesses(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		t.Run(fabric, func(t *testing.T) { succeed(t, 4, "long chain", "BANYAN_FABRIC="+fabric) })
+	}
 }

@@ -269,12 +269,12 @@ func TestBegunCollectives(t *testing.T) {
 	}
 }
 
-// Over a chain, and over a binomial tree of ranks on nodes of their own, a long broadcast that is begun takes the virtual time of one that
-// blocks, not that of a message for each rank on the way; so does an allreduce.
-func TestBegunGoesInSegments(t *testing.T) {
+// Over a chain, and over a binomial tree of ranks on nodes of their own, a long broadcast takes the virtual time in which a link carries what goes over it,
+// three messages at the root of the binomial tree, and not that of a message for each rank on the way; so does a reduction; begun or not.
+func TestLongGoesInSegments(t *testing.T) {
 	for _, tree := range []string{"chain", "binomial", "auto"} {
-		require.NoError(t, banyan.Simulate(8, banyan.Simulation{Configure: func(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }}, func(w *banyan.World) error {
-			c, took := w.Comm(), [2][2]float64{}
+		require.NoError(t, banyan.Simulate(8, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
+			c, took := w.Comm(), [4][2]float64{}
 			if err := c.SetTree(tree); err != nil {
 				return err
 			}
@@ -282,8 +282,13 @@ func TestBegunGoesInSegments(t *testing.T) {
 			for i := range 4 { // the first of each makes connections
 				o.begun = i%2 == 1
 				for what, op := range []func() error{
+					func() error { return onceAround(c, buf) },
 					func() error {
 						return o.do(func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
+					},
+					func() error {
+						return o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
+							func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
 					},
 					func() error {
 						return o.do(func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
@@ -300,15 +305,36 @@ func TestBegunGoesInSegments(t *testing.T) {
 					took[what][i%2] = (w.Now() - from).Seconds()
 				}
 			}
-			for what, most := range []float64{1.05, 1.25} { // an allreduce of few steps waits in each for both ways
-				if took[what][1] > most*took[what][0] {
-					return fmt.Errorf("rank %d: operation %d takes %v s, and %v if it is begun", c.Rank(), what, took[what][0], took[what][1])
+			message := took[0][0] / 2
+			for what, begun := range took[1:3] {
+				if took := max(begun[0], begun[1]); took > 3.2*message {
+					return fmt.Errorf("rank %d: operation %d takes %v s, a message %v", c.Rank(), what, took, message)
 				}
 			}
+			if all := took[3]; all[1] > 1.25*all[0] { // one of few steps waits in each for both ways
+				return fmt.Errorf("rank %d: an allreduce takes %v s, and %v if it is begun", c.Rank(), all[0], all[1])
+			}
 			if c.Rank() == 0 {
-				t.Logf("%s: bcast %v, allreduce %v s: blocking, begun", tree, took[0], took[1])
+				t.Logf("%s: message %v s; blocking and begun: bcast %v, reduce %v, allreduce %v s", tree, message, took[1], took[2], took[3])
 			}
 			return nil
 		}), tree)
 	}
+}
+
+// onceAround sends a message to rank 1 and back.
+func onceAround(c *banyan.Comm, buf []byte) error {
+	for from := range 2 {
+		var err error
+		switch c.Rank() {
+		case from:
+			err = c.Send(buf, 1-from, 1)
+		case 1 - from:
+			_, err = c.Recv(buf, from, 1)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -97,8 +97,12 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 	if os.Getenv("BANYAN_LONG") != "" {
 		lengths, counts = append(lengths, 1, 60, 62, 131_072), append(counts, 4, 5, 7, 8)
 	}
-	for _, n := range counts {
-		require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
+	for i := range 2 * len(counts) {
+		n, s := counts[i/2], banyan.Simulation{}
+		if i%2 == 1 {
+			s.Configure = oneEach
+		}
+		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
 			c := w.Comm()
 			for k, tree := range []string{"auto", "binomial", "chain"} {
 				if err := c.SetTree(tree); err != nil {
@@ -121,7 +125,7 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 				}
 			}
 			return c.Barrier()
-		}), "%d ranks", n)
+		}), "%d ranks, run %d", n, i)
 	}
 }
 

@@ -19,19 +19,22 @@ type ascent struct {
 	from, to, scratch []byte // of one length
 	op                Op
 	marks             bool // instead of a buffer a mark may come
-	stride            int  // from one half of scratch to the other, which segments take in turn
+	stride            int  // from one part of scratch to the next; segments take them in turn
 }
+
+// ahead is how many segments are asked for before they are needed, so that they come one right after the other. Scratch has room for them.
+const ahead = longTree / segment
 
 // fold goes up the tree.
 func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte, f Fold) error {
 	a := ascent{w: w, t: t, r: r, from: from, to: to, scratch: scratch, op: f.Op}
-	a.marks = f.Unit > 0 && segment%f.Unit == 0 && t.segmented()
+	a.marks = t.parted(f)
 	if !a.marks || !streamed(len(from)) {
 		return climb[M](&a)
 	}
 	if a.stride = segment; len(from) < segment {
 		a.stride = len(from)
-		a.scratch = make([]byte, 2*a.stride)
+		a.scratch = make([]byte, ahead*a.stride)
 	}
 	var first error
 	if r.parent >= 0 {
@@ -56,6 +59,9 @@ func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte,
 	}
 	return first
 }
+
+// parted reports whether long buffers are folded in segments.
+func (t *Trees) parted(f Fold) bool { return f.Unit > 0 && segment%f.Unit == 0 && t.segmented() }
 
 // climb folds buffers as a whole. Who has got a length that does not fit passes on nothing, which fits nobody, and keeps no others waiting.
 func climb[M p2p.Mode](a *ascent) error {
@@ -139,36 +145,35 @@ func drain[M p2p.Mode](a *ascent, child, total int) error {
 	return nil
 }
 
-// ascend folds segments, which all children send. While one is folded the next one comes, into the other half of what scratch is needed.
+// ascend folds segments, which all children send, in the order of rounds: of each child the first, then of each the second. While one is folded
+// the next ones come, into other parts of scratch.
 func ascend[M p2p.Mode](a *ascent) (first error) {
 	children := a.r.children
-	steps := len(children) * ((len(a.from) + segment - 1) / segment)
+	steps := len(children) * following(len(a.from))
 	into := func(step int) []byte {
-		return a.scratch[step%2*a.stride:][:len(piece(a.from, step/len(children)*segment))]
+		return a.scratch[step%ahead*a.stride:][:len(piece(a.from, step/len(children)*segment))]
 	}
-	irecv := func(step int) p2p.Handle {
-		return p2p.Irecv[M](a.w, into(step), children[len(children)-1-step%len(children)], tagReduce)
+	var coming [ahead]p2p.Handle
+	begun, step := 0, 0
+	begin := func() {
+		for ; begun < min(steps, step+ahead); begun++ {
+			coming[begun%ahead] = p2p.Irecv[M](a.w, into(begun), children[len(children)-1-begun%len(children)], tagReduce)
+		}
 	}
-	var next, up p2p.Handle
-	if steps > 0 {
-		next = irecv(0)
-	}
-	step := 0
+	var up p2p.Handle
 	for at := 0; at < len(a.from) && !fatal(first); at += segment {
 		out := piece(a.from, at)
 		for range children {
-			st, err := a.w.Wait(next)
-			next = p2p.Handle{}
+			begin()
+			st, err := a.w.Wait(coming[step%ahead])
+			coming[step%ahead] = p2p.Handle{}
 			in := into(step)
 			_, err = fit(a.w, st, err, len(in))
 			if first = cmp.Or(first, err); fatal(err) {
 				first = err
 				break
 			}
-			if step++; step < steps {
-				next = irecv(step)
-			}
-			if first == nil {
+			if step++; first == nil {
 				copy(piece(a.to, at), out)
 				out = piece(a.to, at)
 				a.op(out, in)
@@ -176,9 +181,12 @@ func ascend[M p2p.Mode](a *ascent) (first error) {
 		}
 		first = cmp.Or(rise[M](a, &up, out, first), first)
 	}
-	_, late := a.w.Wait(next) // what has been begun before a fatal error ends with one too
+	for _, h := range coming { // what has been begun before a fatal error ends with one too
+		_, late := a.w.Wait(h)
+		first = cmp.Or(first, late)
+	}
 	_, err := a.w.Wait(up)
-	return cmp.Or(first, late, err)
+	return cmp.Or(first, err)
 }
 
 // rise sends a segment to the parent, or an empty one after an error, when the one before it has been taken.

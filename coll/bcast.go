@@ -86,25 +86,55 @@ func spread[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, tag int, first error)
 // stream has so many bytes go down the tree, each segment as soon as it is there. Who has called with
 // another length passes them on all the same.
 func stream[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, total int, first error) error {
-	if r.parent < 0 {
-		for at := 0; at < total && !fatal(first); at += segment {
-			first = spread[M](w, r, piece(buf, at), tagBcast, first)
-		}
-		return first
-	}
-	if len(buf) != total {
+	if r.parent >= 0 && len(buf) != total {
 		return relay[M](w, r, total, cmp.Or(first, mismatch(w, total, len(buf))))
 	}
-	next := p2p.Irecv[M](w, piece(buf, 0), r.parent, tagBcast)
+	var next p2p.Handle
+	if r.parent >= 0 {
+		next = p2p.Irecv[M](w, piece(buf, 0), r.parent, tagBcast)
+	}
+	out := fan{w: w}
 	for at := 0; at < total; at += segment {
-		st, err := w.Wait(next)
-		if _, err = fit(w, st, err, len(piece(buf, at))); err != nil {
-			return cmp.Or(first, err)
+		if r.parent >= 0 {
+			st, err := w.Wait(next)
+			if _, err = fit(w, st, err, len(piece(buf, at))); err != nil {
+				return out.end(cmp.Or(first, err))
+			}
+			if at+segment < total { // it arrives while this one goes on
+				next = p2p.Irecv[M](w, piece(buf, at+segment), r.parent, tagBcast)
+			}
 		}
-		if at+segment < total { // it arrives while this one goes on
-			next = p2p.Irecv[M](w, piece(buf, at+segment), r.parent, tagBcast)
+		for _, child := range r.children {
+			first = cmp.Or(first, send[M](&out, piece(buf, at), child, tagBcast))
 		}
-		first = spread[M](w, r, piece(buf, at), tagBcast, first)
+		if r.parent < 0 && fatal(first) {
+			break
+		}
+	}
+	return out.end(first)
+}
+
+// fan is what is under way to several ranks.
+type fan struct {
+	w     *p2p.Comm
+	under [ahead]p2p.Handle
+	begun int
+}
+
+// send begins to send. If there is much under way it waits for the oldest, and gives its error.
+func send[M p2p.Mode](f *fan, buf []byte, dst, tag int) error {
+	h := &f.under[f.begun%ahead]
+	f.begun++
+	_, err := f.w.Wait(*h)
+	*h = p2p.Isend[M](f.w, buf, dst, tag)
+	return err
+}
+
+// end waits for all.
+func (f *fan) end(first error) error {
+	for _, h := range f.under {
+		_, err := f.w.Wait(h)
+		first = cmp.Or(first, err)
 	}
 	return first
 }

@@ -39,7 +39,9 @@ type Schedule struct {
 	mem    Memory
 	result result
 	order  []int // memory for result
+	place  route // in the tree that keeps the order of ranks, with root 0
 	stream streaming
+	rise   rising
 	state  progression
 
 	err     error
@@ -66,6 +68,7 @@ type Way struct {
 const (
 	sent  = -1 - iota
 	first // of a broadcast
+	offer // a child's first message of a reduction
 )
 
 // progression is what a schedule does next.
@@ -89,6 +92,7 @@ type stepKind uint8
 const (
 	stepRecv      stepKind = iota
 	stepRecvFirst          // of a broadcast: it may be a mark
+	stepRecvChild          // the first of a reduction: it may be a mark
 	stepSend               // nothing if a length did not fit
 	stepRelay              // as much as was received last
 	stepWait               // for all that has been begun
@@ -98,6 +102,8 @@ const (
 	stepAgreed // that a mark stands for what all have
 	stepTurn
 	stepSegment
+	stepTakeIn
+	stepClimbOn
 )
 
 // result is where the outcome goes when the operation has succeeded.
@@ -218,6 +224,8 @@ func (s *Schedule) step() bool {
 			s.begun(s.irecv(st.to, st.peer), len(st.to))
 		case stepRecvFirst:
 			s.begun(s.irecv(st.to, st.peer), first)
+		case stepRecvChild:
+			s.begun(s.irecv(st.to, st.peer), offer)
 		case stepSend:
 			if s.spoiled {
 				st.from = nil
@@ -233,7 +241,7 @@ func (s *Schedule) step() bool {
 			s.work(*st)
 		}
 	}
-	return true
+	return s.lastly()
 }
 
 // work takes a step that neither begins nor waits for anything.
@@ -258,6 +266,10 @@ func (s *Schedule) work(st step) {
 		s.turn()
 	case stepSegment:
 		s.segment()
+	case stepTakeIn:
+		s.takeIn()
+	case stepClimbOn:
+		s.climbOn()
 	}
 }
 
@@ -313,6 +325,8 @@ func (s *Schedule) collect() {
 			s.whole, err = fit(s.w, st, err, want)
 		case want == first:
 			s.whole, err = s.stream.first(s.w, st, err)
+		case want == offer:
+			s.whole, err = s.rise.first(s.w, st, err)
 		}
 		if err == nil {
 			continue
@@ -357,8 +371,8 @@ func (s *Schedule) over() {
 		s.w.Quit()
 	}
 	clear(s.steps)
-	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0], order: s.order[:0],
-		stream: s.stream.renewed(err)}
+	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0], order: s.order[:0], place: s.place,
+		stream: s.stream.renewed(err), rise: s.rise.renewed()}
 	if err == nil { // else what it has worked in may still be used by those that count as dead
 		fresh.mem = s.mem
 	}

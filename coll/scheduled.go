@@ -77,46 +77,33 @@ func (s *Schedule) Allreduce(buf []byte, f Fold) {
 	}
 }
 
-// reduce folds towards rank 0, in the order of ranks, and moves the result to the root. It gives where that has it. Where the order
-// does not matter it goes over the tree with that root, if one was chosen.
+// reduce folds up the tree with that root, or in the order of ranks, and gives where the root has the result. It is ordered over a tree whose
+// subtrees are neighbours, towards rank 0, which moves it on: another root would change the order of operands.
 func (s *Schedule) reduce(buf []byte, f Fold, root int) (to []byte) {
 	s.fold = f.Op
-	if f.AnyOrder && !s.free() {
-		return s.climb(s.way.Trees.to(root), buf)
+	if f.AnyOrder {
+		return s.climb(s.way.Trees.to(root), buf, f)
 	}
-	to, scratch := s.toFold(buf)
-	n, me := s.w.Size(), s.w.Rank()
-	acc := buf
-	for bit := 1; bit < n; bit *= 2 {
-		if me&bit != 0 {
-			s.add(stepSend, me-bit, nil, acc)
-			s.wait()
-			break
-		}
-		if me+bit >= n {
-			continue
-		}
-		s.add(stepRecv, me+bit, scratch, nil)
-		s.wait()
-		if s.staged() && bit == 1 {
-			s.add(stepCopy, 0, to, buf)
-			acc = to
-		}
-		s.add(stepFold, 0, acc, scratch)
-	}
-	if me == 0 && n == 1 && s.staged() {
-		s.add(stepCopy, 0, to, buf)
-	}
-	switch {
+	to = s.climb(s.inOrder(), buf, f)
+	switch me := s.w.Rank(); {
 	case root == 0:
 	case me == root:
 		s.add(stepRecv, 0, to, nil)
 		s.wait()
 	case me == 0:
-		s.add(stepSend, root, nil, acc)
+		s.add(stepSend, root, nil, to)
 		s.wait()
 	}
 	return to
+}
+
+// inOrder is this rank's place in the tree whose subtrees are neighbours, with root 0.
+func (s *Schedule) inOrder() *route {
+	if s.free() {
+		return s.way.Trees.to(0)
+	}
+	s.place.neighbours(s.w.Rank(), s.w.Size())
+	return &s.place
 }
 
 // toFold gives what to fold buf in, and memory of the same length to receive into.

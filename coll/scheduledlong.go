@@ -16,7 +16,9 @@ type streaming struct {
 	total    int    // the length of the message
 	at       int    // of which so much is here
 	met      bool   // a mark has come
-	useless  bool   // the message is not of buf's length: segments pass through here
+	useless  bool   // the message is not of buf's length: segments pass through here, through one half and the other in turn
+	under    [ahead]p2p.Handle
+	sent     int // how many have been, of which the last ones are under way
 }
 
 // renewed is what a stream keeps for the next operation. After an error those that count as dead may still use its marks.
@@ -67,6 +69,7 @@ func (s *Schedule) spreadMarked(r *route, buf []byte) {
 		s.toChildren(stepSend, first)
 		if long {
 			s.add(stepSegment, 0, nil, nil)
+			s.wait()
 		}
 		return
 	}
@@ -113,44 +116,70 @@ func (s *Schedule) turn() {
 	}
 	if t.total != len(t.buf) {
 		s.misfit(mismatch(s.w, t.total, len(t.buf)))
-		t.useless, t.buf = true, make([]byte, segment)
+		t.useless, t.buf = true, make([]byte, 2*segment)
 	}
 	s.add(stepRecv, t.parent, t.piece(0), nil)
 	s.toChildren(stepRelay, into)
 	s.add(stepSegment, 0, nil, nil)
+	s.wait()
 }
 
 // piece is where the segment that begins at a place goes.
 func (t *streaming) piece(at int) []byte {
 	if t.useless {
-		return t.buf[:min(segment, t.total-at)]
+		return t.buf[at/segment%2*segment:][:min(segment, t.total-at)]
 	}
 	return piece(t.buf, at)
 }
 
-// segment passes on a segment that is here, while the next one arrives.
+// segment passes on a segment that is here, while the next one arrives, and goes back to the wait for that.
 func (s *Schedule) segment() {
 	t := &s.stream
 	if t.at >= t.total || t.parent < 0 && s.spoiled { // a root whose data are wrong has sent no mark
 		return
 	}
-	s.steps, s.at = s.steps[:0], 0
-	here, next := t.piece(t.at), t.at+segment
-	more := t.parent >= 0 && next < t.total
-	if more && !t.useless {
-		s.add(stepRecv, t.parent, t.piece(next), nil)
+	here := t.piece(t.at)
+	t.at += segment
+	if t.parent >= 0 {
+		here = here[:min(s.whole, len(here))]
+		if t.at < t.total {
+			next := t.piece(t.at)
+			s.begun(s.irecv(next, t.parent), len(next))
+		}
 	}
-	kind := stepRelay
-	if t.parent < 0 {
-		kind = stepSend
+	for _, child := range t.children {
+		h := &t.under[t.sent%ahead]
+		t.sent++
+		s.now(h, sent)
+		*h = s.isend(here, child)
 	}
-	s.toChildren(kind, here)
-	if more && t.useless {
-		s.add(stepRecv, t.parent, t.piece(next), nil)
-		s.wait()
+	if t.useless { // its memory is needed again
+		s.nowAll(&t.under)
 	}
-	s.add(stepSegment, 0, nil, nil)
-	t.at = next
+	if t.at < t.total {
+		s.at -= 2
+	}
+}
+
+// now has the next wait be for a request, too.
+func (s *Schedule) now(h *p2p.Handle, want int) {
+	s.begun(*h, want)
+	*h = p2p.Handle{}
+}
+
+// nowAll is now for what has been sent.
+func (s *Schedule) nowAll(all *[ahead]p2p.Handle) {
+	for i := range all {
+		s.now(&all[i], sent)
+	}
+}
+
+// lastly waits for what no step has waited for.
+func (s *Schedule) lastly() bool {
+	s.nowAll(&s.rise.coming)
+	s.now(&s.rise.up, sent)
+	s.nowAll(&s.stream.under)
+	return s.await()
 }
 
 // together folds without a root, as the operation that blocks.

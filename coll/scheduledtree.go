@@ -23,8 +23,12 @@ func (s *Schedule) roundTrip(r *route) {
 }
 
 // climb folds up the tree, in the order in which subtrees are ready: the smallest first.
-func (s *Schedule) climb(r *route, buf []byte) (to []byte) {
+func (s *Schedule) climb(r *route, buf []byte, f Fold) (to []byte) {
 	to, scratch := s.toFold(buf)
+	if s.way.Trees.parted(f) {
+		s.climbMarked(r, buf, to, scratch)
+		return to
+	}
 	acc := buf
 	if s.staged() && (len(r.children) > 0 || r.parent < 0) {
 		s.add(stepCopy, 0, to, buf)
