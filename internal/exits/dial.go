@@ -3,6 +3,7 @@ package exits
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -78,6 +79,11 @@ func ask(conn *net.UnixConn) ([]int, error) {
 	}
 	text, rights := make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*MaxFiles))
 	n, m, _, _, err := conn.ReadMsgUnix(text, rights)
+	if errors.Is(err, io.EOF) {
+		// Linux tells a reader that does not wait of the end, though there is an answer, if both come between two looks of
+		// its own: at the queue, and at the state.
+		n, m, _, _, err = conn.ReadMsgUnix(text, rights)
+	}
 	if err != nil {
 		return nil, err
 	}
