@@ -64,22 +64,26 @@ func TestWordTells(t *testing.T) {
 }
 
 // Of a process with much memory the word tells before the pidfd, which waits for the
-// memory to be freed; and of any process the pidfd tells, without a word.
+// memory to be freed, unless whoever waits at the word gets no core meanwhile; and of any process the pidfd tells, without a word.
 func TestOrderOfEvidence(t *testing.T) {
 	withWords(t)
 	resident := 512
 	if testing.Short() {
 		resident = 128
 	}
-	p := open(t, Config{Self: 0, MaxProcs: 2})
-	v := spawn(t, role{Self: 1, MaxProcs: 2, Resident: resident})
-	v.meet(p)
-	v.kill()
-	allow(t, killed, newEar().end(p))
-	require.EqualValues(t, 1, p.watch.by[byWord].Load())
+	words := uint64(0)
+	for try := 0; words == 0 && try < 5; try++ {
+		p := open(t, Config{Self: 0, MaxProcs: 2})
+		v := spawn(t, role{Self: 1, MaxProcs: 2, Resident: resident})
+		v.meet(p)
+		v.kill()
+		allow(t, killed, newEar().end(p))
+		words = uint64(p.watch.by[byWord].Load())
+	}
+	require.EqualValues(t, 1, words)
 
-	p = open(t, Config{Self: 0, MaxProcs: 2})
-	v = spawn(t, role{Self: 1, MaxProcs: 2})
+	p := open(t, Config{Self: 0, MaxProcs: 2})
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	p.deaf(v.meet(p), byWord)
 	v.kill()
 	require.Equal(t, killed, newEar().end(p))

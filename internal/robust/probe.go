@@ -39,7 +39,7 @@ func probe(h *Holder) error {
 	defer w.Close()
 	w.Add(1, &h.words[0], seen)
 	h.die()
-	const patience = 2 * time.Second
+	const patience = 10 * time.Second
 	select {
 	case <-news:
 		return nil

@@ -37,7 +37,8 @@ type entry struct {
 	key    int32
 	word   *Word
 	of     Seen
-	doubts int // how often the word was marked and the thread was there
+	doubts int // how often the word was marked and the thread was there, at looks that were doubtPause apart
+	asked  time.Time
 }
 
 // NewWatch makes a watch that calls died, from goroutines of its own, for each
@@ -183,7 +184,10 @@ func (g *group) judge(e *entry, r *round) bool {
 				return false
 			}
 			r.doubted = true
-			e.doubts++
+			if now := time.Now(); now.Sub(e.asked) >= doubtPause { // others' words have it looked at more often
+				e.asked = now
+				e.doubts++
+			}
 			return e.doubts < maxDoubts
 		case v&tidMask != uint32(e.of.tid):
 			return false // let go, or nonsense
