@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -46,11 +48,18 @@ func startUnled(t *testing.T, n int, role string, own ...string) []*unled {
 	return ranks
 }
 
+// ports numbers those that have been tried, from anywhere on.
+var ports = sync.OnceValue(func() *atomic.Int32 {
+	var n atomic.Int32
+	n.Store(rand.Int32N(5000))
+	return &n
+})
+
 // freePort finds a port that nobody listens at, below those that the kernel
-// gives away by itself.
+// gives away by itself. No two tests get the same, and other packages' have other ranges.
 func freePort(t *testing.T) string {
 	for range 100 {
-		port := strconv.Itoa(20000 + rand.IntN(10000))
+		port := strconv.Itoa(25000 + int(ports().Add(1))%5000)
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			require.NoError(t, l.Close())
 			return port

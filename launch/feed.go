@@ -31,8 +31,8 @@ func (j *job) feed(c *child) {
 // feedFrom copies until either ends.
 func (c *child) feedFrom(r io.Reader) {
 	_, _ = io.Copy(struct{ io.Writer }{c.stdin}, r) // a rank need not read its input to the end
-	c.stdin.Close()
 	c.quit[0].Close()
+	c.stdin.Close() // last: the rank may end of it, and with it the job
 }
 
 // endFeed is called when the rank has ended.

@@ -47,6 +47,7 @@ func (p place) patiently(ctx context.Context, what string, try func(context.Cont
 	limited, cancel := context.WithTimeout(ctx, p.at.timeout)
 	defer cancel()
 	var last atomic.Pointer[error]
+	until, _ := limited.Deadline()
 	told := p.tell(what, &last)
 	defer told.Stop()
 	pauseMax := knockPauseMax
@@ -58,7 +59,7 @@ func (p place) patiently(ctx context.Context, what string, try func(context.Cont
 		if err == nil || final(err) {
 			return err
 		}
-		if last.Load() == nil || limited.Err() == nil {
+		if last.Load() == nil || time.Now().Before(until) { // the context may not have noticed
 			last.Store(&err) // the error of an attempt that was cut short says less
 		}
 		select {

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,13 +29,20 @@ var meetingNames = []string{
 	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", InitTimeoutEnv, SecretFileEnv,
 }
 
+// ports numbers those that have been tried, from anywhere on.
+var ports = sync.OnceValue(func() *atomic.Int32 {
+	var n atomic.Int32
+	n.Store(rand.Int32N(5000))
+	return &n
+})
+
 // freePort finds a port that nobody listens at, below those that the kernel
-// gives away by itself.
+// gives away by itself. No two tests get the same, and other packages' have other ranges.
 func freePort(t testing.TB) string {
 	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
 	defer syscall.ForkLock.RUnlock()
 	for range 100 {
-		port := strconv.Itoa(20000 + rand.IntN(10000))
+		port := strconv.Itoa(20000 + int(ports().Add(1))%5000)
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			require.NoError(t, l.Close())
 			return port
@@ -141,23 +150,25 @@ func TestMeetingMissesARank(t *testing.T) {
 
 // Rank 0 takes a guest in and is stopped then.
 func TestMeetingWithSilentRankZero(t *testing.T) {
+	t.Parallel() // the guest waits for the time-out
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=0.5")
+	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=4")
 	conn, err := l.Accept()
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.Write([]byte(welcome{}.line()))
 	require.NoError(t, err)
-	require.Contains(t, guest.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 500ms")
+	require.Contains(t, guest.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 4s")
 }
 
 func TestMeetingWithoutRankZero(t *testing.T) {
-	out := setOut(t, "join", freePort(t), 1, 2, InitTimeoutEnv+"=0.2").end(9)
-	require.Regexp(t, `^join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 200ms: .*connection refused\n$`, out)
+	t.Parallel() // the guest waits for the time-out
+	out := setOut(t, "join", freePort(t), 1, 2, InitTimeoutEnv+"=2").end(9)
+	require.Regexp(t, `^join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 2s: .*connection refused\n$`, out)
 	_, _, err := visit(context.Background(), at(freePort(t), 1, 2, time.Nanosecond))
 	var missing *MissingError
 	require.ErrorAs(t, err, &missing)

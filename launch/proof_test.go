@@ -236,19 +236,19 @@ func TestMeetingWithSecrets(t *testing.T) {
 	t.Parallel() // rank 0 waits for the time-out
 	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"x")
 	port := freePort(t)
-	host := setOut(t, "start-up", port, 0, 4, SecretFileEnv+"="+one, InitTimeoutEnv+"=4s")
+	host := setOut(t, "start-up", port, 0, 4, SecretFileEnv+"="+one, InitTimeoutEnv+"=10s")
+	known := []*single{host} // rank 3 never comes
+	for r := 1; r < 3; r++ {
+		known = append(known, setOut(t, "start-up", port, r, 4, SecretFileEnv+"="+one))
+	}
 	for file, want := range map[string]string{
 		other: "start-up: launch: rank 0 at 127.0.0.1:" + port + ": the launcher refused: RANK=2 has another secret than rank 0: give all ranks the same file (BANYAN_SECRET_FILE)\n",
 		"":    "start-up: launch: rank 0 at 127.0.0.1:" + port + ": the launcher refused: RANK=2 has no BANYAN_SECRET_FILE, rank 0 has: set it for all ranks or for none\n",
 	} {
 		require.Equal(t, "joining\n"+want, setOut(t, "start-up", port, 2, 4, SecretFileEnv+"="+file).end(9))
 	}
-	known := []*single{host} // rank 3 never comes
-	for r := 1; r < 3; r++ {
-		known = append(known, setOut(t, "start-up", port, r, 4, SecretFileEnv+"="+one))
-	}
 	for _, s := range known {
-		require.Regexp(t, `^joining\nstart-up: launch: rank 3 has not joined within 4s \(refused: RANK=2 has (no BANYAN_SECRET_FILE|another secret).*\)\n$`, s.end(0))
+		require.Regexp(t, `^joining\nstart-up: launch: rank 3 has not joined within 10s \(refused: RANK=2 has (no BANYAN_SECRET_FILE|another secret).*\)\n$`, s.end(0))
 	}
 }
 

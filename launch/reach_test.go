@@ -150,7 +150,7 @@ func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 
 	for answer, want := range map[string]string{"": "MASTER_ADDR does not resolve where RANK=0 runs", "192.0.2.1": "MASTER_ADDR is no address of the machine where RANK=0 runs"} {
 		p, _ := byName(t, 0, 2, port, strings.Fields(answer))
-		p.at.timeout = 50 * time.Millisecond // it tells what it waits for
+		p.at.timeout = time.Second // it tells what it waits for, once a name has been resolved
 		_, _, err := newHost(t.Context(), p)
 		require.ErrorIs(t, err, ErrEnvironment)
 		require.ErrorContains(t, err, want)

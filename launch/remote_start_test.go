@@ -24,7 +24,7 @@ func TestHostsThatCannotStart(t *testing.T) {
 		"killed":            {`[ $host = a ] && exec "$@"; kill -9 $$`, nil, "host b: the remote shell was killed by SIGKILL"},
 		"no ftbench":        {`[ $host = a ] && exec "$@"; exec "$@.not"`, nil, "host b: the remote shell exited with code 127; it printed: .*: is .* on that host, .* say with --remote-ftbench"},
 		"prints controls":   {`[ $host = a ] && exec "$@"; printf 'one\ttwo\033[2Jthree\377' >&2; exit 1`, nil, `it printed: one two\?\[2Jthree\? \(`},
-		"hangs":             {`[ $host = a ] && exec "$@"; echo password: ; exec sleep 1000`, func(s *Spec) { s.InitTimeout = 2 * time.Second }, "host b: nothing has answered within 2s .*it printed: password: "},
+		"hangs":             {`[ $host = a ] && exec "$@"; echo password: ; exec sleep 1000`, func(s *Spec) { s.InitTimeout = 5 * time.Second }, "host b: nothing has answered within 5s .*it printed: password: "},
 		"another version":   {`printf '\211banyan proxy 99\r\n\032\n'; exec sleep 1000`, nil, `host [ab]: .* speaks version "99" of the proxies' protocol, this launcher version 1`},
 		"a terminal":        {`printf '\211banyan proxy 1\r\r\n\032\r\n'; exec sleep 1000`, nil, "host [ab]: a terminal lies between"},
 		"not a proxy":       {`exec yes`, nil, "host [ab]: 65536 bytes without a greeting"},

@@ -167,10 +167,11 @@ func TestHostsEnds(t *testing.T) {
 }
 
 func TestHostsRanksThatNeverJoin(t *testing.T) {
+	t.Parallel() // it waits for the time-out
 	s := spread(t, ranks(t, "late", 3))
-	s.InitTimeout = 2 * time.Second
+	s.InitTimeout = 5 * time.Second
 	res, out, err := run(t, s)
-	require.Equal(t, "start-up: launch: rank 1 on a has not joined within 2s; rank 2 on b has not joined within 2s\n", out)
+	require.Equal(t, "start-up: launch: rank 1 on a has not joined within 5s; rank 2 on b has not joined within 5s\n", out)
 	require.Contains(t, err, "the start-up has failed, ending the ranks that never joined")
 	require.Equal(t, 1, res.Code)
 }
