@@ -111,7 +111,7 @@ func TestFlatWithProcesses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(often(2, 1000)) {
 				n := 3 + int(seed*5)%14
-				res, out := job(t, launch.Continue, n, "flat", append(append(env, quick...), seedEnv+"="+strconv.FormatUint(seed, 10))...)
+				res, out := job(t, launch.Continue, n, "flat", append(append(env, steady...), seedEnv+"="+strconv.FormatUint(seed, 10))...)
 				failed := 0
 				for _, e := range res.Ends {
 					if e.Failed() {

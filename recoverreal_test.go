@@ -235,7 +235,7 @@ func answers(w *banyan.World) error {
 		if _, err := while(r, 2*time.Second); err != nil {
 			return err
 		}
-		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && err != syscall.ESRCH { // the detector may have
 			return err
 		}
 		if _, err := r.Wait(); err != nil && !errors.Is(err, banyan.ErrProcFailed) {

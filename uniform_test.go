@@ -97,7 +97,7 @@ func uniformJobs(t *testing.T, role string, n, deaths int, seeds ...uint64) {
 	for name, env := range joinedBy(fabricsOf) {
 		for _, seed := range seeds {
 			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
-				res, out := job(t, launch.Continue, n, role, append(env, append(quick, seedEnv+"="+strconv.FormatUint(seed, 10))...)...)
+				res, out := job(t, launch.Continue, n, role, append(env, append(steady, seedEnv+"="+strconv.FormatUint(seed, 10))...)...)
 				failed := 0
 				for _, e := range res.Ends {
 					if e.Failed() {

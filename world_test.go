@@ -361,7 +361,7 @@ func allocs(w *banyan.World) error {
 		}
 		rounds := 300
 		if size > 10_000 {
-			rounds = 40
+			rounds = 100
 		}
 		var before, after runtime.MemStats
 		for i := range 2 * rounds {
@@ -375,7 +375,7 @@ func allocs(w *banyan.World) error {
 		runtime.ReadMemStats(&after)
 		// The runtime allocates a little of its own now and then; one allocation
 		// in each exchange of 34 messages would be at least as many as rounds.
-		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2) {
+		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2+20) { // and some once: a thread, messages that came early
 			return fmt.Errorf("rank %d: %d allocations in %d exchanges of %d bytes", c.Rank(), n, rounds, size)
 		}
 	}

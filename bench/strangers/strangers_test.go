@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -56,6 +57,15 @@ func (p *port) take(c *net.TCPConn, serve func(c *net.TCPConn)) {
 	}
 }
 
+// await returns when so many connections have been taken, and have left. The end of a port drops those that wait.
+func (p *port) await(n int) {
+	for taken := 0; taken < n; runtime.Gosched() {
+		p.mu.Lock()
+		taken = len(p.said)
+		p.mu.Unlock()
+	}
+}
+
 // end returns when all connections have.
 func (p *port) end() {
 	p.Close()
@@ -75,6 +85,7 @@ func TestFlood(t *testing.T) {
 		const total = 200
 		r, err := Run(t.Context(), Config{To: p.addr(), Rate: 4000, Total: total, Hello: hello, Stay: 40 * time.Millisecond, Drip: 10 * time.Millisecond})
 		require.NoError(t, err)
+		p.await(total)
 		p.end() // all have left: this would wait for them
 		require.Equal(t, map[string]int{"leaving": 40, "silent": 40, "noisy": 40, "forging": 40, "slow": 40}, r.Made)
 		require.Equal(t, total, r.Connected)
@@ -112,7 +123,7 @@ func TestFloodOfAPortThatAnswers(t *testing.T) {
 		_, _ = c.Write([]byte("who?")) // fails when it has left already
 		_ = c.SetReadDeadline(time.Unix(1, 0))
 	})
-	r, err := Run(t.Context(), Config{To: p.addr(), Rate: 1000, Total: 50, Stay: 200 * time.Millisecond})
+	r, err := Run(t.Context(), Config{To: p.addr(), Rate: 1000, Total: 50, Stay: 2 * time.Second})
 	require.NoError(t, err)
 	require.Equal(t, map[string]int{"leaving": 10, "silent": 10, "noisy": 20, "slow": 10}, r.Made)
 	require.Equal(t, 50, r.Connected)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -94,7 +95,7 @@ func (k *kid) bury() {
 
 // How long a hanging process has to say where it waits, and to print its stacks.
 const (
-	answerTime = 2 * time.Second
+	answerTime = 10 * time.Second
 	stacksTime = 10 * time.Second
 )
 
@@ -103,11 +104,13 @@ const (
 func (j *realJob) diagnose() string {
 	for _, k := range j.kids {
 		if !k.over {
-			k.where = "does not answer"
+			k.where = silent
 			k.send(message{Op: opWhere}, answerTime)
 		}
 	}
-	j.listen(answerTime)
+	j.listen(answerTime, func() bool {
+		return !slices.ContainsFunc(j.kids, func(k *kid) bool { return !k.over && k.where == silent })
+	})
 	var stuck []*kid
 	for _, k := range j.kids {
 		if !k.over {
@@ -115,7 +118,7 @@ func (j *realJob) diagnose() string {
 			_ = k.cmd.Process.Signal(syscall.SIGQUIT)
 		}
 	}
-	j.listen(stacksTime)
+	j.listen(stacksTime, func() bool { return false })
 	var b strings.Builder
 	for _, k := range j.kids {
 		if k.over && k.where == "" {
@@ -128,9 +131,12 @@ func (j *realJob) diagnose() string {
 	return b.String()
 }
 
-// listen handles events for a time, or until all have ended.
-func (j *realJob) listen(limit time.Duration) {
-	for timeout := time.After(limit); j.ended < j.N; {
+// silent is where a process is that has not said it.
+const silent = "does not answer"
+
+// listen handles events for a time, or until enough has been heard, or all have ended.
+func (j *realJob) listen(limit time.Duration, enough func() bool) {
+	for timeout := time.After(limit); j.ended < j.N && !enough(); {
 		select {
 		case ev := <-j.events:
 			if ev.what == ended {

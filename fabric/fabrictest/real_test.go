@@ -154,7 +154,7 @@ func TestRealFinds(t *testing.T) {
 func TestRealDiagnosesHangs(t *testing.T) {
 	t.Parallel() // it waits for processes that do not answer
 	r := NewReal()
-	r.stall = 2 * time.Second
+	r.stall = 10 * time.Second // from the start of the processes, too
 	_, err := r.Run(Job{Case: "hangs", N: 2})
 	require.ErrorContains(t, err, "the job hangs")
 	require.ErrorContains(t, err, "process 0: waits for credit from process 1")
