@@ -70,6 +70,34 @@ func longMisfit(c *banyan.Comm, begun bool, length, root int, some, wrong bool) 
 	return nil
 }
 
+// One rank has no operation for a long reduction. All of them return, that one and the root with an error.
+func TestLongReductionsWithoutOperation(t *testing.T) {
+	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
+		c := w.Comm()
+		for i, tree := range []string{"auto", "binomial", "chain", "auto", "binomial", "chain"} {
+			if err := c.SetTree(tree); err != nil {
+				return err
+			}
+			o, op := oracle{c: c, begun: i > 2}, banyan.Xor[uint32]
+			for odd := range c.Size() {
+				if op = banyan.Xor[uint32]; c.Rank() == odd {
+					op = nil
+				}
+				buf, root := make([]uint32, 200_000), (odd+1)%c.Size()
+				for _, order := range []banyan.Order{banyan.AnyOrder, banyan.InOrder} {
+					err := o.do(func() error { return banyan.Reduce(c, buf, op, root, order) },
+						func() banyan.Request { return banyan.IReduce(c, buf, op, root, order) })
+					at := c.Rank()
+					if !errors.Is(err, banyan.ErrArgument) && (err != nil || at == odd || at == root) {
+						return fmt.Errorf("%s, begun: %v, rank %d has no operation: %w", tree, o.begun, odd, err)
+					}
+				}
+			}
+		}
+		return c.Barrier()
+	}))
+}
+
 // A rank dies somewhere in a long reduction, begun or not. All others learn of it, validate, and reduce again.
 func TestLongReductionsAndDeaths(t *testing.T) {
 	seeds := uint64(scaled(5, 2))

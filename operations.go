@@ -20,12 +20,13 @@ const (
 
 func anyOrder(order []Order) bool { return slices.Contains(order, AnyOrder) }
 
-// elementwise makes of an operation on numbers one on their memory; nil stays none.
+// elementwise makes of an operation on numbers one on their memory; nil stays none, and goes the way of those who have one.
 func elementwise[T Number](op func(a, b T) T, order []Order) coll.Fold {
+	f := coll.Fold{Unit: size[T](), AnyOrder: anyOrder(order)}
 	if op == nil {
-		return coll.Fold{}
+		return f
 	}
-	f := coll.Fold{Op: kernels[reflect.ValueOf(op).Pointer()], Unit: size[T](), AnyOrder: anyOrder(order)}
+	f.Op = kernels[reflect.ValueOf(op).Pointer()]
 	if f.Swaps = f.Op != nil; !f.Swaps {
 		f.Op = fold(op)
 	}
@@ -109,13 +110,14 @@ func ReduceLocated[T Ordered](c *Comm, data []Located[T], op func(a, b Located[T
 }
 
 func eachLocated[T Ordered](op func(a, b Located[T]) Located[T], order []Order) coll.Fold {
-	if op == nil {
-		return coll.Fold{}
-	}
-	return coll.Fold{Unit: locatedSize[T](), AnyOrder: anyOrder(order), Op: func(acc, in []byte) {
-		a, b := locateds[T](acc), locateds[T](in)
-		for i := range a {
-			a[i] = op(a[i], b[i])
+	f := coll.Fold{Unit: locatedSize[T](), AnyOrder: anyOrder(order)}
+	if op != nil {
+		f.Op = func(acc, in []byte) {
+			a, b := locateds[T](acc), locateds[T](in)
+			for i := range a {
+				a[i] = op(a[i], b[i])
+			}
 		}
-	}}
+	}
+	return f
 }
