@@ -70,31 +70,69 @@ func longMisfit(c *banyan.Comm, begun bool, length, root int, some, wrong bool) 
 	return nil
 }
 
-// One rank has no operation for a long reduction. All of them return, that one and the root with an error.
-func TestLongReductionsWithoutOperation(t *testing.T) {
+// One rank has no operation for a long reduction, or one that needs the whole buffer. All of them return; where
+// there is none, that one and the root with an error.
+func TestLongReductionsThatDiffer(t *testing.T) {
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c := w.Comm()
-		for i, tree := range []string{"auto", "binomial", "chain", "auto", "binomial", "chain"} {
+		for i := range 3 * 2 * 2 * 2 * c.Size() {
+			tree := []string{"auto", "binomial", "chain"}[i%3]
 			if err := c.SetTree(tree); err != nil {
 				return err
 			}
-			o, op := oracle{c: c, begun: i > 2}, banyan.Xor[uint32]
-			for odd := range c.Size() {
-				if op = banyan.Xor[uint32]; c.Rank() == odd {
-					op = nil
+			odd, none, order := i%c.Size(), i/3%2 == 0, banyan.Order(i/6%2)
+			o, root, buf := oracle{c: c, begun: i/12%2 == 0}, (odd+1)%c.Size(), slices.Repeat([]uint32{1 << c.Rank()}, 200_000)
+			op := banyan.Xor[uint32]
+			if c.Rank() == odd {
+				op = nil
+			}
+			err := o.do(func() error {
+				if op == nil && !none {
+					return c.ReduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
-				buf, root := make([]uint32, 200_000), (odd+1)%c.Size()
-				for _, order := range []banyan.Order{banyan.AnyOrder, banyan.InOrder} {
-					err := o.do(func() error { return banyan.Reduce(c, buf, op, root, order) },
-						func() banyan.Request { return banyan.IReduce(c, buf, op, root, order) })
-					at := c.Rank()
-					if !errors.Is(err, banyan.ErrArgument) && (err != nil || at == odd || at == root) {
-						return fmt.Errorf("%s, begun: %v, rank %d has no operation: %w", tree, o.begun, odd, err)
-					}
+				return banyan.Reduce(c, buf, op, root, order)
+			}, func() banyan.Request {
+				if op == nil && !none {
+					return c.IReduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
+				return banyan.IReduce(c, buf, op, root, order)
+			})
+			at := c.Rank()
+			if !errors.Is(err, banyan.ErrArgument) && (err != nil || none && (at == root || at == odd)) {
+				return fmt.Errorf("%s, begun: %v, no operation: %v, %v, at rank %d: %w", tree, o.begun, none, order, odd, err)
+			}
+			if err == nil && at == root && !slices.Equal(buf, slices.Repeat([]uint32{1<<c.Size() - 1}, len(buf))) {
+				return errors.New("wrong result")
+			}
+			sum := []int{1}
+			if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil || sum[0] != c.Size() {
+				return fmt.Errorf("afterwards: %d: %w", sum[0], err)
 			}
 		}
 		return c.Barrier()
+	}))
+}
+
+// Data that look as the mark before a long message are data, whatever they are folded with.
+func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
+	mark := []byte("banyan: a long message follows in another way; bytes:\x00\x00\x10\x00\x00\x00\x00\x00")
+	require.Len(t, mark, 61)
+	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
+		c := w.Comm()
+		for i, tree := range []string{"auto", "chain", "auto", "chain"} {
+			if err := c.SetTree(tree); err != nil {
+				return err
+			}
+			o, buf := oracle{c: c, begun: i > 1}, slices.Clone(mark)
+			if err := errors.Join(o.do(func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
+				func() banyan.Request { return c.IReduceBytes(buf, xor, 0, banyan.AnyOrder) }), c.Barrier()); err != nil {
+				return err
+			}
+			if c.Rank() == 0 && !bytes.Equal(buf, mark) { // five of them
+				return fmt.Errorf("%s, begun: %v: %q", tree, o.begun, buf)
+			}
+		}
+		return nil
 	}))
 }
 

@@ -28,8 +28,8 @@ const ahead = longTree / segment
 // fold goes up the tree.
 func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte, f Fold) error {
 	a := ascent{w: w, t: t, r: r, from: from, to: to, scratch: scratch, op: f.Op}
-	a.marks = t.parted(f)
-	if !a.marks || !streamed(len(from)) {
+	a.marks = t.segmented()
+	if !a.marks || !f.streams(len(from)) {
 		return climb[M](&a)
 	}
 	if a.stride = segment; len(from) < segment {
@@ -60,8 +60,10 @@ func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte,
 	return first
 }
 
-// parted reports whether long buffers are folded in segments.
-func (t *Trees) parted(f Fold) bool { return f.Unit > 0 && segment%f.Unit == 0 && t.segmented() }
+// streams reports whether a buffer of a length goes in segments, after a mark, where there are any: if they can be folded apart, or it is one.
+func (f *Fold) streams(length int) bool {
+	return length == len(mark{}) || streamed(length) && f.Unit > 0 && segment%f.Unit == 0
+}
 
 // climb folds buffers as a whole. Who has got a length that does not fit passes on nothing, which fits nobody, and keeps no others waiting.
 func climb[M p2p.Mode](a *ascent) error {
@@ -130,9 +132,17 @@ func announced[M p2p.Mode](a *ascent, child int, before error) error {
 	return a.odd(total, err)
 }
 
-// odd is the error of a child that streams another length, unless the stream has ended with one.
+// odd is the error of a child that streams what this rank does not, unless the stream has ended with one.
 func (a *ascent) odd(total int, err error) error {
-	return cmp.Or(err, mismatch(a.w, total, len(a.from)))
+	return cmp.Or(err, unlike(a.w, total, len(a.from)))
+}
+
+// unlike is the error of a child that streams so many bytes, where this rank has another length, or elements that cannot be folded apart.
+func unlike(w *p2p.Comm, total, here int) error {
+	if total == here {
+		return disagreed(w, here)
+	}
+	return mismatch(w, total, here)
 }
 
 // drain lets a child's segments come to nothing.

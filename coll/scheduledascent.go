@@ -30,9 +30,9 @@ func (u *rising) renewed() rising { return rising{children: u.children[:0], prom
 // following is how many messages follow the mark of so many bytes.
 func following(length int) int { return (length + segment - 1) / segment }
 
-// climbMarked is climb where marks may come.
-func (s *Schedule) climbMarked(r *route, from, to, scratch []byte) {
-	u, long := &s.rise, streamed(len(from))
+// climbMarked is climb where marks may come; long: this rank sends one, and its buffer in segments.
+func (s *Schedule) climbMarked(r *route, from, to, scratch []byte, long bool) {
+	u := &s.rise
 	u.parent, u.at = r.parent, -1
 	for _, child := range slices.Backward(r.children) {
 		u.children = append(u.children, child)
@@ -88,8 +88,8 @@ func (u *rising) first(w *p2p.Comm, st p2p.Status, err error) (whole int, _ erro
 	total := marked(u.into)
 	u.promised = append(u.promised, following(total))
 	u.rounds = max(u.rounds, following(total))
-	if total != len(u.from) {
-		err = mismatch(w, total, len(u.from))
+	if total != len(u.from) || u.own == 0 {
+		err = unlike(w, total, len(u.from))
 	}
 	return st.Count, err
 }

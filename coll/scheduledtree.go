@@ -25,8 +25,8 @@ func (s *Schedule) roundTrip(r *route) {
 // climb folds up the tree, in the order in which subtrees are ready: the smallest first.
 func (s *Schedule) climb(r *route, buf []byte, f Fold) (to []byte) {
 	to, scratch := s.toFold(buf)
-	if s.way.Trees.parted(f) {
-		s.climbMarked(r, buf, to, scratch)
+	if s.way.Trees.segmented() {
+		s.climbMarked(r, buf, to, scratch, f.streams(len(buf)))
 		return to
 	}
 	acc := buf
