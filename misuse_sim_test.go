@@ -36,17 +36,32 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 		"short": {24, 32, 40, 48}, "long": {2_400_000, 2_408_000, 2_416_000, 2_424_000}, "both": {4_000_000, 8, 8, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
-				c := w.Comm()
-				buf := make([]byte, lengths[c.Rank()])
-				fold := func(acc, in []byte) { copy(acc, in) }
-				err := c.AllreduceBytes(buf, fold)
-				require.ErrorIs(t, err, banyan.ErrArgument)
-				for _, wrong := range []string{" 0 bytes", "wants 61 bytes", "want 61"} {
-					require.False(t, strings.Contains(err.Error(), wrong), "%v", err)
-				}
-				return c.Barrier()
-			}))
+			for _, s := range []banyan.Simulation{{}, {Configure: oneEach}} {
+				require.NoError(t, banyan.Simulate(4, s, func(w *banyan.World) error {
+					c := w.Comm()
+					buf := make([]byte, lengths[c.Rank()])
+					fold := func(acc, in []byte) { copy(acc, in) }
+					o := oracle{c: c}
+					for _, o.begun = range []bool{false, true} {
+						errs := []error{
+							o.do(func() error { return c.AllreduceBytes(buf, fold) }, func() banyan.Request { return c.IAllreduceBytes(buf, fold) }),
+							o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
+								func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 1) }),
+							o.do(func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) }),
+						}
+						require.ErrorIs(t, errs[0], banyan.ErrArgument)
+						for _, err := range errs {
+							if err == nil {
+								continue
+							}
+							for _, wrong := range []string{" 0 bytes", "wants 61 bytes", "want 61", "buffer of", "tag"} {
+								require.False(t, strings.Contains(err.Error(), wrong), "%v", err)
+							}
+						}
+					}
+					return c.Barrier()
+				}))
+			}
 		})
 	}
 }

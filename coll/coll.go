@@ -105,16 +105,20 @@ func swap[M p2p.Mode](w *p2p.Comm, out []byte, dst int, in []byte, src, tag int)
 
 // fit looks whether what has come is of the length that was wanted.
 func fit(w *p2p.Comm, st p2p.Status, err error, want int) (whole int, _ error) {
-	switch {
-	case err == nil && st.Count == want:
+	if err == nil && st.Count == want {
 		return want, nil
-	case p2p.Truncated(err):
-		return 0, fmt.Errorf("%w: %w: all ranks must call with the same length", ft.ErrArgument, err)
-	case err != nil:
+	}
+	whole, length := st.Count, st.Count
+	if total, long := p2p.Truncated(err); long {
+		whole, length = 0, total
+	} else if err != nil {
 		return 0, err
 	}
-	return st.Count, fmt.Errorf("%s: %w: rank %d %s, this one wants %s: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, w.Said(st.Source), lengthSent(st.Count), lengthWanted(want))
+	if length == want { // which was too long for what it was to begin with
+		return whole, disagreed(w, want)
+	}
+	return whole, fmt.Errorf("%s: %w: rank %d %s, this one wants %s: all ranks must call with the same length",
+		w.Name(), ft.ErrArgument, w.Said(st.Source), lengthSent(length), lengthWanted(want))
 }
 
 // lengthSent is what a message of the wrong length tells of its sender: an empty one mostly that it has met an error itself ([fatal]).

@@ -1,10 +1,6 @@
 package coll
 
-import (
-	"cmp"
-
-	"github.com/banyan-hpc/banyan/p2p"
-)
+import "github.com/banyan-hpc/banyan/p2p"
 
 // Op folds in into acc, which are of the same length. It is associative.
 type Op func(acc, in []byte)
@@ -91,12 +87,17 @@ func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int)
 	case root == 0 || fatal(first):
 		return to, first
 	case me == root:
-		_, err := recvAll[M](w, to, 0, tagReduce)
-		return to, cmp.Or(err, first)
-	case me == 0 && first == nil:
-		return to, p2p.Send[M](w, to, root, tagReduce)
+		if _, err := recvAll[M](w, to, 0, tagReduce); first == nil || fatal(err) {
+			first = err
+		}
 	case me == 0:
-		return to, cmp.Or(p2p.Send[M](w, nil, root, tagReduce), first)
+		out := to
+		if first != nil {
+			out = nil
+		}
+		if err := p2p.Send[M](w, out, root, tagReduce); first == nil || fatal(err) {
+			first = err
+		}
 	}
 	return to, first
 }

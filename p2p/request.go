@@ -147,21 +147,27 @@ func (r *Request) received(total int) {
 	r.count = min(total, len(r.buf))
 	if total > len(r.buf) {
 		r.err = &truncated{fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
-			r.comm.name, ft.ErrTruncate, total, r.comm.said(r.from), r.tag, len(r.buf))}
+			r.comm.name, ft.ErrTruncate, total, r.comm.said(r.from), r.tag, len(r.buf)), total}
 	}
 	r.Finish()
 }
 
 // truncated is the error of a message that was too long.
-type truncated struct{ error }
+type truncated struct {
+	error
+	total int // its length in bytes
+}
 
 func (t *truncated) Unwrap() error { return t.error }
 
-// Truncated reports whether an operation's error is that a message was too long. errors.Is would look through all that another error consists
+// Truncated reports whether an operation's error is that a message was too long, and gives its length in bytes. errors.Is would look through all that another error consists
 // of, which takes as long as all else that happens here when a communicator is revoked.
-func Truncated(err error) bool {
-	_, ok := err.(*truncated)
-	return ok
+func Truncated(err error) (total int, yes bool) {
+	t, yes := err.(*truncated)
+	if yes {
+		total = t.total
+	}
+	return total, yes
 }
 
 func (r *Request) fail(err error) {
