@@ -22,7 +22,8 @@ type ascent struct {
 	stride            int  // from one part of scratch to the next; segments take them in turn
 }
 
-// ahead is how many segments are asked for before they are needed, so that they come one right after the other. Scratch has room for them.
+// ahead is how many segments are asked for before they are needed, so that they come one right after the other; scratch has room for them.
+// Down a tree so many messages are under way to all children together.
 const ahead = longTree / segment
 
 // fold goes up the tree.

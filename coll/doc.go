@@ -12,7 +12,7 @@
 //	Barrier         up and down with empty messages (S2-20)
 //	Bcast           down; from 512 KiB on, between nodes or along a chain, in segments of 128 KiB, each passed on as soon as it is there
 //	Reduce          up, long buffers in the same segments where they are folded as they come; what must keep the order of ranks is gathered and
-//	                folded at the root, as subtrees are no neighbours
+//	                folded at the root, as subtrees are no neighbours; if it is begun it goes over the tree of Auto instead
 //	Gather, Scatter up, down; the blocks of a subtree in one message
 //	Allreduce       reduce to the lowest rank that is left, then broadcast
 //	Allgather       gather to it, then broadcast

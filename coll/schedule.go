@@ -19,7 +19,7 @@ import (
 // Several may be under way on one communicator. Their messages have tags of their own, by the number of the operation, so
 // they mix neither with each other nor with operations that block.
 //
-// The first error ends it: nothing more is begun, and when all that is under way has ended, which a failure and a revocation see to, so has the
+// The first error, unless it is one of lengths, ends it: nothing more is begun, and when all that is under way has ended, which a failure and a revocation see to, so has the
 // operation. So no buffer of the caller is touched after that.
 type Schedule struct {
 	task    *p2p.Task
@@ -95,7 +95,7 @@ const (
 	stepRecvChild          // the first of a reduction: it may be a mark
 	stepSend               // nothing if a length did not fit
 	stepRelay              // as much as was received last
-	stepWait               // for all that has been begun
+	stepWait               // for all that has been begun, but for what is kept to be waited for later ([Schedule.now])
 	stepFold
 	stepSame // folds marks
 	stepCopy
@@ -326,7 +326,7 @@ func (s *Schedule) collect() {
 		case want == first:
 			s.whole, err = s.stream.first(s.w, st, err)
 		case want == offer:
-			s.whole, err = s.rise.first(s.w, st, err)
+			s.whole, err = s.rise.offered(s.w, st, err)
 		}
 		if err == nil {
 			continue

@@ -18,6 +18,7 @@ type rising struct {
 	promised          []int  // by child, how many follow its mark
 	rounds            int    // the most of these
 	at                int    // which message has come, counted by rounds and children; -1: none
+	again             int    // the step that waits for the next one
 	asked             int    // so many have been asked for
 	// coming and up are what is under way from the children and to the parent, and not waited for yet.
 	coming [ahead]p2p.Handle
@@ -64,6 +65,7 @@ func (s *Schedule) climbMarked(r *route, from, to, scratch []byte, long bool) {
 	if !long && u.parent >= 0 {
 		s.add(stepSend, u.parent, nil, u.out())
 	}
+	u.again = len(s.steps)
 	s.wait()
 	s.add(stepTakeIn, 0, nil, nil)
 	s.wait()
@@ -79,8 +81,8 @@ func (u *rising) out() []byte {
 	return u.from
 }
 
-// first looks at the first message of a child.
-func (u *rising) first(w *p2p.Comm, st p2p.Status, err error) (whole int, _ error) {
+// offered looks at the first message of a child.
+func (u *rising) offered(w *p2p.Comm, st p2p.Status, err error) (whole int, _ error) {
 	if err != nil || !shows(u.into, st.Count) {
 		u.promised = append(u.promised, 0)
 		return fit(w, st, err, len(u.from))
@@ -98,7 +100,7 @@ func (u *rising) first(w *p2p.Comm, st p2p.Status, err error) (whole int, _ erro
 func (s *Schedule) takeIn() {
 	u := &s.rise
 	if child, in := u.incoming(u.at); child >= 0 && !s.spoiled {
-		round, turn := u.place(u.at)
+		round, turn := u.position(u.at)
 		out := piece(u.to, round*segment)
 		if turn == 0 {
 			copy(out, piece(u.from, round*segment))
@@ -114,7 +116,7 @@ func (s *Schedule) takeIn() {
 func (s *Schedule) climbOn() {
 	u := &s.rise
 	if u.goesUp(u.at) {
-		round, _ := u.place(u.at)
+		round, _ := u.position(u.at)
 		var out []byte
 		if !s.spoiled {
 			out = piece(u.out(), round*segment)
@@ -132,11 +134,11 @@ func (s *Schedule) climbOn() {
 	}
 	_, in := u.incoming(u.at)
 	s.now(&u.coming[u.at%ahead], len(in))
-	s.at -= 4
+	s.at = u.again
 }
 
-// place gives the round and the child of the message with a number; -1, 0: none.
-func (u *rising) place(at int) (round, turn int) {
+// position gives the round and the child of the message with a number; -1, 0: none.
+func (u *rising) position(at int) (round, turn int) {
 	if at < 0 {
 		return -1, 0
 	}
@@ -145,16 +147,16 @@ func (u *rising) place(at int) (round, turn int) {
 
 // goesUp reports whether the parent is sent something after it.
 func (u *rising) goesUp(at int) bool {
-	round, turn := u.place(at)
+	round, turn := u.position(at)
 	return u.parent >= 0 && round >= 0 && round < u.own && turn == u.width()-1
 }
 
 // width is how many messages a round has room for: who has no children sends in rounds, too.
 func (u *rising) width() int { return max(1, len(u.children)) }
 
-// incoming gives from which child a message comes, and where it goes; -1: none.
+// incoming gives from which child a message comes, and where it goes, which is nowhere if this rank streams no such; -1: none.
 func (u *rising) incoming(at int) (child int, in []byte) {
-	round, turn := u.place(at)
+	round, turn := u.position(at)
 	if round < 0 || turn >= len(u.promised) || u.promised[turn] <= round {
 		return -1, nil
 	}

@@ -17,8 +17,9 @@ type streaming struct {
 	at       int    // of which so much is here
 	met      bool   // a mark has come
 	useless  bool   // the message is not of buf's length: segments pass through here, through one half and the other in turn
+	again    int    // the step that waits for the next segment
 	under    [ahead]p2p.Handle
-	sent     int // how many have been, of which the last ones are under way
+	passed   int // how many messages have been, of which the last ones are under way
 }
 
 // renewed is what a stream keeps for the next operation. After an error those that count as dead may still use its marks.
@@ -68,8 +69,7 @@ func (s *Schedule) spreadMarked(r *route, buf []byte) {
 		}
 		s.toChildren(stepSend, first)
 		if long {
-			s.add(stepSegment, 0, nil, nil)
-			s.wait()
+			s.segments()
 		}
 		return
 	}
@@ -120,6 +120,12 @@ func (s *Schedule) turn() {
 	}
 	s.add(stepRecv, t.parent, t.piece(0), nil)
 	s.toChildren(stepRelay, into)
+	s.segments()
+}
+
+// segments goes on with one segment after the other. The step before it waits.
+func (s *Schedule) segments() {
+	s.stream.again = len(s.steps) - 1
 	s.add(stepSegment, 0, nil, nil)
 	s.wait()
 }
@@ -148,16 +154,16 @@ func (s *Schedule) segment() {
 		}
 	}
 	for _, child := range t.children {
-		h := &t.under[t.sent%ahead]
-		t.sent++
+		h := &t.under[t.passed%ahead]
+		t.passed++
 		s.now(h, sent)
 		*h = s.isend(here, child)
 	}
-	if t.useless { // its memory is needed again
+	if t.useless || t.at == segment { // its halves take turns; a child that has not begun holds one message of what a link allows, not four
 		s.nowAll(&t.under)
 	}
 	if t.at < t.total {
-		s.at -= 2
+		s.at = t.again
 	}
 }
 
