@@ -39,9 +39,9 @@ type Schedule struct {
 	mem    Memory
 	result result
 	order  []int // memory for result
-	place  route // in the tree that keeps the order of ranks, with root 0
 	stream streaming
-	rise   rising
+	rise   *rising // nil until there is need, and for most operations
+	place  *route  // in the tree that keeps the order of ranks, with root 0; nil until there is need
 	state  progression
 
 	err     error
@@ -371,8 +371,9 @@ func (s *Schedule) over() {
 		s.w.Quit()
 	}
 	clear(s.steps)
+	s.rise.renew()
 	fresh := Schedule{task: s.task, e: s.e, decide: s.decide, steps: s.steps[:0], parts: s.parts[:0], want: s.want[:0], order: s.order[:0], place: s.place,
-		stream: s.stream.renewed(err), rise: s.rise.renewed()}
+		stream: s.stream.renewed(err), rise: s.rise}
 	if err == nil { // else what it has worked in may still be used by those that count as dead
 		fresh.mem = s.mem
 	}

@@ -102,8 +102,11 @@ func (s *Schedule) inOrder() *route {
 	if s.free() {
 		return s.way.Trees.to(0)
 	}
+	if s.place == nil {
+		s.place = new(route)
+	}
 	s.place.neighbours(s.w.Rank(), s.w.Size())
-	return &s.place
+	return s.place
 }
 
 // toFold gives what to fold buf in, and memory of the same length to receive into.

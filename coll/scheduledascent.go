@@ -25,15 +25,22 @@ type rising struct {
 	up     p2p.Handle
 }
 
-// renewed is what it keeps for the next operation.
-func (u *rising) renewed() rising { return rising{children: u.children[:0], promised: u.promised[:0]} }
+// renew makes it ready for the next operation, if there is one.
+func (u *rising) renew() {
+	if u != nil {
+		*u = rising{children: u.children[:0], promised: u.promised[:0]}
+	}
+}
 
 // following is how many messages follow the mark of so many bytes.
 func following(length int) int { return (length + segment - 1) / segment }
 
 // climbMarked is climb where marks may come; long: this rank sends one, and its buffer in segments.
 func (s *Schedule) climbMarked(r *route, from, to, scratch []byte, long bool) {
-	u := &s.rise
+	if s.rise == nil {
+		s.rise = new(rising)
+	}
+	u := s.rise
 	u.parent, u.at = r.parent, -1
 	for _, child := range slices.Backward(r.children) {
 		u.children = append(u.children, child)
@@ -98,7 +105,7 @@ func (u *rising) offered(w *p2p.Comm, st p2p.Status, err error) (whole int, _ er
 
 // takeIn folds the message that has been waited for. After the last one of a round, which goes to the parent, the one before it is waited for.
 func (s *Schedule) takeIn() {
-	u := &s.rise
+	u := s.rise
 	if child, in := u.incoming(u.at); child >= 0 && !s.spoiled {
 		round, turn := u.position(u.at)
 		out := piece(u.to, round*segment)
@@ -114,7 +121,7 @@ func (s *Schedule) takeIn() {
 
 // climbOn sends what a round has come to, nothing if a length did not fit, and goes back to the wait for the next message until there is none.
 func (s *Schedule) climbOn() {
-	u := &s.rise
+	u := s.rise
 	if u.goesUp(u.at) {
 		round, _ := u.position(u.at)
 		var out []byte

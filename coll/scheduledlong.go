@@ -11,20 +11,20 @@ type streaming struct {
 	marks    *[2]mark // one that is sent or comes, and the partner's; nil until there is need
 	parent   int      // -1 at the root
 	children []int
-	buf      []byte // of the caller
-	into     []byte // for what comes first
-	total    int    // the length of the message
-	at       int    // of which so much is here
-	met      bool   // a mark has come
-	useless  bool   // the message is not of buf's length: segments pass through here, through one half and the other in turn
-	again    int    // the step that waits for the next segment
-	under    [ahead]p2p.Handle
-	passed   int // how many messages have been, of which the last ones are under way
+	buf      []byte             // of the caller
+	into     []byte             // for what comes first
+	total    int                // the length of the message
+	at       int                // of which so much is here
+	met      bool               // a mark has come
+	useless  bool               // the message is not of buf's length: segments pass through here, through one half and the other in turn
+	again    int                // the step that waits for the next segment
+	under    *[ahead]p2p.Handle // nil until there is need
+	passed   int                // how many messages have been, of which the last ones are under way
 }
 
 // renewed is what a stream keeps for the next operation. After an error those that count as dead may still use its marks.
 func (t *streaming) renewed(err error) streaming {
-	fresh := streaming{children: t.children[:0]}
+	fresh := streaming{children: t.children[:0], under: t.under}
 	if err == nil {
 		fresh.marks = t.marks
 	}
@@ -125,6 +125,9 @@ func (s *Schedule) turn() {
 
 // segments goes on with one segment after the other. The step before it waits.
 func (s *Schedule) segments() {
+	if s.stream.under == nil {
+		s.stream.under = new([ahead]p2p.Handle)
+	}
 	s.stream.again = len(s.steps) - 1
 	s.add(stepSegment, 0, nil, nil)
 	s.wait()
@@ -160,7 +163,7 @@ func (s *Schedule) segment() {
 		*h = s.isend(here, child)
 	}
 	if t.useless || t.at == segment { // its halves take turns; a child that has not begun holds one message of what a link allows, not four
-		s.nowAll(&t.under)
+		s.nowAll(t.under)
 	}
 	if t.at < t.total {
 		s.at = t.again
@@ -182,9 +185,16 @@ func (s *Schedule) nowAll(all *[ahead]p2p.Handle) {
 
 // lastly waits for what no step has waited for.
 func (s *Schedule) lastly() bool {
-	s.nowAll(&s.rise.coming)
-	s.now(&s.rise.up, sent)
-	s.nowAll(&s.stream.under)
+	if s.rise == nil && s.stream.under == nil {
+		return true
+	}
+	if s.rise != nil {
+		s.nowAll(&s.rise.coming)
+		s.now(&s.rise.up, sent)
+	}
+	if s.stream.under != nil {
+		s.nowAll(s.stream.under)
+	}
 	return s.await()
 }
 
