@@ -178,7 +178,7 @@ func silentRecovery(w *banyan.World) error {
 // Who makes no call for longer than the detector waits does not count as dead in an agreement.
 func TestRecoveryWaitsForTheSilent(t *testing.T) {
 	t.Parallel() // most ranks wait
-	env := []string{timesEnv + "=1", spanEnv + "=5500ms", steady[0], steady[1]}
+	env := []string{timesEnv + "=1", spanEnv + "=6500ms", steady[0], steady[1]}
 	if os.Getenv("BANYAN_LONG") != "" {
 		env = []string{timesEnv + "=12", spanEnv + "=5s"}
 	}
