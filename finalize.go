@@ -13,24 +13,37 @@ import (
 // been handed over and every rank that is alive has called it, so that nobody
 // takes the departure for a failure. A rank that lives and has taken nothing for ten seconds of what was agreed on
 // or revoked is given up, with a warning. Requests that have not been waited for
-// are lost. Calling it again does nothing.
+// are lost. Calling it again does nothing, and returns what the first call has.
 //
 // First the attributes of all communicators are deleted that have not been freed;
 // the one that came to have attributes last is the first. Everything that is begun
 // on a communicator afterwards is ErrClosed.
+//
+// Called by a deferred function while a panic unwinds the stack it does nothing but return an error: the panic goes on to
+// end the process, with its text and trace, and the others find that this rank has failed. Who recovers from the panic
+// calls Finalize after the function that was deferred has returned. The same holds for runtime.Goexit where the job
+// has more than one rank.
 func (w *World) Finalize() error {
-	if w.ended.Swap(true) {
-		return nil
+	if err := w.mayFinalize(); err != nil {
+		return err
 	}
-	lost := w.holders.close()
+	w.once.Do(func() {
+		w.final = errors.New("finalize: a panic has ended it")
+		w.final = w.finalize()
+	})
+	return w.final
+}
+
+func (w *World) finalize() error {
+	w.ended.Store(true)
+	lost := w.detach()
 	w.p2p.Flush()
 	if w.pulse != nil {
 		w.pulse.Finalizing()
 	}
 	err := w.fence()
 	w.flush()
-	w.p2p.Close()
-	w.control.stop(w.progress)
+	w.close()
 	if w.pulse != nil {
 		w.pulse.Stop()
 	}
@@ -38,6 +51,26 @@ func (w *World) Finalize() error {
 	err = errors.Join(lost, err, w.progress.Close(), closeEnds(w.ends), w.job.Finalize(context.Background()))
 	w.tally()
 	return err
+}
+
+// detach deletes the attributes. A delete function that panics ends the operations of this rank, which then does not
+// depart: whatever becomes of the panic, nobody is to wait for what does not come.
+func (w *World) detach() error {
+	done := false
+	defer func() {
+		if !done {
+			w.close()
+		}
+	}()
+	lost := w.holders.close()
+	done = true
+	return lost
+}
+
+// close ends all operations of this rank with ErrClosed.
+func (w *World) close() {
+	w.p2p.Close()
+	w.control.stop(w.progress)
 }
 
 // fence waits for the others and makes progress meanwhile: they may still wait

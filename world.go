@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,8 @@ type World struct {
 	node     int // the lowest rank of the job on this machine
 	origin   fabric.Time
 	ended    atomic.Bool
+	once     sync.Once // of Finalize
+	final    error     // what it returns; written within once
 	holders  holders   // communicators with attributes
 	notice   *p2p.Comm // see finalize.go
 	counting []counting

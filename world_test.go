@@ -93,6 +93,8 @@ func rank(role string) error {
 		return deadStart()
 	case "traceless":
 		return traceless()
+	case "unwinds":
+		return unwind()
 	case "launches":
 		return launches("orphans", orphanRanks)
 	case "launches strangers":
