@@ -3,6 +3,8 @@ package launch
 import (
 	"os"
 	"os/signal"
+	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -10,7 +12,9 @@ import (
 // Signals begins to catch what a launcher forwards, for [Spec.Signals]: SIGINT,
 // SIGTERM, SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT. SIGINT and
 // SIGHUP stay ignored where this process was started so, as by nohup and as
-// scripts start their background jobs. stop ends the catching.
+// scripts start their background jobs. One of the first four that comes again
+// within a second is dropped, once: timeout(1) sends each of them twice, to the
+// process and to its group. stop ends the catching.
 func Signals() (caught <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGQUIT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2, unix.SIGTSTP, unix.SIGCONT} {
@@ -18,7 +22,53 @@ func Signals() (caught <-chan os.Signal, stop func()) {
 			signal.Notify(c, s)
 		}
 	}
-	return c, func() { signal.Stop(c) }
+	out, stopped := make(chan os.Signal), make(chan struct{})
+	go func() {
+		var twins twins
+		for {
+			select {
+			case s := <-c:
+				if twins.drop(s, time.Now()) {
+					continue
+				}
+				select {
+				case out <- s:
+				case <-stopped:
+					return
+				}
+			case <-stopped:
+				return
+			}
+		}
+	}()
+	return out, sync.OnceFunc(func() {
+		signal.Stop(c)
+		close(stopped)
+	})
+}
+
+// twinTime is how long after a signal the same one counts as that one.
+const twinTime = time.Second
+
+// twins finds signals that one sender has sent to a process and to its group.
+type twins map[unix.Signal]time.Time // since when a twin is to be dropped; zero: it has come
+
+// drop reports whether a signal is the second of a pair.
+func (t *twins) drop(sig os.Signal, now time.Time) bool {
+	s, ok := sig.(unix.Signal)
+	if !ok || !ending.has(s) {
+		return false
+	}
+	if *t == nil {
+		*t = make(twins)
+	}
+	first, seen := (*t)[s]
+	if !seen {
+		(*t)[s] = now
+		return false
+	}
+	(*t)[s] = time.Time{}
+	return now.Sub(first) < twinTime
 }
 
 // signalSet has a bit for each signal.

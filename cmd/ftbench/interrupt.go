@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // interrupted is the cause of the end of a command that a signal has ended.
@@ -16,7 +17,8 @@ func (e interrupted) Error() string { return fmt.Sprintf("ended by a signal: %v"
 
 // interruptible returns a context that SIGINT, SIGTERM or SIGHUP ends, so that
 // processes and files of a measurement are cleared away. A second one is fatal at
-// once. SIGHUP stays ignored where it was (nohup).
+// once, but for the same one within a second: timeout(1) sends each twice, to the process and to
+// its group. SIGHUP stays ignored where it was (nohup).
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -28,8 +30,16 @@ func interruptible() (context.Context, func()) {
 	go func() {
 		select {
 		case s := <-signals:
-			signal.Stop(signals)
 			cancel(interrupted{s.(syscall.Signal)})
+			select {
+			case again := <-signals:
+				signal.Stop(signals)
+				if again != s {
+					_ = syscall.Kill(os.Getpid(), again.(syscall.Signal)) // cannot fail
+				}
+			case <-time.After(time.Second):
+				signal.Stop(signals)
+			}
 		case <-ctx.Done():
 		}
 	}()

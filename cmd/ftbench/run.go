@@ -52,7 +52,8 @@ dies, the launcher says so and leaves the others alone, unless --on-failure=abor
 The exit code is that of the first rank that failed.
 
 SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks
-and to what they have started; the second of the first three kills them. Ctrl-Z
+and to what they have started; the second of the first three kills them. One that
+comes again within a second is the same one: timeout(1) sends each twice. Ctrl-Z
 and fg stop and continue the ranks with the launcher. SIGINT and SIGHUP stay
 ignored where they are when the launcher starts (nohup).
 
@@ -63,7 +64,7 @@ while the launcher is in the foreground. Output comes by whole lines; without
 Output that cannot be written does not disturb the ranks, unless
 --on-failure=abort: the launcher says so and ends with code 1, or 141 when the
 reader of a pipe has gone. When nobody reads, it waits until somebody does; after
-a second Ctrl-C no longer than a second.
+a Ctrl-C that kills no longer than a second.
 
 A pair of ranks uses shared memory where the kernel lets them, else a Unix-domain
 socket, else TCP; --fabric restricts that, and ftbench doctor shows it.

@@ -80,6 +80,23 @@ func TestRunForwardsQuit(t *testing.T) {
 	require.NotContains(t, l.errs.String(), "goroutine")
 }
 
+// timeout(1) signals the launcher and its group, so the launcher gets every signal twice. The rank has the time to clean up
+// that one signal gives: it waits for the SIGCONT that timeout sends behind both.
+func TestRunUnderTimeout(t *testing.T) {
+	for range 8 {
+		l := startRun(t, `trap term=1 TERM; trap cont=1 CONT; echo ready
+			while [ -z "$term" -o -z "$cont" ]; do sleep 0.01; done
+			echo signalled; read x; echo clean $x`, "timeout", "1000")
+		l.reads(t, "ready")
+		require.NoError(t, l.Process.Signal(unix.SIGTERM))
+		l.reads(t, "signalled")
+		_, err := io.WriteString(l.in, "now\n")
+		require.NoError(t, err)
+		l.reads(t, "clean now")
+		l.ends(t, 0)
+	}
+}
+
 // state is a process's state as ps shows it: S, R, T …
 func state(t *testing.T, pid string) string {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))

@@ -25,7 +25,7 @@ const (
 var (
 	boundStates = []string{"met", "missed", "undecided", "not built"}
 	reqStates   = []string{"built", "not built", "nothing to build"}
-	rowID       = regexp.MustCompile(`^([BS]\d)-(\d+)$`)
+	rowID       = regexp.MustCompile(`^([BS]\d+)-(\d+)$`)
 	quoted      = regexp.MustCompile("`([^`]+)`")
 )
 
