@@ -10,13 +10,14 @@ import (
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/settings"
 )
 
 // ExitExpelled is the exit code of a rank that ends itself because it counts as
 // dead at the others, or because it has lost a partition (docs/guide.md).
-const ExitExpelled = 71
+const ExitExpelled = launch.FencedCode
 
 // pulse is how the failure detector runs; off: there is none.
 type pulse struct {

@@ -68,8 +68,8 @@ func (e End) String() string {
 type Result struct {
 	Job  string // its name
 	Ends []End  // by rank
-	// Code is the exit status that the launcher should end with: the status of
-	// the first rank that failed, 0 when none did. A rank that asked for the end
+	// Code is the exit status that the launcher should end with, by Spec.Exit: unless
+	// that says otherwise the status of the first rank that failed, 0 when none did. A rank that asked for the end
 	// of the job counts with the code that it named, output that could not be
 	// written with 1, or as SIGPIPE (141) when its reader was gone.
 	Code int

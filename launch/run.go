@@ -46,6 +46,9 @@ type job struct {
 	pending    []unix.Signal // have come before all ranks ran
 	kill       <-chan time.Time
 	hurry      int // what to end with if output has to be given up; 0: it is waited for
+
+	failures    int // ranks that have failed by themselves
+	firstStatus int // of the first of them
 }
 
 // target is who gets the signals of a job: a rank of this machine, or a host.
@@ -218,7 +221,7 @@ func (j *job) loop(ctx context.Context) {
 		case o := <-j.broken:
 			j.onBroken(o)
 		case <-j.lost:
-			j.settle(1)
+			j.hostLost()
 		case sig, open := <-j.plan.Signals:
 			if !open {
 				j.plan.Signals = nil
@@ -242,7 +245,7 @@ func (j *job) loop(ctx context.Context) {
 			}
 			for len(j.lost) > 0 {
 				<-j.lost
-				j.settle(1)
+				j.hostLost()
 			}
 			return
 		}
@@ -273,16 +276,20 @@ func (j *job) onEnd(end End) {
 	j.left--
 	j.ends[end.Rank] = end
 	if j.isVerdict(end) {
-		j.settle(end.Code)
+		if j.counts(end) {
+			j.settle(end.Code)
+		}
 	} else if end.Failed() && !end.Stopped {
 		if !end.Lost && (end.Signal == 0 || !j.forwarded.has(end.Signal)) { // whoever sent that one knows
 			j.note("%s %v after %v", j.who(end.Rank), end, end.After.Round(time.Millisecond))
 		}
-		j.settle(end.Status())
-		if j.plan.OnFailure == Abort && !j.ending && j.left > 0 {
+		if j.failed(end) && !j.ending && j.left > 0 {
 			j.note("ending the other ranks")
 			j.end(unix.SIGTERM)
 		}
+	}
+	if j.left == 0 {
+		j.allEnded()
 	}
 	j.endStranded()
 }

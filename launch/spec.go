@@ -78,6 +78,10 @@ type Spec struct {
 
 	Bind      Bind
 	OnFailure Policy
+	// MaxFailures ends the job, as [Abort] does, when more ranks than that have failed. 0: there is no such bound.
+	MaxFailures int
+	// Exit says which ranks' ends make Result.Code.
+	Exit ExitRule
 	// Exits has the kernel record the ranks' ends, on this machine; what happens on
 	// Hosts is Proxy's business. nil: it does not.
 	Exits OpenExits
@@ -133,6 +137,9 @@ func (s Spec) check() (plan, error) {
 	}
 	if len(s.Argv) == 0 {
 		return p, errors.New("launch: no program is named")
+	}
+	if s.MaxFailures < 0 {
+		return p, fmt.Errorf("launch: at most %d failures: a number from 0 on is needed, 0 for no bound", s.MaxFailures)
 	}
 	if s.InitTimeout < 0 {
 		return p, fmt.Errorf("launch: a start-up of %v: a time above 0 is needed, or 0 for the default", s.InitTimeout)

@@ -17,6 +17,8 @@ type runCmd struct {
 	Bind        string        `enum:"none,core" default:"none" help:"On which CPUs ranks run: ${enum}. core: each rank on one of the allowed CPUs, on every physical core one before any gets a second; with more ranks than CPUs they share."`
 	TagOutput   bool          `help:"Begin each line of output with the rank."`
 	OnFailure   string        `enum:"continue,abort" default:"continue" help:"What happens to the others when a rank fails: ${enum}."`
+	MaxFailures *int          `placeholder:"N" help:"End the job when more than N ranks have failed; 0 is --on-failure=abort. Default: no bound."`
+	Exit        string        `enum:"any,rank0,survivors" default:"any" help:"Which ranks' ends make the exit code: ${enum}; see below."`
 	InitTimeout time.Duration `help:"How long a rank may take to join after the first one, and a host to be ready; default 60s, or BANYAN_INIT_TIMEOUT."`
 	Wdir        string        `placeholder:"DIR" help:"Working directory of the ranks, on every host; default this one."`
 	Export      []string      `short:"x" sep:"none" placeholder:"NAME[=VALUE]" help:"Set a variable for the ranks, or pass one on to those on other hosts, which get BANYAN_… and GO… anyway."`
@@ -33,6 +35,10 @@ func (c *runCmd) Validate() error {
 	switch {
 	case c.N != nil && *c.N < 1:
 		return fmt.Errorf("-n %d: at least 1 rank is needed", *c.N)
+	case c.MaxFailures != nil && *c.MaxFailures < 0:
+		return fmt.Errorf("--max-failures=%d: a number from 0 on is needed", *c.MaxFailures)
+	case c.MaxFailures != nil && *c.MaxFailures > 0 && c.OnFailure == "abort":
+		return fmt.Errorf("--max-failures=%d: --on-failure=abort ends the job at the first failure: leave one of them out", *c.MaxFailures)
 	case c.InitTimeout < 0:
 		return fmt.Errorf("--init-timeout=%v: a start-up cannot take less than no time", c.InitTimeout)
 	}
@@ -48,8 +54,23 @@ func (c *runCmd) Validate() error {
 // Help has the examples.
 func (runCmd) Help() string {
 	return `The ranks find each other over PMI-1 on an inherited descriptor. When a rank
-dies, the launcher says so and leaves the others alone, unless --on-failure=abort.
-The exit code is that of the first rank that failed.
+dies, the launcher says so and leaves the others alone, unless --on-failure=abort, or
+more have failed than --max-failures allows: then they are ended.
+
+A rank has failed that a signal killed, that exited with a code other than 0 or without
+finalizing, or whose host was lost. --exit says what that makes of the exit code:
+  any        that of the first rank that failed (128 and the number for a signal, 1
+             without finalizing), 0 if none has: 0 says that all have done their work.
+  rank0      that of rank 0, whatever became of the others: for a master that
+             outlives its workers.
+  survivors  0 for a job that went on without ranks that died. A rank that a signal
+             killed, whose host was lost, or that ended itself because the others had
+             declared it dead (code 71) does not count. A rank that exits
+             with another code, or without finalizing, says that something is wrong,
+             as does a Go panic (code 2): the first such code counts. So does a signal
+             that was forwarded. If no rank survives: as any.
+A failure that ends the job (--on-failure=abort, --max-failures), World.Abort with a code, and
+output that cannot be written make it other than 0 in any case.
 
 SIGINT, SIGTERM, SIGQUIT, SIGHUP, SIGUSR1 and SIGUSR2 are forwarded to the ranks
 and to what they have started; the second of the first three kills them. One that
@@ -89,6 +110,7 @@ Examples:
   ftbench run -n 4 -- ftbench doctor
   ftbench run -n 2 --bind core -- bin/ftbench osu latency
   ftbench run -n 4 --tag-output --on-failure=abort -- ./app
+  ftbench run -n 8 --exit survivors --max-failures 2 -- ./app
   ftbench run --hosts node1:4,node2:4 -- ./app
   ftbench run --hostfile nodes -n 6 --rsh 'ssh -p 2222 {host}' -x LD_LIBRARY_PATH -- ./app
   ftbench run --hosts n1,n2 --rsh 'ip netns exec {host}' -- ./app
@@ -100,9 +122,14 @@ Examples:
 func (c *runCmd) Run(to *call) error {
 	spec := launch.Spec{
 		N: 1, Argv: program(c.Argv), Bind: bindings[c.Bind], OnFailure: policies[c.OnFailure],
-		Dir: c.Wdir, Export: c.Export,
+		Dir: c.Wdir, Export: c.Export, Exit: exitRules[c.Exit],
 		InitTimeout: c.InitTimeout, TagOutput: c.TagOutput, Stdout: to.out, Stderr: to.err, Stdin: os.Stdin,
 		Env: c.settle(os.Environ()),
+	}
+	if c.MaxFailures != nil {
+		if spec.MaxFailures = *c.MaxFailures; spec.MaxFailures == 0 {
+			spec.OnFailure = launch.Abort
+		}
 	}
 	c.setExits(&spec)
 	if err := c.setHosts(&spec); err != nil {
@@ -123,6 +150,8 @@ func (c *runCmd) Run(to *call) error {
 var (
 	bindings = map[string]launch.Bind{"none": launch.BindNone, "core": launch.BindCore}
 	policies = map[string]launch.Policy{"continue": launch.Continue, "abort": launch.Abort}
+
+	exitRules = map[string]launch.ExitRule{"any": launch.ExitAny, "rank0": launch.ExitRank0, "survivors": launch.ExitSurvivors}
 )
 
 // program drops the -- that separates the program from the options.

@@ -97,6 +97,20 @@ func TestRunUnderTimeout(t *testing.T) {
 	}
 }
 
+// A job that has survived the death of a rank ends with the code that --exit says.
+func TestRunExit(t *testing.T) {
+	t.Setenv(rshEnv, here)
+	for args, want := range map[string]int{
+		"": 137, "--exit rank0": 0, "--exit survivors": 0, "--exit survivors --max-failures 1": 0,
+		"--exit survivors --max-failures 0": 137, "--exit survivors --on-failure abort": 137, "--exit rank0 --hosts a,b": 0, "--hosts a,b": 137,
+	} {
+		argv := append(strings.Fields("run -n 2 "+args), "--", "sh", "-c", `[ $PMI_RANK = 0 ] || kill -9 $$`)
+		code, _, errs := ftbench(t, argv...)
+		require.Equal(t, want, code, "%s\n%s", args, errs)
+		require.Contains(t, errs, "was killed by SIGKILL", args)
+	}
+}
+
 // state is a process's state as ps shows it: S, R, T …
 func state(t *testing.T, pid string) string {
 	b, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))

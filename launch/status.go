@@ -1,0 +1,66 @@
+package launch
+
+import "slices"
+
+// ExitRule says which ranks' ends make [Result.Code]. Whatever it is, the code is not 0 when a failure has ended the job
+// ([Abort], [Spec.MaxFailures]), when a rank has asked for the end with a code, and when output could not be written.
+type ExitRule uint8
+
+const (
+	// ExitAny: the status of the first rank that failed, 0 when none did.
+	ExitAny ExitRule = iota
+	// ExitRank0: the status of rank 0.
+	ExitRank0
+	// ExitSurvivors is for jobs that go on without ranks that fail. A rank that was killed by a signal, or lost with its
+	// host, or ended itself because the others had declared it dead, does not count. What a rank says itself does:
+	// the status of the first one that exited with another code, or without finalizing. A signal that Run has
+	// forwarded counts too. When no rank has survived, it is the status of the first that failed.
+	ExitSurvivors
+)
+
+// FencedCode is the exit code of a rank that ends itself because the others have declared it dead.
+const FencedCode = 71
+
+// failed looks at a rank that has failed by itself: it settles the status of the job by its rule, and reports whether
+// the job is to end.
+func (j *job) failed(end End) (enough bool) {
+	if j.failures++; j.failures == 1 {
+		j.firstStatus = end.Status()
+	}
+	if j.counts(end) {
+		j.settle(end.Status())
+	}
+	limit := j.plan.MaxFailures
+	if enough = j.plan.OnFailure == Abort || limit > 0 && j.failures > limit; enough {
+		j.settle(j.firstStatus)
+	}
+	return enough
+}
+
+// counts reports whether the status of a rank that has failed is one for that of the job.
+func (j *job) counts(end End) bool {
+	switch j.plan.Exit {
+	case ExitRank0:
+		return end.Rank == 0
+	case ExitSurvivors:
+		fenced := end.Code == FencedCode && !end.Finalized
+		killed := end.Signal != 0 && !j.forwarded.has(end.Signal)
+		return !(end.Lost || fenced || killed)
+	}
+	return true
+}
+
+// hostLost is called when the connection to a host has ended before the job there: the ends of its ranks come apart from
+// it.
+func (j *job) hostLost() {
+	if j.plan.Exit == ExitAny {
+		j.settle(1)
+	}
+}
+
+// allEnded is called when the last rank has ended: somebody must have survived.
+func (j *job) allEnded() {
+	if j.failures > 0 && !slices.ContainsFunc(j.ends, func(e End) bool { return !e.Failed() }) {
+		j.settle(j.firstStatus)
+	}
+}
