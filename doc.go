@@ -1,19 +1,21 @@
 // Package banyan is a message-passing library for jobs that must survive the
 // death of processes.
 //
-// A program calls [Init] to become a rank of the job that started it, and sends
+// A program calls [Run] to become a rank of the job that started it, and sends
 // and receives on the [Comm] that [World.Comm] gives:
 //
-//	w, err := banyan.Init()
-//	if err != nil { … }
-//	defer w.Finalize()
-//	c := w.Comm()
-//	if c.Rank() == 0 {
-//		err = c.Send([]byte("hello"), 1, 0)
-//	} else {
-//		_, err = c.Recv(buf, 0, 0)
+//	func main() { banyan.Run(work) }
+//
+//	func work(w *banyan.World) error {
+//		c := w.Comm()
+//		if c.Rank() == 0 {
+//			return c.Send([]byte("hello"), 1, 0)
+//		}
+//		_, err := c.Recv(make([]byte, 5), 0, 0)
+//		return err
 //	}
 //
+// Run is [Init], the function, and [World.Finalize]; a rank whose function returns an error has failed.
 // Start it with "ftbench run -n 2 -- ./program". Alone it is a world of one.
 //
 // # Failure

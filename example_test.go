@@ -18,7 +18,21 @@ func run(n int, body func(w *banyan.World) error) {
 	}
 }
 
-// A program that nobody has launched is a world of one.
+// The main function of a rank. A program that nobody has launched is a world of one.
+func ExampleRun() {
+	banyan.Run(func(w *banyan.World) error {
+		c := w.Comm()
+		sum := []int{c.Rank()}
+		if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+			return err // this rank has failed
+		}
+		fmt.Printf("rank %d of %d, sum %d\n", c.Rank(), c.Size(), sum[0])
+		return nil
+	})
+	// Output: rank 0 of 1, sum 0
+}
+
+// Run in its parts, for programs that do something else after it.
 func Example() {
 	w, err := banyan.Init()
 	if err != nil {

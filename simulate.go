@@ -26,8 +26,8 @@ type Simulation struct {
 }
 
 // Simulate runs body as each of n ranks of a job in virtual time, all in this
-// process and one at a time, on the same engine as a real job. A rank finalizes
-// when its body returns. In a simulation Finalize does not wait for the other
+// process and one at a time, on the same engine as a real job. As under [Run] a rank finalizes
+// when its body returns nil, and has failed when it returns an error. In a simulation Finalize does not wait for the other
 // ranks.
 //
 // The error joins those of the bodies, each with its rank, and the simulator's
@@ -82,7 +82,14 @@ func simulated(job bench, o *options, body func(*World) error) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(body(w), w.Finalize())
+	if err := body(w); err != nil {
+		if !w.ended.Load() {
+			*job.aborted = fmt.Errorf("rank %d: %w", job.rank, err)
+			job.proc.Die(proc.Cause{Kind: proc.Exited, Code: 1})
+		}
+		return err
+	}
+	return w.Finalize()
 }
 
 // bench is the bootstrap of a simulated rank.

@@ -171,3 +171,80 @@ func TestFinalizeAfterRecover(t *testing.T) {
 	}()
 	require.NoError(t, w.Finalize())
 }
+
+// runs are bodies for Run: rank 1 ends in its way, the others need it.
+var runs = map[string]struct {
+	body func() error
+	code int
+	says []string
+}{
+	"error": {func() error { return errRefuse }, 1, []string{"banyan: rank 1: no\n"}},
+	"panic": {func() error { panic("lost its way") }, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go"}},
+}
+
+func needs1(end func() error) func(w *banyan.World) error {
+	return func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 1 {
+			if err := c.Send(nil, 0, 2); err != nil {
+				return err
+			}
+			return end()
+		}
+		if c.Rank() == 0 {
+			if _, err := c.Recv(nil, 1, 2); err != nil {
+				return err
+			}
+		}
+		_, err := c.Recv(nil, 1, 1)
+		var failed *banyan.ProcFailedError
+		if !errors.As(err, &failed) || !slices.Equal(failed.Ranks, []int{1}) {
+			return fmt.Errorf("want the failure of rank 1, got: %w", err)
+		}
+		return nil
+	}
+}
+
+// A rank whose body returns an error, or panics, has failed to the others, which go on.
+func TestRun(t *testing.T) {
+	for name, way := range runs {
+		for _, fabric := range []string{"shm", "tcp"} {
+			t.Run(name+"/"+fabric, func(t *testing.T) {
+				res, out := job(t, launch.Continue, 3, "runs", wayEnv+"="+name, "BANYAN_FABRIC="+fabric)
+				for rank, end := range res.Ends {
+					require.Equal(t, rank == 1, end.Failed(), "rank %d %v\n%s", rank, end, out)
+				}
+				require.Equal(t, way.code, res.Ends[1].Code, out)
+				for _, says := range way.says {
+					require.Contains(t, out, says)
+				}
+			})
+		}
+	}
+}
+
+// The same body in the simulator.
+func TestSimulatedRun(t *testing.T) {
+	err := banyan.Simulate(3, banyan.Simulation{}, needs1(func() error { return errRefuse }))
+	require.EqualError(t, err, "rank 1: no")
+}
+
+// In a test Run is a world of one, which has ended when it returns, also by FailNow.
+func TestRunAlone(t *testing.T) {
+	for _, leave := range []func(){func() {}, runtime.Goexit} {
+		var c *banyan.Comm
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			banyan.Run(func(w *banyan.World) error {
+				c = w.Comm()
+				err := c.Barrier()
+				leave()
+				return err
+			}, banyan.WithEagerLimit(100))
+		}()
+		<-done
+		require.Equal(t, 1, c.Size())
+		closed(t, c)
+	}
+}

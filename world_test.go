@@ -95,6 +95,9 @@ func rank(role string) error {
 		return traceless()
 	case "unwinds":
 		return unwind()
+	case "runs":
+		banyan.Run(needs1(runs[os.Getenv(wayEnv)].body))
+		return nil
 	case "launches":
 		return launches("orphans", orphanRanks)
 	case "launches strangers":

@@ -23,16 +23,7 @@ func main() {
 	rounds := flag.Int("rounds", 100, "times to split")
 	kill := flag.Int("kill", 0, "ranks to kill with SIGKILL, each in a split of its own; rank 0 is none of them")
 	flag.Parse()
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(w, *rounds, *kill); err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	banyan.Run(func(w *banyan.World) error { return run(w, *rounds, *kill) })
 }
 
 // run splits, uses what came of it, and leaves the dead behind where it failed.

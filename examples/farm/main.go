@@ -11,7 +11,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"os"
 	"syscall"
 
@@ -27,25 +26,16 @@ func main() {
 	tasks := flag.Int("tasks", 1000, "tasks to be done")
 	kill := flag.Bool("kill", false, "kill the last worker with SIGKILL as soon as it has a task")
 	flag.Parse()
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
-	c := w.Comm()
-	switch {
-	case c.Size() < 2:
-		err = errors.New("farm: a master and at least one worker are needed: ftbench run -n 3 -- bin/farm")
-	case c.Rank() == 0:
-		err = master(c, *tasks)
-	default:
-		err = worker(c, *kill && c.Rank() == c.Size()-1)
-	}
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	banyan.Run(func(w *banyan.World) error {
+		c := w.Comm()
+		switch {
+		case c.Size() < 2:
+			return errors.New("farm: a master and at least one worker are needed: ftbench run -n 3 -- bin/farm")
+		case c.Rank() == 0:
+			return master(c, *tasks)
+		}
+		return worker(c, *kill && c.Rank() == c.Size()-1)
+	})
 }
 
 // farm is what the master knows.

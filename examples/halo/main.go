@@ -5,7 +5,6 @@ package main
 import (
 	"flag"
 	"fmt"
-	"log"
 
 	"github.com/banyan-hpc/banyan"
 )
@@ -14,16 +13,7 @@ func main() {
 	side := flag.Int("side", 64, "cells along the side of a tile")
 	steps := flag.Int("steps", 200, "time steps")
 	flag.Parse()
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := run(w.Comm(), *side, *steps); err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	banyan.Run(func(w *banyan.World) error { return run(w.Comm(), *side, *steps) })
 }
 
 func run(c *banyan.Comm, side, steps int) error {

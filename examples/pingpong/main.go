@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
@@ -16,16 +15,7 @@ const (
 )
 
 func main() {
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := play(w.Comm()); err != nil {
-		log.Fatal(err) // without Finalize: the other rank learns that this one failed
-	}
-	if err := w.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	banyan.Run(func(w *banyan.World) error { return play(w.Comm()) }) // after an error the other rank learns that this one failed
 }
 
 func play(c *banyan.Comm) error {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"log"
 	"math"
 	"os"
 	"syscall"
@@ -25,17 +24,8 @@ func main() {
 	epsilon := flag.Float64("epsilon", 1e-9, "largest change of an unknown with which it is solved")
 	kill := flag.Int("kill", 0, "ranks to kill with SIGKILL, a hundred iterations after each other; rank 0 is none of them")
 	flag.Parse()
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
 	r := &refinement{x: make([]float64, *unknowns), next: make([]float64, *unknowns)}
-	if err := r.solve(w, *epsilon, *kill); err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	banyan.Run(func(w *banyan.World) error { return r.solve(w, *epsilon, *kill) })
 }
 
 // solve is the example's loop. Nobody leaves it before all who live agree that they have the solution.

@@ -4,22 +4,12 @@ package main
 
 import (
 	"fmt"
-	"log"
 
 	"github.com/banyan-hpc/banyan"
 )
 
 func main() {
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
-	if err := pass(w.Comm()); err != nil {
-		log.Fatal(err)
-	}
-	if err := w.Finalize(); err != nil {
-		log.Fatal(err)
-	}
+	banyan.Run(func(w *banyan.World) error { return pass(w.Comm()) })
 }
 
 func pass(c *banyan.Comm) error {

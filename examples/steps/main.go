@@ -7,28 +7,23 @@ package main
 import (
 	"errors"
 	"fmt"
-	"log"
-	"os"
 
 	"github.com/banyan-hpc/banyan"
 )
 
-func main() {
-	w, err := banyan.Init()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer w.Finalize()
+func main() { banyan.Run(work) }
+
+func work(w *banyan.World) error {
 	c := w.Comm()
 	for step := 0; step < 10; {
 		if step == 5 && w.Comm().Rank() == 1 {
-			os.Exit(1) // without Finalize: it fails
+			return errors.New("out of order") // this rank fails
 		}
 		sum := []float64{1}
 		err := banyan.Allreduce(c, sum, banyan.Sum)
 		next, err := settle(c, err)
 		if err != nil {
-			log.Fatal(err)
+			return err
 		}
 		if next == c {
 			step++ // all have the sum
@@ -38,6 +33,7 @@ func main() {
 	if c.Rank() == 0 {
 		fmt.Println("ten steps done, in the end by", c.Size())
 	}
+	return nil
 }
 
 // settle finds out whether all have succeeded, and if not gives another communicator to go on with.
