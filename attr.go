@@ -39,7 +39,7 @@ func NewKey[T any](copy func(from *Comm, value T) (T, bool, error), delete func(
 func CopyValue[T any](_ *Comm, value T) (T, bool, error) { return value, true, nil }
 
 // SetAttr puts a value with a communicator, in place of the one that is there.
-// Errors: ErrClosed, and those of the key's delete function.
+// Errors: ErrArgument for a nil key, ErrClosed, and those of the key's delete function.
 func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 	if err := DeleteAttr(c, key); err != nil {
 		return err
@@ -53,15 +53,22 @@ func SetAttr[T any](c *Comm, key *Key[T], value T) error {
 
 // Attr gives the value that was set under the key, if there is one.
 func Attr[T any](c *Comm, key *Key[T]) (value T, ok bool) {
+	c = c.valid()
 	if a := c.attrs.get(key); a != nil {
 		return a.(held[T]).value, true
 	}
 	return value, false
 }
 
-// DeleteAttr takes the value away, if there is one. Errors: those of the key's
+// DeleteAttr takes the value away, if there is one. Errors: ErrArgument for a nil key, and those of the key's
 // delete function.
 func DeleteAttr[T any](c *Comm, key *Key[T]) error {
+	if err := c.present("an attribute"); err != nil {
+		return err
+	}
+	if key == nil {
+		return c.raise(fmt.Errorf("an attribute of %s: %w: nil for the key", c.Name(), ErrArgument))
+	}
 	a := c.attrs.take(key)
 	if a == nil {
 		return nil

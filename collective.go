@@ -11,6 +11,7 @@ import (
 // Barrier returns when all ranks have called it. Errors: ErrProcFailed,
 // ErrRevoked, ErrClosed, ErrArgument on an intercommunicator.
 func (c *Comm) Barrier() error {
+	c = c.valid()
 	if !c.staged() {
 		return c.raise(c.barrier(coll.Setting{Trees: &c.trees}))
 	}
@@ -27,12 +28,13 @@ func (c *Comm) barrier(s coll.Setting) error {
 }
 
 // careless reports whether messages of collectives do not look for failures.
-func (c *Comm) careless() bool { return c.unaware || c.trees.Design == Unaware }
+func (c *Comm) careless() bool { return c.mode == modeUnaware || c.trees.Design == Unaware }
 
 // Bcast copies the root's buf into that of every rank; all are of the same
 // length. The root's is only read. Errors as of Barrier. After one the buf of another rank holds what it
 // held, or the root's, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) Bcast(buf []byte, root int) error {
+	c = c.valid()
 	if !c.staged() {
 		return c.raise(c.bcast(buf, root))
 	}
@@ -61,6 +63,7 @@ func (c *Comm) AllreduceBytes(buf []byte, op func(acc, in []byte), order ...Orde
 }
 
 func (c *Comm) allreduce(buf []byte, f coll.Fold) error {
+	c = c.valid()
 	w := c.borrow()
 	buf, wrong := c.toFold("allreduce", buf, &f)
 	s := w.setting(repair.Allreduce, wrong)
@@ -80,6 +83,7 @@ func (c *Comm) ReduceBytes(buf []byte, op func(acc, in []byte), root int, order 
 }
 
 func (c *Comm) reduce(buf []byte, f coll.Fold, root int) error {
+	c = c.valid()
 	w := c.borrow()
 	buf, wrong := c.toFold("reduce", buf, &f)
 	s := w.setting(repair.Reduce, wrong)
@@ -106,6 +110,7 @@ func (c *Comm) toFold(what string, buf []byte, f *coll.Fold) ([]byte, error) {
 // to be gone stay as they are. Errors as of Barrier; ErrArgument for lengths that do not fit. After one the root's all
 // holds, at any place, what it held, or that rank's block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) GatherBytes(mine, all []byte, root int) error {
+	c = c.valid()
 	wrong := c.blocks("gather", mine, all, root)
 	if wrong != nil {
 		mine, all = nil, nil
@@ -125,6 +130,7 @@ func (c *Comm) GatherBytes(mine, all []byte, root int) error {
 // long, and nil at the others; it is only read. The root's mine may lie there where it belongs. Errors as of Barrier; ErrArgument
 // for lengths that do not fit. After one mine holds what it held, or its block, or a part of each; see [Comm.SetUniformity].
 func (c *Comm) ScatterBytes(all, mine []byte, root int) error {
+	c = c.valid()
 	wrong := c.blocks("scatter", mine, all, root)
 	if wrong != nil {
 		mine, all = nil, nil
@@ -155,6 +161,7 @@ func (c *Comm) blocks(what string, mine, all []byte, root int) error {
 // do not fit. After one all holds, at any place, what it held, or that rank's block, or a part of each; see
 // [Comm.SetUniformity].
 func (c *Comm) AllgatherBytes(mine, all []byte) error {
+	c = c.valid()
 	var wrong error
 	if len(all) != len(mine)*c.Size() {
 		wrong = fmt.Errorf("allgather on %s: %w: blocks of %d bytes for %d ranks do not fit %d bytes",

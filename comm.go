@@ -31,10 +31,10 @@ type Status = p2p.Status
 // messages match. Its methods may be called from any goroutine; two goroutines of a rank
 // call no two collectives of one communicator at the same time (see the package's comment).
 type Comm struct {
-	core    *p2p.Comm
-	e       *p2p.Engine
-	unaware bool
-	world   *World
+	core  *p2p.Comm
+	e     *p2p.Engine
+	mode  mode
+	world *World
 	// handler: stored by SetErrorHandler, loaded where an operation has failed.
 	handler atomic.Pointer[ErrorHandler]
 	attrs   attributes
@@ -51,6 +51,21 @@ type Comm struct {
 	trees coll.Trees
 }
 
+// mode is the engine's. The zero Comm has none: so Send and the like need not look whether there is a communicator.
+type mode uint8
+
+const (
+	modeAware mode = 1 + iota
+	modeUnaware
+)
+
+func modeOf(unaware bool) mode {
+	if unaware {
+		return modeUnaware
+	}
+	return modeAware
+}
+
 // on wraps a core of the same process that no user sees: no error handler is
 // told of what happens there.
 func (c *Comm) on(core *p2p.Comm) *Comm {
@@ -61,24 +76,25 @@ func (c *Comm) on(core *p2p.Comm) *Comm {
 
 // wrap is on in memory that is there.
 func (c *Comm) wrap(d *Comm, core *p2p.Comm) {
-	d.core, d.e, d.unaware, d.world = core, c.e, c.unaware, c.world
+	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
 	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
 }
 
 // Rank is this process's rank, 0 … Size()-1.
-func (c *Comm) Rank() int { return c.core.Rank() }
+func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
 // Size is the number of ranks, dead ones included.
-func (c *Comm) Size() int { return c.core.Size() }
+func (c *Comm) Size() int { return c.valid().core.Size() }
 
 // Name is the communicator's name in errors: "world", "world.1", …
-func (c *Comm) Name() string { return c.core.Name() }
+func (c *Comm) Name() string { return c.valid().core.Name() }
 
 // Dup makes a communicator with the same ranks and a context of its own, and
 // with those attributes that their keys' copy functions give it (see [NewKey]).
 // It is collective: all ranks duplicate a communicator in the same order. It does
 // not communicate.
 func (c *Comm) Dup() (*Comm, error) {
+	c = c.valid()
 	core, err := c.core.Dup()
 	d := c.derived(core)
 	if err = cmp.Or(c.core.Unrevoked("dup"), err); err == nil {
@@ -99,6 +115,9 @@ func (c *Comm) Dup() (*Comm, error) {
 // The world's communicator is not freed but finalized: ErrArgument. The error of
 // an attribute's delete function is returned, and the communicator is freed.
 func (c *Comm) Free() error {
+	if err := c.present("free"); err != nil {
+		return err
+	}
 	if c == c.world.comm {
 		return c.raise(fmt.Errorf("free of %s: %w: World.Finalize ends the world's communicator", c.Name(), ErrArgument))
 	}
@@ -121,10 +140,15 @@ func (c *Comm) free() error {
 //
 // Errors: ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed.
 func (c *Comm) Send(buf []byte, dst, tag int) error {
-	if c.unaware {
-		return p2p.Send[p2p.Unaware](c.core, buf, dst, tag)
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return p2p.Send[p2p.Aware](c.core, buf, dst, tag)
+		case modeUnaware:
+			return p2p.Send[p2p.Unaware](c.core, buf, dst, tag)
+		}
 	}
-	return p2p.Send[p2p.Aware](c.core, buf, dst, tag)
+	return c.sendAbsent(buf, dst, tag)
 }
 
 // Recv receives into buf a message from rank src, or AnySource, with a tag, or
@@ -135,37 +159,57 @@ func (c *Comm) Send(buf []byte, dst, tag int) error {
 // AnySource ErrProcFailed means that some rank has failed and this process has not
 // said that it knows ([Comm.FailureAck]).
 func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
-	if c.unaware {
-		return p2p.Recv[p2p.Unaware](c.core, buf, src, tag)
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return p2p.Recv[p2p.Aware](c.core, buf, src, tag)
+		case modeUnaware:
+			return p2p.Recv[p2p.Unaware](c.core, buf, src, tag)
+		}
 	}
-	return p2p.Recv[p2p.Aware](c.core, buf, src, tag)
+	return c.recvAbsent(buf, src, tag)
 }
 
 // Sendrecv sends and receives at once, so that two ranks may exchange messages
 // without caring who is first. The buffers must not overlap. Errors as of Send
 // and Recv; the send's come first.
 func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
-	if c.unaware {
-		return p2p.Sendrecv[p2p.Unaware](c.core, sbuf, dst, stag, rbuf, src, rtag)
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return p2p.Sendrecv[p2p.Aware](c.core, sbuf, dst, stag, rbuf, src, rtag)
+		case modeUnaware:
+			return p2p.Sendrecv[p2p.Unaware](c.core, sbuf, dst, stag, rbuf, src, rtag)
+		}
 	}
-	return p2p.Sendrecv[p2p.Aware](c.core, sbuf, dst, stag, rbuf, src, rtag)
+	return c.sendrecvAbsent(sbuf, dst, stag, rbuf, src, rtag)
 }
 
 // Isend begins to send buf, which must not change until the request has been
 // waited for. It never fails: errors are the request's.
 func (c *Comm) Isend(buf []byte, dst, tag int) Request {
-	if c.unaware {
-		return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c}
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c}
+		case modeUnaware:
+			return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c}
+		}
 	}
-	return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c}
+	return c.isendAbsent(buf, dst, tag)
 }
 
 // Irecv begins to receive into buf, which must not be used until the request
 // has been waited for. It never fails: errors are the request's. From AnySource they
 // include ErrProcFailedPending, which does not end it: see [Request.Wait].
 func (c *Comm) Irecv(buf []byte, src, tag int) Request {
-	if c.unaware {
-		return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c}
+	if c != nil {
+		switch c.mode {
+		case modeAware:
+			return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c}
+		case modeUnaware:
+			return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c}
+		}
 	}
-	return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c}
+	return c.irecvAbsent(buf, src, tag)
 }

@@ -21,6 +21,10 @@ import (
 // library, which may still read it: do not change it any more. Who needs to know
 // when it is free again uses Isend and Request.WaitContext.
 func (c *Comm) SendContext(ctx context.Context, buf []byte, dst, tag int) error {
+	c = c.valid()
+	if ctx == nil {
+		return c.raise(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
+	}
 	if ctx.Done() == nil {
 		return c.Send(buf, dst, tag)
 	}
@@ -45,6 +49,10 @@ func (r Request) sent(ctx context.Context) error {
 // has been matched, the receive is taken back and buf is as it was; if one has,
 // it is waited for and received, without an error of the context.
 func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Status, error) {
+	c = c.valid()
+	if ctx == nil {
+		return Status{}, c.raise(fmt.Errorf("recv on %s: %w", c.Name(), errNoContext))
+	}
 	if ctx.Done() == nil {
 		return c.Recv(buf, src, tag)
 	}
@@ -56,6 +64,10 @@ func (c *Comm) RecvContext(ctx context.Context, buf []byte, src, tag int) (Statu
 
 // ProbeContext is Probe that ends with the context.
 func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
+	c = c.valid()
+	if ctx == nil {
+		return Status{}, c.raise(fmt.Errorf("probe on %s: %w", c.Name(), errNoContext))
+	}
 	if ctx.Done() == nil || src == ProcNull {
 		return c.Probe(src, tag)
 	}
@@ -66,7 +78,7 @@ func (c *Comm) ProbeContext(ctx context.Context, src, tag int) (Status, error) {
 }
 
 func (c *Comm) beginProbe(src, tag int, claim bool) Request {
-	if c.unaware {
+	if c.mode == modeUnaware {
 		return Request{p2p.BeginProbe[p2p.Unaware](c.core, src, tag, claim), c}
 	}
 	return Request{p2p.BeginProbe[p2p.Aware](c.core, src, tag, claim), c}
@@ -75,6 +87,10 @@ func (c *Comm) beginProbe(src, tag int, claim bool) Request {
 // MprobeContext is Mprobe that ends with the context: then no message has been
 // taken out.
 func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error) {
+	c = c.valid()
+	if ctx == nil {
+		return nil, c.raise(fmt.Errorf("mprobe on %s: %w", c.Name(), errNoContext))
+	}
 	if ctx.Done() == nil || src == ProcNull {
 		return c.Mprobe(src, tag)
 	}
@@ -98,6 +114,12 @@ func (c *Comm) MprobeContext(ctx context.Context, src, tag int) (*Message, error
 // RecvContext is Recv that ends with the context only if that has ended before:
 // the message is there, or will be when its sender has been heard.
 func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
+	if ctx == nil {
+		return Status{}, fmt.Errorf("recv of a message: %w", errNoContext)
+	}
+	if m == nil || m.c == nil {
+		return Status{}, fmt.Errorf("recv of a message: %w", errNoMessage)
+	}
 	if err := ctx.Err(); err != nil {
 		return Status{}, fmt.Errorf("recv on %s was not begun: %w", m.c.Name(), err)
 	}
@@ -106,6 +128,10 @@ func (m *Message) RecvContext(ctx context.Context, buf []byte) (Status, error) {
 
 // SsendContext is Ssend that ends with the context, as SendContext does.
 func (c *Comm) SsendContext(ctx context.Context, buf []byte, dst, tag int) error {
+	c = c.valid()
+	if ctx == nil {
+		return c.raise(fmt.Errorf("send on %s: %w", c.Name(), errNoContext))
+	}
 	if ctx.Done() == nil {
 		return c.Ssend(buf, dst, tag)
 	}
@@ -124,6 +150,10 @@ func (c *Comm) RsendContext(ctx context.Context, buf []byte, dst, tag int) error
 // RecvContext do: if the send fails or is left under way, the receive is taken
 // back, or its message is in rbuf and the Status tells so beside the error.
 func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+	c = c.valid()
+	if ctx == nil {
+		return Status{}, c.raise(fmt.Errorf("sendrecv on %s: %w", c.Name(), errNoContext))
+	}
 	if ctx.Done() == nil {
 		return c.Sendrecv(sbuf, dst, stag, rbuf, src, rtag)
 	}
@@ -145,6 +175,9 @@ func (c *Comm) SendrecvContext(ctx context.Context, sbuf []byte, dst, stag int, 
 // way: wait for it again before its buffer is changed. So does what other ranks take part in (IAgree,
 // IShrink, IValidate, collectives): they count on it.
 func (r Request) WaitContext(ctx context.Context) (Status, error) {
+	if ctx == nil {
+		return Status{}, fmt.Errorf("wait: %w", errNoContext)
+	}
 	st, _, err := r.await(ctx)
 	return st, err
 }
@@ -229,6 +262,12 @@ func watch(ctx context.Context, e *p2p.Engine, w *p2p.Watch) {
 
 // WaitContext is Wait that ends with the context; see [Request.WaitContext].
 func (p *Persistent) WaitContext(ctx context.Context) (Status, error) {
+	switch {
+	case ctx == nil:
+		return Status{}, fmt.Errorf("wait: %w", errNoContext)
+	case p == nil || p.c == nil:
+		return Status{}, fmt.Errorf("wait: %w", errNoPersistent)
+	}
 	st, left, err := p.round.await(ctx)
 	if !left {
 		p.round = Request{}
@@ -240,6 +279,9 @@ func (p *Persistent) WaitContext(ctx context.Context) (Status, error) {
 // treated as by Request.WaitContext: receives that have not been matched are taken
 // back, and sends and agreements that are still under way stay in the slice.
 func WaitAllContext(ctx context.Context, reqs []Request) error {
+	if ctx == nil {
+		return fmt.Errorf("wait for all requests: %w", errNoContext)
+	}
 	if ctx.Done() == nil {
 		return WaitAll(reqs)
 	}
@@ -259,6 +301,9 @@ func WaitAllContext(ctx context.Context, reqs []Request) error {
 // WaitAnyContext is WaitAny that ends with the context: then all requests stay as
 // they are, and the index is -1.
 func WaitAnyContext(ctx context.Context, reqs []Request) (index int, st Status, err error) {
+	if ctx == nil {
+		return -1, Status{}, fmt.Errorf("wait for any request: %w", errNoContext)
+	}
 	e, err := engine(reqs)
 	if e == nil {
 		return -1, Status{}, err
@@ -279,6 +324,9 @@ func WaitAnyContext(ctx context.Context, reqs []Request) (index int, st Status, 
 // WaitSomeContext is WaitSome that ends with the context: then all requests stay
 // as they are, and nothing is appended.
 func WaitSomeContext(ctx context.Context, reqs []Request, out []Outcome) ([]Outcome, error) {
+	if ctx == nil {
+		return out, fmt.Errorf("wait for some requests: %w", errNoContext)
+	}
 	e, err := engine(reqs)
 	if e == nil {
 		return out, err

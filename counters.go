@@ -110,6 +110,9 @@ func (c Counters) String() string {
 // any time, also after Finalize; it takes some nanoseconds and waits for nobody.
 func (w *World) Counters() Counters {
 	var c Counters
+	if w == nil {
+		return c
+	}
 	for _, p := range w.counting {
 		s := p.Stats()
 		c = c.Plus(Counters{

@@ -14,18 +14,25 @@ import (
 
 // Group is the group of this communicator's ranks; of an intercommunicator, that
 // of this side.
-func (c *Comm) Group() Group { return Group{c.core.Group(), c.world.self} }
+func (c *Comm) Group() Group {
+	c = c.valid()
+	return Group{c.core.Group(), c.world.self}
+}
 
 // RemoteGroup is the group whose ranks an intercommunicator's operations name;
 // of other communicators it is the same as Group.
-func (c *Comm) RemoteGroup() Group { return Group{c.core.Peers(), c.world.self} }
+func (c *Comm) RemoteGroup() Group {
+	c = c.valid()
+	return Group{c.core.Peers(), c.world.self}
+}
 
 // IsInter reports whether this is an intercommunicator.
-func (c *Comm) IsInter() bool { return c.core.Local() != nil }
+func (c *Comm) IsInter() bool { return c.valid().core.Local() != nil }
 
 // Compare tells whether two communicators are the same, or have the same groups
 // (Congruent), or groups of the same members (Similar).
 func (c *Comm) Compare(o *Comm) Comparison {
+	c, o = c.valid(), o.valid()
 	if c.core == o.core {
 		return Identical
 	}
@@ -40,6 +47,7 @@ func (c *Comm) Compare(o *Comm) Comparison {
 // over this communicator; groups of different callers may differ if they have no
 // member in common. A rank that is not in its group gets nil. It sends nothing.
 func (c *Comm) Create(g Group) (*Comm, error) {
+	c = c.valid()
 	n := c.core.Count()
 	core, err := (*p2p.Comm)(nil), cmp.Or(c.core.Unrevoked("create"), c.holds("create", g))
 	if err == nil {
@@ -49,18 +57,23 @@ func (c *Comm) Create(g Group) (*Comm, error) {
 }
 
 // CreateGroup makes a communicator of a group of this one's ranks. Only the
-// members call it, with the same tag: it works also when other ranks have failed
-// or are busy. It sends nothing.
+// members need to call it, with the same tag: it works also when other ranks have failed
+// or are busy. It sends nothing. A rank that is not in the group gets nil, as from Create; so does
+// every rank for the empty group.
 func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
+	c = c.valid()
 	if err := cmp.Or(c.core.Unrevoked("create group"), c.holds("create group", g)); err != nil {
 		return nil, c.raise(err)
 	}
 	if tag < 0 || tag > MaxTag {
 		return nil, c.raise(fmt.Errorf("create group on %s: %w: tag %d, want 0 … %d", c.Name(), ErrArgument, tag, MaxTag))
 	}
+	if g.rank(c.world.self) == Undefined {
+		return nil, nil
+	}
 	core, ctx, err := c.core.DeriveAmong(g.g, tag)
 	d := c.derived(core)
-	if g.Rank() == Undefined || !c.uniformly(err) {
+	if !c.uniformly(err) {
 		return c.kept(d, err)
 	}
 	return c.kept(d, c.endAmong(repair.CreateGroup, d, g.g, ctx, err))
@@ -70,11 +83,15 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 // by key, then by rank. Color is at least 0, or [Undefined], which gives nil; those who are agreed to be
 // gone count as such ([Comm.Validate]). It is collective.
 func (c *Comm) Split(color, key int) (*Comm, error) {
+	c = c.valid()
 	core, err := c.split(color, key)
 	return c.made(repair.Split, c.derived(core), err)
 }
 
 func (c *Comm) split(color, key int) (*p2p.Comm, error) {
+	if c.Rank() == Undefined {
+		return nil, fmt.Errorf("split: %w", errAbsent)
+	}
 	n := c.core.Count()
 	var wrong error
 	if color < 0 && color != Undefined {
@@ -113,7 +130,10 @@ func (c *Comm) split(color, key int) (*p2p.Comm, error) {
 
 // SplitByNode makes a communicator for each node, of the ranks that can share
 // memory (see [World.Node]), ordered by key, then by rank. It is collective.
-func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.world.node, key) }
+func (c *Comm) SplitByNode(key int) (*Comm, error) {
+	c = c.valid()
+	return c.Split(c.world.node, key)
+}
 
 // CreateInter makes an intercommunicator between the ranks of this communicator
 // and those of another one. All ranks of both call it, each on its own side's
@@ -123,6 +143,7 @@ func (c *Comm) SplitByNode(key int) (*Comm, error) { return c.Split(c.world.node
 // same peer apart. Where the other side's leader has failed or finalized this is ErrProcFailed or
 // ErrDeparted, with the leader's rank in peer, at all ranks of this side.
 func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
+	c = c.valid()
 	n := c.core.Count()
 	var core *p2p.Comm
 	remoteGroup, seed, err := c.meet(n, leader, peer, remote, tag)
@@ -176,7 +197,7 @@ func (c *Comm) meet(n uint64, leader int, peer *Comm, remote, tag int) (theirGro
 
 // meetLeader exchanges seeds and lists of processes with the other side's leader.
 func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uint64) ([]byte, error) {
-	if peer == nil {
+	if peer == nil || peer.core == nil {
 		return nil, fmt.Errorf("%w: the leader needs a peer communicator", ErrArgument)
 	}
 	procs := c.core.Group().Procs()
@@ -236,6 +257,7 @@ func (c *Comm) decode(list []byte) (p2p.Group, error) {
 // other side that is not agreed to be gone ([Comm.Validate]) has failed or finalized this is ErrProcFailed or
 // ErrDeparted at all ranks of this side.
 func (c *Comm) Merge(high bool) (*Comm, error) {
+	c = c.valid()
 	core, err := c.merge(high)
 	return c.made(repair.Merge, c.derived(core), err)
 }

@@ -405,3 +405,26 @@ func TestZeroGroup(t *testing.T) {
 		return nil
 	}))
 }
+
+// Who is no member of the group gets no communicator, and no error: neither the caller nor the handler.
+func TestCreateGroupOfOthers(t *testing.T) {
+	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCreation} {
+		everywhere(t, func(c *banyan.Comm) error {
+			var told error
+			c.SetErrorHandler(func(_ *banyan.Comm, err error) { told = err })
+			if err := c.SetUniformity(level); err != nil {
+				return err
+			}
+			none, err := c.CreateGroup(banyan.Group{}, 1)
+			if err == nil && none != nil {
+				err = errors.New("the empty group has a communicator")
+			}
+			first, ferr := c.Group().Include(0)
+			d, derr := c.CreateGroup(first, 2)
+			if member := c.Rank() == 0; derr == nil && member != (d != nil) {
+				derr = fmt.Errorf("member %v, communicator %v", member, d)
+			}
+			return errors.Join(err, ferr, derr, told, c.Barrier())
+		})
+	}
+}

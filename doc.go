@@ -69,8 +69,10 @@
 // request. Collectives of a communicator match in the order in which each rank calls them, as in
 // MPI. So two goroutines that call them on one communicator at the same time wait for ever or get
 // each other's data: give each a communicator of its own (Comm.Dup). [World.Finalize] ends what others still wait for with [ErrClosed]. Calls
-// that wait have a variant that ends with a context.Context, as [Comm.RecvContext];
-// collective operations do not yet.
+// that wait for messages or requests have a variant that ends with a context.Context, as [Comm.RecvContext];
+// collective operations, Route and Finalize have none.
+//
+// A nil or zero Comm, World, Message or Persistent, a nil context, operation or key is ErrArgument, never a panic.
 //
 // Floor 7.
 package banyan

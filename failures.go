@@ -28,10 +28,15 @@ const (
 // SetProfile chooses the rules for this communicator on this rank, in place of the
 // job's ([WithProfile]); communicators made from it have the same. Error:
 // ErrArgument once a failure has been acknowledged on it.
-func (c *Comm) SetProfile(p Profile) error { return c.raise(c.core.SetProfile(p)) }
+func (c *Comm) SetProfile(p Profile) error {
+	if err := c.present("set profile"); err != nil {
+		return err
+	}
+	return c.raise(c.core.SetProfile(p))
+}
 
 // Profile is the set of rules in force.
-func (c *Comm) Profile() Profile { return c.core.Profile() }
+func (c *Comm) Profile() Profile { return c.valid().core.Profile() }
 
 // The calls that follow are local: they send nothing, and no other rank learns of
 // them. Each communicator has acknowledgements of its own; one that is made later has
@@ -43,7 +48,10 @@ func (c *Comm) Profile() Profile { return c.core.Profile() }
 // which it learned of them: an earlier result is a prefix of a later one. Their
 // ranks here are told by [Group.Translate]; how they ended by the errors of
 // operations with them.
-func (c *Comm) GetFailed() Group { return c.groupOf(c.core.Failed()) }
+func (c *Comm) GetFailed() Group {
+	c = c.valid()
+	return c.groupOf(c.core.Failed())
+}
 
 // AckFailed acknowledges the failures of the first n ranks of what GetFailed gives,
 // and returns how many are acknowledged now: more than n if so many were before, fewer
@@ -54,6 +62,7 @@ func (c *Comm) GetFailed() Group { return c.groupOf(c.core.Failed()) }
 //
 // Errors: ErrArgument, ErrClosed.
 func (c *Comm) AckFailed(n int) (int, error) {
+	c = c.valid()
 	acked, err := c.core.Acknowledge(n)
 	return acked, c.raise(err)
 }
@@ -62,13 +71,17 @@ func (c *Comm) AckFailed(n int) (int, error) {
 // form of AckFailed: a failure that becomes known between looking and acknowledging is
 // acknowledged unseen, so ask FailureGetAcked afterwards. Error: ErrClosed.
 func (c *Comm) FailureAck() error {
+	c = c.valid()
 	_, err := c.AckFailed(proc.MaxIDs)
 	return err
 }
 
 // FailureGetAcked gives the ranks whose failure has been acknowledged, in the order
 // of GetFailed.
-func (c *Comm) FailureGetAcked() Group { return c.groupOf(c.core.Acknowledged()) }
+func (c *Comm) FailureGetAcked() Group {
+	c = c.valid()
+	return c.groupOf(c.core.Acknowledged())
+}
 
 // GroupFailed gives the ranks of this communicator that this process knows to have
 // failed; of an intercommunicator those of this side. It is GetFailed by the name and
@@ -83,6 +96,7 @@ func (c *Comm) RemoteGroupFailed() Group { return c.GetFailed().Intersection(c.R
 // all ranks that have been: those are exempt from matching from now on. It is run-through
 // stabilization's form of FailureAck. Error: ErrClosed.
 func (c *Comm) ReenableAnySource() (Group, error) {
+	c = c.valid()
 	if err := c.FailureAck(); err != nil {
 		return Group{}, fmt.Errorf("reenable any source: %w", err)
 	}

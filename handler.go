@@ -14,6 +14,7 @@ func ErrorsReturn(*Comm, error) {}
 // ErrorsAreFatal is the handler that aborts the job, with a message that names
 // rank, communicator, operation and error: for programs that would not go on.
 func ErrorsAreFatal(c *Comm, err error) {
+	c = c.valid()
 	c.world.Abort(1, fmt.Errorf("errors are fatal to rank %d of %s: %w", c.Rank(), c.Name(), err))
 }
 
@@ -29,10 +30,15 @@ func ErrorsAreFatal(c *Comm, err error) {
 // the handler may call whatever its caller might have called; an operation of its
 // own that fails has it called again. It may panic, which unwinds the caller.
 // That a context has ended is not the failure of an operation.
-func (c *Comm) SetErrorHandler(h ErrorHandler) { c.handler.Store(&h) }
+func (c *Comm) SetErrorHandler(h ErrorHandler) {
+	if c != nil {
+		c.handler.Store(&h)
+	}
+}
 
 // ErrorHandler is the handler that was set last, or [ErrorsReturn].
 func (c *Comm) ErrorHandler() ErrorHandler {
+	c = c.valid()
 	if h := c.handler.Load(); h != nil && *h != nil {
 		return *h
 	}

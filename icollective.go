@@ -83,6 +83,7 @@ func (o *ongoing) giveBack(error) {
 
 // IBarrier begins a barrier: the request is complete when all ranks have begun it. Errors as of [Comm.Barrier].
 func (c *Comm) IBarrier() Request {
+	c = c.valid()
 	o := c.ongoing(repair.Barrier, nil)
 	o.Schedule.Barrier()
 	return c.begun(o)
@@ -90,6 +91,7 @@ func (c *Comm) IBarrier() Request {
 
 // IBcast begins to copy the root's buf into that of every rank. As [Comm.Bcast] otherwise.
 func (c *Comm) IBcast(buf []byte, root int) Request {
+	c = c.valid()
 	o := c.ongoing(repair.Bcast, nil)
 	o.Schedule.Bcast(buf, root)
 	return c.begun(o)
@@ -102,6 +104,7 @@ func (c *Comm) IReduceBytes(buf []byte, op func(acc, in []byte), root int, order
 }
 
 func (c *Comm) ireduce(buf []byte, f coll.Fold, root int) Request {
+	c = c.valid()
 	buf, wrong := c.toFold("ireduce", buf, &f)
 	o := c.ongoing(repair.Reduce, wrong)
 	o.Schedule.Reduce(buf, f, root)
@@ -115,6 +118,7 @@ func (c *Comm) IAllreduceBytes(buf []byte, op func(acc, in []byte), order ...Ord
 }
 
 func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
+	c = c.valid()
 	buf, wrong := c.toFold("iallreduce", buf, &f)
 	o := c.ongoing(repair.Allreduce, wrong)
 	o.Schedule.Allreduce(buf, f)
@@ -125,6 +129,7 @@ func (c *Comm) iallreduce(buf []byte, f coll.Fold) Request {
 // Size() times as long, and not looked at elsewhere. Mine may lie in all where it belongs. Errors as of [Comm.Barrier]; ErrArgument for lengths
 // that do not fit. The places of those who are agreed to be gone stay as they are.
 func (c *Comm) IGatherBytes(mine, all []byte, root int) Request {
+	c = c.valid()
 	wrong := c.blocks("igather", mine, all, root)
 	if wrong != nil {
 		mine, all = nil, nil
@@ -137,6 +142,7 @@ func (c *Comm) IGatherBytes(mine, all []byte, root int) Request {
 // IScatterBytes begins to give each rank's mine, all of the same length, its block of the root's all, in the order of ranks; that is
 // Size() times as long, only read, and not looked at elsewhere. Mine may lie in all where it belongs. Errors as of [Comm.IGatherBytes].
 func (c *Comm) IScatterBytes(all, mine []byte, root int) Request {
+	c = c.valid()
 	wrong := c.blocks("iscatter", mine, all, root)
 	if wrong != nil {
 		mine, all = nil, nil
@@ -148,6 +154,7 @@ func (c *Comm) IScatterBytes(all, mine []byte, root int) Request {
 
 // IAllgatherBytes begins to put the blocks of all ranks into everybody's all. As [Comm.AllgatherBytes] otherwise.
 func (c *Comm) IAllgatherBytes(mine, all []byte) Request {
+	c = c.valid()
 	wrong := c.blocks("iallgather", mine, all, c.Rank())
 	if wrong != nil {
 		mine, all = nil, nil

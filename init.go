@@ -32,6 +32,9 @@ func Init(opts ...Option) (*World, error) { return InitContext(context.Backgroun
 // InitContext is Init that ends with the context. A process joins its job once:
 // when it has been given up, it is not tried again.
 func InitContext(ctx context.Context, opts ...Option) (*World, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("banyan: %w", errNoContext)
+	}
 	o, err := gather(opts)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)

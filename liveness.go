@@ -28,7 +28,12 @@ type Detection struct {
 }
 
 // Detection says how deaths are found here. Any goroutine may call it at any time.
-func (w *World) Detection() Detection { return w.finding }
+func (w *World) Detection() Detection {
+	if w == nil {
+		return Detection{}
+	}
+	return w.finding
+}
 
 // findings are what Detection says.
 func findings(p *pulse, cfg *progress.Config, alone bool) Detection {

@@ -12,7 +12,8 @@ func (c *Comm) Ssend(buf []byte, dst, tag int) error {
 // Issend begins a synchronous send; its request completes once the message has
 // been matched with a receive and buf may be changed.
 func (c *Comm) Issend(buf []byte, dst, tag int) Request {
-	if c.unaware {
+	c = c.valid()
+	if c.mode == modeUnaware {
 		return Request{p2p.Issend[p2p.Unaware](c.core, buf, dst, tag), c}
 	}
 	return Request{p2p.Issend[p2p.Aware](c.core, buf, dst, tag), c}

@@ -159,6 +159,9 @@ func WithLog(logf func(format string, args ...any)) Option {
 func gather(opts []Option) (options, error) {
 	var o options
 	for _, f := range opts {
+		if f == nil {
+			return o, fmt.Errorf("%w: nil for an option", ErrArgument)
+		}
 		f(&o)
 	}
 	if o.profile > RTS {

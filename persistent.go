@@ -17,19 +17,25 @@ type Persistent struct {
 	round Request // the last start
 }
 
+// errNoPersistent is the error of the zero Persistent.
+var errNoPersistent = fmt.Errorf("%w: no persistent request: SendInit, SsendInit and RecvInit make them", ErrArgument)
+
 // SendInit describes a standard send of buf. Nothing is checked or sent before
 // Start.
 func (c *Comm) SendInit(buf []byte, dst, tag int) *Persistent {
+	c = c.valid()
 	return &Persistent{begin: (*Comm).Isend, c: c, buf: buf, peer: dst, tag: tag}
 }
 
 // SsendInit describes a synchronous send of buf.
 func (c *Comm) SsendInit(buf []byte, dst, tag int) *Persistent {
+	c = c.valid()
 	return &Persistent{begin: (*Comm).Issend, c: c, buf: buf, peer: dst, tag: tag}
 }
 
 // RecvInit describes a receive into buf.
 func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
+	c = c.valid()
 	return &Persistent{begin: (*Comm).Irecv, c: c, buf: buf, peer: src, tag: tag}
 }
 
@@ -38,6 +44,9 @@ func (c *Comm) RecvInit(buf []byte, src, tag int) *Persistent {
 // errors are the request's: ErrArgument if the round before has not been waited
 // for, ErrClosed after Free.
 func (p *Persistent) Start() Request {
+	if p == nil || p.c == nil {
+		return absent().failed(fmt.Errorf("start: %w", errNoPersistent))
+	}
 	switch {
 	case p.begin == nil:
 		return p.c.failed(fmt.Errorf("start on %s: %w: the persistent request has been freed", p.c.Name(), ErrClosed))
@@ -62,7 +71,10 @@ func (p *Persistent) active() bool {
 // Wait waits for the operation that was started last, with its outcome. It
 // returns at once if that has been waited for, or none was started.
 func (p *Persistent) Wait() (Status, error) {
-	if p.round.c == nil {
+	switch {
+	case p == nil || p.c == nil:
+		return Status{}, fmt.Errorf("wait: %w", errNoPersistent)
+	case p.round.c == nil:
 		return Status{}, nil
 	}
 	st, err := p.round.Wait()
@@ -74,6 +86,9 @@ func (p *Persistent) Wait() (Status, error) {
 
 // Free lets go of the buffer. Error: ErrArgument while the operation is active.
 func (p *Persistent) Free() error {
+	if p == nil || p.c == nil {
+		return fmt.Errorf("free: %w", errNoPersistent)
+	}
 	if p.active() {
 		return p.c.raise(fmt.Errorf("free on %s: %w: the persistent request is active: wait for it first", p.c.Name(), ErrArgument))
 	}
@@ -81,10 +96,12 @@ func (p *Persistent) Free() error {
 	return nil
 }
 
-// StartAll starts them in order and puts the requests of this round into reqs,
-// which must be as long.
+// StartAll starts them in order and puts the requests of this round into reqs, as far as there is room:
+// Persistent.Wait waits for the others.
 func StartAll(ps []*Persistent, reqs []Request) {
 	for i, p := range ps {
-		reqs[i] = p.Start()
+		if r := p.Start(); i < len(reqs) {
+			reqs[i] = r
+		}
 	}
 }

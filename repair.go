@@ -13,11 +13,14 @@ import (
 // wait. Messages that have been matched already are transferred.
 //
 // Errors: ErrClosed.
-func (c *Comm) Revoke() error { return c.raise(c.core.Revoke()) }
+func (c *Comm) Revoke() error {
+	c = c.valid()
+	return c.raise(c.core.Revoke())
+}
 
 // IsRevoked makes progress and reports whether the communicator has been revoked, by this rank or
 // another.
-func (c *Comm) IsRevoked() bool { return c.core.Revoked() }
+func (c *Comm) IsRevoked() bool { return c.valid().core.Revoked() }
 
 // Agree gives every living rank the bitwise AND of the flags of all: of an
 // intercommunicator, of those of the remote group (ULFM 17.3.2, S1-38 to S1-41). It is collective, works on a
@@ -32,6 +35,7 @@ func (c *Comm) IsRevoked() bool { return c.core.Revoked() }
 // ([Comm.AckFailed]); the result is right all the same, and GetFailed has all ranks that have no part in
 // it. ErrArgument if some rank calls another operation in its stead; ErrClosed.
 func (c *Comm) Agree(flag uint64) (uint64, error) {
+	c = c.valid()
 	at := c.flag.Swap(nil)
 	if at == nil {
 		at = new(uint64)
@@ -48,6 +52,7 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 // Request.Cancel nor the end of a context takes one back, since others count on it. ErrArgument without a flag, then nothing is
 // begun. As [Comm.Agree] otherwise.
 func (c *Comm) IAgree(flag *uint64) Request {
+	c = c.valid()
 	if flag == nil {
 		return c.nowhere("agree", "flag")
 	}
@@ -80,6 +85,7 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 //
 // Errors: ErrArgument if some rank calls another operation in its stead; ErrClosed.
 func (c *Comm) Shrink() (*Comm, error) {
+	c = c.valid()
 	s := c.shrinking.Swap(nil)
 	if s == nil {
 		s = newShrinking(c)
@@ -99,6 +105,7 @@ func (c *Comm) Shrink() (*Comm, error) {
 // communicators with members in common may be begun in different orders. As [Comm.Shrink]
 // otherwise.
 func (c *Comm) IShrink(into **Comm) Request {
+	c = c.valid()
 	if into == nil {
 		return c.nowhere("shrink", "place of the new communicator")
 	}

@@ -39,6 +39,9 @@ func (r Route) String() string {
 // that has not been done. The error names what was tried and what helps; a rank
 // that has ended before is ErrProcFailed or ErrDeparted.
 func (w *World) Route(rank int) (Route, error) {
+	if w.absent() {
+		return Route{}, fmt.Errorf("route: %w: no world; Init gives one", ErrArgument)
+	}
 	if rank < 0 || rank >= w.job.Size() {
 		return Route{}, fmt.Errorf("route: %w: rank %d, want 0 … %d", ErrArgument, rank, w.job.Size()-1)
 	}
@@ -114,7 +117,7 @@ func routeOf(ep *progress.Endpoint) Route {
 // ranks that can share memory, 0 … of the lowest ranks first. Containers of one
 // machine may be several nodes. It asks nobody. -1: there is no such rank.
 func (w *World) Node(rank int) int {
-	if rank < 0 || rank >= w.job.Size() {
+	if w.absent() || rank < 0 || rank >= w.job.Size() {
 		return -1
 	}
 	return w.job.Node(rank)

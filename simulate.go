@@ -39,6 +39,9 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	if err != nil {
 		return fmt.Errorf("banyan: %w", err)
 	}
+	if body == nil {
+		return fmt.Errorf("banyan: %w: nil for the body", ErrArgument)
+	}
 	if n < 1 || n > proc.MaxIDs {
 		return fmt.Errorf("banyan: %w: %d ranks, want 1 … %d", ErrArgument, n, proc.MaxIDs)
 	}

@@ -43,7 +43,7 @@ func (c *Comm) giveBack(w *workspace, err error) error {
 // staged reports whether collectives leave the buffers of their callers alone until the outcome is agreed on. The unaware
 // engine agrees on nothing, and intercommunicators have no collectives.
 func (c *Comm) staged() bool {
-	return c.core.Uniformity() >= UniformCollectives && !c.unaware && !c.IsInter()
+	return c.core.Uniformity() >= UniformCollectives && c.mode != modeUnaware && !c.IsInter()
 }
 
 // setting is how a collective of that kind is done. With wrong arguments it is done with nothing to give, which fits nobody, since the others wait

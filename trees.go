@@ -39,6 +39,9 @@ const autoTree = "auto"
 // the same before the same operation; communicators that are made from this one inherit it. Without failures, or before the first validate
 // after them, the designs have the same trees. Not to be called while a collective is under way. Error: ErrArgument.
 func (c *Comm) SetDesign(d Design) error {
+	if err := c.present("set design"); err != nil {
+		return err
+	}
 	if d > Rebalance {
 		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance", c.Name(), ErrArgument, d))
 	}
@@ -49,13 +52,16 @@ func (c *Comm) SetDesign(d Design) error {
 }
 
 // Design is the design in force.
-func (c *Comm) Design() Design { return c.trees.Design }
+func (c *Comm) Design() Design { return c.valid().trees.Design }
 
 // SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of another radix, "binary", "chain",
 // "flat", or "node", which goes between nodes once. "auto", the default, leaves the way to each operation, by length and number
 // of ranks: it need not be a tree, as it is for Reroute and LookupAvoiding after failures. As
 // SetDesign otherwise. Error: ErrArgument.
 func (c *Comm) SetTree(text string) error {
+	if err := c.present("set tree"); err != nil {
+		return err
+	}
 	choice, err := withTree(c.trees.Choice, text)
 	if err != nil {
 		return c.raise(fmt.Errorf("set tree of %s: %w", c.Name(), err))
@@ -66,6 +72,7 @@ func (c *Comm) SetTree(text string) error {
 
 // Tree is what SetTree has chosen.
 func (c *Comm) Tree() string {
+	c = c.valid()
 	if c.trees.Auto {
 		return autoTree
 	}

@@ -16,7 +16,7 @@ func elements[T Number](c *Comm, st Status, err error) (Status, error) {
 	n, odd := count[T](st.Count)
 	st.Count = n
 	if err == nil {
-		err = c.raise(odd)
+		err = c.valid().raise(odd)
 	}
 	return st, err
 }

@@ -31,10 +31,15 @@ const (
 // made the communicator and to another after. Of a transfer that was under way with the dead the error is ErrRevoked as well.
 //
 // Errors: ErrArgument, ErrClosed.
-func (c *Comm) SetErrorRange(r ErrorRange) error { return c.raise(c.core.SetErrorRange(r)) }
+func (c *Comm) SetErrorRange(r ErrorRange) error {
+	if err := c.present("set error range"); err != nil {
+		return err
+	}
+	return c.raise(c.core.SetErrorRange(r))
+}
 
 // ErrorRange is the range in force.
-func (c *Comm) ErrorRange() ErrorRange { return c.core.ErrorRange() }
+func (c *Comm) ErrorRange() ErrorRange { return c.valid().core.ErrorRange() }
 
 // Uniformity says which operations on a communicator have the same outcome at all living ranks; see
 // [Comm.SetUniformity]. Each level includes those before it.
@@ -74,10 +79,15 @@ const (
 // The last operation on a communicator that was revoked costs one more agreement, in the background.
 //
 // Error: ErrArgument.
-func (c *Comm) SetUniformity(u Uniformity) error { return c.raise(c.core.SetUniformity(u)) }
+func (c *Comm) SetUniformity(u Uniformity) error {
+	if err := c.present("set uniformity"); err != nil {
+		return err
+	}
+	return c.raise(c.core.SetUniformity(u))
+}
 
 // Uniformity is the level in force.
-func (c *Comm) Uniformity() Uniformity { return c.core.Uniformity() }
+func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
 // names are those of the uniform operations in errors.
 var names = map[repair.What]string{

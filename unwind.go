@@ -15,7 +15,7 @@ const finalizeFunc = "banyan.(*World).Finalize"
 // wait for ranks that wait for this one, and the panic's text would never be printed. It cannot ask recover, which
 // answers only to functions that are deferred themselves and ends the panic; so it looks for the panic on the stack.
 func (w *World) mayFinalize() error {
-	if w == nil || w.job == nil {
+	if w.absent() {
 		return fmt.Errorf("finalize: %w: no world; Init gives one", ErrArgument)
 	}
 	calls := 0

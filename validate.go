@@ -30,6 +30,7 @@ import (
 // Errors: ErrArgument if some rank calls another operation in its stead, at all ranks, and nothing has changed;
 // ErrClosed.
 func (c *Comm) Validate() (Group, error) {
+	c = c.valid()
 	var failed Group
 	err := c.wait(c.validate([]*Comm{c}, func(i int, g Group) { failed = g }))
 	return failed, c.raise(err)
@@ -38,6 +39,7 @@ func (c *Comm) Validate() (Group, error) {
 // IValidate begins to validate; *failed has the result when the request is complete and is
 // not to be touched before. ErrArgument without a place for it, then nothing is begun. As [Comm.Validate] otherwise.
 func (c *Comm) IValidate(failed *Group) Request {
+	c = c.valid()
 	if failed == nil {
 		return c.nowhere("validate", "place of the failed ranks")
 	}
@@ -62,6 +64,11 @@ func ValidateMultiple(comms ...*Comm) ([]Group, error) {
 func IValidateMultiple(failed []Group, comms ...*Comm) Request {
 	if len(comms) == 0 {
 		return Request{}
+	}
+	for _, o := range comms {
+		if err := o.present("validate"); err != nil {
+			return absent().failed(err)
+		}
 	}
 	c := comms[0]
 	for _, o := range comms {

@@ -59,12 +59,18 @@ func WithCodec(codec Codec) ValueOption { return func(o *valueOptions) { o.codec
 // of [ValueLimit] and [NestedValueLimit].
 func WithValueLimit(bytes int) ValueOption { return func(o *valueOptions) { o.limit = bytes } }
 
-func gatherValue(opts []ValueOption) valueOptions {
+func gatherValue(opts []ValueOption) (valueOptions, error) {
 	o := valueOptions{codec: Gob}
 	for _, f := range opts {
+		if f == nil {
+			return o, fmt.Errorf("%w: nil for an option", ErrArgument)
+		}
 		f(&o)
 	}
-	return o
+	if o.codec == nil {
+		return o, fmt.Errorf("%w: nil for the codec", ErrArgument)
+	}
+	return o, nil
 }
 
 // SendValue sends a value of any type that the codec knows to a rank that calls
@@ -79,10 +85,13 @@ func SendValue[T any](c *Comm, v T, dst, tag int, opts ...ValueOption) error {
 // SendValueContext is SendValue that ends with the context; see
 // [Comm.SendContext].
 func SendValueContext[T any](ctx context.Context, c *Comm, v T, dst, tag int, opts ...ValueOption) error {
-	o := gatherValue(opts)
-	b, err := encodeValue(o.codec, &v)
+	o, err := gatherValue(opts)
+	var b []byte
+	if err == nil {
+		b, err = encodeValue(o.codec, &v)
+	}
 	if err != nil {
-		return c.raise(fmt.Errorf("send on %s: %w", c.Name(), err))
+		return c.valid().raise(fmt.Errorf("send on %s: %w", c.Name(), err))
 	}
 	return c.SendContext(ctx, b, dst, tag)
 }
@@ -100,7 +109,10 @@ func RecvValue[T any](c *Comm, src, tag int, opts ...ValueOption) (T, Status, er
 // RecvValueContext is RecvValue that ends with the context; see
 // [Comm.RecvContext].
 func RecvValueContext[T any](ctx context.Context, c *Comm, src, tag int, opts ...ValueOption) (v T, st Status, err error) {
-	o := gatherValue(opts)
+	o, err := gatherValue(opts)
+	if err != nil {
+		return v, Status{}, c.valid().raise(fmt.Errorf("recv on %s: %w", c.Name(), err))
+	}
 	m, err := c.MprobeContext(ctx, src, tag)
 	if err != nil {
 		return v, Status{}, err

@@ -155,7 +155,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	if err != nil {
 		return nil, errors.Join(err, w.progress.Close())
 	}
-	w.comm = &Comm{core: core, e: w.p2p, unaware: o.unaware, world: w}
+	w.comm = &Comm{core: core, e: w.p2p, mode: modeOf(o.unaware), world: w}
 	core.OnError((*listener)(w.comm))
 	if o.fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
@@ -181,21 +181,36 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 }
 
 // Comm is the communicator of all ranks of the job.
-func (w *World) Comm() *Comm { return w.comm }
+func (w *World) Comm() *Comm {
+	if w == nil {
+		return nil
+	}
+	return w.comm
+}
 
 // Now is the time since Init on the job's clock: real, or virtual in the
 // simulator.
 func (w *World) Now() time.Duration {
+	if w.absent() {
+		return 0
+	}
 	return time.Duration(w.progress.Host().Now() - w.origin)
 }
 
 // Sleep returns when d has passed on that clock. Like an application that
 // computes, it makes no progress meanwhile.
-func (w *World) Sleep(d time.Duration) { w.progress.Host().Pause(fabric.Time(max(d, 0))) }
+func (w *World) Sleep(d time.Duration) {
+	if !w.absent() {
+		w.progress.Host().Pause(fabric.Time(max(d, 0)))
+	}
+}
 
 // Abort ends the job: it says why on the standard error, has the launcher end all
 // ranks with an exit code, and exits with it. Ranks that were started without
 // launcher are not ended, they find that this one has failed. It does not return.
 func (w *World) Abort(code int, why error) {
+	if w.absent() {
+		nobody{}.Abort(code, fmt.Sprintf("a process that has not joined aborts: %v", why))
+	}
 	w.job.Abort(code, fmt.Sprintf("rank %d aborts the job: %v", w.job.Rank(), why))
 }

@@ -34,6 +34,7 @@ type Engine struct {
 	active   int // requests in the lists of links
 	flats    flats
 	closed   bool
+	over     error // once closed: what operations end with
 	profile  Profile
 	flushing []*Request
 	watches  *Watch     // free ones

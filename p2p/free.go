@@ -150,12 +150,18 @@ func (e *Engine) holder(ctx uint32) (c *Comm) {
 	return c
 }
 
+// errFinal is what operations of an engine end with that has been closed.
+var errFinal = fmt.Errorf("%w: the library has been finalized", ft.ErrClosed)
+
 // Close ends all operations with ft.ErrClosed: those under way, and those that are
 // begun from now on.
-func (e *Engine) Close() {
+func (e *Engine) Close() { e.CloseFor(errFinal) }
+
+// CloseFor is Close with another error.
+func (e *Engine) CloseFor(why error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	e.closed = true
+	e.closed, e.over = true, why
 	for c := range e.comms.all() {
 		c.state.Or(stateFinal)
 		c.settled()
@@ -163,7 +169,7 @@ func (e *Engine) Close() {
 	}
 	e.p.Kick() // who waits in a hall
 	final := func(r *Request) error {
-		return fmt.Errorf("%v on %s: %w: the library has been finalized", r.kind, r.comm.name, ft.ErrClosed)
+		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.over)
 	}
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {

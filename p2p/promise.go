@@ -39,7 +39,7 @@ func (c *Comm) Usable(op string) error {
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
 	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w: the library has been finalized", op, c.name, ft.ErrClosed)
+		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.over)
 	}
 	return nil
 }
