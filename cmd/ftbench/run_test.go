@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -95,6 +96,26 @@ func TestRunUnderTimeout(t *testing.T) {
 		l.reads(t, "clean now")
 		l.ends(t, 0)
 	}
+}
+
+// Whoever insists kills ranks that heed no signal.
+func TestRunInsist(t *testing.T) {
+	l := startRun(t, `trap "" TERM; echo ready; exec sleep 1000`)
+	l.reads(t, "ready")
+	tick, insisting := time.NewTicker(10*time.Millisecond), make(chan struct{})
+	defer tick.Stop()
+	go func() {
+		for {
+			select {
+			case <-tick.C:
+				_ = l.Process.Signal(unix.SIGTERM) // it may have ended
+			case <-insisting:
+				return
+			}
+		}
+	}()
+	l.ends(t, 128+int(unix.SIGTERM))
+	close(insisting)
 }
 
 // A job that has survived the death of a rank ends with the code that --exit says.
