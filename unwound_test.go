@@ -223,6 +223,13 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// What keeps a rank from starting is printed too.
+func TestRunDoesNotStart(t *testing.T) {
+	res, out := job(t, launch.Continue, 1, "runs", wayEnv+"=error", "BANYAN_FABRIC=pigeon")
+	require.Equal(t, 1, res.Ends[0].Code)
+	require.Regexp(t, `^banyan: .*pigeon`, out)
+}
+
 // The same body in the simulator.
 func TestSimulatedRun(t *testing.T) {
 	err := banyan.Simulate(3, banyan.Simulation{}, needs1(func() error { return errRefuse }))

@@ -23,38 +23,59 @@ func Signals() (caught <-chan os.Signal, stop func()) {
 		}
 	}
 	out, stopped := make(chan os.Signal), make(chan struct{})
-	go func() {
-		var twins twins
-		for {
-			select {
-			case s := <-c:
-				if twins.drop(s, time.Now()) {
-					continue
-				}
-				select {
-				case out <- s:
-				case <-stopped:
-					return
-				}
-			case <-stopped:
-				return
-			}
-		}
-	}()
+	go withoutTwins(out, c, stopped)
 	return out, sync.OnceFunc(func() {
 		signal.Stop(c)
 		close(stopped)
 	})
 }
 
-// twinTime is how long after a signal the same one counts as that one.
-const twinTime = time.Second
+// withoutTwins passes signals on, but for those that count as the one before them.
+func withoutTwins(out chan<- os.Signal, in <-chan os.Signal, stopped <-chan struct{}) {
+	clock := time.NewTicker(twinTick)
+	defer clock.Stop()
+	var twins twins
+	for open := true; ; {
+		ticks := clock.C
+		if !open {
+			clock.Stop()
+			ticks = nil
+		}
+		select {
+		case s := <-in:
+			if twins.drop(s) {
+				continue
+			}
+			if !open {
+				open = true
+				clock.Reset(twinTick)
+			}
+			select {
+			case out <- s:
+			case <-stopped:
+				return
+			}
+		case <-ticks:
+			open = twins.tick()
+		case <-stopped:
+			return
+		}
+	}
+}
 
-// twins finds signals that one sender has sent to a process and to its group.
-type twins map[unix.Signal]time.Time // since when a twin is to be dropped; zero: it has come
+// A signal is the twin of one that came less than a second before. It is counted in ticks that have been
+// seen: a launcher that gets no turn for a second may find both waiting.
+const (
+	twinTick  = 100 * time.Millisecond
+	twinTicks = 10
+)
+
+// twins finds signals that one sender has sent to a process and to its group: for each that has come, the ticks in which a twin of
+// it is to be dropped.
+type twins map[unix.Signal]int
 
 // drop reports whether a signal is the second of a pair.
-func (t *twins) drop(sig os.Signal, now time.Time) bool {
+func (t *twins) drop(sig os.Signal) bool {
 	s, ok := sig.(unix.Signal)
 	if !ok || !ending.has(s) {
 		return false
@@ -62,13 +83,22 @@ func (t *twins) drop(sig os.Signal, now time.Time) bool {
 	if *t == nil {
 		*t = make(twins)
 	}
-	first, seen := (*t)[s]
+	left, seen := (*t)[s]
 	if !seen {
-		(*t)[s] = now
+		(*t)[s] = twinTicks
 		return false
 	}
-	(*t)[s] = time.Time{}
-	return now.Sub(first) < twinTime
+	(*t)[s] = 0
+	return left > 0
+}
+
+// tick counts, and reports whether there is more to count.
+func (t twins) tick() (more bool) {
+	for s, left := range t {
+		t[s] = max(0, left-1)
+		more = more || left > 1
+	}
+	return more
 }
 
 // signalSet has a bit for each signal.
