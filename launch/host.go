@@ -16,9 +16,6 @@ const (
 	// replyGrace is how long a guest may leave a reply unread before it counts
 	// as lost. A reply is a line, for which the sockets have room.
 	replyGrace = 10 * time.Second
-	// greetMost bounds how many connections may be in their helloGrace: each
-	// costs a goroutine and a descriptor. Others wait in the listener's queue.
-	greetMost = 64
 	// acceptPause keeps the host from spinning when it has run out of descriptors.
 	acceptPause = 50 * time.Millisecond
 )
@@ -31,9 +28,9 @@ const (
 // late or a second time is told so.
 type host struct {
 	place
-	srv    *server
-	ports  []net.Listener // one for each address that MASTER_ADDR stands for
-	greets chan struct{}  // a token for each connection that has not said hello
+	srv      *server
+	ports    []net.Listener // one for each address that MASTER_ADDR stands for
+	unproved unproved
 
 	mu      sync.Mutex
 	claimed []bool // by rank: it has said hello
@@ -47,7 +44,7 @@ func newHost(ctx context.Context, p place) (*host, connection, error) {
 	}
 	h := &host{
 		place: p, ports: ports, srv: newServer(newID(), p.size, p.at.timeout),
-		greets: make(chan struct{}, greetMost), claimed: make([]bool, p.size),
+		unproved: newUnproved(p.size), claimed: make([]bool, p.size),
 	}
 	delete(h.srv.kv, mappingKey) // unknown here: the guests' environment says it, or nothing does
 	h.claimed[0] = true
@@ -74,14 +71,16 @@ func (h *host) accept(l net.Listener) {
 			return
 		}
 		if err != nil {
-			<-time.After(acceptPause)
+			if !h.unproved.relieve() {
+				<-time.After(acceptPause)
+			}
 			continue
 		}
-		h.greets <- struct{}{}
+		h.unproved.add(conn)
 		go func() {
 			rank, ok := h.greet(conn)
-			<-h.greets
 			if !ok {
+				h.unproved.remove(conn)
 				conn.Close()
 				return
 			}
@@ -108,6 +107,9 @@ func (h *host) greet(conn net.Conn) (rank int, ok bool) {
 		return 0, false
 	}
 	if w.why == nil {
+		if !h.unproved.remove(conn) { // dropped: the rank comes again
+			return 0, false
+		}
 		w.why = h.claim(guest)
 	}
 	if w.why != nil {

@@ -86,7 +86,17 @@ func TestMeetingPlace(t *testing.T) {
 
 // bareHost is a host without listener.
 func bareHost(size int) *host {
-	return &host{place: at("1", 0, size, time.Hour), srv: newServer("k", size, time.Hour), claimed: make([]bool, size)}
+	return &host{
+		place: at("1", 0, size, time.Hour), srv: newServer("k", size, time.Hour),
+		unproved: newUnproved(size), claimed: make([]bool, size),
+	}
+}
+
+// newcomer greets a connection as accept does.
+func (h *host) newcomer(conn net.Conn) (rank int, ok bool) {
+	h.unproved.add(conn)
+	defer h.unproved.remove(conn)
+	return h.greet(conn)
 }
 
 // FuzzStranger lets anything connect to a host: only a line that says exactly
@@ -110,7 +120,7 @@ func FuzzStranger(f *testing.F) {
 			line, _ := readLine(bufio.NewReaderSize(ours, helloMax))
 			heard <- line
 		}()
-		rank, ok := h.greet(theirs)
+		rank, ok := h.newcomer(theirs)
 		theirs.Close()
 		line := <-heard
 		ours.Close()

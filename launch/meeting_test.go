@@ -3,6 +3,7 @@ package launch
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -344,6 +345,39 @@ func TestStrangersDoNoHarm(t *testing.T) {
 		defer setOut(t, "exchange", port, r, 3).end(0)
 	}
 	require.Contains(t, host.end(0), "rank 0 of 3")
+}
+
+// Connections that prove nothing make way for others, the oldest first, so that they cannot keep a rank out: not
+// while they are more than may be there, nor while rank 0 has no descriptor left.
+func TestIdleStrangersMakeWay(t *testing.T) {
+	for _, few := range []bool{false, true} {
+		port := freePort(t)
+		host := setOut(t, "exchange", port, 0, 3)
+		awaitHost(t, port)
+		if few { // no more than it has, and four
+			open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", host.Process.Pid))
+			require.NoError(t, err)
+			var limit unix.Rlimit
+			require.NoError(t, unix.Prlimit(host.Process.Pid, unix.RLIMIT_NOFILE, nil, &limit))
+			limit.Cur = uint64(len(open) + 4)
+			require.NoError(t, unix.Prlimit(host.Process.Pid, unix.RLIMIT_NOFILE, &limit, nil))
+		}
+		var idle []net.Conn
+		for range unprovedMost + 3 + 1 {
+			conn, err := net.Dial("tcp", "127.0.0.1:"+port)
+			require.NoError(t, err)
+			defer conn.Close()
+			idle = append(idle, conn)
+		}
+		_ = idle[0].SetReadDeadline(time.Now().Add(helloGrace / 2)) // fails only when closed
+		_, err := idle[0].Read(make([]byte, 1))
+		require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the oldest is dropped: %v", err)
+		ranks := []*single{setOut(t, "exchange", port, 1, 3), setOut(t, "exchange", port, 2, 3)}
+		require.Contains(t, host.end(0), "rank 0 of 3")
+		for _, r := range ranks {
+			r.end(0)
+		}
+	}
 }
 
 func TestHostThatIsNone(t *testing.T) {

@@ -55,7 +55,7 @@ func encounter(h *host, guest place) (id string, admitted bool, guests, hosts []
 	ours, theirs := &wire{Conn: a}, &wire{Conn: b}
 	done := make(chan bool)
 	go func() {
-		_, ok := h.greet(theirs)
+		_, ok := h.newcomer(theirs)
 		theirs.Close()
 		done <- ok
 	}()
@@ -153,7 +153,7 @@ func TestReplayedGuest(t *testing.T) {
 		h := lockedHost(3, 1)
 		ours, theirs := net.Pipe()
 		done := make(chan bool)
-		go func() { _, ok := h.greet(theirs); theirs.Close(); done <- ok }()
+		go func() { _, ok := h.newcomer(theirs); theirs.Close(); done <- ok }()
 		heard := play(ours, true, lines)
 		ours.Close()
 		require.False(t, <-done, name)
@@ -221,7 +221,7 @@ func TestChangedUnderWay(t *testing.T) {
 				}
 			})
 		}
-		work.Go(func() { h.greet(d); d.Close() })
+		work.Go(func() { h.newcomer(d); d.Close() })
 		_, err := introduce(a, keyed(at("1", 1, 3, time.Minute), 1))
 		a.Close()
 		work.Wait()
@@ -270,7 +270,7 @@ func FuzzStrangerWithoutSecret(f *testing.F) {
 			ours.Close()
 		}()
 		_ = theirs.SetDeadline(time.Now().Add(helloGrace))
-		_, ok := h.greet(shortLived{theirs})
+		_, ok := h.newcomer(shortLived{theirs})
 		theirs.Close()
 		require.False(t, ok)
 		require.Equal(t, []bool{true, false, false}, h.claimed)

@@ -1,4 +1,4 @@
-// Package strangers connects to a TCP port many times a second without being
+// Package strangers connects to a TCP port, or a Unix socket, many times a second without being
 // welcome there: the flood that a process must bear whose port others can reach.
 //
 // # What it does
@@ -10,6 +10,9 @@
 // flood that waited for the port would be slowed down by what it is to slow down.
 // Where it falls behind it makes good, and [Report] says how many a second there
 // were in the end.
+//
+// With [Config].Crowd a number of them comes at once, stays, and comes back when it is dropped:
+// the other way to attack a port is to occupy it.
 //
 //	report, err := strangers.Run(ctx, strangers.Config{To: port, Rate: 1000, Hello: hello})
 //	// until ctx ends; report.Connected, report.Rate(), report.Dropped, …

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"net/netip"
 	"runtime"
 	"slices"
 	"time"
@@ -23,12 +22,16 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	// several times the processor that a stranger does.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	f := &flood{Config: c, to: sockaddr(c.To), report: newReport(), random: rand.New(rand.NewPCG(c.Seed, 0))}
+	f := &flood{Config: c, to: sockaddr(c), report: newReport(), random: rand.New(rand.NewPCG(c.Seed, 0))}
 	for range 8 * noiseMax {
 		f.noise = append(f.noise, byte(f.random.Uint32()))
 	}
 	before := processorTime()
-	f.run(ctx)
+	if c.Crowd > 0 {
+		f.crowd(ctx)
+	} else {
+		f.run(ctx)
+	}
 	f.report.Processor = processorTime() - before
 	return f.report, nil
 }
@@ -93,6 +96,11 @@ func (f *flood) run(ctx context.Context) {
 	if f.report.Elapsed == 0 {
 		f.report.Elapsed = time.Since(begin)
 	}
+	f.dismiss(begin)
+}
+
+// dismiss ends all that are there.
+func (f *flood) dismiss(begin time.Time) {
 	f.greet(begin.Add(math.MaxInt64)) // nobody waits any more
 	for _, s := range f.guests {
 		f.end(s)
@@ -139,7 +147,7 @@ func earlier(a, b time.Time) time.Time {
 // although the call says that it is not yet so; only where the port's queue is full
 // it takes longer, and is not waited for.
 func (f *flood) make(now time.Time) {
-	kind := Kind(f.made % int(kinds))
+	kind := f.Kinds[f.made%len(f.Kinds)]
 	if kind == Forging && f.Hello == nil {
 		kind = Noisy
 	}
@@ -157,11 +165,14 @@ func (f *flood) make(now time.Time) {
 
 // connect begins a connection.
 func connect(to unix.Sockaddr) (int, error) {
-	family := unix.AF_INET
-	if _, six := to.(*unix.SockaddrInet6); six {
+	family, kind := unix.AF_INET, unix.SOCK_STREAM
+	switch to.(type) {
+	case *unix.SockaddrInet6:
 		family = unix.AF_INET6
+	case *unix.SockaddrUnix:
+		family, kind = unix.AF_UNIX, unix.SOCK_SEQPACKET
 	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, err := unix.Socket(family, kind|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		return -1, err
 	}
@@ -224,12 +235,18 @@ func (f *flood) begin(s *stranger, now time.Time) {
 		if f.Hello != nil {
 			s.rest = f.Hello()
 		}
+	case Babbling:
+		s.speaks = now
 	}
 	f.guests = append(f.guests, s)
 }
 
 // sockaddr is a port in the system's words.
-func sockaddr(to netip.AddrPort) unix.Sockaddr {
+func sockaddr(c Config) unix.Sockaddr {
+	if c.Path != "" {
+		return &unix.SockaddrUnix{Name: c.Path}
+	}
+	to := c.To
 	if a := to.Addr().Unmap(); a.Is4() {
 		return &unix.SockaddrInet4{Port: int(to.Port()), Addr: a.As4()}
 	}
@@ -247,9 +264,14 @@ func (f *flood) say(s *stranger, b []byte) {
 	_ = unix.Sendto(s.fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
 }
 
-// drip lets the slow ones say their next byte, but never the last.
+// drip lets the slow ones say their next byte, but never the last, and the babbling ones
+// some more.
 func (f *flood) drip(now time.Time) {
 	for _, s := range f.guests {
+		if s.kind == Babbling && !now.Before(s.speaks) {
+			f.say(s, f.nonsense(1+f.random.IntN(noiseMax)))
+			s.speaks = now.Add(f.Drip)
+		}
 		if len(s.rest) > 1 && !now.Before(s.speaks) {
 			f.say(s, s.rest[:1])
 			s.rest, s.speaks = s.rest[1:], s.speaks.Add(f.Drip)

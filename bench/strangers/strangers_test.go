@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,6 +161,28 @@ func descriptors(t *testing.T) int {
 	return len(entries)
 }
 
+// A crowd stays, and comes back when it is dropped.
+func TestCrowd(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var came, talked atomic.Int32
+	p := listen(t, "127.0.0.1:0", func(c *net.TCPConn) {
+		if n := came.Add(1); n <= 5 {
+			_ = c.SetReadDeadline(time.Unix(1, 0)) // it is dropped
+			return
+		}
+		for n, err := c.Read(make([]byte, noiseMax)); err == nil; n, err = c.Read(make([]byte, noiseMax)) {
+			if talked.Add(int32(n)) > 5*noiseMax && came.Load() >= 25 {
+				cancel()
+			}
+		}
+	})
+	r, err := Run(ctx, Config{To: p.addr(), Rate: 1000, Crowd: 20, Kinds: []Kind{Silent, Babbling}, Drip: time.Millisecond})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, r.Connected, 25)
+	require.Equal(t, 5, r.Dropped["silent"]+r.Dropped["babbling"])
+	require.Greater(t, talked.Load(), int32(5*noiseMax))
+}
+
 // A port that nobody listens on refuses all.
 func TestFloodOfNobody(t *testing.T) {
 	p := listen(t, "127.0.0.1:0", patient)
@@ -206,6 +229,8 @@ func TestConfig(t *testing.T) {
 		"at most 100000":         func(c *Config) { c.Rate = 1e6 },
 		"cannot be negative":     func(c *Config) { c.Drip = -1 },
 		"more than 4096 at once": func(c *Config) { c.Stay = 5 * time.Second },
+		"a crowd of 5000":        func(c *Config) { c.Crowd = 5000 },
+		"no leaving ones":        func(c *Config) { c.Crowd = 5 },
 	} {
 		c := good
 		spoil(&c)
