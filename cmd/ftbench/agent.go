@@ -16,7 +16,7 @@ import (
 )
 
 type agentCmd struct {
-	Address string `placeholder:"ADDRESS" default:"@banyan-agent" help:"Where processes find it: @name, an abstract Unix socket, or a path; default ${default}."`
+	Address string `placeholder:"ADDRESS" default:"/run/banyan/agent.sock" help:"Where processes find it: a path, or @name, an abstract Unix socket; default ${default}."`
 	Verbose bool   `short:"v" help:"Print a line for each process."`
 }
 
@@ -31,17 +31,19 @@ CAP_PERFMON (root has them) and Linux 5.14 with BTF; ftbench doctor says what la
 A rank connects when it starts and is registered, itself and nobody else; users are kept
 apart. When the agent ends, ranks that are registered keep what they have.
 
-An abstract socket is one per network namespace. For ranks in containers give it a
-path that they see, and say so with BANYAN_EXITS=/PATH in their environment; the
-agent must run in the host's pid namespace or theirs, on the host as root or with
+It makes the socket's directory, in which other users must not be able to write: they could
+take its place. Anybody may take an abstract name, so @NAME is for trials. For ranks in containers
+mount the directory, or give it a path that they see and say so with BANYAN_EXITS=/PATH in their
+environment; the agent must run in the host's pid namespace or theirs, on the host as root or with
 CAP_SYS_PTRACE besides. BANYAN_EXITS=off keeps ranks from asking.
 
 Examples:
   sudo ftbench agent
-  sudo setcap cap_bpf,cap_perfmon+ep bin/ftbench && ftbench agent --verbose
+  sudo setcap cap_bpf,cap_perfmon+ep bin/ftbench
+  ftbench agent --verbose --address $XDG_RUNTIME_DIR/agent.sock
   sudo systemd-run --unit=banyan-agent /opt/banyan/ftbench agent
-  sudo ftbench agent --address /run/banyan/agent.sock
-  BANYAN_EXITS=/run/banyan/agent.sock srun --mpi=pmi2 -N2 -n4 ./app`
+  sudo ftbench agent --address /run/mine/agent.sock
+  BANYAN_EXITS=/run/mine/agent.sock srun --mpi=pmi2 -N2 -n4 ./app`
 }
 
 // Validate finds an address that cannot be one.

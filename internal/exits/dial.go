@@ -26,6 +26,14 @@ const (
 // first process of a user.
 const patience = 15 * time.Second
 
+// A full queue of the agent is tried again so often, so far apart: for 200 ms. The agent empties it as
+// fast as processes come; so it is full for longer only where somebody fills it, at an
+// address that anybody may have taken. Tries are counted and not time: on a busy machine both sides get less of it.
+const (
+	queueTries = 40
+	queuePause = 5 * time.Millisecond
+)
+
 // Dial registers this process with the agent at an address, "@name" for an
 // abstract socket or a path, and makes the table from what it hands out. An
 // agent is believed that runs as root or as this process's user.
@@ -52,19 +60,19 @@ func Dial(address string) (*Table, error) {
 	return t, nil
 }
 
-// connect waits while the agent's queue is full: the kernel does not, on such a socket.
-func connect(address string) (net.Conn, error) {
-	const pause = 5 * time.Millisecond
-	for end := time.Now().Add(patience); ; time.Sleep(pause) {
-		conn, err := net.DialTimeout("unixpacket", address, patience)
-		if !errors.Is(err, unix.EAGAIN) || time.Now().After(end) {
+// connect waits a little while the agent's queue is full: the kernel does not, on such a socket.
+func connect(address string) (conn net.Conn, err error) {
+	for range queueTries {
+		if conn, err = net.DialTimeout("unixpacket", address, patience); !errors.Is(err, unix.EAGAIN) {
 			return conn, err
 		}
+		time.Sleep(queuePause)
 	}
+	return nil, fmt.Errorf("its queue is full: %w", err)
 }
 
 func ask(conn *net.UnixConn) ([]int, error) {
-	peer, err := credentials(conn)
+	peer, err := Peer(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +105,9 @@ func ask(conn *net.UnixConn) ([]int, error) {
 	return fds, nil
 }
 
-// credentials are those of who listens, from when it began to.
-func credentials(conn *net.UnixConn) (peer *unix.Ucred, err error) {
+// Peer gives the credentials of the process at the other end: of a client those that it had when
+// it connected, of an agent those that it had when it began to listen.
+func Peer(conn *net.UnixConn) (peer *unix.Ucred, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return nil, err

@@ -11,8 +11,9 @@ import (
 )
 
 // DefaultAgent is the address at which an agent is looked for where [Env] is not
-// set: an abstract Unix socket, one for each network namespace.
-const DefaultAgent = "@banyan-agent"
+// set: a Unix socket in a directory that root alone may make and write in, so that nobody else can
+// take the agent's place. An abstract name could be taken by any user.
+const DefaultAgent = "/run/banyan/agent.sock"
 
 // ErrNone is in the errors of [Open] where nobody offers what it looks for. It
 // is no mistake of anybody's.

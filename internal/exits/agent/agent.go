@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -18,8 +19,11 @@ import (
 const (
 	// MaxUsers bounds the hooks: each runs a program at every exit on the machine.
 	MaxUsers = 64
-	// MaxTalks bounds the conversations under way; others wait in the queue.
-	MaxTalks = 64
+	// MaxSilent bounds the connections of a user that have said nothing yet. For one more
+	// the oldest is dropped.
+	MaxSilent = 128
+	// MaxTalks bounds those of all users: the oldest of the user with the most is dropped.
+	MaxTalks = 512
 	// TalkTime is how long a process may take to say what it wants.
 	TalkTime = 10 * time.Second
 	// wantPause is until the agent looks again for a descriptor that it lacked.
@@ -48,15 +52,30 @@ type agent struct {
 	report func(Event)
 	watch  *watcher
 
+	silent silent
+
+	mu    sync.Mutex
+	users map[int]*tenant // all who have ever been served
+	hooks int             // that are open
+}
+
+// tenant is one user's part. Each has a lock of its own: to load a hook takes
+// long, and users are not to wait for each other.
+type tenant struct {
 	mu      sync.Mutex
-	hooks   map[int]*hook.Hook // by user
-	current map[process]int    // the pidfd of each that is registered
+	hook    *hook.Hook  // nil: no process is registered
+	current map[int]int // the pidfd of each that is registered, by pid
 }
 
 // Listen opens the socket at "@name" or a path, for all users. A path that is
 // left of an agent that has died is replaced, one of a living agent is not.
 func Listen(address string) (*net.UnixListener, error) {
 	addr := &net.UnixAddr{Name: address, Net: "unixpacket"}
+	if address[0] != '@' {
+		if err := prepare(filepath.Dir(address)); err != nil {
+			return nil, err
+		}
+	}
 	l, err := net.ListenUnix("unixpacket", addr)
 	if errors.Is(err, unix.EADDRINUSE) && address[0] != '@' && abandoned(addr) {
 		if err := os.Remove(address); err != nil {
@@ -65,7 +84,7 @@ func Listen(address string) (*net.UnixListener, error) {
 		l, err = net.ListenUnix("unixpacket", addr)
 	}
 	if errors.Is(err, unix.EADDRINUSE) {
-		return nil, fmt.Errorf("agent: %s is taken: an agent runs already; name another address with --address and %s", address, exits.Env)
+		return nil, fmt.Errorf("agent: %s is taken: %s; name another address with --address and %s", address, occupant(addr), exits.Env)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("agent: listen at %s: %w", address, err)
@@ -77,6 +96,42 @@ func Listen(address string) (*net.UnixListener, error) {
 		}
 	}
 	return l, nil
+}
+
+// prepare makes the socket's directory if it is missing, and refuses one in which
+// other users could put a socket of theirs in place of the agent's.
+func prepare(dir string) error {
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("agent: make the socket's directory: %w: run it as root, or name another address with --address and %s", err, exits.Env)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(dir, &st); err != nil {
+		return fmt.Errorf("agent: %s: %w", dir, err)
+	}
+	switch {
+	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
+		return fmt.Errorf("agent: %s belongs to user %d, who could replace the agent's socket: name another address with --address and %s", dir, st.Uid, exits.Env)
+	case st.Mode&0o022 != 0 && st.Mode&unix.S_ISVTX == 0:
+		return fmt.Errorf("agent: other users may write in %s and replace the agent's socket: chmod go-w %s", dir, dir)
+	}
+	return nil
+}
+
+// occupant says who listens at an address.
+func occupant(addr *net.UnixAddr) string {
+	conn, err := net.DialUnix("unixpacket", nil, addr)
+	if err != nil {
+		return fmt.Sprintf("by a process that takes no connections (%v)", err)
+	}
+	defer conn.Close()
+	peer, err := exits.Peer(conn)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("by somebody (%v)", err)
+	case peer.Uid != 0 && int(peer.Uid) != os.Geteuid():
+		return fmt.Sprintf("by process %d of user %d, whom no other user believes", peer.Pid, peer.Uid)
+	}
+	return fmt.Sprintf("an agent runs already (process %d of user %d)", peer.Pid, peer.Uid)
 }
 
 func abandoned(addr *net.UnixAddr) bool {
@@ -95,7 +150,7 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 	if ok, why := hook.Available(); !ok {
 		return fmt.Errorf("agent: %s", why)
 	}
-	a := &agent{report: report, hooks: make(map[int]*hook.Hook), current: make(map[process]int)}
+	a := &agent{report: report, users: make(map[int]*tenant)}
 	var err error
 	if a.watch, err = newWatcher(a.ended); err != nil {
 		return err
@@ -103,7 +158,6 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	ready()
 	var talks sync.WaitGroup
-	places := make(chan struct{}, MaxTalks)
 	for {
 		conn, err := a.accept(ctx, l)
 		if err != nil {
@@ -111,11 +165,12 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 			err = errors.Join(a.watch.close(), a.close(), acceptError(ctx, err))
 			return err
 		}
-		places <- struct{}{}
-		talks.Go(func() {
-			a.talk(conn)
-			<-places
-		})
+		user := -1
+		if peer, err := exits.Peer(conn); err == nil {
+			user = int(peer.Uid)
+		}
+		a.silent.add(user, conn)
+		talks.Go(func() { a.talk(conn, user) })
 	}
 }
 
@@ -123,6 +178,9 @@ func Serve(ctx context.Context, l *net.UnixListener, ready func(), report func(E
 // of any user can bring about, is said and waited for.
 func (a *agent) accept(ctx context.Context, l *net.UnixListener) (*net.UnixConn, error) {
 	for said := false; ; said = true {
+		if said {
+			a.silent.relieve()
+		}
 		conn, err := l.AcceptUnix()
 		switch {
 		case err == nil, !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE) &&
@@ -146,11 +204,17 @@ func acceptError(ctx context.Context, err error) error {
 	return fmt.Errorf("agent: accept: %w", err)
 }
 
-// talk serves one process.
-func (a *agent) talk(conn *net.UnixConn) {
+// talk serves one process of a user.
+func (a *agent) talk(conn *net.UnixConn, user int) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(TalkTime)) // fails on a closed socket alone
-	event, rights, err := a.serve(conn)
+	text := make([]byte, exits.TextMax)
+	n, err := conn.Read(text)
+	a.silent.remove(user, conn)
+	if errors.Is(err, net.ErrClosed) { // it was dropped, and more of them are coming: no line for each
+		return
+	}
+	event, rights, err := a.serve(conn, string(text[:n]), err)
 	answer := []byte(exits.Welcome)
 	if err != nil {
 		answer = []byte(err.Error())
@@ -167,12 +231,10 @@ func (a *agent) talk(conn *net.UnixConn) {
 	closeAll(rights)
 }
 
-// serve registers who has connected and says Hello. What it says is read in any case:
+// serve registers who has connected and said Hello. What it says has been read in any case:
 // who closes a socket with something unread in it takes the answer back.
-func (a *agent) serve(conn *net.UnixConn) (event Event, rights []int, err error) {
+func (a *agent) serve(conn *net.UnixConn, text string, readErr error) (event Event, rights []int, err error) {
 	peer, pidfd, err := whoIs(conn)
-	text := make([]byte, exits.TextMax)
-	n, readErr := conn.Read(text)
 	if err != nil {
 		return event, nil, err
 	}
@@ -180,7 +242,7 @@ func (a *agent) serve(conn *net.UnixConn) (event Event, rights []int, err error)
 	switch {
 	case readErr != nil:
 		err = readErr
-	case string(text[:n]) != exits.Hello:
+	case text != exits.Hello:
 		err = errors.New("it speaks another version of the protocol: agent and program must be of one build of Banyan")
 	default:
 		rights, err = a.register(peer, pidfd)
@@ -191,52 +253,76 @@ func (a *agent) serve(conn *net.UnixConn) (event Event, rights []int, err error)
 	return event, rights, err
 }
 
+// tenant gives a user's part.
+func (a *agent) tenant(user int) *tenant {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.users[user]
+	if t == nil {
+		t = &tenant{current: make(map[int]int)}
+		a.users[user] = t
+	}
+	return t
+}
+
+// count counts one more open hook, or one less. It refuses one too many.
+func (a *agent) count(by int) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.hooks+by > MaxUsers {
+		return fmt.Errorf("the agent serves %d users, and no more at a time", MaxUsers)
+	}
+	a.hooks += by
+	return nil
+}
+
 // register enters a process with its user's hook, and takes the pidfd over if it
 // succeeds. The descriptors are copies for the caller to pass on and close.
 func (a *agent) register(peer *unix.Ucred, pidfd int) ([]int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	user := int(peer.Uid)
-	h := a.hooks[user]
-	if h == nil {
-		if len(a.hooks) >= MaxUsers {
-			return nil, fmt.Errorf("the agent serves %d users, and no more at a time", MaxUsers)
-		}
-		var err error
-		if h, err = hook.Open(); err != nil {
+	t := a.tenant(user)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.hook == nil {
+		if err := a.count(+1); err != nil {
 			return nil, err
 		}
-		a.hooks[user] = h
+		var err error
+		if t.hook, err = hook.Open(); err != nil {
+			t.hook = nil
+			return nil, errors.Join(err, a.count(-1))
+		}
 	}
-	fds, err := a.enter(h, process{int(peer.Pid), user}, pidfd)
+	fds, err := a.enter(t, process{int(peer.Pid), user}, pidfd)
 	if err != nil {
-		return nil, errors.Join(err, a.drop(user))
+		return nil, errors.Join(err, a.drop(t))
 	}
 	return fds, nil
 }
 
-// enter registers and watches a process, or does neither.
-func (a *agent) enter(h *hook.Hook, p process, pidfd int) ([]int, error) {
-	fds, err := copies(h.Files())
+// enter registers and watches a process, or does neither. Precondition: the
+// tenant's lock is held.
+func (a *agent) enter(t *tenant, p process, pidfd int) ([]int, error) {
+	fds, err := copies(t.hook.Files())
 	if err != nil {
 		closeAll(fds)
 		return nil, err
 	}
-	if old, ok := a.current[p]; ok && !over(old) {
+	if old, ok := t.current[p.pid]; ok && !over(old) {
 		_ = unix.Close(pidfd) // it asks again, and is watched by the first one
 		return fds, nil
 	} else if ok { // its pid has come back before the watcher has spoken
-		err = h.Forget(p.pid)
+		err = t.hook.Forget(p.pid)
 	}
 	if err == nil {
-		err = h.Register(p.pid)
+		err = t.hook.Register(p.pid)
 	}
 	if err == nil {
-		a.current[p] = pidfd
+		t.current[p.pid] = pidfd
 		// From here on ended is called, at once if it has ended already.
 		if err = a.watch.add(pidfd, p); err != nil {
-			delete(a.current, p)
-			err = errors.Join(err, h.Withdraw(p.pid))
+			delete(t.current, p.pid)
+			err = errors.Join(err, t.hook.Withdraw(p.pid))
 		}
 	}
 	if err != nil {
@@ -249,34 +335,35 @@ func (a *agent) enter(h *hook.Hook, p process, pidfd int) ([]int, error) {
 // ended is called by the watcher for a process that has ended and may have been
 // waited for.
 func (a *agent) ended(p process, pidfd int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.current[p] != pidfd {
+	t := a.tenant(p.user)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if fd, ok := t.current[p.pid]; !ok || fd != pidfd {
 		return // another process has the pid
 	}
-	delete(a.current, p)
-	if err := errors.Join(a.hooks[p.user].Forget(p.pid), a.drop(p.user)); err != nil {
+	delete(t.current, p.pid)
+	if err := errors.Join(t.hook.Forget(p.pid), a.drop(t)); err != nil {
 		a.report(Event{PID: p.pid, User: p.user, Err: err})
 	}
 }
 
-// drop closes the hook of a user without processes. Preconditions: mu is held.
-func (a *agent) drop(user int) error {
-	h := a.hooks[user]
-	if h.Live() > 0 {
+// drop closes the hook of a user without processes. Precondition: the tenant's lock is held.
+func (a *agent) drop(t *tenant) error {
+	if t.hook.Live() > 0 {
 		return nil
 	}
-	delete(a.hooks, user)
-	return h.Close()
+	h := t.hook
+	t.hook = nil
+	return errors.Join(h.Close(), a.count(-1))
 }
 
+// close closes all hooks. Nobody is served any more.
 func (a *agent) close() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	var errs []error
-	for user, h := range a.hooks {
-		errs = append(errs, h.Close())
-		delete(a.hooks, user)
+	for _, t := range a.users {
+		if t.hook != nil {
+			errs = append(errs, t.hook.Close())
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	if err := os.Unsetenv(role); err != nil {
 		panic(err)
 	}
-	if err := map[string]func() error{"rank": playRank, "agent": playAgent, "parent": playParent, "impostor": playImpostor}[does](); err != nil {
+	if err := map[string]func() error{"rank": playRank, "agent": playAgent, "parent": playParent, "impostor": playImpostor, "full": playFull, "idle": playIdle}[does](); err != nil {
 		fmt.Println(err)
 		os.Exit(1)
 	}
@@ -123,6 +123,37 @@ func playImpostor() error {
 	return err
 }
 
+// playFull listens as an agent does, and has its queue full.
+func playFull() error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	to := &unix.SockaddrUnix{Name: os.Getenv(where)}
+	if err := errors.Join(unix.Bind(fd, to), unix.Listen(fd, 0)); err != nil {
+		return err
+	}
+	if _, err := net.Dial("unixpacket", to.Name); err != nil {
+		return err
+	}
+	fmt.Println("listening")
+	_, err = os.Stdin.Read(make([]byte, 1))
+	return err
+}
+
+// playIdle has as many connections as it gets and says nothing on them.
+func playIdle() error {
+	const many = 800
+	for range many {
+		if _, err := net.Dial("unixpacket", os.Getenv(where)); err != nil {
+			return err
+		}
+	}
+	fmt.Println("idle")
+	_, err := os.Stdin.Read(make([]byte, 1))
+	return err
+}
+
 // await is the word about an end.
 func await(tab *exits.Table, pid int) string {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
@@ -164,7 +195,7 @@ func serve(t *testing.T) (address string, events <-chan Event) {
 	l, err := Listen(address)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
-	ready, done, happened := make(chan struct{}), make(chan error, 1), make(chan Event, 100)
+	ready, done, happened := make(chan struct{}), make(chan error, 1), make(chan Event, 1000)
 	go func() {
 		done <- Serve(ctx, l, func() { close(ready) }, func(e Event) { happened <- e })
 	}()
@@ -306,4 +337,68 @@ func TestAgentOfAnotherUser(t *testing.T) {
 	require.Equal(t, "listening", a.line(t))
 	other := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65533, Gid: 65533}}
 	require.Contains(t, start(t, "rank", address, other).line(t), "runs as user 65534: only one of root or of user 65533 is believed")
+}
+
+// Nor can it delay the processes of others by having its queue full: they do without. An agent that finds it in its
+// place says who that is.
+func TestFullQueueOfAnotherUser(t *testing.T) {
+	if !privileged(t) {
+		return
+	}
+	address := "@" + t.Name() + strconv.Itoa(os.Getpid())
+	a := start(t, "full", address, nobody)
+	require.Equal(t, "listening", a.line(t))
+	require.Contains(t, start(t, "rank", address, nil).line(t), "its queue is full")
+	_, err := Listen(address)
+	require.ErrorContains(t, err, "is taken: by a process that takes no connections")
+
+	address += "b"
+	a = start(t, "impostor", address, nobody)
+	require.Equal(t, "listening", a.line(t))
+	_, err = Listen(address)
+	require.ErrorContains(t, err, fmt.Sprintf("is taken: by process %d of user 65534, whom no other user believes", a.Process.Pid))
+}
+
+// A user's idle connections make way for each other, and do not keep other users out.
+func TestIdleConnectionsOfAnotherUser(t *testing.T) {
+	if !privileged(t) {
+		return
+	}
+	address, events := serve(t)
+	idle := start(t, "idle", address, nobody)
+	require.Equal(t, "idle", idle.line(t))
+	r := start(t, "rank", address, nil)
+	require.Equal(t, fmt.Sprint(r.Process.Pid, " true"), r.line(t))
+	require.Equal(t, Event{PID: r.Process.Pid}, <-events, "and there is no line for each that was dropped")
+	own := start(t, "rank", address, nobody)
+	require.Equal(t, fmt.Sprint(own.Process.Pid, " true"), own.line(t))
+}
+
+// The agent makes its directory, and takes none in which other users could replace its socket.
+func TestDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "banyan")
+	address := filepath.Join(dir, "agent.sock")
+	l, err := Listen(address)
+	require.NoError(t, err)
+	_, err = Listen(address)
+	require.ErrorContains(t, err, fmt.Sprintf("an agent runs already (process %d of user %d)", os.Getpid(), os.Getuid()))
+	require.NoError(t, l.Close())
+	st, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o755), st.Mode().Perm())
+
+	require.NoError(t, os.Chmod(dir, 0o777))
+	_, err = Listen(address)
+	require.ErrorContains(t, err, "other users may write in "+dir)
+	require.NoError(t, os.Chmod(dir, os.ModeSticky|0o777)) // as /tmp: nobody but the owner removes what is there
+	l, err = Listen(address)
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	if os.Geteuid() == 0 {
+		require.NoError(t, os.Chown(dir, 65534, 65534))
+		_, err = Listen(address)
+		require.ErrorContains(t, err, "belongs to user 65534, who could replace")
+	}
+	_, err = Listen(filepath.Join(dir, "none", "none", "agent.sock"))
+	require.ErrorContains(t, err, "name another address with --address and BANYAN_EXITS")
 }

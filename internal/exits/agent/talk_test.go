@@ -34,7 +34,7 @@ func FuzzTalk(f *testing.F) {
 		require.NoError(t, file.Close())
 		_, err = unix.Write(pair[1], text)
 		require.NoError(t, err)
-		a.talk(c.(*net.UnixConn))
+		a.talk(c.(*net.UnixConn), os.Getuid())
 		require.Len(t, events, 1)
 		require.Equal(t, os.Getpid(), events[0].PID)
 		require.Error(t, events[0].Err)
