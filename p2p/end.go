@@ -101,7 +101,7 @@ func (e *Engine) dropQueue(l *link) {
 		l.held = o.next
 		e.freeOp(o)
 	}
-	l.loans = loans{}
+	l.loans, l.answers = loans{}, 0
 	l.open()
 }
 

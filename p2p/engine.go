@@ -81,13 +81,15 @@ type link struct {
 	// limit is the user's limit of eager messages; 0 leaves it to the connection.
 	limit int
 	// room is what may be spent on eager messages before somebody looks; spare
-	// (0 or 1) the chunks to be had then.
+	// (0 or 1) the chunks to be had then, of so many units as portion says.
 	room, spare    int
-	chunk          int
+	chunk, portion int      // chunk: by this process's limits
 	announced      int      // sends that the peer has not answered
 	held, lastHeld *op      // sends that may not be announced yet, in order
 	kept, asked    int      // from the peer: units unexpected here, chunks asked for
 	waiting        int      // from the peer: announcements without a receive
+	answers        int      // control frames that wait for credit
+	exceeded       bool     // the peer is cut off; see Engine.excess
 	heard, fins    uint64   // see answered
 	closed         bool     // nothing goes out any more
 	first, last    *op      // frames that wait for credit, in order
@@ -125,7 +127,8 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 	}
 	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
 	l.chunk = e.limits.chunk(max(l.limit, ep.Longest))
-	l.room, l.spare = l.chunk, 1
+	l.portion = min(l.chunk, fairChunk)
+	l.room, l.spare = l.portion, 1
 	l.open()
 	i := int(ep.Proc / linkPage)
 	for len(e.links) <= i {

@@ -14,10 +14,17 @@ import (
 //     asks for another, in the stream of its messages. The receiver answers at
 //     once, or, if it keeps more than a chunk of unexpected messages from this
 //     sender, when enough of them have been received. So it never keeps more
-//     than three chunks from one sender.
+//     than three chunks from one sender, and what remained of a chunk when the next was taken.
+//   - How much a chunk is the sender's limits say. More than fairChunk it is
+//     only as far as the receiver's limits do too: its answers say its own.
 //   - A sender that has spent all announces its messages, of any length; they
 //     wait at home. Announcements are records at the receiver too, so no more
 //     than maxAnnounced may be unanswered; later sends wait in line.
+//
+// The receiver counts what it keeps, and a sender that exceeds this is cut off as
+// corrupt: it has the secret of the job, and has lost its senses or is not one of us. The same
+// holds for more announcements, and for more answers that it has asked for and does not
+// take: see [Engine.excess].
 //
 // Counting costs the sender of a message one subtraction, before it writes to
 // the transport, and the receiver of an expected one nothing: the question in
@@ -28,8 +35,8 @@ import (
 
 // The immediates of [fabric.ClassFlow].
 const (
-	flowAsk = iota
-	flowGrant
+	flowAsk       = iota
+	flowGrant     // with the size of a chunk by the receiver's limits
 	flowWithdraw  // with the announcement's name: I do not want to send this any more
 	flowWithdrawn // with the same: nobody here has taken it, and nobody will
 	flowRevoked   // with the same: nobody will, since its communicator has been revoked
@@ -40,6 +47,13 @@ const (
 	// and the smallest buffer.
 	perMessage   = 256
 	maxAnnounced = 4096
+	// fairChunk is how much a sender may take for a chunk before it knows the
+	// receiver's limits.
+	fairChunk = 2 << 20
+	// maxAnswers bounds the control frames that wait for credit. Of a peer that keeps to
+	// the rules there are fewer: an answer to each of its announcements, and of this
+	// process's an announcement and a withdrawal.
+	maxAnswers = 4*maxAnnounced + 64
 )
 
 // chunk gives the size of a chunk: half of the limit, but room for two messages
@@ -57,15 +71,39 @@ func (l Limits) chunk(eager int) int {
 func (e *Engine) charge(l *link, n int) bool {
 	cost := n + perMessage
 	if l.room < cost {
-		if l.spare == 0 {
+		if l.spare == 0 || cost > l.portion {
 			return false
 		}
 		l.spare--
-		l.room += l.chunk
+		l.room += l.portion
 		e.control(l, fabric.ClassFlow, flowAsk, nil)
 	}
 	l.room -= cost
 	return true
+}
+
+// mostKept is what the receiver keeps of a sender that keeps to the rules: when it answers it
+// keeps a chunk of its own at most, and then two of the sender's may come, and what remained of one before.
+func (l *link) mostKept() int { return l.chunk + 3*max(l.chunk, fairChunk) }
+
+// admits reports whether one more message without a receive may be kept of those that l's peer may send. If
+// not, the peer is cut off.
+func (e *Engine) admits(l *link, n int) bool {
+	if l.kept+n+perMessage > l.mostKept() {
+		e.excess(l)
+	}
+	return !l.exceeded
+}
+
+// excess cuts off a peer that sends more than it has been allowed to, which no correct process does. What it
+// sends until its end stands in the View is not kept. Precondition: the lock is held; it may be called
+// by what Poll calls.
+func (e *Engine) excess(l *link) {
+	e.refused++
+	if !l.exceeded {
+		l.exceeded = true
+		e.p.Report(l.peer, proc.Cause{Kind: proc.Corrupt})
+	}
 }
 
 // kept counts an unexpected message in.
@@ -87,14 +125,14 @@ func (e *Engine) unkept(m *message) {
 // grant answers what the sender has asked for, if there is room.
 func (e *Engine) grant(l *link) {
 	for ; l.asked > 0 && l.kept <= l.chunk && l.ep.State == progress.Alive; l.asked-- {
-		e.control(l, fabric.ClassFlow, flowGrant, nil)
+		e.control(l, fabric.ClassFlow, flowGrant, appendUint64(e.scratch[:0], uint64(l.chunk)))
 	}
 }
 
 func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 	ep := e.p.Known(from)
-	name, named := decodeHandle(payload)
-	if ep == nil || named != (imm >= flowWithdraw) {
+	name, named := decodeHandle(payload) // of a request; a grant has the size of a chunk there
+	if ep == nil || named != (imm != flowAsk) {
 		e.refused++
 		return
 	}
@@ -112,6 +150,7 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 		e.grant(l)
 	case imm == flowGrant && l.spare == 0:
 		l.spare++
+		l.portion = min(l.chunk, max(fairChunk, int(min(name, maxMessage))))
 		e.unhold(l)
 	default:
 		e.refused++

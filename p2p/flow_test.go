@@ -160,15 +160,15 @@ func TestSenderWithoutAnswers(t *testing.T) {
 	e.poll()
 	require.Equal(t, maxAnnounced+2, s.count(fabric.ClassRTS, all))
 	// Room for another chunk: those in line go out whole.
-	s.inbox = []frame{{fabric.ClassFlow, flowGrant, nil}}
+	grant := frame{fabric.ClassFlow, flowGrant, binary.LittleEndian.AppendUint64(nil, uint64(l.chunk))}
+	s.inbox = []frame{grant}
 	e.poll()
 	require.InDelta(t, firsts+l.chunk/(size+perMessage), s.count(fabric.ClassFirst, all), 1)
 	require.Equal(t, 2, s.count(fabric.ClassFlow, flowAsk))
 	// The next is taken by the last in line, one is spare, more were not asked for.
-	grant := frame{fabric.ClassFlow, flowGrant, nil}
-	s.inbox = []frame{grant, grant, grant, {fabric.ClassFlow, 9, nil}}
+	s.inbox = []frame{grant, grant, grant, {fabric.ClassFlow, 9, nil}, {fabric.ClassFlow, flowGrant, nil}}
 	e.poll()
-	require.EqualValues(t, 2, e.refused)
+	require.EqualValues(t, 3, e.refused)
 	require.NotEmpty(t, hs)
 }
 
@@ -195,6 +195,102 @@ func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 		require.NoError(t, err)
 	}
 	require.Zero(t, l.kept)
+}
+
+// A peer that ignores its credit is cut off once, as corrupt, and what it sends until then is dropped. Frames for
+// receives that wait count for nothing.
+func TestExcess(t *testing.T) {
+	le := binary.LittleEndian
+	rts := appendRTS(nil, rts{sender: 1, total: 1000})
+	flood := map[string]struct {
+		frame
+		fair int // so many are not too many
+	}{
+		"eager":     {frame{fabric.ClassEager, 1<<32 | 5, make([]byte, 100)}, (1 + 3*4) * (512 << 10) / (100 + perMessage)},
+		"empty":     {frame{fabric.ClassEager, 9<<32 | 5, nil}, (1 + 3*4) * (512 << 10) / perMessage},
+		"fragments": {frame{fabric.ClassFirst, 1<<32 | 5, le.AppendUint64(nil, LongestEager)}, 0},
+		"announced": {frame{fabric.ClassRTS, 1<<32 | 5, rts}, maxAnnounced},
+	}
+	for name, f := range flood {
+		t.Run(name, func(t *testing.T) {
+			s, e, c := newStray(t)
+			if f.class == fabric.ClassEager {
+				for range 30_000 {
+					h := Irecv[Aware](c, make([]byte, 100), 1, 7)
+					s.inbox = append(s.inbox, frame{fabric.ClassEager, 1<<32 | 7, f.data})
+					e.poll()
+					_, err := e.Wait(h)
+					require.NoError(t, err)
+				}
+			}
+			for range f.fair {
+				s.inbox = append(s.inbox, f.frame)
+			}
+			e.poll()
+			require.Empty(t, s.cut)
+			for range 1000 {
+				s.inbox = append(s.inbox, f.frame)
+			}
+			e.poll()
+			require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
+			require.Equal(t, f.fair, e.early.n)
+		})
+	}
+}
+
+// A peer that asks and does not take the answers is cut off.
+func TestAnswersNotTaken(t *testing.T) {
+	s, e, _ := newStray(t)
+	s.full = true
+	ask := frame{fabric.ClassFlow, flowAsk, nil}
+	for range maxAnswers {
+		s.inbox = append(s.inbox, ask)
+	}
+	e.poll()
+	require.Empty(t, s.cut)
+	s.inbox = append(s.inbox, ask, ask)
+	e.poll()
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
+	l := e.known(1)
+	require.Equal(t, maxAnswers+1, l.answers)
+	s.full = false
+	e.poll()
+	require.Zero(t, l.answers)
+}
+
+// A sender may have far higher limits than its receiver: the receiver's count.
+func TestUnequalLimits(t *testing.T) {
+	const messages, size = 3000, 30_000
+	simulated(t, 2, Limits{Unexpected: 1 << 28, Eager: size}, func(e *Engine, c *Comm) error {
+		if c.Rank() == 1 {
+			var hs []Handle
+			for range messages {
+				hs = append(hs, Isend[Aware](c, make([]byte, size), 0, 1))
+			}
+			for _, h := range hs {
+				if _, err := e.Wait(h); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		e.limits = Limits{}
+		for range 20_000 { // busy with something else
+			if _, _, err := Iprobe[Aware](c, 1, 99); err != nil {
+				return err
+			}
+		}
+		l := e.known(1)
+		if l.exceeded || l.kept < fairChunk || l.kept > l.mostKept() || l.chunk > fairChunk {
+			return fmt.Errorf("%d units are kept of %d", l.kept, l.mostKept())
+		}
+		for range messages {
+			if _, err := Recv[Aware](c, make([]byte, size), 1, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 // A short send for which there is room does not overtake an announcement that

@@ -16,8 +16,10 @@ import (
 type stray struct {
 	inbox []frame
 	sent  []frame
-	down  proc.ID // ends at the next poll, if not 0
-	left  proc.ID // departs at the next poll, if not 0
+	down  proc.ID      // ends at the next poll, if not 0
+	left  proc.ID      // departs at the next poll, if not 0
+	full  bool         // it takes nothing
+	cut   []proc.Cause // what it was informed of about the peer
 }
 
 type frame struct {
@@ -30,7 +32,7 @@ func (s *stray) Name() string                                    { return "stray
 func (s *stray) Address() []byte                                 { return nil }
 func (s *stray) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return s, nil }
 func (s *stray) Lookup(proc.ID) fabric.Conn                      { return s }
-func (s *stray) Inform(proc.ID, proc.Cause)                      {}
+func (s *stray) Inform(_ proc.ID, c proc.Cause)                  { s.cut = append(s.cut, c) }
 func (s *stray) Ready() bool                                     { return len(s.inbox) > 0 }
 func (s *stray) Depart()                                         {}
 func (s *stray) Close() error                                    { return nil }
@@ -41,6 +43,9 @@ func (s *stray) Get([]byte, fabric.Region, uint64) error         { return fabric
 func (s *stray) Invalidate()                                     {}
 
 func (s *stray) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+	if s.full {
+		return false
+	}
 	s.sent = append(s.sent, frame{class, imm, append([]byte(nil), payload...)})
 	return true
 }

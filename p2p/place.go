@@ -44,6 +44,9 @@ func (e *Engine) placeEager(l *link, imm uint64, n int) []byte {
 	r := e.posted.match(l.peer, imm)
 	if r == nil {
 		m := e.unexpected(l.peer, imm, n)
+		if m == nil {
+			return nil // onEager drops it
+		}
 		m.data, m.placed = m.data[:n], true
 		l.in = m
 		e.keep(m)

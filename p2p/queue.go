@@ -15,6 +15,7 @@ type op struct {
 	req *Request
 	// synchronous is the send's that is held.
 	synchronous bool
+	answer      bool               // counted in link.answers
 	small       [controlBytes]byte // where the data of control frames are kept
 	next        *op
 }
@@ -32,19 +33,25 @@ func (e *Engine) newOp() *op {
 }
 
 func (e *Engine) freeOp(o *op) {
-	o.data, o.req, o.frags, o.synchronous = nil, nil, false, false
+	o.data, o.req, o.frags, o.synchronous, o.answer = nil, nil, false, false, false
 	o.next = e.freeOps
 	e.freeOps = o
 }
 
 // control sends a control frame now or, without credit, as soon as there is.
 func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte) {
-	if l.first == nil && l.ep.TrySend(class, imm, payload) {
+	if l.first == nil && l.ep.TrySend(class, imm, payload) || l.exceeded {
 		return
 	}
 	o := e.newOp()
 	o.class, o.imm = class, imm
 	o.data = o.small[:copy(o.small[:], payload)]
+	if class != fabric.ClassFirst { // as many as there is room for messages
+		o.answer = true
+		if l.answers++; l.answers > maxAnswers {
+			e.excess(l)
+		}
+	}
 	e.enqueue(l, o)
 }
 
@@ -110,6 +117,9 @@ func (e *Engine) shift(l *link) {
 	l.first = o.next
 	if l.first == nil {
 		l.open()
+	}
+	if o.answer {
+		l.answers--
 	}
 	if r := o.req; r != nil && r.lent > 0 {
 		r.handed = true // returned completes it

@@ -202,6 +202,9 @@ func (e *Engine) onEager(from proc.ID, imm uint64, payload []byte) {
 	r := e.posted.match(from, imm)
 	if r == nil {
 		m := e.unexpected(from, imm, len(payload))
+		if m == nil {
+			return
+		}
 		m.data = append(m.data, payload...)
 		m.got = len(payload)
 		e.keep(m)
@@ -216,17 +219,6 @@ func (e *Engine) onEager(from proc.ID, imm uint64, payload []byte) {
 	r.received(len(payload))
 }
 
-// unexpected makes a message with room for its data.
-func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
-	m := e.early.newMessage()
-	m.from, m.imm, m.total = from, imm, total
-	m.data = e.early.buffer(total)
-	if ep := e.p.Known(from); ep != nil {
-		m.kept(e.adopt(ep))
-	}
-	return m
-}
-
 // onFirst begins a message in fragments.
 func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	l, total, ok := e.sender(from, payload)
@@ -236,8 +228,9 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	}
 	r := e.posted.match(from, imm)
 	if r == nil {
-		l.in = e.unexpected(from, imm, total)
-		e.keep(l.in)
+		if l.in = e.unexpected(from, imm, total); l.in != nil {
+			e.keep(l.in)
+		}
 		return
 	}
 	l.in = e.early.newMessage()
@@ -327,9 +320,14 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	if ok && ep != nil {
 		l = e.adopt(ep)
 	}
-	if l == nil || l.waiting == maxAnnounced {
-		e.early.release(m)
+	switch {
+	case l == nil:
 		e.refused++
+	case l.waiting == maxAnnounced:
+		e.excess(l)
+	}
+	if l == nil || l.exceeded {
+		e.early.release(m)
 		return
 	}
 	l.waiting++

@@ -236,3 +236,21 @@ func (m *message) matches(src proc.ID, imm uint64) bool {
 	return (src == proc.None || m.from == src) &&
 		m.imm>>32 == imm>>32 && (uint32(imm) == anyTag || m.imm == imm)
 }
+
+// unexpected makes a message with room for its data; nil: the sender may not have sent it.
+func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
+	ep := e.p.Known(from)
+	if ep == nil {
+		e.refused++
+		return nil
+	}
+	l := e.adopt(ep)
+	if !e.admits(l, total) {
+		return nil
+	}
+	m := e.early.newMessage()
+	m.from, m.imm, m.total = from, imm, total
+	m.data = e.early.buffer(total)
+	m.kept(l)
+	return m
+}

@@ -191,7 +191,8 @@ var table = [numKnobs]Knob{
 		Name: "unexpected", Unit: Bytes, Min: 1, Max: 1 << 30, Default: p2p.DefaultUnexpected,
 		Meaning: []string{
 			"Short messages, each counted with 256 bytes more, that this rank sends to another",
-			"one before that has said that it has room. Less memory, or longer bursts.",
+			"one before that has said that it has room. Less memory, or longer bursts. Of more than",
+			"4m the receiver has to have as much, else its own value counts.",
 		},
 	},
 	Spins: {

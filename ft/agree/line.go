@@ -137,11 +137,11 @@ func (l *line) heard(from proc.ID, payload []byte) error {
 		return nil
 	}
 	if wait, needs := l.early(&f); wait {
-		if err := l.m.keep(from); err != nil {
-			return err
+		h, err := l.m.keep(from, payload, needs)
+		if err == nil {
+			l.waiting = append(l.waiting, h)
 		}
-		l.waiting = append(l.waiting, held{from, slices.Clone(payload), needs})
-		return nil
+		return err
 	}
 	return l.look(rank, &f)
 }
@@ -310,7 +310,7 @@ func (l *line) again() {
 			l.waiting = append(l.waiting, h)
 			continue
 		}
-		l.m.owed[h.from]--
+		l.m.unkeep(h)
 		l.take(h)
 	}
 }

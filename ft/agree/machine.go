@@ -15,6 +15,8 @@ const (
 	// open yet or agreements that have not begun. Each such agreement costs a peer
 	// one frame for each parent that it has had.
 	maxEarly = 4096
+	// earlyBytes is how long these frames may be on average; shorter ones count as long.
+	earlyBytes = 2048
 )
 
 // Line names the agreements of one group in one context, which its members number alike.
@@ -129,7 +131,7 @@ type Machine struct {
 	lines   map[Line]*line
 	gone    map[proc.ID]bool // true: departed
 	early   map[Line][]held  // frames for lines that are not open
-	owed    map[proc.ID]int  // frames kept back, by sender
+	owed    map[proc.ID]int  // bytes of frames kept back, by sender
 	leaving []proc.ID        // who has departed, while a decision of theirs is kept back
 	actions []Action
 	taken   int // of actions
@@ -199,7 +201,7 @@ func (m *Machine) Open(id Line, g Group) error {
 	early := m.early[id]
 	delete(m.early, id)
 	for _, h := range early {
-		m.owed[h.from]--
+		m.unkeep(h)
 		l.take(h)
 	}
 	return nil
@@ -210,7 +212,7 @@ func (m *Machine) Open(id Line, g Group) error {
 func (m *Machine) Close(id Line) {
 	if l := m.lines[id]; l != nil {
 		for _, h := range l.waiting {
-			m.owed[h.from]--
+			m.unkeep(h)
 		}
 		l.drop()
 		delete(m.lines, id)
@@ -245,21 +247,29 @@ func (m *Machine) Heard(from proc.ID, payload []byte) error {
 	if payload[0] != kindUp {
 		return nil // a decision is about those who have proposed: the line is closed
 	}
-	if err := m.keep(from); err != nil {
-		return err
+	h, err := m.keep(from, payload, nobody)
+	if err == nil {
+		m.early[id] = append(m.early[id], h)
 	}
-	m.early[id] = append(m.early[id], held{from, slices.Clone(payload), nobody})
-	return nil
+	return err
 }
 
-// keep accounts for a frame that is kept back.
-func (m *Machine) keep(from proc.ID) error {
-	if m.owed[from] == maxEarly {
-		return fmt.Errorf("from %v: %w: more than %d frames for agreements that have not begun", from, errFrame, maxEarly)
+// keep makes and accounts for a frame that is kept back.
+func (m *Machine) keep(from proc.ID, payload []byte, needs int) (held, error) {
+	h := held{from, payload, needs}
+	if m.owed[from]+h.cost() > maxEarly*earlyBytes {
+		return held{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not begun", from, errFrame, maxEarly, maxEarly*earlyBytes)
 	}
-	m.owed[from]++
-	return nil
+	m.owed[from] += h.cost()
+	h.payload = slices.Clone(payload)
+	return h, nil
 }
+
+// unkeep accounts for a frame that is not kept back any more.
+func (m *Machine) unkeep(h held) { m.owed[h.from] -= h.cost() }
+
+// cost is what a frame counts for.
+func (h *held) cost() int { return max(len(h.payload), earlyBytes) }
 
 // Died says that a death has entered the view of this process.
 func (m *Machine) Died(p proc.ID) { m.left(p, false) }

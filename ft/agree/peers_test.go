@@ -110,6 +110,20 @@ func TestLateDecisionsAreDropped(t *testing.T) {
 	require.Empty(t, ms[0].early)
 }
 
+// Long frames for lines that are not open count by their bytes.
+func TestLongEarlyFrames(t *testing.T) {
+	ms := machines(t, 2)
+	f := frame{kind: kindUp, line: theLine, seq: 1, value: make([]byte, MaxValue)}
+	payload := f.encode(nil)
+	kept := 0
+	for ms[0].Heard(ms[1].self, payload) == nil {
+		kept++
+	}
+	require.Equal(t, maxEarly*earlyBytes/len(payload), kept)
+	require.NoError(t, ms[0].Open(theLine, members(2)))
+	require.Zero(t, ms[0].owed[ms[1].self])
+}
+
 // A decision on something else than what was proposed does not reach the caller.
 func TestDecisionOnSomethingElse(t *testing.T) {
 	for name, f := range map[string]frame{
@@ -173,7 +187,7 @@ func TestPeersAreBounded(t *testing.T) {
 	var err error
 	n := 0
 	for ; err == nil; n++ {
-		require.LessOrEqual(t, n, maxEarly)
+		require.LessOrEqual(t, n, maxEarly*earlyBytes)
 		err = ms[0].Heard(ms[1].self, b)
 	}
 	require.ErrorIs(t, err, ErrFrame)

@@ -1,6 +1,8 @@
 package control
 
 import (
+	"fmt"
+
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/proc"
@@ -71,6 +73,8 @@ func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
 	frame, ok := a.in.take(from, imm, payload)
 	var err error
 	switch {
+	case a.out.waiting(from) > maxWaiting:
+		err = errAnswers
 	case !ok:
 		err = agree.ErrFrame
 	case frame != nil:
@@ -81,6 +85,12 @@ func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
 	}
 	a.drain()
 }
+
+// maxWaiting bounds the frames that wait for a peer which sends frames itself: it does not take the answers
+// to those. A peer that is only slow is waited for.
+const maxWaiting = 1 << 14
+
+var errAnswers = fmt.Errorf("it sends frames, and does not take %d that wait for it", maxWaiting)
 
 // cut ends the connection to a peer that sends what it must not.
 func (a *Agreements) cut(peer proc.ID, why error) {

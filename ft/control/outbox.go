@@ -68,6 +68,9 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 	o.reach()
 }
 
+// waiting is how many frames wait for a process.
+func (o *Outbox) waiting(to proc.ID) int { return len(o.queues[to]) }
+
 // Meet connects to a process, for its death to become known here.
 func (o *Outbox) Meet(to proc.ID) {
 	if !o.over && o.e.Known(to) == nil {
@@ -212,6 +215,9 @@ func (i *inbox) take(from proc.ID, imm uint64, payload []byte) (frame []byte, ok
 	if len(have)+len(payload) > i.most {
 		delete(i.parts, from)
 		return nil, false
+	}
+	if cap(have) < len(have)+len(payload) { // what is outgrown is garbage: no more of it than is kept
+		have = slices.Grow(have, max(len(have), len(payload)))
 	}
 	if have = append(have, payload...); imm&more == 0 {
 		delete(i.parts, from)
