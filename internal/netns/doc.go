@@ -60,9 +60,9 @@
 //
 // # Who cleans up
 //
-// [Net.Close]; and where the process is killed, the next [Open] or [Sweep]
-// with the same prefix. A name holds the process id and the start time of its
-// maker,
+// [Net.Close]; and where the process is killed, the kernel: nothing but descriptors of the maker holds the namespaces.
+// Their names in /run/netns are links to these descriptors. Links that lead nowhere the next [Open] or [Sweep] removes
+// with the same prefix. A name holds the process id and the start time of its maker,
 //
 //	banyan-4711-883920-7-0   PREFIX-PID-START-NETWORK-HOST
 //

@@ -97,9 +97,9 @@ func labels() ([]label, error) {
 	return found, nil
 }
 
-// Sweep removes the namespaces with a prefix ("" is the default) whose makers
-// are dead, and returns their names. [Open] does it by itself. It ends no
-// process: one that still runs in such a namespace goes on without a link. It
+// Sweep removes the names with a prefix ("" is the default) of namespaces whose makers
+// are dead, and returns them. [Open] does it by itself. The namespaces have ended with their makers, but for
+// those in which a process still runs: it goes on without a link. It
 // may be called concurrently, also by several processes.
 func Sweep(prefix string) (removed []string, err error) {
 	if prefix == "" {
@@ -123,15 +123,9 @@ func Sweep(prefix string) (removed []string, err error) {
 	return removed, errors.Join(errs...)
 }
 
-// removeName takes the name off a namespace, which ends it unless a process,
-// a socket or a descriptor holds it. A name that is not there is no error.
+// removeName takes the name off a namespace. A name that is not there is no error.
 func removeName(name string) error {
 	path := filepath.Join(runDir, name)
-	// EINVAL: its maker died before it mounted the namespace.
-	err := unix.Unmount(path, unix.MNT_DETACH)
-	if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("netns: unmount %s: %w", path, privileged(err))
-	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("netns: remove %s: %w", path, err)
 	}

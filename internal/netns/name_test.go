@@ -54,7 +54,8 @@ func TestOrphan(t *testing.T) {
 	require.True(t, child.orphan())
 }
 
-// What a killed process leaves, the next one removes; the living keep theirs.
+// The namespaces of a process that is killed end with it. The names that it leaves, the next one removes; the living
+// keep theirs.
 func TestSweepAfterKill(t *testing.T) {
 	n := open(t, Config{Hosts: 1})
 	if n == nil {
@@ -72,10 +73,15 @@ func TestSweepAfterKill(t *testing.T) {
 		require.NoError(t, err)
 		for _, name := range names {
 			require.NotContains(t, removed, name)
-			require.FileExists(t, filepath.Join(runDir, name))
+			_, err := os.Stat(filepath.Join(runDir, name))
+			require.NoError(t, err)
 		}
 		require.NoError(t, a.Process.Kill())
 		require.Error(t, a.Wait())
+		for _, name := range names {
+			_, err := os.Stat(filepath.Join(runDir, name))
+			require.ErrorIs(t, err, os.ErrNotExist, "nothing holds the namespace any more")
+		}
 		_, err = Sweep("banyanother")
 		require.NoError(t, err)
 		require.FileExists(t, filepath.Join(runDir, names[0]))

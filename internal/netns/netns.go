@@ -112,22 +112,10 @@ func (c *Config) complete() error {
 	return nil
 }
 
-// prepareRunDir makes /run/netns as iproute2 does: a shared mount, so that a
-// name removed here is removed too where `ip netns exec` has copied all mounts.
+// prepareRunDir makes /run/netns where no iproute2 has.
 func prepareRunDir() error {
 	if err := os.MkdirAll(runDir, 0o755); err != nil {
 		return fmt.Errorf("netns: %w", privileged(err))
-	}
-	share := func() error { return unix.Mount("", runDir, "none", unix.MS_SHARED|unix.MS_REC, "") }
-	err := share()
-	if errors.Is(err, unix.EINVAL) { // it is no mount point yet
-		err = unix.Mount(runDir, runDir, "none", unix.MS_BIND|unix.MS_REC, "")
-		if err == nil {
-			err = share()
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("netns: make %s a shared mount: %w", runDir, privileged(err))
 	}
 	return nil
 }
@@ -199,14 +187,6 @@ func newSpace(l label) (*space, error) {
 	}
 	l.start = start
 	s := &space{name: l.String()}
-	path := filepath.Join(runDir, s.name)
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL, 0o444)
-	if err != nil {
-		return nil, fmt.Errorf("netns: %w", privileged(err))
-	}
-	if err := f.Close(); err != nil {
-		return s, fmt.Errorf("netns: %w", err)
-	}
 	err = away(func() error {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			if errors.Is(err, unix.ENOSPC) {
@@ -216,8 +196,8 @@ func newSpace(l label) (*space, error) {
 		}
 		return nil
 	}, func() (err error) {
-		if err := unix.Mount(threadNet, path, "none", unix.MS_BIND, ""); err != nil {
-			return fmt.Errorf("netns: mount %s: %w", path, privileged(err))
+		if s.file, err = os.Open(threadNet); err != nil {
+			return fmt.Errorf("netns: open the thread's namespace: %w", err)
 		}
 		s.route, err = dial(unix.NETLINK_ROUTE)
 		return err
@@ -225,8 +205,11 @@ func newSpace(l label) (*space, error) {
 	if err != nil {
 		return s, err
 	}
-	if s.file, err = os.Open(path); err != nil {
-		return s, fmt.Errorf("netns: %w", err)
+	// The name leads to the descriptor and holds nothing itself, as a mount would: the namespace ends with
+	// this process, however that ends.
+	path := filepath.Join(runDir, s.name)
+	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", l.pid, s.file.Fd()), path); err != nil {
+		return s, fmt.Errorf("netns: name a network namespace: %w", privileged(err))
 	}
 	return s, nil
 }
