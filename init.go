@@ -92,6 +92,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 		l.self.Addresses = []route.Address{{Provider: cfg.Shm.Name(), Blob: cfg.Shm.Address()}}
 		bell = cfg.Shm.Bell()
 	}
+	l.denied(set)
 	if err := l.exchange(ctx); err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -171,4 +172,37 @@ func TestSimulatorIgnoresSettings(t *testing.T) {
 	t.Setenv("BANYAN_SHM_EAGER", "nonsense")
 	t.Setenv("BANYAN_TUNING", "/no/such/file")
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, ring))
+}
+
+// inForeignHome starts a rank as a user who may not look into HOME.
+func inForeignHome() error {
+	if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
+		return err
+	}
+	w, err := banyan.Init()
+	if err != nil {
+		return err
+	}
+	return w.Finalize()
+}
+
+// A file of settings that this user may not read stops no start, as in the home directory of whoever has called
+// sudo, unless it has been asked for.
+func TestSettingsOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // there is no other user to be
+	}
+	home := t.TempDir()
+	dir := filepath.Join(home, ".config", "banyan")
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	file := filepath.Join(dir, "tune.conf")
+	require.NoError(t, os.WriteFile(file, []byte("wait.spins = 7\n"), 0o600))
+	require.NoError(t, os.Chmod(home, 0o700))
+	res, out := job(t, launch.Continue, 1, "home", "HOME="+home, "XDG_CONFIG_HOME=", "BANYAN_TUNING=")
+	require.False(t, res.Ends[0].Failed(), out)
+	require.Contains(t, out, "banyan: rank 0: settings: "+home)
+	require.Contains(t, out, "not to be read by this user, and left aside")
+	res, out = job(t, launch.Continue, 1, "home", "HOME="+home, "BANYAN_TUNING="+file)
+	require.True(t, res.Ends[0].Failed())
+	require.Contains(t, out, "let user 65534 read it, or do without files with BANYAN_TUNING=none")
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+
+	"github.com/banyan-hpc/banyan/settings"
 )
 
 // warnf is Warn for fabrics, which speak of processes where users know ranks.
@@ -16,6 +18,16 @@ func (l *launched) Warn(text string) {
 		return
 	}
 	l.warnings.Go(func() { fmt.Fprintf(os.Stderr, "banyan: rank %d: %s\n", l.Rank(), text) })
+}
+
+// denied warns of files of settings that this user may not read.
+func (l *launched) denied(set *settings.Set) {
+	for _, src := range set.Sources {
+		if src.Denied {
+			l.Warn(fmt.Sprintf("settings: %s is %s: set HOME to this user's, or %s to a file, or to %s",
+				src.Path, src.State, settings.FileVariable, settings.NoFile))
+		}
+	}
 }
 
 // Finalize implements bootstrap: it lets warnings out first.

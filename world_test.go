@@ -98,6 +98,8 @@ func rank(role string) error {
 	case "runs":
 		banyan.Run(needs1(runs[os.Getenv(wayEnv)].body))
 		return nil
+	case "home":
+		return inForeignHome()
 	case "launches":
 		return launches("orphans", orphanRanks)
 	case "launches strangers":

@@ -62,6 +62,8 @@ type Source struct {
 	State string
 	// Foreign: it holds measurements, and none of this machine.
 	Foreign bool
+	// Denied: this user may not read it, as in a home directory of another one. It is left aside.
+	Denied bool
 }
 
 // Set is a value for each knob.
@@ -159,6 +161,11 @@ func (s *Set) read(path string, named bool, machine func() string) error {
 	case absent && !named:
 		s.found(Source{Path: path, State: "absent"})
 		return nil
+	case errors.Is(err, fs.ErrPermission) && !named:
+		s.found(Source{Path: path, State: "not to be read by this user, and left aside", Denied: true})
+		return nil
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s=%s: %w: let user %d read it, or do without files with %s=%s", FileVariable, path, err, os.Geteuid(), FileVariable, NoFile)
 	case absent:
 		return fmt.Errorf("%s=%s: there is no such file: ftbench tune --out %s makes it, %s=%s does without", FileVariable, path, path, FileVariable, NoFile)
 	case err != nil:
@@ -176,7 +183,8 @@ func (s *Set) read(path string, named bool, machine func() string) error {
 		s.put(e.id, e.value, fmt.Sprintf("%s:%d", path, e.line))
 	}
 	if others := f.strange(here); others != nil {
-		s.found(Source{path, fmt.Sprintf("has nothing measured on this machine, [%s]; its parts are for [%s]", here, strings.Join(others, "], [")), true})
+		state := fmt.Sprintf("has nothing measured on this machine, [%s]; its parts are for [%s]", here, strings.Join(others, "], ["))
+		s.found(Source{Path: path, State: state, Foreign: true})
 		return nil
 	}
 	s.found(Source{Path: path, State: "read"})

@@ -328,6 +328,9 @@ func settingsFound() []finding {
 		if src.Foreign {
 			f.state, f.cure = warning, "ftbench tune measures this machine"
 		}
+		if src.Denied {
+			f.state, f.cure = warning, "set HOME to this user's, or "+settings.FileVariable
+		}
 		found = append(found, f)
 	}
 	changed := 0
