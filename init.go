@@ -109,6 +109,9 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if sockets != nil {
 		cfg.Others = []fabric.Provider{sockets}
 	}
+	if err := enoughFiles(job.Size()); err != nil {
+		return nil, err
+	}
 	if w, err = newWorld(l, cfg, o); err == nil {
 		w.ends = ends
 		l.mourn(w.progress)

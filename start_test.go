@@ -95,3 +95,32 @@ func TestStartIsLinear(t *testing.T) {
 	// Each asks for the mapping and for the first rank's word, the first for n cards.
 	require.Equal(t, n+(n-1)+n, sum)
 }
+
+// fewFiles starts a rank that may open hardly more files than it has open.
+func fewFiles() error {
+	open, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	limit.Cur = uint64(len(open) + 9)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	_, err = banyan.Init()
+	return err
+}
+
+// A rank that may not open a file for each peer that even a barrier takes says so at once.
+func TestTooFewFiles(t *testing.T) {
+	const n = 16
+	res, out := job(t, launch.Continue, n, "few files")
+	for _, e := range res.Ends {
+		require.True(t, e.Failed(), out)
+	}
+	require.Equal(t, n, strings.Count(out, "a rank of 16 needs at least"), out)
+	require.Contains(t, out, "raise the limit (ulimit -n)")
+}

@@ -100,6 +100,8 @@ func rank(role string) error {
 		return nil
 	case "home":
 		return inForeignHome()
+	case "few files":
+		return fewFiles()
 	case "launches":
 		return launches("orphans", orphanRanks)
 	case "launches strangers":
