@@ -10,8 +10,9 @@ import (
 
 const (
 	// unprovedMost bounds the connections that have proved nothing, beyond one for
-	// each rank of the job: all ranks may come at once.
-	unprovedMost = 128
+	// each rank of the job: all ranks may come at once. With a thousand strangers a second, a rank
+	// on a busy machine has half a second for its proof then.
+	unprovedMost = 512
 	// unprovedShare is the part of the descriptors of rank 0 that they may take.
 	unprovedShare = 4
 )
