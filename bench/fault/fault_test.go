@@ -36,7 +36,7 @@ func job(how Wait) Start {
 
 // Every survivor of every round is measured, however it waits.
 func TestDetect(t *testing.T) {
-	for _, how := range []Wait{ForVictim, ForAny, InBarrier} {
+	for _, how := range []Wait{ForVictim, ForAny, InBarrier, Polling} {
 		t.Run(string(how), func(t *testing.T) {
 			o := tested
 			o.Wait = how

@@ -16,6 +16,8 @@ const (
 	ForAny Wait = "any"
 	// InBarrier waits in a barrier that the victim does not enter.
 	InBarrier Wait = "barrier"
+	// Polling tests a receive from the victim until it is complete, and never sleeps.
+	Polling Wait = "poll"
 )
 
 // Options of a measurement. All processes of it have the same.
@@ -79,9 +81,9 @@ func (o Options) Check() error {
 		}
 	}
 	switch o.Wait {
-	case ForVictim, ForAny, InBarrier:
+	case ForVictim, ForAny, InBarrier, Polling:
 	default:
-		return fmt.Errorf("fault detect: --wait %q: victim, any or barrier", o.Wait)
+		return fmt.Errorf("fault detect: --wait %q: victim, any, barrier or poll", o.Wait)
 	}
 	if o.Settle < 0 {
 		return fmt.Errorf("fault detect: --settle %v: at least 0 is needed", o.Settle)

@@ -175,6 +175,12 @@ func wait(r *banyan.Comm, how Wait, victim int) (err error) {
 	switch how {
 	case InBarrier:
 		return r.Barrier()
+	case Polling:
+		req := r.Irecv(nil, victim, tagNever)
+		for done := false; !done; {
+			_, done, err = req.Test()
+		}
+		return err
 	case ForAny:
 		victim = banyan.AnySource
 	}

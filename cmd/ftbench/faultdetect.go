@@ -38,7 +38,7 @@ type faultDetectCmd struct {
 	N         int           `short:"n" default:"2" placeholder:"RANKS" help:"Ranks of a round, the victim included. Default: ${default}."`
 	Kills     int           `default:"100" help:"How many ranks are killed, one after another. Default: ${default}."`
 	PerJob    int           `default:"1" placeholder:"KILLS" help:"Victims that each job starts with, which saves start-ups; those whose turn has not come sleep. Default: ${default}."`
-	Wait      string        `enum:"victim,any,barrier" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier. Default: ${default}."`
+	Wait      string        `enum:"victim,any,barrier,poll" default:"victim" help:"What survivors wait in: ${enum}; a receive from the victim, a receive from any source, a barrier, a loop that tests a receive from the victim and never sleeps. Default: ${default}."`
 	VictimRSS int           `name:"victim-rss" default:"0" placeholder:"MB" help:"MiB that a victim has touched beside what a rank has anyway: the kernel gives them back before some detectors hear of the death. Default: ${default}."`
 	Settle    time.Duration `default:"20ms" help:"Time between the last survivor's word that it is about to wait, and the kill; varied by half. Default: ${default}."`
 	Timeout   time.Duration `default:"10s" help:"How long a survivor may take to learn of the death. Default: ${default}."`
@@ -69,6 +69,7 @@ Examples:
   ftbench fault detect -n 8 --wait barrier --per-job 10
   ftbench fault detect -n 400 --kills 5 --timeout 1m
   ftbench fault detect --exits off
+  ftbench fault detect --wait poll --kills 200 --victim-rss 10
   ftbench fault detect --fabric tcp`
 }
 
