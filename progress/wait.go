@@ -135,6 +135,8 @@ func (e *Engine) Progress() bool {
 	e.progressing = true
 	e.skip = min(e.skip, lullTest)
 	n := e.round() + e.expire()
+	e.rounds++
+	e.seldomPollDeaths()
 	e.progressing = false
 	e.handOver()
 	return n > 0
@@ -163,9 +165,11 @@ func (e *Engine) drive(c *Completion) bool {
 		case n > 0:
 		case idle < e.spins:
 			idle++
+			e.seldomPollDeaths()
 		case idle < e.spins+e.yields && e.patient(idle, &since):
 			idle++
 			e.relax()
+			e.pollDeaths() // which costs nothing beside that
 		case c.done:
 		case e.asleep:
 			return false
@@ -180,6 +184,25 @@ func (e *Engine) drive(c *Completion) bool {
 		}
 	}
 	return true
+}
+
+// deathStride is how many polls pass between two looks for deaths while the engine spins: a look costs some loads, less than
+// a hundredth of so many polls.
+const deathStride = 16
+
+// seldomPollDeaths is pollDeaths in one of deathStride rounds.
+func (e *Engine) seldomPollDeaths() {
+	if e.rounds%deathStride == 0 {
+		e.pollDeaths()
+	}
+}
+
+// pollDeaths looks whether processes of this machine have died, for the next round to report: the watcher may wait for the core
+// on which this process polls.
+func (e *Engine) pollDeaths() {
+	if e.shm != nil {
+		e.shm.PollDeaths()
+	}
 }
 
 // patient reports whether a goroutine that has found nothing idle times may yield

@@ -53,6 +53,9 @@ type Exits interface {
 	// FD is a descriptor that an edge-triggered epoll reports whenever another
 	// process has ended.
 	FD() int
+	// Entries changes whenever another process has ended. It costs a few loads, for a process
+	// that polls. Any goroutine may call it.
+	Entries() uint64
 	// Watched tells whether a process with that pid is registered and has not ended, so
 	// that its end will be told of.
 	Watched(pid int) bool

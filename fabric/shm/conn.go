@@ -33,6 +33,8 @@ type Conn struct {
 	reader  reader
 	// watchKey names the connection to the watcher.
 	watchKey int32
+	// polled is for deathPoll; without a word, nothing.
+	polled polledWord
 	// told: Config.Exits tells of the peer's end. Written before the watcher knows of
 	// the connection.
 	told bool
@@ -217,7 +219,7 @@ func (c *Conn) starvedNoMore() bool {
 // reported.
 func (c *Conn) release() error {
 	c.die()
-	c.hasIn, c.bell, c.half = false, nil, nil
+	c.hasIn, c.bell, c.half, c.polled = false, nil, nil, polledWord{}
 	if c.reader.pidfd >= 0 {
 		c.p.watch.forget(c) // it looks into the segment
 		_ = unix.Close(c.reader.pidfd)

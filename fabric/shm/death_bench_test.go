@@ -50,6 +50,7 @@ func benchmarkDeath(b *testing.B, resident int, sleeps, alone bool) {
 		} else {
 			killer()
 			for len(e.ends) == 0 {
+				p.PollDeaths()
 				p.Poll(&e.Sink)
 			}
 		}

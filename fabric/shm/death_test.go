@@ -50,7 +50,7 @@ func TestWordTells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, Config{Self: 0, MaxProcs: 2})
 			v := spawn(t, role{Self: 1, MaxProcs: 2, Threads: 4})
-			p.deaf(v.meet(p), byPidfd)
+			p.deaf(v.meet(p), byPidfd, byPoll)
 			c.end(v)
 			e := newEar()
 			allow(t, c.want, e.end(p))
@@ -75,7 +75,7 @@ func TestOrderOfEvidence(t *testing.T) {
 	for try := 0; words == 0 && try < 5; try++ {
 		p := open(t, Config{Self: 0, MaxProcs: 2})
 		v := spawn(t, role{Self: 1, MaxProcs: 2, Resident: resident})
-		v.meet(p)
+		p.deaf(v.meet(p), byPoll)
 		v.kill()
 		allow(t, killed, newEar().end(p))
 		words = uint64(p.watch.by[byWord].Load())
@@ -84,7 +84,7 @@ func TestOrderOfEvidence(t *testing.T) {
 
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	p.deaf(v.meet(p), byWord)
+	p.deaf(v.meet(p), byWord, byPoll)
 	v.kill()
 	require.Equal(t, killed, newEar().end(p))
 	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
@@ -146,7 +146,7 @@ func TestManyVictims(t *testing.T) {
 	}
 	require.Equal(t, n, p.watch.words.Watched())
 	for _, c := range p.conns {
-		p.deaf(c, byPidfd)
+		p.deaf(c, byPidfd, byPoll)
 	}
 	v.kill()
 	sleepUntil(p, e, func() bool { return len(e.ends) == n })
@@ -207,11 +207,17 @@ func TestLyingWord(t *testing.T) {
 			e := newEar()
 			sleepUntil(p, e, func() bool { return len(e.got) == 1 })
 			scribble(c.segment, lie)
+			polls := mostDoubts
 			for p.watch.words.Watched() > 0 {
 				p.Poll(&e.Sink)
 			}
+			for ; polls >= 0; polls-- {
+				p.PollDeaths()
+			}
+			p.Poll(&e.Sink)
 			require.Empty(t, e.ends)
 			v.order("nothing") // it lives
+			p.deaf(c, byPoll)
 			v.kill()
 			require.Equal(t, killed, e.end(p))
 			require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
@@ -227,6 +233,12 @@ type ledger struct {
 }
 
 func (l *ledger) FD() int { return l.fd }
+
+func (l *ledger) Entries() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return uint64(len(l.ends))
+}
 
 func (l *ledger) Watched(pid int) bool {
 	_, ended := l.Ended(pid)
@@ -279,7 +291,7 @@ func TestEndOfAnEarlierProcess(t *testing.T) {
 	c := v.meet(p)
 	p.watch.askExits() // as at the next bell
 	v.order("nothing") // it lives
-	p.deaf(c, byPidfd)
+	p.deaf(c, byPidfd, byPoll)
 	v.kill()
 	allow(t, killed, newEar().end(p))
 	require.EqualValues(t, 1, p.watch.by[byWord].Load())

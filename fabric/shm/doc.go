@@ -52,6 +52,10 @@
 // profile or a word that somebody overwrote keep the others from telling. Detection
 // says what a machine has.
 //
+// The watcher may have to wait for the core on which the process polls. So a process that polls calls PollDeaths, which
+// loads the number of entries of Config.Exits and the word of one peer, of each in its turn. Nobody sleeps at the word of a
+// peer of whose end Config.Exits tells.
+//
 // Evidence is made true before it is reported: the peer is killed through its
 // pidfd, by the watcher or, where the kernel's record told, by the Poll that reports it; one that has ended does not mind. That ends also what a peer has
 // become by exec. Then what it had published is delivered, also by a peer that

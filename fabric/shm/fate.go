@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -104,12 +105,15 @@ func (c *Conn) kernelsWord() proc.Cause {
 	}
 	// No pause between the questions: a yield may last for a time slice of
 	// whoever polls on this core.
-	const tries = 5 // some 10 µs
-	for range tries {
-		if !hasMemory(c.reader.pid) {
+	const most = 10 * time.Microsecond
+	for began := time.Now(); ; {
+		if !c.reader.hasMemory() {
 			if status, ok := statusOf(c.reader.pid); ok && c.reader.unreaped() {
 				return causeOf(status)
 			}
+			break
+		}
+		if time.Since(began) > most {
 			break
 		}
 	}
@@ -132,11 +136,14 @@ func (c *Conn) recorded() proc.Cause {
 	return proc.Cause{}
 }
 
-// hasMemory reports whether a process's first thread still uses the process's
+// hasMemory reports whether the process's first thread still uses the process's
 // memory: without, the process has no program.
-func hasMemory(pid int) bool {
+func (r *reader) hasMemory() bool {
+	if has, ok := memoryInfo(r.pidfd); ok {
+		return has
+	}
 	var b [1]byte
-	_, err := unix.Readlink(fmt.Sprintf("/proc/%d/exe", pid), b[:])
+	_, err := unix.Readlink(fmt.Sprintf("/proc/%d/exe", r.pid), b[:])
 	return err == nil
 }
 
@@ -177,6 +184,9 @@ func (p *Provider) Runs(peer proc.ID) bool {
 		return false
 	}
 	c.doubted.Store(true)
+	if c.polled.gone() { // it may have become another program
+		p.watch.ended(c.watchKey, byPoll)
+	}
 	fields := statOf(c.reader.pid)
 	if len(fields) == 0 || !c.reader.unreaped() {
 		return false

@@ -12,7 +12,7 @@ import (
 )
 
 // open makes an endpoint that ends with the test.
-func open(t *testing.T, cfg Config) *Provider {
+func open(t testing.TB, cfg Config) *Provider {
 	t.Helper()
 	p, err := Open(cfg)
 	require.NoError(t, err)

@@ -97,6 +97,9 @@ func (c *Conn) connect(a *address) error {
 		return err
 	}
 	c.segment, c.address = seg, *a
+	if c.polled.word != nil {
+		c.p.deaths.words = append(c.p.deaths.words, c.polled)
+	}
 	c.start(a)
 	seg.knock(c.p.cfg.Self, &c.p.self)
 	return nil
@@ -241,6 +244,9 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	if c.gone.Load() && c.unfenced {
 		c.fencePeer()
 	}
+	if c.gone.Load() && !c.told { // else all see it in the record
+		p.notifyPeers(c)
+	}
 	if (c.gone.Load() || c.ending) && !c.hasIn && !c.silenced {
 		p.admit() // it may have knocked last of all
 	}
@@ -256,6 +262,7 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	}
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
+	p.deaths.forget(c)
 	if c.gone.Load() && c.fate.Kind == proc.Unknown && c.reader.pidfd >= 0 {
 		c.fate = c.learnFate() // it may be told by now
 	}

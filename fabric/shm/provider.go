@@ -19,6 +19,8 @@ type Provider struct {
 	bell  *futex.Pull
 	self  address
 	watch *watcher
+	// deaths is for a process that polls, beside watch.
+	deaths deathPoll
 	// keeper holds the words by which peers see this process die; nil: the kernel
 	// does not let it.
 	keeper *robust.Holder
@@ -56,7 +58,7 @@ func Open(cfg Config) (*Provider, error) {
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
 		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), wait: patient,
-		seen: make([]uint64, (cfg.MaxProcs+63)/64),
+		seen: make([]uint64, (cfg.MaxProcs+63)/64), deaths: deathPoll{exits: cfg.Exits},
 	}
 	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
 	if p.self, err = selfAddress(own); err == nil {
@@ -165,6 +167,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	if k := p.own.head().knocks.Load(); k != p.knocks {
 		p.knocks = k
 		p.admit()
+		p.deaths.pollAll(p.watch)
 	}
 	// Delivering may connect and so lengthen inbound.
 	for i := 0; i < len(p.inbound); i++ {
@@ -255,6 +258,7 @@ func (p *Provider) Close() error {
 		p.own.head().state.Store(stateClosed)
 	}
 	p.departed, p.closed = true, true
+	p.deaths = deathPoll{}
 	var errs []error
 	p.clearAway()
 	for _, c := range p.conns {

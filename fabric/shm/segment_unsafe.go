@@ -24,7 +24,7 @@ import (
 // geometry fixes and whose seals or descriptor were checked.
 
 // header is the first page of a segment. Its owner writes it before anybody
-// knows the address; afterwards only state, bell and the knock counter change.
+// knows the address; afterwards only state, fenced, found, bell and the knock counter change.
 type header struct {
 	magic    uint64
 	version  uint32
@@ -37,10 +37,12 @@ type header struct {
 	// fenced: 1 once a peer kills the owner because it was silent. Written by the one that
 	// does, before; read by those who see the owner's end.
 	fenced atomic.Uint32
-	_      [24]byte
-	bell   futex.Bell
+	// found: 1 once a peer has told others that the owner has ended; see Provider.notifyPeers.
+	found atomic.Uint32
+	_     [20]byte
+	bell  futex.Bell
 	// knocks: raised by every process that has put its address into its slot
-	// and its bit into the bitmap; read by the owner in every Poll.
+	// and its bit into the bitmap, and by one that spreads word of a death; read by the owner in every Poll.
 	knocks atomic.Uint32
 	_      [60]byte
 }

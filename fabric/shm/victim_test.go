@@ -8,7 +8,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,6 +106,12 @@ func obey(all []*Provider, words []string) error {
 			}
 		case "exit":
 			os.Exit(3)
+		case "churn": // threads come and go
+			var gone sync.WaitGroup
+			for range 10 {
+				gone.Go(runtime.LockOSThread)
+			}
+			gone.Wait()
 		case "exec":
 			return unix.Exec("/bin/cat", []string{"cat"}, os.Environ())
 		}
@@ -203,12 +211,18 @@ func (e *ear) end(p *Provider) proc.Cause {
 	return e.ends[0]
 }
 
-// deaf takes a means of detection away from an observer.
-func (p *Provider) deaf(c *Conn, to evidence) {
-	switch to {
-	case byPidfd:
-		p.watch.set.Remove(c.reader.pidfd)
-	case byWord:
-		p.watch.words.Remove(c.watchKey)
+// deaf takes means of detection away from an observer.
+func (p *Provider) deaf(c *Conn, to ...evidence) {
+	for _, by := range to {
+		switch by {
+		case byPidfd:
+			p.watch.set.Remove(c.reader.pidfd)
+		case byWord:
+			p.watch.words.Remove(c.watchKey)
+		case byExits:
+			p.watch.set.Remove(p.cfg.Exits.FD())
+		case byPoll:
+			p.deaths.forget(c)
+		}
 	}
 }

@@ -41,6 +41,7 @@ const (
 	byWord evidence = iota
 	byExits
 	byPidfd
+	byPoll // the process has found the word marked as it polled: see deathPoll
 	evidences
 )
 
@@ -149,8 +150,10 @@ func (w *watcher) condemn(c *Conn, by evidence) {
 	if by == byWord {
 		c.fencePeer()
 	}
-	c.unfenced = by == byExits
-	c.fate = c.learnFate()
+	c.unfenced = by == byExits || by == byPoll
+	if by != byPoll { // else Poll asks next
+		c.fate = c.learnFate()
+	}
 	w.by[by].Add(1)
 	c.gone.Store(true)
 	w.pending.Store(true)
@@ -176,11 +179,13 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		w.mu.Unlock()
 		return err
 	}
-	// Two that tell at once wake two threads, of which one waits for the other.
-	if w.words != nil && a.keeper != 0 && !c.told {
+	if a.keeper != 0 {
 		// The process is the right one and lived a moment ago: see openProcess.
 		if seen, err := robust.See(int(a.keeper)); err == nil {
-			w.words.Add(c.watchKey, seg.word(c.p.cfg.Self), seen)
+			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), of: seen}
+			if w.words != nil && !c.told { // two that tell at once wake two threads, of which one waits for the other
+				w.words.Add(c.watchKey, c.polled.word, seen)
+			}
 		} else if !c.ended() {
 			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
 		}

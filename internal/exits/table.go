@@ -104,6 +104,17 @@ func (t *Table) Ended(pid int) (proc.Cause, bool) {
 	return causeOf(int32(fate)), true
 }
 
+// Entries is the number of entries that have been read, with those that are new. It costs two loads where there are
+// none: for a process that polls, which asks for the ends it is interested in when the number has changed.
+func (t *Table) Entries() uint64 {
+	if t.log.head() != t.seen.Load() {
+		t.mu.Lock()
+		t.catchUp()
+		t.mu.Unlock()
+	}
+	return t.seen.Load()
+}
+
 // Watched reports whether a process with a pid is registered and has not ended: of that
 // one Ended will say when it ends. Who means to go by Ended asks this while the
 // process is known to live. Pids come back, also to processes that nobody registers:
@@ -114,11 +125,7 @@ func (t *Table) Watched(pid int) bool {
 }
 
 func (t *Table) fate(pid int) uint64 {
-	if t.log.head() != t.seen.Load() {
-		t.mu.Lock()
-		t.catchUp()
-		t.mu.Unlock()
-	}
+	t.Entries()
 	word := (*t.asked.Load())[pid]
 	if word == nil {
 		word = t.ask(pid)

@@ -19,6 +19,10 @@ type Word struct {
 	_ uint32
 }
 
+// Marked reports whether the kernel, or somebody else, has marked the word: for a process that polls, at the price of a load.
+// Seen.Gone answers whether the mark is true.
+func (w *Word) Marked() bool { return w.v.Load()&diedBit != 0 }
+
 // The parts of a word, fixed by the kernel.
 const (
 	waitersBit = 1 << 31
