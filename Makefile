@@ -62,6 +62,7 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	$(GO) build ./...
 	$(GO) vet ./...
 	$(GO) vet -tags launchers . ./launch
+	$(GO) vet -tags emulator .
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
@@ -116,6 +117,10 @@ test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each
 test-launchers: ## start the same program under Hydra, Slurm, ftbench run, by RANK and as pods; needs make launchers, root
 	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v . ./launch
 
+.PHONY: test-emulator
+test-emulator: ## run ranks built for arm64 under QEMU's user mode, alone and beside ranks of this machine; needs make emulator
+	$(GOTEST) -tags emulator -timeout $(TIMEOUT) -run '^TestEmulated' -v .
+
 # go test -fuzz takes one target of one package at a time.
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME
@@ -145,6 +150,11 @@ launchers: ## install what test-launchers starts programs with: MPICH, Slurm (De
 	$(SUDO) apt-get update
 	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
 		gcc libc6-dev mpich libmpich-dev slurm-wlm munge iproute2
+
+.PHONY: emulator
+emulator: ## install what test-emulator runs ranks with: QEMU's user mode (Debian, Ubuntu; 60 MB)
+	$(SUDO) apt-get update
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends qemu-user-static
 
 .PHONY: peers
 peers: ## install what compare measures against: Open MPI, MPICH, UCX, NetPIPE (Debian, Ubuntu)

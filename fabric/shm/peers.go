@@ -30,9 +30,11 @@ func selfAddress(s *segment) (address, error) {
 }
 
 // startTime reads when a process was started: with the pid it names the
-// process for good.
+// process for good. It reads the entry of the first thread, which has the same time: in
+// place of /proc/PID/stat of the reader itself an emulator (QEMU's user mode) shows a file of
+// its own with another time, so that peers would take the process for one that has ended.
 func startTime(pid int) (uint64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
 		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, cure(err))
 	}
