@@ -47,6 +47,8 @@ const (
 	Corrupt
 	// Fenced: it fell silent for longer than the timeout, and was killed for that.
 	Fenced
+	// Exec: it has called exec, so another program runs in its place. It is killed, if it can be.
+	Exec
 	// Unreachable: it has not ended, but for want of something one of the two
 	// cannot connect to the other, and both have been told; or no fabric joins them.
 	Unreachable
@@ -58,6 +60,7 @@ var kindNames = [...]string{
 	Unknown: "ended, how is not known", Departed: "departed", Exited: "exited", Signaled: "killed",
 	Connection: "connection lost", Heartbeat: "silent", Corrupt: "corrupt data",
 	Fenced:      "silent for longer than detect.timeout, and killed for that",
+	Exec:        "called exec without finalizing",
 	Unreachable: "unreachable", Expelled: "it counts this process as dead",
 }
 

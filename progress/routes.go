@@ -219,8 +219,13 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 }
 
 // Runs reports whether the kernel has it that a peer of this machine is there and not
-// stopped; false where it cannot tell. Precondition: the lock is held.
-func (e *Engine) Runs(peer proc.ID) bool { return e.shm != nil && e.shm.Runs(peer) }
+// stopped, but perhaps by a debugger, which traces it; false where it cannot tell. Precondition: the lock is held.
+func (e *Engine) Runs(peer proc.ID) (runs, traced bool) {
+	if e.shm == nil {
+		return false, false
+	}
+	return e.shm.Runs(peer)
+}
 
 // Fencer reports whether this process was the first of its machine to kill a peer for its
 // silence. Precondition: the lock is held.

@@ -63,6 +63,9 @@ type Exits interface {
 	// ended. Another one may have the pid by now. Any goroutine may call it, also with a
 	// lock held: it takes one of its own at most, and does not wait for events.
 	Ended(pid int) (proc.Cause, bool)
+	// Execs is how often the process that is registered with a pid has called exec: where
+	// it changes, another program has taken the place of the one that was there. As Ended.
+	Execs(pid int) uint32
 }
 
 const (

@@ -38,7 +38,9 @@ type Conn struct {
 	// told: Config.Exits tells of the peer's end. Written before the watcher knows of
 	// the connection.
 	told bool
-	get  bool
+	// execs is what Config.Exits had of the peer's calls of exec when it was connected to. As told.
+	execs uint32
+	get   bool
 	// doubted: the failure detector has asked whether the peer runs. Set by Runs, read by
 	// the watcher.
 	doubted atomic.Bool

@@ -227,9 +227,10 @@ func TestLyingWord(t *testing.T) {
 
 // ledger is a source of exits that knows what the test has waited for.
 type ledger struct {
-	fd   int
-	mu   sync.Mutex
-	ends map[int]proc.Cause
+	fd    int
+	mu    sync.Mutex
+	ends  map[int]proc.Cause
+	execs uint32 // of whomever it is asked for
 }
 
 func (l *ledger) FD() int { return l.fd }
@@ -243,6 +244,12 @@ func (l *ledger) Entries() uint64 {
 func (l *ledger) Watched(pid int) bool {
 	_, ended := l.Ended(pid)
 	return !ended
+}
+
+func (l *ledger) Execs(pid int) uint32 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.execs
 }
 
 func (l *ledger) Ended(pid int) (proc.Cause, bool) {

@@ -99,7 +99,7 @@ func (c *Conn) learnFate() proc.Cause {
 // all. Afterwards the pidfd has it, from Linux 6.15 on.
 func (c *Conn) kernelsWord() proc.Cause {
 	if c.told {
-		if cause := c.recorded(); cause.Kind != proc.Unknown {
+		if cause, _ := c.recorded(); cause.Kind != proc.Unknown {
 			return cause
 		}
 	}
@@ -123,17 +123,19 @@ func (c *Conn) kernelsWord() proc.Cause {
 	return proc.Cause{}
 }
 
-// recorded is what Config.Exits says of the peer's end. It needs no descriptor, so it
-// can be asked of one that had been reaped before this process came to it.
+// recorded is whether and how the peer has ended, as Config.Exits has it. It needs no
+// descriptor, so it can be asked of one that had been reaped before this process came to it.
 //
-// Preconditions: the peer's process is known to have ended, or to be about to.
-func (c *Conn) recorded() proc.Cause {
-	if c.p.cfg.Exits != nil {
-		if cause, ok := c.p.cfg.Exits.Ended(c.reader.pid); ok {
-			return cause
-		}
+// Preconditions: c.told, or the peer's process is known to have ended, or to be about to.
+func (c *Conn) recorded() (proc.Cause, bool) {
+	switch x := c.p.cfg.Exits; {
+	case x == nil:
+		return proc.Cause{}, false
+	case x.Execs(c.reader.pid) != c.execs:
+		return proc.Cause{Kind: proc.Exec}, true
+	default:
+		return x.Ended(c.reader.pid)
 	}
-	return proc.Cause{}
 }
 
 // hasMemory reports whether the process's first thread still uses the process's
@@ -176,12 +178,12 @@ func statOf(pid int) [][]byte {
 
 // Runs reports whether a connected peer is there and not stopped, as the kernel has it,
 // which knows better than silence does: a process that gets no core says nothing
-// either. It makes a few system calls. One that a debugger has stopped counts as running.
-// It is called like Poll.
-func (p *Provider) Runs(peer proc.ID) bool {
+// either. It makes a few system calls. One that a debugger has stopped counts as running, and
+// is traced. It is called like Poll.
+func (p *Provider) Runs(peer proc.ID) (runs, traced bool) {
 	c := p.conns[peer]
 	if c == nil || c.reader.pidfd < 0 {
-		return false
+		return false, false
 	}
 	c.doubted.Store(true)
 	if c.polled.gone() { // it may have become another program
@@ -189,13 +191,15 @@ func (p *Provider) Runs(peer proc.ID) bool {
 	}
 	fields := statOf(c.reader.pid)
 	if len(fields) == 0 || !c.reader.unreaped() {
-		return false
+		return false, false
 	}
 	switch fields[0][0] {
 	case 'T', 'Z', 'X':
-		return false
+		return false, false
+	case 't':
+		return true, true
 	}
-	return true
+	return true, false
 }
 
 // causeOf makes a cause of an exit status. Who has exited with 0 and has not

@@ -72,9 +72,12 @@ func (p *Provider) attach(c *Conn, a *address) error {
 // connect makes the sending half and tells the peer. After an error nothing has
 // changed, and it may be called again.
 func (c *Conn) connect(a *address) error {
+	if x := c.p.cfg.Exits; x != nil {
+		c.execs = x.Execs(c.reader.pid) // before openPeer makes sure that the peer's program is there
+	}
 	if err := c.openProcess(a); err != nil {
 		if errors.Is(err, fabric.ErrPeerGone) {
-			c.fate = c.recorded()
+			c.fate, _ = c.recorded()
 		}
 		return err
 	}

@@ -122,7 +122,7 @@ func (w *watcher) askExits() {
 //
 // Preconditions: w.mu is held, c.told.
 func (w *watcher) ask(c *Conn) {
-	if _, ended := w.exits.Ended(c.reader.pid); ended {
+	if _, ended := c.recorded(); ended {
 		w.condemn(c, byExits)
 	}
 }

@@ -64,6 +64,8 @@ type Pulse struct {
 	later      []detect.Action  // what can wait, for ranks of this machine to which there is no connection
 	laterDue   fabric.Time      // when their turn comes, while there is some
 	failed     map[proc.ID]bool // of whom a remark has been made
+	excuses    map[proc.ID]*excused
+	timeout    fabric.Time
 
 	// What the detector has seen: written by watch, read by any goroutine.
 	late, silence atomic.Int64
@@ -81,6 +83,7 @@ func Start(cfg Config) *Pulse {
 		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Condemned, logf: cfg.Logf,
 		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
+		excuses: make(map[proc.ID]*excused), timeout: cfg.Detect.Timeout,
 	}
 	p.e.Handle(fabric.ClassDetect, p.heard)
 	p.e.OnEnd(p.ended)
@@ -166,11 +169,27 @@ func (p *Pulse) watch() {
 	}
 }
 
-// look asks the kernel of some that are silent whether they run: who gets no core
-// says nothing either.
+// excused is a silent process that the kernel has as running.
+type excused struct{ since, last fabric.Time }
+
+// mostExcuses is how many timeouts long that goes for a sign of life. A process that gets no core runs before; one that
+// hangs, or has become another program, never speaks again.
+const mostExcuses = 10
+
+// look asks the kernel of some that are silent whether they run: a process that gets no core
+// says nothing either. One that a debugger holds is excused for as long as it is held.
 func (p *Pulse) look(ids []proc.ID, now fabric.Time) {
 	for _, id := range ids {
-		if p.e.Runs(id) {
+		runs, traced := p.e.Runs(id)
+		if !runs {
+			continue
+		}
+		x := p.excuses[id]
+		if x == nil || traced || now-x.last > 2*p.timeout {
+			x = &excused{since: now}
+			p.excuses[id] = x
+		}
+		if x.last = now; now-x.since <= mostExcuses*p.timeout {
 			p.m.Seen(id, now)
 		}
 	}
@@ -196,6 +215,7 @@ func (p *Pulse) heard(from proc.ID, _ uint64, payload []byte) {
 	if p.over {
 		return
 	}
+	delete(p.excuses, from)
 	now := p.e.Host().Now()
 	err := p.m.Heard(from, payload, now)
 	p.look(p.m.Asked(), now)

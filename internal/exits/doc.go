@@ -11,7 +11,7 @@
 //
 // # What is shared
 //
-// Three or four descriptors, which are all that a reader gets and needs:
+// Three to five descriptors, which are all that a reader gets and needs:
 //
 //	log    a BPF array of one value, frozen: nobody writes it but the BPF programs
 //	       of its hook. It is mapped read-only.
@@ -19,8 +19,8 @@
 //	       all who poll it. Nobody reads the words, so it stays readable: poll it
 //	       edge-triggered.
 //	links  keep the programs at their hooks while any process holds them. So the
-//	       loader may die: what was registered is still recorded. One, or
-//	       two where the kernel lets signals be seen.
+//	       loader may die: what was registered is still recorded. One, and
+//	       one more each where the kernel lets signals and calls of exec be seen.
 //
 // The log is a ring of the last [Entries] entries behind a header:
 //
@@ -34,7 +34,7 @@
 //	        8 pid uint32       in the loader's pid namespace
 //	       12 inner uint32     in the namespace of the process itself
 //	       16 space uint32     that namespace
-//	       20 status int32     as of wait(2), or Begun, or Unknown
+//	       20 status int32     as of wait(2), or Begun, Replaced, Unknown
 //	       24 time uint64      CLOCK_MONOTONIC, ns
 //
 // The writer counts head up, clears seq, fills, and stores seq with an atomic
@@ -59,6 +59,11 @@
 // another processor it may run for some microseconds more, and the kernel has still
 // to take it apart. So an entry is evidence: fence the process (SIGKILL by
 // pidfd) and take what it had published, before anything is made of it.
+//
+// A call of exec is recorded too, before the first thing of the old program is taken apart, and
+// the process stays registered: a rank may be a script that ends with exec. So a reader compares
+// two values of Table.Execs, one from when the process was known to be the program that it means.
+// Of one process the first [MostExecs] calls are recorded.
 //
 // # Who is registered
 //

@@ -4,7 +4,7 @@ import "strconv"
 
 // The layout of the log; see the package comment. Package hook writes it.
 const (
-	Magic      = uint64(0x3174_6978_656e_7962) // "bynexit1"
+	Magic      = uint64(0x3274_6978_656e_7962) // "bynexit2"
 	MagicAt    = 0
 	SpaceAt    = 8
 	HeadAt     = 64
@@ -26,9 +26,14 @@ const (
 	Unknown int32 = -1
 	// Begun: it has been registered.
 	Begun int32 = -2
+	// Replaced: it has called exec, and is still registered.
+	Replaced int32 = -4
 	// Withdrawn: it is no longer registered, and its end will not be recorded.
 	Withdrawn int32 = -3
 )
+
+// MostExecs bounds the calls of exec that are recorded of one process, since each takes room in the bell.
+const MostExecs = 3
 
 // Env names the environment variable that says where a process finds the
 // descriptors: numbers with commas (log, bell, one or two links), the address of an
@@ -42,11 +47,11 @@ const (
 	On  = "on"
 )
 
-// MinFiles and MaxFiles bound the descriptors of a log: one link, and a second one
-// where the kernel lets signals be seen.
+// MinFiles and MaxFiles bound the descriptors of a log: one link, and one more each
+// where the kernel lets signals and calls of exec be seen.
 const (
 	MinFiles = 3
-	MaxFiles = 4
+	MaxFiles = 5
 )
 
 // Variable is the value of [Env] for n descriptors that are inherited as the

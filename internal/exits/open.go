@@ -73,7 +73,7 @@ func parse(text string) (fds []int, err error) {
 		fds = append(fds, fd)
 	}
 	if !ok {
-		return nil, fmt.Errorf("exits: %s=%q: %d or %d descriptors such as 4,5,6,7, the address of an agent (@name or /path), or %s", Env, text, MinFiles, MaxFiles, Off)
+		return nil, fmt.Errorf("exits: %s=%q: %d to %d descriptors such as 4,5,6,7, the address of an agent (@name or /path), or %s", Env, text, MinFiles, MaxFiles, Off)
 	}
 	return fds, nil
 }

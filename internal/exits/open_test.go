@@ -12,13 +12,13 @@ import (
 )
 
 func TestVariable(t *testing.T) {
-	for n, want := range map[int][]int{MinFiles: {4, 5, 6}, MaxFiles: {4, 5, 6, 7}} {
+	for n, want := range map[int][]int{MinFiles: {4, 5, 6}, MaxFiles: {4, 5, 6, 7, 8}} {
 		fds, err := parse(Variable(4, n))
 		require.NoError(t, err)
 		require.Equal(t, want, fds)
 	}
 	require.True(t, Descriptors("7,9,8"))
-	for _, wrong := range []string{"", "4", "4,5", "4,5,6,7,8", "4,5,x", "4,5,5", "4,5,6,4", "0,1,2", "4,5,-6", "4,5,99999999", Off, "@x"} {
+	for _, wrong := range []string{"", "4", "4,5", "4,5,6,7,8,9", "4,5,x", "4,5,5", "4,5,6,4", "0,1,2", "4,5,-6", "4,5,99999999", Off, "@x"} {
 		require.False(t, Descriptors(wrong), "%q", wrong)
 	}
 }

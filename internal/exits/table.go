@@ -31,16 +31,23 @@ type Table struct {
 	asked atomic.Pointer[map[int]*atomic.Uint64]
 }
 
-// known is in the words of Table.asked, with the status, of processes that are or
-// were registered.
-const known = 1 << 32
+// The words of Table.asked: in the lower half the status; known, of processes that are or
+// were registered; and above, how often exec has been called.
+const (
+	known   = 1 << 32
+	oneExec = 1 << 33
+)
 
-// fate is what an entry says of its process, as a word of Table.asked.
-func (e entry) fate() uint64 {
-	if e.status == Withdrawn {
-		return 0
+// after is a word of Table.asked after one more entry.
+func (e entry) after(word uint64) uint64 {
+	execs := word &^ (oneExec - 1)
+	switch e.status {
+	case Withdrawn:
+		return execs
+	case Replaced:
+		return word + oneExec
 	}
-	return known | uint64(uint32(e.status))
+	return execs | known | uint64(uint32(e.status))
 }
 
 // New makes a table of the descriptors log, bell and links, and takes them over,
@@ -124,6 +131,10 @@ func (t *Table) Watched(pid int) bool {
 	return fate&known != 0 && int32(fate) == Begun
 }
 
+// Execs is how often registered processes with a pid have called exec, as far as the log has it: where
+// the number changes, the program that ran there is no more. It costs what Ended does.
+func (t *Table) Execs(pid int) uint32 { return uint32(t.fate(pid) / oneExec) }
+
 func (t *Table) fate(pid int) uint64 {
 	t.Entries()
 	word := (*t.asked.Load())[pid]
@@ -149,7 +160,7 @@ func (t *Table) catchUp() {
 			continue
 		}
 		if word := asked[t.pidOf(e)]; word != nil {
-			word.Store(e.fate())
+			word.Store(e.after(word.Load()))
 		}
 	}
 	t.seen.Store(i)
@@ -168,7 +179,7 @@ func (t *Table) ask(pid int) *atomic.Uint64 {
 	seen := t.seen.Load()
 	for i := oldest(seen); i < seen; i++ {
 		if e, ok := t.log.entry(i); ok && t.pidOf(e) == pid {
-			word.Store(e.fate())
+			word.Store(e.after(word.Load()))
 		}
 	}
 	asked = maps.Clone(asked)

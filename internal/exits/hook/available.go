@@ -70,6 +70,9 @@ func (h *Hook) how() string {
 	if h.unseen != nil {
 		said = fmt.Sprintf("the kernel records ends, by a program at sched_process_exit: a kill only when a thread has died of it, since there is none at signal_generate (%v)", h.unseen)
 	}
+	if h.noExec != nil {
+		said += fmt.Sprintf("; no calls of exec (%v)", h.noExec)
+	}
 	if h.late {
 		said += "; exits after the memory has been freed: Linux 6.16 records them before"
 	}

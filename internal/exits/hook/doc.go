@@ -27,6 +27,9 @@
 // from within a pid namespace to its first process. While a core is dumped the
 // other threads wait, and the end is told when that is done, or when somebody kills.
 //
+// A third one, at sched_prepare_exec (before Linux 6.10 at sched_process_exec), writes that the
+// process has called exec; it stays registered.
+//
 // The programs return at once unless that is so and the process is
 // registered: BenchmarkStranger says what they cost. Else they
 // strike the process off, so that there is one entry and the next process with this pid is a
@@ -43,10 +46,10 @@
 //
 // Processes are registered by their pid in the loader's pid namespace. The
 // program finds the same number at the same depth, in whatever namespace below
-// the process lives, and records the pid by which it knows itself as well. Exec
-// changes nothing, of any thread.
+// the process lives, and records the pid by which it knows itself as well. Exec changes nothing of
+// that, by any thread.
 //
-// A third program does the registering: a frozen log can only be written by
+// A further program does the registering: a frozen log can only be written by
 // programs. It is run with BPF_PROG_RUN.
 //
 // # Who may, and which kernel

@@ -20,9 +20,9 @@ const MaxLive = 2048
 // ErrFull is in the error of [Hook.Register] when there are [MaxLive] processes.
 var ErrFull = fmt.Errorf("%d processes are registered, and no more can be", MaxLive)
 
-// bellSize has room for twice MaxLive words of 16 bytes.
+// bellSize has room for twice the words of MaxLive processes, of 16 bytes each.
 const (
-	bellSize = 2 * MaxLive * bellWord
+	bellSize = 2 * MaxLive * (1 + exits.MostExecs) * bellWord
 	bellWord = 16
 )
 
@@ -37,7 +37,9 @@ type Hook struct {
 	log, bell, live *ebpf.Map
 	writingProgram  *ebpf.Program
 	exits, signals  attached
+	execs           attached
 	unseen          error // why signals is empty; nil: it is not
+	noExec          error // why execs is empty; nil: it is not
 	late            bool  // sched_process_exit comes after the memory has been freed
 	ring            *ring
 	space, depth    uint32 // the loader's pid namespace, and how deep it lies
@@ -73,6 +75,8 @@ func (a attached) close() error {
 type lacks struct {
 	lastThread bool // sched_process_exit does not say whether the last thread ends
 	signals    bool // signal_generate cannot be used
+	exec       bool // nothing can be attached to exec
+	lateExec   bool // there is no sched_prepare_exec
 }
 
 // Open loads and attaches the programs. It does without the one that sees
@@ -97,6 +101,12 @@ func open(without lacks) (_ *Hook, err error) {
 	if without.signals {
 		k.signalTask = absent
 	}
+	switch {
+	case without.exec:
+		k.execAt = ""
+	case without.lateExec:
+		k.execAt = "sched_process_exec"
+	}
 	if err := h.makeMaps(k.space); err != nil {
 		return nil, err
 	}
@@ -113,8 +123,14 @@ func open(without lacks) (_ *Hook, err error) {
 	if h.unseen = errNoSignals; k.signalTask != absent {
 		h.signals, h.unseen = attach(atSignal(h, k))
 	}
+	if h.noExec = errNoExec; k.execAt != "" {
+		h.execs, h.noExec = attach(atExec(h, k))
+	}
 	return h, h.makeFiles()
 }
+
+// errNoExec is why a hook sees no calls of exec on a kernel of another kind.
+var errNoExec = errors.New("this kernel has no tracepoint at exec with a task")
 
 // errNoSignals is why a hook sees no signals on a kernel of another kind.
 var errNoSignals = errors.New("this kernel has no tracepoint signal_generate with a task")
@@ -150,11 +166,13 @@ func (h *Hook) makeMaps(space uint32) (err error) {
 
 func (h *Hook) makeFiles() error {
 	shared := []any{h.log, h.bell, h.exits.link}
-	if h.signals.link != nil {
-		shared = append(shared, h.signals.link)
+	for _, a := range []attached{h.signals, h.execs} {
+		if a.link != nil {
+			shared = append(shared, a.link)
+		}
 	}
 	for i, object := range shared {
-		name := [...]string{"log", "bell", "link to exits", "link to signals"}[i]
+		name := [...]string{"log", "bell", "link to exits", "second link", "third link"}[i]
 		has, ok := object.(interface{ FD() int })
 		if !ok {
 			return fmt.Errorf("the %s has no descriptor: %T", name, object)
@@ -168,7 +186,7 @@ func (h *Hook) makeFiles() error {
 	return nil
 }
 
-// Files are the descriptors for readers: log, bell, and one or two links. They
+// Files are the descriptors for readers: log, bell, and one to three links. They
 // are the hook's: pass them on, do not close them.
 func (h *Hook) Files() []*os.File { return h.files }
 
@@ -248,6 +266,6 @@ func (h *Hook) Close() error {
 	for _, f := range h.files {
 		errs = append(errs, f.Close())
 	}
-	errs = append(errs, h.exits.close(), h.signals.close(), h.writingProgram.Close(), h.live.Close(), h.bell.Close(), h.log.Close())
+	errs = append(errs, h.exits.close(), h.signals.close(), h.execs.close(), h.writingProgram.Close(), h.live.Close(), h.bell.Close(), h.log.Close())
 	return errors.Join(errs...)
 }

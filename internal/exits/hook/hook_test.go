@@ -65,17 +65,39 @@ func TestFirstThreadEnds(t *testing.T) {
 	require.Equal(t, exited(9), mustEnd(t, tab, a.pid()))
 }
 
+// A process that calls exec has not ended, and is another program from then on.
 func TestExec(t *testing.T) {
+	for name, l := range map[string]lacks{"now": {}, "before 6.10": {lateExec: true}} {
+		t.Run(name, func(t *testing.T) {
+			h, tab := opened(t, l)
+			if h == nil {
+				return
+			}
+			a := registered(t, h, player("exec"))
+			require.Zero(t, tab.Execs(a.pid()))
+			a.execs(t)
+			require.EqualValues(t, 1, tab.Execs(a.pid())) // by a thread of which it is the only call
+			_, ended := tab.Ended(a.pid())
+			require.False(t, ended)
+			require.True(t, tab.Watched(a.pid()))
+			require.NoError(t, a.in.Close())
+			require.Equal(t, exited(5), mustEnd(t, tab, a.pid()))
+			require.EqualValues(t, 1, tab.Execs(a.pid()))
+		})
+	}
+}
+
+// Of a process that calls exec for ever the first calls are recorded, and its end.
+func TestExecForEver(t *testing.T) {
 	h, tab := opened(t, lacks{})
 	if h == nil {
 		return
 	}
-	a := registered(t, h, player("exec"))
-	require.Equal(t, "other", a.line(t))
-	_, ended := tab.Ended(a.pid())
-	require.False(t, ended)
+	const script = `n=$1; test "$n" = 0 && exit 6; exec /bin/sh -c "$0" "$0" $((n - 1))`
+	a := registered(t, h, shell(`exec /bin/sh -c '`+script+`' '`+script+`' 20`))
 	require.NoError(t, a.in.Close())
-	require.Equal(t, exited(5), mustEnd(t, tab, a.pid()))
+	require.Equal(t, exited(6), mustEnd(t, tab, a.pid()))
+	require.EqualValues(t, exits.MostExecs, tab.Execs(a.pid()))
 }
 
 // A process of a namespace below is known by its pid here.
@@ -244,7 +266,7 @@ func TestAvailable(t *testing.T) {
 	ok, why := Available()
 	require.True(t, ok, why)
 	require.Contains(t, why, "signal_generate")
-	h, _ := opened(t, lacks{signals: true, lastThread: true})
+	h, _ := opened(t, lacks{signals: true, lastThread: true, exec: true})
 	require.Len(t, h.Files(), exits.MinFiles)
 	require.Contains(t, h.how(), "only when a thread has died of it")
 	require.Contains(t, h.how(), "Linux 6.16")

@@ -18,6 +18,8 @@ type kernel struct {
 	level          uint32 // how deep it lies; filled in by Hook.level
 	lastThreadTold bool   // the tracepoint says whether the last thread ends
 	signalTask     int16  // where signal_generate tells the target; absent if it does not
+	execAt         string // the tracepoint of exec; "" if there is none
+	execTask       int16  // where that tells the task
 
 	task   struct{ signal, leader, exitCode, tgid int16 }
 	signal struct{ live, flags, groupExitCode, tgid int16 }
@@ -78,6 +80,12 @@ func readKernel() (*kernel, error) {
 	k.ns.inum += common
 	k.lastThreadTold = len(arguments(spec, "sched_process_exit")) == 2
 	k.signalTask = taskArgument(arguments(spec, "signal_generate"))
+	for _, at := range []string{"sched_prepare_exec", "sched_process_exec"} {
+		if k.execTask = taskArgument(arguments(spec, at)); k.execTask != absent {
+			k.execAt = at
+			break
+		}
+	}
 	return k, nil
 }
 

@@ -155,6 +155,14 @@ func registered(t testing.TB, h *Hook, cmd *exec.Cmd) *actor {
 	return a
 }
 
+// execs has one in the role "exec" become another program.
+func (a *actor) execs(t *testing.T) {
+	t.Helper()
+	_, err := a.in.Write([]byte("x"))
+	require.NoError(t, err)
+	require.Equal(t, "other", a.line(t))
+}
+
 var errPatience = errors.New("the end of the process is not told")
 
 // await sleeps at the bell until a process has ended.

@@ -143,10 +143,11 @@ func atSignal(h *Hook, k *kernel) *ebpf.ProgramSpec {
 	}
 }
 
-// Registers of both.
+// Registers of those that record.
 const (
 	taskReg   = asm.R6 // struct task_struct *, any thread of the process
 	signalReg = asm.R7 // its struct signal_struct *
+	seenReg   = asm.R9 // its value of Hook.live
 )
 
 // decided leaves the task's signal_struct in its register, and in R2 whether the exit of
@@ -159,18 +160,66 @@ func decided(k *kernel) asm.Instructions {
 	}
 }
 
-// record writes the end of the process, if it is registered.
-func record(h *Hook, k *kernel) asm.Instructions {
-	const seen = asm.R9
-	ins := named("ends", outerPID(k))
+// atExec is the program where a process calls exec: where the tracepoint is sched_prepare_exec (Linux 6.10),
+// before the first of its threads is ended and with nothing left that could undo it; else when the new program is
+// about to run. It is run by whichever thread calls; one of a process does at a time.
+func atExec(h *Hook, k *kernel) *ebpf.ProgramSpec {
+	ins := asm.Instructions{
+		asm.LoadMem(taskReg, asm.R1, k.execTask, asm.DWord),
+		asm.LoadMem(signalReg, taskReg, k.task.signal, asm.DWord),
+	}
+	ins = append(ins, lookUp(h, k)...)
 	ins = append(ins,
-		// Registered? A look-up takes no lock; strangers go no further.
+		asm.JGE.Imm(seenReg, exits.MostExecs*liveExec, "out"),
+		asm.Mov.Reg(asm.R1, seenReg),
+		asm.Add.Imm(asm.R1, liveExec),
+		asm.StoreMem(asm.R0, 0, asm.R1, asm.Word))
+	ins = append(ins, innerPID(k)...)
+	ins = append(ins, asm.StoreImm(asm.RFP, stackStatus, int64(exits.Replaced), asm.Word))
+	ins = append(ins, entered(h)...)
+	return &ebpf.ProgramSpec{
+		Name: "banyan_exec", Type: ebpf.Tracing, AttachType: ebpf.AttachTraceRawTp, AttachTo: k.execAt,
+		License: license, Instructions: ins,
+	}
+}
+
+// The values of Hook.live: whether the process's name in its own namespace is known, and how often it has called exec.
+const (
+	liveSeen = 1
+	liveExec = 2
+)
+
+// lookUp puts the process's pid on the stack and goes on if it is registered: with
+// its value of Hook.live in a register, and where that is in R0.
+func lookUp(h *Hook, k *kernel) asm.Instructions {
+	return append(outerPID(k),
+		// A look-up takes no lock; strangers go no further.
 		asm.LoadMapPtr(asm.R1, h.live.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
 		asm.Add.Imm(asm.R2, stackPID),
 		asm.FnMapLookupElem.Call(),
 		asm.JEq.Imm(asm.R0, 0, "out"),
-		asm.LoadMem(seen, asm.R0, 0, asm.Word),
+		asm.LoadMem(seenReg, asm.R0, 0, asm.Word))
+}
+
+// entered writes the entry of a process that is registered, and ends the program.
+func entered(h *Hook) asm.Instructions {
+	ins := asm.Instructions{
+		// All entries of a process go by the same names.
+		asm.And.Imm(seenReg, liveSeen),
+		asm.JNE.Imm(seenReg, 0, "seen"),
+		asm.Mov.Imm(asm.R1, 0),
+		asm.StoreMem(asm.RFP, stackInner, asm.R1, asm.Word),
+		asm.StoreMem(asm.RFP, stackSpace, asm.R1, asm.Word),
+	}
+	ins = append(ins, named("seen", appendEntry(h))...)
+	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("out"), asm.Return())
+}
+
+// record writes the end of the process, if it is registered.
+func record(h *Hook, k *kernel) asm.Instructions {
+	ins := named("ends", lookUp(h, k))
+	ins = append(ins,
 		// Only one strikes it off, of all that see the process end.
 		asm.LoadMapPtr(asm.R1, h.live.FD()),
 		asm.Mov.Reg(asm.R2, asm.RFP),
@@ -189,14 +238,8 @@ func record(h *Hook, k *kernel) asm.Instructions {
 		asm.JNE.Imm(asm.R1, 0, "status"),
 		asm.LoadMem(asm.R1, taskReg, k.task.leader, asm.DWord),
 		asm.LoadMem(asm.R2, asm.R1, k.task.exitCode, asm.Word),
-		asm.StoreMem(asm.RFP, stackStatus, asm.R2, asm.Word).WithSymbol("status"),
-		// The two entries of a process go by the same names.
-		asm.JNE.Imm(seen, 0, "seen"),
-		asm.Mov.Imm(asm.R1, 0),
-		asm.StoreMem(asm.RFP, stackInner, asm.R1, asm.Word),
-		asm.StoreMem(asm.RFP, stackSpace, asm.R1, asm.Word))
-	ins = append(ins, named("seen", appendEntry(h))...)
-	return append(ins, asm.Mov.Imm(asm.R0, 0).WithSymbol("out"), asm.Return())
+		asm.StoreMem(asm.RFP, stackStatus, asm.R2, asm.Word).WithSymbol("status"))
+	return append(ins, entered(h)...)
 }
 
 // named makes the first of some instructions a target of jumps.

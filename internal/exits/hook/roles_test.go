@@ -116,8 +116,9 @@ func playLeader() error {
 	return fmt.Errorf("a thread has outlived its end")
 }
 
-// playExec becomes another program, called by a thread that is not the first.
+// playExec becomes another program when it is told to, called by a thread that is not the first.
 func playExec() error {
+	_, _ = os.Stdin.Read(make([]byte, 1))
 	failed := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -160,7 +161,7 @@ func playReader() error {
 	if err != nil {
 		return err
 	}
-	tab, err := exits.New([]int{3, 4, 5, 6}[:n])
+	tab, err := exits.New([]int{3, 4, 5, 6, 7}[:n])
 	if err != nil {
 		return err
 	}
