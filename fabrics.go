@@ -1,9 +1,12 @@
 package banyan
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric/route"
 )
@@ -37,6 +40,36 @@ func (o *options) allowed(getenv func(string) string) (route.Set, error) {
 		err = fmt.Errorf("%s=%s: %w", fabricVariable, text, err)
 	}
 	return s, err
+}
+
+// refused reports whether an error is that the kernel refuses a system call, as a seccomp profile has it do.
+func refused(err error) bool {
+	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS)
+}
+
+// cureOf is what helps if that is why a start has failed.
+func cureOf(err error) string {
+	if refused(err) {
+		return " (if a seccomp profile refuses the system call, allow it there)"
+	}
+	return ""
+}
+
+// doesWithout gives shared memory up if the kernel refuses what it takes, and this process may use sockets. The card says so,
+// so that the others open sockets too.
+func (l *launched) doesWithout(err error) bool {
+	if !refused(err) || l.self.Allowed&route.Sockets == 0 {
+		return false
+	}
+	l.self.Allowed &= route.Sockets
+	l.self.NoShm = err.Error()
+	text := fmt.Sprintf("this rank shares no memory with others, and is reached by sockets: %v: allow the system call where a seccomp profile refuses it", err)
+	if first(l.Job) {
+		l.Warn(text) // for all of its machine
+	} else if l.logf != nil {
+		l.logf("%s", text)
+	}
+	return true
 }
 
 // listed are the networks by the option, else by the environment; nil: all.

@@ -54,12 +54,12 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 	}
 	job, err := launch.Join(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("banyan: %w", err)
+		return nil, fmt.Errorf("banyan: %w%s", err, cureOf(err))
 	}
 	as(job.Rank())
 	w, err := start(ctx, job, &o, set)
 	if err != nil {
-		return nil, fmt.Errorf("banyan: rank %d: %w", job.Rank(), err)
+		return nil, fmt.Errorf("banyan: rank %d: %w%s", job.Rank(), err, cureOf(err))
 	}
 	return w, nil
 }
@@ -78,6 +78,9 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	if l.self, err = here(o, job); err != nil {
 		return nil, err
 	}
+	if err := futex.Probe(); err != nil {
+		return nil, err
+	}
 	var bell *futex.Pull
 	if l.self.Allowed.Has(route.Shm) {
 		sc := o.shmConfig(set)
@@ -86,9 +89,11 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 		if ends = openEnds(job.Size(), o.logf); ends != nil {
 			sc.Exits = ends
 		}
-		if cfg.Shm, err = shm.Open(sc); err != nil {
+		if cfg.Shm, err = shm.Open(sc); err != nil && !l.doesWithout(err) {
 			return nil, fmt.Errorf("%w (%s=unix,tcp does without shared memory)", err, fabricVariable)
 		}
+	}
+	if cfg.Shm != nil {
 		l.self.Addresses = []route.Address{{Provider: cfg.Shm.Name(), Blob: cfg.Shm.Address()}}
 		bell = cfg.Shm.Bell()
 	}

@@ -67,6 +67,10 @@ var roles = map[string]func(*banyan.World) error{
 
 func TestMain(m *testing.M) {
 	role := os.Getenv(roleEnv)
+	if err := refuseCalls(); err != nil {
+		fmt.Fprintln(os.Stderr, "the filter:", err)
+		os.Exit(4)
+	}
 	if len(os.Args) == 2 && os.Args[1] == proxyArg {
 		if err := launch.Proxy(os.Stdin, os.Stdout, nil); err != nil {
 			fmt.Fprintln(os.Stderr, err)

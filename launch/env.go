@@ -106,7 +106,7 @@ func variable(name, text string, least, most int) (int, error) {
 func openPMI(fd int) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not an open descriptor (did a wrapper close it?): %w", ErrEnvironment, fd, err)
+		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not an open descriptor (did a wrapper close it?): fstat: %w", ErrEnvironment, fd, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
 		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not a socket (did a wrapper close it, and something else open?): keep descriptor %d open, or unset PMI_FD, PMI_RANK and PMI_SIZE to run alone", ErrEnvironment, fd, fd)

@@ -17,6 +17,9 @@ type Card struct {
 	// Enclosed says why no other machine reaches it by TCP, in words for the user; ""
 	// if one may. It is cut where it is longer than 255 bytes.
 	Enclosed string
+	// NoShm says why the process does not share memory though it may, in words for the user; "" if it
+	// does. It is cut as Enclosed is.
+	NoShm string
 	// Quota is how many cores its control group lets it use, in thousandths; 0: no
 	// limit, or it has not looked. One rank of a node looks for all.
 	Quota uint32
@@ -45,9 +48,9 @@ func (c *Card) Address(provider string) []byte {
 //	version 1 | fabrics 1 | hidden 1 | boot 16 | pids 8 | users 8 | net 8 |
 //	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
 //	addresses: count 1, each: length 1, name, length 2, blob |
-//	enclosed: length 1, bytes | cores: length 2, bytes
+//	enclosed: length 1, bytes | no shm: length 1, bytes | cores: length 2, bytes
 const (
-	cardVersion  = 2
+	cardVersion  = 3
 	maxAddresses = 8
 	maxProvider  = 16
 	// maxBlob is what the contract of providers promises.
@@ -77,8 +80,10 @@ func (c *Card) Encode() []byte {
 		b = append(append(b, byte(len(a.Provider))), a.Provider...)
 		b = append(le.AppendUint16(b, uint16(len(a.Blob))), a.Blob...)
 	}
-	enclosed := c.Enclosed[:min(len(c.Enclosed), maxEnclosed)]
-	b = append(append(b, byte(len(enclosed))), enclosed...)
+	for _, why := range [...]string{c.Enclosed, c.NoShm} {
+		why = why[:min(len(why), maxEnclosed)]
+		b = append(append(b, byte(len(why))), why...)
+	}
 	return append(le.AppendUint16(b, uint16(len(c.Cores))), c.Cores...)
 }
 
@@ -114,6 +119,7 @@ func DecodeCard(b []byte) (Card, error) {
 		c.Addresses = append(c.Addresses, Address{string(r.counted(1, maxProvider)), r.counted(2, maxBlob)})
 	}
 	c.Enclosed = string(r.counted(1, maxEnclosed))
+	c.NoShm = string(r.counted(1, maxEnclosed))
 	c.Cores = r.counted(2, maxCores)
 	if r.short || len(r.rest) != 0 || c.Allowed&^All != 0 {
 		return Card{}, errCard

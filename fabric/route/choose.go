@@ -32,6 +32,9 @@ func Choose(mine, theirs *Card) []Verdict {
 const knobs = "BANYAN_FABRIC, --fabric, WithFabric"
 
 func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {
+	if why := max(mine.NoShm, theirs.NoShm); f == Shm && why != "" {
+		return "one of the two cannot: " + why, false
+	}
 	switch in, too := mine.Allowed.Has(f), theirs.Allowed.Has(f); {
 	case in && too:
 	case in || too:

@@ -104,7 +104,7 @@ func reserve(fd int, offset, length int64) error {
 			return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or --shm-size of the container) or use smaller slots",
 				ErrNoSpace, length>>10, err)
 		default:
-			return fmt.Errorf("shm: reserving %d KiB: %w", length>>10, err)
+			return fmt.Errorf("shm: reserving %d KiB: fallocate: %w", length>>10, err)
 		}
 	}
 }

@@ -62,6 +62,9 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
 	if p.self, err = selfAddress(own); err == nil {
+		err = probe(&p.self, cfg.Dir != "")
+	}
+	if err == nil {
 		p.watch, err = newWatcher(&p.cfg, p.bell.Call)
 	}
 	if err != nil {

@@ -128,11 +128,11 @@ func (s *segment) create(cfg *Config) (err error) {
 		return err
 	}
 	if err := unix.Ftruncate(s.fd, s.segmentBytes()); err != nil {
-		return fmt.Errorf("shm: sizing the segment to %d MiB: %w", s.segmentBytes()>>20, err)
+		return fmt.Errorf("shm: ftruncate: sizing the segment to %d MiB: %w", s.segmentBytes()>>20, err)
 	}
 	if cfg.Dir == "" {
 		if _, err := unix.FcntlInt(uintptr(s.fd), unix.F_ADD_SEALS, seals); err != nil {
-			return fmt.Errorf("shm: sealing the segment: %w", err)
+			return fmt.Errorf("shm: sealing the segment: fcntl: %w", err)
 		}
 	}
 	if err := reserve(s.fd, 0, s.slotOffset(0)); err != nil {
@@ -178,7 +178,7 @@ func openBacking(dir string) (int, error) {
 func mapRange(fd int, offset, length int64) ([]byte, error) {
 	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %d KiB: %w%s", length>>10, err, cure(err))
+		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, cure(err))
 	}
 	return b, nil
 }
@@ -242,9 +242,9 @@ func findBacking(a *address) (fd int, err error) {
 	default:
 		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
 	}
-	if !holdsToken(fd, a) {
+	if err := holdsToken(fd, a); err != nil {
 		_ = unix.Close(fd)
-		return -1, fabric.ErrPeerGone
+		return -1, err
 	}
 	return fd, nil
 }
@@ -256,12 +256,19 @@ func isBacking(name string) bool {
 	return unlinked && (base == "memfd:"+memfdName || strings.HasPrefix(base, filePrefix))
 }
 
-// holdsToken reads the header without mapping it: nothing is known of the file.
-func holdsToken(fd int, a *address) bool {
+// holdsToken reads the header without mapping it: nothing is known of the file. Where that has another token, or is
+// none to read from, the error is fabric.ErrPeerGone.
+func holdsToken(fd int, a *address) error {
 	var h header
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))
 	n, err := unix.Pread(fd, b, 0)
-	return err == nil && n == len(b) && h.magic == magic && h.version == wireVersion && h.token == a.token
+	switch {
+	case errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSYS):
+		return fmt.Errorf("shm: reading the peer's segment: pread64: %w", err)
+	case err != nil || n != len(b) || h.magic != magic || h.version != wireVersion || h.token != a.token:
+		return fabric.ErrPeerGone
+	}
+	return nil
 }
 
 // checkSealed makes sure that nobody can shrink the segment under our mapping,
@@ -269,7 +276,7 @@ func holdsToken(fd int, a *address) bool {
 func (s *segment) checkSealed(unsealed bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
-		return fmt.Errorf("shm: looking at the peer's segment: %w", err)
+		return fmt.Errorf("shm: looking at the peer's segment: fstat: %w", err)
 	}
 	if st.Size != s.segmentBytes() {
 		return fmt.Errorf("shm: the peer's segment has %d bytes, its address says %d", st.Size, s.segmentBytes())
@@ -278,6 +285,9 @@ func (s *segment) checkSealed(unsealed bool) error {
 		return nil
 	}
 	got, err := unix.FcntlInt(uintptr(s.fd), unix.F_GET_SEALS, 0)
+	if err != nil && !errors.Is(err, unix.EINVAL) { // which is of files without seals
+		return fmt.Errorf("shm: the seals of the peer's segment: fcntl: %w", err)
+	}
 	if err != nil || got&seals != seals {
 		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir on both sides to allow that", got)
 	}

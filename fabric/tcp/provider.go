@@ -76,6 +76,9 @@ func Open(cfg Config) (*Provider, error) {
 }
 
 func (p *Provider) open() (err error) {
+	if err = probe(); err != nil {
+		return err
+	}
 	if p.inner, err = newInterest(); err != nil {
 		return err
 	}

@@ -55,14 +55,15 @@ func (l *listener) open(sa unix.Sockaddr) (err error) {
 	if l.domain == unix.AF_INET6 {
 		_ = unix.SetsockoptInt(l.fd, unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 0)
 	}
-	if err = unix.Bind(l.fd, sa); err == nil {
-		err = unix.Listen(l.fd, backlog)
+	if err = unix.Bind(l.fd, sa); err != nil {
+		err = fmt.Errorf("tcp: listening: bind: %w", err)
+	} else if err = unix.Listen(l.fd, backlog); err != nil {
+		err = fmt.Errorf("tcp: listening: listen: %w", err)
 	}
 	if err != nil {
 		_ = unix.Close(l.fd)
-		return fmt.Errorf("tcp: listening: %w", err)
 	}
-	return nil
+	return err
 }
 
 // Patience of the kernel with a peer that does not answer, before the connection

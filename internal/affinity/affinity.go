@@ -17,11 +17,16 @@ import (
 // on amd64 is 8192.
 const maxCPUs = 1 << 13
 
-// Allowed returns the CPUs on which the calling thread may run, ascending.
+// Allowed returns the CPUs on which the calling thread may run, ascending; of the process's first
+// thread where a seccomp profile refuses the question.
 func Allowed() ([]int, error) {
 	set := unix.NewCPUSet(maxCPUs)
 	if err := unix.SchedGetaffinityDynamic(0, set); err != nil {
-		return nil, fmt.Errorf("affinity: sched_getaffinity: %w", err)
+		status, rerr := os.ReadFile("/proc/self/status")
+		if cpus := listed(string(status)); cpus != nil {
+			return cpus, nil
+		}
+		return nil, fmt.Errorf("affinity: sched_getaffinity: %w", errors.Join(err, rerr))
 	}
 	var cpus []int
 	for cpu := range maxCPUs {
@@ -33,6 +38,27 @@ func Allowed() ([]int, error) {
 		return nil, fmt.Errorf("affinity: the kernel reports no allowed CPU below %d", maxCPUs)
 	}
 	return cpus, nil
+}
+
+// listed reads Cpus_allowed_list of /proc/self/status, as 0-3,7; nil if that is not there.
+func listed(status string) (cpus []int) {
+	_, after, _ := strings.Cut(status, "Cpus_allowed_list:")
+	line, _, _ := strings.Cut(after, "\n")
+	for part := range strings.SplitSeq(strings.TrimSpace(line), ",") {
+		from, to, is := strings.Cut(part, "-")
+		if !is {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		last, err2 := strconv.Atoi(to)
+		if err != nil || err2 != nil || first < 0 || last >= maxCPUs {
+			return nil
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
 }
 
 // Pin restricts the calling thread to cpus. Threads and processes that it

@@ -2,6 +2,7 @@ package affinity
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"testing"
 	"testing/fstest"
@@ -29,6 +30,18 @@ func TestPinHoldsForTheThread(t *testing.T) {
 		}()
 		require.Equal(t, []int{cpu}, <-got)
 	}
+}
+
+func TestListed(t *testing.T) {
+	require.Equal(t, []int{0, 1, 2, 7}, listed("Name:\tx\nCpus_allowed:\t87\nCpus_allowed_list:\t0-2,7\nMems_allowed:\t1\n"))
+	for _, wrong := range []string{"", "Cpus_allowed_list:\t\n", "Cpus_allowed_list:\t0-x\n", "Cpus_allowed_list:\t0-99999\n"} {
+		require.Nil(t, listed(wrong), wrong)
+	}
+	all, err := Allowed()
+	require.NoError(t, err)
+	status, err := os.ReadFile("/proc/thread-self/status")
+	require.NoError(t, err)
+	require.Equal(t, all, listed(string(status)))
 }
 
 func TestPinRefuses(t *testing.T) {

@@ -1,6 +1,7 @@
 package futex
 
 import (
+	"fmt"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -26,6 +27,19 @@ func wait(word *atomic.Uint32, val uint32, d time.Duration) {
 	}
 	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), opWait, uintptr(val),
 		uintptr(unsafe.Pointer(ts)), 0, 0)
+}
+
+// Probe reports what keeps this process from waiting and waking at a word that others share.
+func Probe() error {
+	var word atomic.Uint32
+	at := uintptr(unsafe.Pointer(&word))
+	if _, _, errno := unix.Syscall6(unix.SYS_FUTEX, at, opWait, 1, 0, 0, 0); errno != unix.EAGAIN { // it has another value
+		return fmt.Errorf("futex (FUTEX_WAIT): %w", errno)
+	}
+	if _, _, errno := unix.RawSyscall6(unix.SYS_FUTEX, at, opWake, 1, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("futex (FUTEX_WAKE): %w", errno)
+	}
+	return nil
 }
 
 // wake wakes every sleeper on word.

@@ -1,0 +1,38 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// probe does to this process's own segment, at the address a, what peers do and what this process does to theirs. So a
+// process that a seccomp profile or an emulator keeps from it finds out before anybody relies on it.
+func probe(a *address, unsealed bool) error {
+	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
+	if err := c.openProcess(a); err != nil {
+		return fmt.Errorf("shm: finding this process as peers do (pidfd_open, /proc/PID/task/PID/stat): %w", err)
+	}
+	defer unix.Close(c.reader.pidfd)
+	if err := unix.PidfdSendSignal(c.reader.pidfd, 0, nil, 0); err != nil {
+		return fmt.Errorf("shm: pidfd_send_signal: %w", err)
+	}
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+		return fmt.Errorf("shm: ppoll: %w", err)
+	}
+	return probeSegment(a, unsealed)
+}
+
+// probeSegment opens the segment by its name in /proc, and maps its header.
+func probeSegment(a *address, unsealed bool) (err error) {
+	s := &segment{geometry: a.geometry, fd: -1}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if s.fd, err = findBacking(a); err != nil {
+		return fmt.Errorf("shm: opening this process's own segment as peers do (readlinkat, openat, pread64): %w", err)
+	}
+	if err = s.checkSealed(unsealed); err == nil {
+		s.header, err = mapRange(s.fd, 0, s.slotOffset(0))
+	}
+	return err
+}
