@@ -85,24 +85,48 @@ func ask(conn *net.UnixConn) ([]int, error) {
 	if _, err := conn.Write([]byte(Hello)); err != nil {
 		return nil, err
 	}
-	text, rights := make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*MaxFiles))
-	n, m, _, _, err := conn.ReadMsgUnix(text, rights)
-	if errors.Is(err, io.EOF) {
-		// Linux tells a reader that does not wait of the end, though there is an answer, if both come between two looks of
-		// its own: at the queue, and at the state.
-		n, m, _, _, err = conn.ReadMsgUnix(text, rights)
-	}
+	text, rights, err := hear(conn)
 	if err != nil {
 		return nil, err
 	}
-	fds, err := passed(rights[:m])
-	if err == nil && string(text[:n]) != Welcome {
-		err = errors.New(strings.ToValidUTF8(string(text[:n]), "?"))
+	fds, err := passed(rights)
+	switch {
+	case err != nil:
+	case len(text) == 0:
+		err = io.ErrUnexpectedEOF
+	case string(text) != Welcome:
+		err = errors.New(strings.ToValidUTF8(string(text), "?"))
 	}
 	if err != nil {
 		return nil, errors.Join(err, closeFDs(fds))
 	}
 	return fds, nil
+}
+
+// hear reads the agent's packet, which is empty if it has hung up without one. The descriptors in it are open.
+func hear(conn *net.UnixConn) (text, rights []byte, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, rights = make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*MaxFiles))
+	var n, m int
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		look := func() (int, int, error) {
+			n, m, _, _, err := unix.Recvmsg(int(fd), text, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			return n, m, err
+		}
+		if n, m, failed = look(); failed == nil && n == 0 && m == 0 {
+			// An empty packet or the end. Of the end Linux tells a reader that does not wait also if an answer and the end come
+			// between two looks of its own, at the queue and at the state: that answer can be read now.
+			if again, more, err := look(); err == nil {
+				n, m = again, more
+			}
+		}
+		return !errors.Is(failed, unix.EAGAIN)
+	})
+	return text[:max(n, 0)], rights[:max(m, 0)], errors.Join(err, failed)
 }
 
 // Peer gives the credentials of the process at the other end: of a client those that it had when

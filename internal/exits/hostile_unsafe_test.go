@@ -3,6 +3,7 @@ package exits
 import (
 	"encoding/binary"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"sync/atomic"
@@ -67,6 +68,13 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
+// An empty packet is an answer, not the end: nobody waits for another one, and the descriptors that come with it are closed.
+func TestEmptyAnswer(t *testing.T) {
+	for _, n := range []uint8{0, 1, MinFiles} {
+		require.ErrorIs(t, answered(t, nil, n), io.ErrUnexpectedEOF, "%d descriptors", n)
+	}
+}
+
 // Whatever an agent answers, with however many descriptors, is a table's worth of them or an
 // error that can be printed, and nothing stays open.
 func FuzzAnswer(f *testing.F) {
@@ -75,42 +83,56 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte("the agent serves 64 users\xff"), uint8(MaxFiles+1))
 	f.Add([]byte(nil), uint8(1))
 	f.Fuzz(func(t *testing.T, text []byte, n uint8) {
-		n %= 2 * MaxFiles
-		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-		require.NoError(t, err)
-		defer unix.Close(pair[1])
-		file := os.NewFile(uintptr(pair[0]), "client")
-		c, err := net.FileConn(file)
-		require.NoError(t, errors.Join(err, file.Close()))
-		defer c.Close()
-		var pipe [2]int
-		require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
-		defer unix.Close(pipe[0])
-		fds := make([]int, n)
-		for i := range fds {
-			fds[i] = pipe[1]
-		}
-		var oob []byte
-		if n > 0 {
-			oob = unix.UnixRights(fds...)
-		}
-		text = text[:min(len(text), 2*TextMax)]
-		require.NoError(t, unix.Sendmsg(pair[1], text, oob, nil, 0))
-		got, err := ask(c.(*net.UnixConn))
-		switch {
-		case err == nil:
-			require.Equal(t, Welcome, string(text))
-			require.LessOrEqual(t, len(got), MaxFiles)
-			require.NoError(t, closeFDs(got))
-		default:
-			require.Empty(t, got)
-			require.True(t, utf8.ValidString(err.Error()))
-		}
-		// The reader sees the end of the pipe when nobody has the other side any more.
-		require.NoError(t, unix.Close(pipe[1]))
-		_, err = unix.Read(pipe[0], make([]byte, 1))
-		require.NoError(t, err, "a descriptor stays open")
+		_ = answered(t, text, n)
 	})
+}
+
+// answered is what comes of an agent's answer with n descriptors.
+func answered(t *testing.T, text []byte, n uint8) (outcome error) {
+	n %= 2 * MaxFiles
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(pair[1])
+	file := os.NewFile(uintptr(pair[0]), "client")
+	c, err := net.FileConn(file)
+	require.NoError(t, errors.Join(err, file.Close()))
+	defer c.Close()
+	var pipe [2]int
+	require.NoError(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC|unix.O_NONBLOCK))
+	defer unix.Close(pipe[0])
+	fds := make([]int, n)
+	for i := range fds {
+		fds[i] = pipe[1]
+	}
+	var oob []byte
+	if n > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	text = text[:min(len(text), 2*TextMax)]
+	packet := append(text[:len(text):len(text)], 0)
+	part := unix.Iovec{Base: &packet[0]}
+	part.SetLen(len(text))
+	message := unix.Msghdr{Iov: &part, Iovlen: 1, Control: unsafe.SliceData(oob)}
+	message.SetControllen(len(oob))
+	// unix.Sendmsg sends a byte with descriptors where it is given none.
+	_, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(pair[1]), uintptr(unsafe.Pointer(&message)), 0)
+	require.Zero(t, errno)
+	got, outcome := ask(c.(*net.UnixConn))
+	switch {
+	case outcome == nil:
+		require.Equal(t, Welcome, string(text))
+		require.LessOrEqual(t, len(got), MaxFiles)
+		require.NoError(t, closeFDs(got))
+	default:
+		require.NotErrorIs(t, outcome, os.ErrDeadlineExceeded, "it has waited for more")
+		require.Empty(t, got)
+		require.True(t, utf8.ValidString(outcome.Error()))
+	}
+	// The reader sees the end of the pipe when nobody has the other side any more.
+	require.NoError(t, unix.Close(pipe[1]))
+	_, err = unix.Read(pipe[0], make([]byte, 1))
+	require.NoError(t, err, "a descriptor stays open")
+	return outcome
 }
 
 func FuzzVariable(f *testing.F) {
