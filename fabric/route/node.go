@@ -83,9 +83,10 @@ func hidden() bool {
 // parseBoot takes a UUID.
 func (n *Node) parseBoot(text string) error {
 	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(text), "-", ""))
-	if err != nil || copy(n.Boot[:], b) != len(n.Boot) {
+	if err != nil || len(b) != len(n.Boot) {
 		return fmt.Errorf("route: the boot id %q is no UUID", strings.TrimSpace(text))
 	}
+	copy(n.Boot[:], b)
 	return nil
 }
 

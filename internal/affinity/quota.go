@@ -92,10 +92,11 @@ func limitOf(root fs.FS, v2 bool, dir string) float64 {
 	}
 	runtime, err := strconv.ParseFloat(words[0], 64) // "max" and -1 mean none
 	period, err2 := strconv.ParseFloat(words[1], 64)
-	if err != nil || err2 != nil || runtime <= 0 || period <= 0 {
+	cores := runtime / period
+	if err != nil || err2 != nil || runtime <= 0 || period <= 0 || !(cores > 0) { // no number, or too small for one
 		return math.Inf(1)
 	}
-	return runtime / period
+	return cores
 }
 
 func readWords(root fs.FS, name string) []string {

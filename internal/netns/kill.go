@@ -83,15 +83,8 @@ func (t *talker) killFamily(family byte, chosen func(remote netip.Addr) bool) (k
 	var ids [][]byte
 	list := diagRequest(unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, family, connected, make([]byte, sockIDSize))
 	err = t.dump(list, func(body []byte) {
-		if len(body) < sockIDAt+sockIDSize {
-			return
-		}
-		size := 4
-		if family == unix.AF_INET6 {
-			size = 16
-		}
-		if remote, ok := netip.AddrFromSlice(body[remoteAt : remoteAt+size]); ok && chosen(remote) {
-			ids = append(ids, append([]byte(nil), body[sockIDAt:sockIDAt+sockIDSize]...))
+		if remote, id, ok := diagnosed(body, family); ok && chosen(remote) {
+			ids = append(ids, append([]byte(nil), id...))
 		}
 	})
 	if errors.Is(err, unix.ENOENT) && family == unix.AF_INET6 {
@@ -110,4 +103,17 @@ func (t *talker) killFamily(family byte, chosen func(remote netip.Addr) bool) (k
 		}
 	}
 	return killed, nil
+}
+
+// diagnosed reads the other end of a connection, and the kernel's name for it, from an inet_diag_msg.
+func diagnosed(body []byte, family byte) (remote netip.Addr, id []byte, ok bool) {
+	if len(body) < sockIDAt+sockIDSize {
+		return remote, nil, false
+	}
+	size := 4
+	if family == unix.AF_INET6 {
+		size = 16
+	}
+	remote, ok = netip.AddrFromSlice(body[remoteAt : remoteAt+size])
+	return remote, body[sockIDAt : sockIDAt+sockIDSize], ok
 }

@@ -200,7 +200,7 @@ func (s *space) awaitCarrier(index int) error {
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
 		running := false
 		err := s.route.dump(request(unix.RTM_GETLINK, unix.NLM_F_ACK, linkHeader(index, 0, 0)), func(body []byte) {
-			running = len(body) >= unix.SizeofIfInfomsg && native.Uint32(body[8:])&unix.IFF_RUNNING != 0
+			running = runs(body)
 		})
 		if err != nil {
 			return fmt.Errorf("netns: %s: look at interface %d: %w", s.name, index, err)
@@ -214,6 +214,11 @@ func (s *space) awaitCarrier(index int) error {
 			return fmt.Errorf("netns: %s: interface %d has no carrier after %v", s.name, index, limit)
 		}
 	}
+}
+
+// runs reports whether an ifinfomsg is that of an interface with a carrier.
+func runs(body []byte) bool {
+	return len(body) >= unix.SizeofIfInfomsg && native.Uint32(body[8:])&unix.IFF_RUNNING != 0
 }
 
 // LinkDown takes down eth0 of a host, as `ip link set eth0 down` there does:

@@ -140,6 +140,9 @@ func (t *talker) answers(first, last uint32, each func(body []byte)) error {
 		if err != nil {
 			return fmt.Errorf("read the kernel's answer: %w", err)
 		}
+		if n == 0 {
+			return fmt.Errorf("read the kernel's answer: %w", io.ErrUnexpectedEOF)
+		}
 		for b := buf[:n]; len(b) > 0; {
 			kind, seq, body, rest, err := split(b)
 			if err != nil {

@@ -75,7 +75,7 @@ func regions(list io.Reader) (out []region) {
 		var rights string
 		line := lines.Text()
 		n, _ := fmt.Sscanf(line, "%x-%x %s", &r.from, &r.to, &rights)
-		if n != 3 || r.from >= r.to || !strings.HasPrefix(rights, "r") {
+		if n != 3 || r.from >= r.to || len(rights) < 2 || rights[0] != 'r' {
 			continue
 		}
 		r.writable = rights[1] == 'w'

@@ -3,6 +3,7 @@ package hook
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -38,8 +39,21 @@ func readKernel() (*kernel, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the kernel's types (/sys/kernel/btf/vmlinux, CONFIG_DEBUG_INFO_BTF): %w", err)
 	}
-	k := &kernel{space: uint32(st.Ino)}
-	var pids, common, pidType int16
+	k, err := layout(spec)
+	if err != nil {
+		return nil, err
+	}
+	k.space = uint32(st.Ino)
+	return k, nil
+}
+
+// mostPlace bounds the places of fields, which programs have as 16 bits with a sign.
+const mostPlace = 1 << 15
+
+// layout finds in the kernel's types what readKernel says of structures and tracepoints.
+func layout(spec *btf.Spec) (*kernel, error) {
+	k := new(kernel)
+	var pids, common int16
 	for _, f := range []struct {
 		to     *int16
 		strukt string
@@ -64,8 +78,8 @@ func readKernel() (*kernel, error) {
 		if err := spec.TypeByName(f.strukt, &s); err != nil {
 			return nil, fmt.Errorf("the kernel's struct %s: %w", f.strukt, err)
 		}
-		at, ok := place(s.Members, f.field)
-		if !ok || at >= 1<<15 {
+		at, ok := place(s.Members, f.field, nested)
+		if !ok || at >= mostPlace || s.Size >= mostPlace {
 			return nil, fmt.Errorf("the kernel's struct %s has no usable field %s", f.strukt, f.field)
 		}
 		*f.to = int16(at)
@@ -73,11 +87,15 @@ func readKernel() (*kernel, error) {
 			k.upid.size = int16(s.Size)
 		}
 	}
-	if pidType, err = tgidType(spec); err != nil {
+	pidType, err := tgidType(spec)
+	if err != nil {
 		return nil, err
 	}
-	k.signal.tgid = pids + 8*pidType
-	k.ns.inum += common
+	tgid, inum := int(pids)+8*pidType, int(common)+int(k.ns.inum)
+	if tgid >= mostPlace || inum >= mostPlace {
+		return nil, fmt.Errorf("the kernel's struct signal_struct or pid_namespace is too long: %d and %d bytes", tgid, inum)
+	}
+	k.signal.tgid, k.ns.inum = int16(tgid), int16(inum)
 	k.lastThreadTold = len(arguments(spec, "sched_process_exit")) == 2
 	k.signalTask = taskArgument(arguments(spec, "signal_generate"))
 	for _, at := range []string{"sched_prepare_exec", "sched_process_exec"} {
@@ -92,11 +110,14 @@ func readKernel() (*kernel, error) {
 // absent is the place of what a kernel does not have.
 const absent = -1
 
-// place finds a field, also inside of anonymous members, in bytes.
-func place(members []btf.Member, name string) (uint32, bool) {
+// nested is how deep anonymous members may lie in each other.
+const nested = 8
+
+// place finds a field, also inside of anonymous members down to a depth, in bytes.
+func place(members []btf.Member, name string, depth int) (uint64, bool) {
 	for _, m := range members {
 		if m.Name == name {
-			return m.Offset.Bytes(), true
+			return uint64(m.Offset.Bytes()), true
 		}
 		var inside []btf.Member
 		switch t := btf.UnderlyingType(m.Type).(type) {
@@ -105,28 +126,29 @@ func place(members []btf.Member, name string) (uint32, bool) {
 		case *btf.Union:
 			inside = t.Members
 		}
-		if m.Name != "" {
+		if m.Name != "" || depth == 0 {
 			continue
 		}
-		if at, ok := place(inside, name); ok {
-			return m.Offset.Bytes() + at, true
+		if at, ok := place(inside, name, depth-1); ok {
+			return uint64(m.Offset.Bytes()) + at, true
 		}
 	}
 	return 0, false
 }
 
 // tgidType is the index of a process's own pid in signal_struct.pids.
-func tgidType(spec *btf.Spec) (int16, error) {
+func tgidType(spec *btf.Spec) (int, error) {
+	const most = 64 // Linux has four
 	var e *btf.Enum
 	if err := spec.TypeByName("pid_type", &e); err != nil {
 		return 0, fmt.Errorf("the kernel's enum pid_type: %w", err)
 	}
 	for _, v := range e.Values {
-		if v.Name == "PIDTYPE_TGID" {
-			return int16(v.Value), nil
+		if v.Name == "PIDTYPE_TGID" && v.Value < most {
+			return int(v.Value), nil
 		}
 	}
-	return 0, fmt.Errorf("the kernel's enum pid_type has no PIDTYPE_TGID")
+	return 0, fmt.Errorf("the kernel's enum pid_type has no usable PIDTYPE_TGID")
 }
 
 // arguments are those of a tracepoint: of sched_process_exit the task and, since
@@ -171,21 +193,32 @@ func (h *Hook) inside(pid int) (inner, space uint32) {
 		return 0, 0
 	}
 	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		numbers, ok := strings.CutPrefix(lines.Text(), "NSpid:")
-		if !ok {
-			continue
-		}
-		all := strings.Fields(numbers)
-		if len(all) == 1 {
-			return uint32(pid), h.space
-		}
-		n, err := strconv.Atoi(all[len(all)-1])
-		var st unix.Stat_t
-		if err != nil || unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", pid), &st) != nil {
-			return 0, 0
-		}
-		return uint32(n), uint32(st.Ino)
+	n, level := innermost(f)
+	var st unix.Stat_t
+	switch {
+	case level == 0:
+		return uint32(pid), h.space
+	case level < 0 || unix.Stat(fmt.Sprintf("/proc/%d/ns/pid", pid), &st) != nil:
+		return 0, 0
 	}
-	return 0, 0
+	return uint32(n), uint32(st.Ino)
+}
+
+// innermost reads in a process's status which pid it has in its own namespace, and how many levels below /proc's that lies; -1: it does not
+// say.
+func innermost(status io.Reader) (pid, level int) {
+	for lines := bufio.NewScanner(status); lines.Scan(); {
+		if numbers, ok := strings.CutPrefix(lines.Text(), "NSpid:"); ok {
+			all := strings.Fields(numbers)
+			if len(all) == 0 {
+				return 0, -1
+			}
+			pid, err := strconv.ParseUint(all[len(all)-1], 10, 31)
+			if err != nil {
+				return 0, -1
+			}
+			return int(pid), len(all) - 1
+		}
+	}
+	return 0, -1
 }

@@ -1,0 +1,32 @@
+package affinity
+
+import (
+	"math"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever stands in the files of control groups: a limit is a number of cores above zero.
+func FuzzQuota(f *testing.F) {
+	const v1 = "35 23 0:30 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n"
+	f.Add("0::/job\n", mountV2, "150000 100000\n", "")
+	f.Add("0::/../../x\n", mountV2, "max 100000\n", "")
+	f.Add("4:cpu,cpuacct:/job\n", v1, "250000\n", "100000\n")
+	f.Add("4:cpu:/job\n", v1, "-1\n", "100000\n")
+	f.Add("0::/job\n", mountV2, "NaN 100000\n", "")
+	f.Add("0::/job\n", mountV2, "100000 inf\n", "")
+	f.Fuzz(func(t *testing.T, groups, mounts, first, second string) {
+		file := func(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s)} }
+		root := fstest.MapFS{
+			"proc/self/cgroup": file(groups), "proc/self/mountinfo": file(mounts),
+			"sys/fs/cgroup/cpu.max": file(first), "sys/fs/cgroup/job/cpu.max": file(first),
+			"sys/fs/cgroup/cpu/job/cpu.cfs_quota_us": file(first), "sys/fs/cgroup/cpu/job/cpu.cfs_period_us": file(second),
+		}
+		cores, limited := quota(root)
+		if limited {
+			require.True(t, cores > 0 && !math.IsInf(cores, 1), "%v", cores)
+		}
+	})
+}
