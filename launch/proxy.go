@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // proxy is the launcher's hand on one host: it starts the ranks there, and
@@ -105,15 +107,23 @@ func (x *proxy) refuse(err error) {
 	x.link.send(frame{kind: frameRefused, payload: []byte(why[:min(len(why), textMax)])})
 }
 
+// decodeJob reads what a launcher wants to be run.
+func decodeJob(payload []byte) (t jobText, err error) {
+	if err := json.Unmarshal(payload, &t); err != nil {
+		return t, fmt.Errorf("the description of the job: %w", err)
+	}
+	if t.Count < 1 || t.First < 0 || t.FirstCPU < 0 || t.N > proc.MaxIDs || t.Count > t.N-t.First || len(t.Argv) == 0 {
+		return t, errors.New("the description of the job makes no sense")
+	}
+	return t, nil
+}
+
 // prepare looks at everything that can be wrong on this host.
-func (x *proxy) prepare(payload []byte) error {
-	if err := json.Unmarshal(payload, &x.text); err != nil {
-		return fmt.Errorf("the description of the job: %w", err)
+func (x *proxy) prepare(payload []byte) (err error) {
+	if x.text, err = decodeJob(payload); err != nil {
+		return err
 	}
 	t := &x.text
-	if t.Count < 1 || t.First < 0 || t.FirstCPU < 0 || t.Count > t.N-t.First || len(t.Argv) == 0 {
-		return errors.New("the description of the job makes no sense")
-	}
 	dir := string(t.Dir)
 	if st, err := os.Stat(dir); err != nil || !st.IsDir() {
 		return fmt.Errorf("working directory %s: %w: ranks run in the launcher's on every host; make it there, or name another with --wdir", dir, orNotDir(err))
@@ -136,7 +146,6 @@ func (x *proxy) prepare(payload []byte) error {
 	if t.Stdin && t.First == 0 {
 		spec.Stdin = x.link.stream(streamIn, 0)
 	}
-	var err error
 	x.plan, err = spec.check()
 	x.plan.first, x.plan.count, x.plan.firstCPU = t.First, t.Count, t.FirstCPU
 	return err

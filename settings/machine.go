@@ -75,12 +75,12 @@ func countList(list string) int {
 		if !several {
 			high = low
 		}
-		a, err1 := strconv.Atoi(low)
-		b, err2 := strconv.Atoi(high)
+		a, err1 := strconv.ParseUint(low, 10, 16) // no machine has more
+		b, err2 := strconv.ParseUint(high, 10, 16)
 		if err1 != nil || err2 != nil || b < a {
 			return 0
 		}
-		n += b - a + 1
+		n += int(b-a) + 1
 	}
 	return n
 }

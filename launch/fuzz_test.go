@@ -1,0 +1,186 @@
+package launch
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same from a file with an entry a line.
+func FuzzHosts(f *testing.F) {
+	f.Add("a:4,b:4,[fd00::7]:2,user@c")
+	f.Add("a slots=4,a:2,b # last")
+	f.Add("-oProxyCommand=x,a:0,[a,a]:1,a:4194305")
+	f.Fuzz(func(t *testing.T, list string) {
+		hosts, err := ParseHosts(list)
+		named := map[string]bool{}
+		for _, h := range hosts {
+			require.NoError(t, checkHostName(h.Name))
+			require.False(t, named[h.Name])
+			named[h.Name] = true
+			require.Positive(t, h.Slots)
+		}
+		again, ferr := ReadHostfile(strings.NewReader(strings.ReplaceAll(list, ",", "\n")), "f")
+		if err == nil && ferr == nil && !strings.ContainsAny(list, "#\n\r") {
+			require.Equal(t, hosts, again)
+		}
+		if ferr == nil {
+			require.NotEmpty(t, again)
+		}
+	})
+}
+
+// A remote shell's command line gives words that are part of it, and starts nothing where the host's name would be no word.
+func FuzzShell(f *testing.F) {
+	f.Add(`ssh -o "ProxyCommand=nc %h 1" {host}`)
+	f.Add(`a\ b '{host}'.c '' "\""`)
+	f.Add(`'`)
+	f.Fuzz(func(t *testing.T, line string) {
+		words, err := splitWords(line)
+		total := 0
+		for _, w := range words {
+			total += len(w)
+		}
+		shell, serr := ParseShell(line)
+		require.Equal(t, err != nil || len(words) == 0, serr != nil)
+		if serr != nil {
+			return
+		}
+		require.LessOrEqual(t, total, 3*len(line), "of invalid UTF-8 each byte is three")
+		require.ErrorContains(t, shell("n1", &exec.Cmd{Args: []string{"a b"}}), "cannot be passed")
+	})
+}
+
+// Whatever launchers and users put into the environment: no rank of a job, an error of its class that names a variable, or a place
+// that can be.
+func FuzzPlace(f *testing.F) {
+	f.Add("PMI_FD=3\nPMI_RANK=1\nPMI_SIZE=4")
+	f.Add("RANK=1\nWORLD_SIZE=4\nMASTER_PORT=29500\nMASTER_ADDR=[::1]\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nTORCHELASTIC_RUN_ID=x y")
+	f.Add("RANK=1\nWORLD_SIZE=4194304\nMASTER_PORT=65536\nMASTER_ADDR=a:b\nBANYAN_INIT_TIMEOUT=1e300")
+	f.Add("PMI_PORT=1\nOMPI_COMM_WORLD_SIZE=x\nSLURM_STEP_NUM_TASKS=2")
+	f.Fuzz(func(t *testing.T, text string) {
+		vars := map[string]string{}
+		for line := range strings.SplitSeq(text, "\n") {
+			if name, value, ok := strings.Cut(line, "="); ok {
+				vars[name] = value
+			}
+		}
+		p, ok, err := findPlace(func(name string) (string, bool) { v, ok := vars[name]; return v, ok })
+		switch {
+		case err != nil:
+			require.ErrorIs(t, err, ErrEnvironment)
+		case ok:
+			require.True(t, 0 <= p.rank && p.rank < p.size && p.size <= proc.MaxIDs)
+			if p.at != nil {
+				_, port, err := net.SplitHostPort(p.at.addr)
+				require.NoError(t, err)
+				n, err := strconv.ParseUint(port, 10, 16)
+				require.NoError(t, err)
+				require.NotZero(t, n)
+				require.Positive(t, p.at.timeout)
+				if p.at.nodes != nil {
+					require.GreaterOrEqual(t, p.at.nodes.nodeOf(p.rank), 0)
+				}
+			}
+		}
+	})
+}
+
+// What rank 0 publishes of the secret is the job's, or an error; from a file nothing but its check value is believed.
+func FuzzSecret(f *testing.F) {
+	s := &seed{path: "f", prk: make([]byte, 32)}
+	own := s.derive("job")
+	f.Add(append([]byte{fromFile}, check(own)...), true)
+	f.Add(append([]byte{fromRandom}, own[:]...), false)
+	f.Add([]byte{}, true)
+	f.Fuzz(func(t *testing.T, said []byte, file bool) {
+		from := s
+		if !file {
+			from = nil
+		}
+		secret, err := from.compare(own, said)
+		switch {
+		case err != nil:
+			require.Equal(t, own, secret)
+		case file:
+			require.Equal(t, own, secret)
+			require.Equal(t, append([]byte{fromFile}, check(own)...), said)
+		default:
+			require.Equal(t, append([]byte{fromRandom}, secret[:]...), said)
+		}
+	})
+}
+
+// Whatever a launcher asks of a proxy: a part of a job that can be, which is written as it is read.
+func FuzzJob(f *testing.F) {
+	text, err := json.Marshal(jobText{Job: "j", N: 4, First: 2, Count: 2, Argv: toBytes([]string{"a", "b"}), Env: toBytes([]string{"X=1"})})
+	require.NoError(f, err)
+	f.Add(text)
+	f.Add([]byte(`{"N":4611686018427387904,"First":-1,"Count":1,"Argv":["YQ=="]}`))
+	f.Add([]byte(`{"N":1,"Count":1,"Argv":[null]} {}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		job, err := decodeJob(payload)
+		if err != nil {
+			return
+		}
+		require.True(t, 0 <= job.First && 0 < job.Count && job.First+job.Count <= job.N && job.N <= proc.MaxIDs)
+		text, err := json.Marshal(job)
+		require.NoError(t, err)
+		again, err := decodeJob(text)
+		require.NoError(t, err)
+		next, err := json.Marshal(again)
+		require.NoError(t, err)
+		require.Equal(t, text, next)
+	})
+}
+
+// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the launcher goes on until the proxy is done, or has
+// an error.
+func FuzzProxy(f *testing.F) {
+	said := func(kind frameKind, rank int, v any) []byte {
+		payload, err := json.Marshal(v)
+		require.NoError(f, err)
+		return frame{kind: kind, rank: rank, payload: payload}.append(nil)
+	}
+	done := frame{kind: frameDone}.append(nil)
+	started := said(frameStarted, 0, startedText{PIDs: []int{7, 8}})
+	ended := said(frameEnded, 3, endedText{PID: 8, Signal: unix.SIGKILL, After: time.Second})
+	f.Add(bytes.Join([][]byte{started, ended, done}, nil))
+	f.Add(bytes.Join([][]byte{ended, ended}, nil))
+	f.Add(bytes.Join([][]byte{started, started}, nil))
+	f.Add(said(frameStarted, 0, startedText{PIDs: []int{7, -8}}))
+	f.Add(frame{kind: frameRefused, payload: []byte("no")}.append(nil))
+	f.Fuzz(func(t *testing.T, wire []byte) {
+		h := &remote{share: share{first: 2, count: 2}, late: time.NewTimer(time.Hour), link: newLink(bufio.NewReader(bytes.NewReader(wire)), io.Discard)}
+		for i := range h.count {
+			h.ranks = append(h.ranks, &remoteRank{rank: h.first + i, exited: make(chan struct{})})
+		}
+		err := h.attend(func(err error) { require.NoError(t, err) })
+		require.Equal(t, err == nil, h.done)
+		var refused refusalError
+		require.True(t, err == nil || errors.Is(err, errFrame) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &refused), "%v", err)
+		for _, r := range h.ranks {
+			over := false
+			select {
+			case <-r.exited:
+				over = true
+			default:
+			}
+			require.Equal(t, r.end.PID > 0, over)
+			require.GreaterOrEqual(t, r.pid, 0)
+		}
+	})
+}

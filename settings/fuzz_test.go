@@ -1,0 +1,45 @@
+package settings
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Whatever an environment says: settings that are in range and name where they come from, or an error that names the variable.
+func FuzzEnvironment(f *testing.F) {
+	f.Add("BANYAN_WAIT_SPINS=3\nBANYAN_SHM_EAGER_NEAR=8k\nHOME=/x")
+	f.Add("BANYAN_DETECT_PERIOD=500ms\nBANYAN_DETECT_TIMEOUT=1.5")
+	f.Add("BANYAN_WAIT_SPIN=3\nBANYAN_WAIT_SPINS")
+	f.Add("BANYAN_SHM_RING_LINES=99999999999999999999\nBANYAN_UNEXPECTED=\n=")
+	f.Fuzz(func(t *testing.T, environ string) {
+		vars := strings.Split(environ, "\n")
+		s, err := Load(Surroundings{Environ: append(vars, FileVariable+"="+NoFile)})
+		if err != nil {
+			require.Contains(t, strings.ToUpper(err.Error()), "BANYAN")
+			return
+		}
+		for i := range table {
+			require.NoError(t, table[i].Check(s.Int(ID(i))))
+			require.NotEmpty(t, s.Origin(ID(i)))
+		}
+	})
+}
+
+// Whatever the kernel says of its processors: their name can stand as the head of a part of a file, and is read again from there.
+func FuzzMachine(f *testing.F) {
+	f.Add("processor\t: 0\nmodel name\t: A CPU [x] # 2.0GHz\ncpu family\t: 6\nmodel\t: 85\n\nprocessor\t: 1\n", "0-3,8")
+	f.Add("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", "0-9223372036854775807,1-5")
+	f.Add("\xff: \x00\n", "3-1")
+	f.Fuzz(func(t *testing.T, cpuinfo, online string) {
+		name := machine(fstest.MapFS{
+			"proc/cpuinfo": {Data: []byte(cpuinfo)}, "sys/devices/system/cpu/online": {Data: []byte(online)},
+		}, "amd64")
+		require.Regexp(t, `^amd64 (.* )?[1-9][0-9]* CPUs$`, name)
+		file, err := Parse("f", []byte("["+name+"]\nshm.eager.near = 8k\n"))
+		require.NoError(t, err)
+		require.Equal(t, map[ID]int{EagerNear: 8 << 10}, effect(file.on(name)))
+	})
+}
