@@ -100,32 +100,41 @@ func (c *Comm) split(color, key int) (*p2p.Comm, error) {
 			return nil, wrong
 		}
 	}
-	const block = 16
-	all := make([]byte, block*c.Size())
+	all := make([]byte, colorBytes*c.Size())
 	for rank := range c.Size() { // S0-32: the gone give nothing
 		undefined := Undefined
-		binary.LittleEndian.PutUint64(all[block*rank:], uint64(int64(undefined)))
+		binary.LittleEndian.PutUint64(all[colorBytes*rank:], uint64(int64(undefined)))
 	}
-	mine := all[block*c.Rank():]
+	mine := all[colorBytes*c.Rank():]
 	binary.LittleEndian.PutUint64(mine, uint64(int64(color)))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(int64(key)))
-	if err := c.allgather(coll.Setting{Trees: &c.trees}, mine[:block], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
+	if err := c.allgather(coll.Setting{Trees: &c.trees}, mine[:colorBytes], all); err != nil || wrong != nil { // the others must not wait for a rank that is wrong
 		return nil, cmp.Or(wrong, fmt.Errorf("split: %w", err))
 	}
-	type member struct{ key, rank int }
-	var members []member
-	for rank := range c.Size() {
-		b := all[block*rank:]
-		if int(int64(binary.LittleEndian.Uint64(b))) == color && color != Undefined {
-			members = append(members, member{int(int64(binary.LittleEndian.Uint64(b[8:]))), rank})
-		}
-	}
-	slices.SortStableFunc(members, func(a, b member) int { return cmp.Compare(a.key, b.key) })
-	procs := make([]proc.ID, 0, len(members))
-	for _, m := range members {
-		procs = append(procs, c.core.Group().Proc(m.rank))
+	ranks := decodeColors(all, color)
+	procs := make([]proc.ID, 0, len(ranks))
+	for _, rank := range ranks {
+		procs = append(procs, c.core.Group().Proc(rank))
 	}
 	return c.core.Derive(n, p2p.NewGroup(procs), uint64(int64(color)))
+}
+
+// colorBytes is what each rank gives to a split: color and key.
+const colorBytes = 16
+
+// decodeColors lists the ranks that gave a color, by key, from what all have given.
+func decodeColors(all []byte, color int) (ranks []int) {
+	if color == Undefined {
+		return nil
+	}
+	word := func(at int) int { return int(int64(binary.LittleEndian.Uint64(all[at:]))) }
+	for rank := range len(all) / colorBytes {
+		if word(colorBytes*rank) == color {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(word(colorBytes*a+8), word(colorBytes*b+8)) })
+	return ranks
 }
 
 // SplitByNode makes a communicator for each node, of the ranks that can share
@@ -184,15 +193,30 @@ func (c *Comm) meet(n uint64, leader int, peer *Comm, remote, tag int) (theirGro
 	if err := decodeVerdict(theirs[meetLen:], "create inter"); err != nil {
 		return p2p.Group{}, 0, fmt.Errorf("rank %d could not reach the other side: %w", leader, err)
 	}
-	length := int(binary.LittleEndian.Uint64(theirs))
+	length, seed, err := parseMeeting(theirs)
+	if err != nil {
+		return p2p.Group{}, 0, fmt.Errorf("rank %d passes on that %w", leader, err)
+	}
 	if c.Rank() != leader {
 		list = make([]byte, length)
 	}
 	if err := c.bcast(list, leader); err != nil {
 		return p2p.Group{}, 0, err
 	}
-	theirGroup, err = c.decode(list)
-	return theirGroup, binary.LittleEndian.Uint64(theirs[8:]), err
+	theirGroup, err = decodeGroup(list, c.core.Group())
+	return theirGroup, seed, err
+}
+
+// parseMeeting reads what a leader tells first: the length of the list that follows, in bytes, and a seed.
+func parseMeeting(b []byte) (length int, seed uint64, err error) {
+	if len(b) < meetLen {
+		return 0, 0, fmt.Errorf("%w: %d bytes that announce no group", ErrArgument, len(b))
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n == 0 || n > 4*proc.MaxIDs || n%4 != 0 {
+		return 0, 0, fmt.Errorf("%w: a group of %d bytes is announced", ErrArgument, n)
+	}
+	return int(n), binary.LittleEndian.Uint64(b[8:]), nil
 }
 
 // meetLeader exchanges seeds and lists of processes with the other side's leader.
@@ -218,29 +242,34 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 		return nil, peer.core.Lost("create inter", remote)
 	}
 	w := peer.on(peer.core.Coll())
-	if _, err := w.Sendrecv(ours, at, tag, theirs, at, tag); err != nil {
+	st, err := w.Sendrecv(ours, at, tag, theirs, at, tag)
+	if err != nil {
 		return nil, err
 	}
-	n := binary.LittleEndian.Uint64(theirs)
-	if n == 0 || n > 4*proc.MaxIDs {
-		return nil, fmt.Errorf("%w: rank %d of %s announces a group of %d bytes", ErrArgument, remote, peer.Name(), n)
+	n, seed, err := parseMeeting(theirs[:st.Count])
+	if err != nil {
+		return nil, fmt.Errorf("from rank %d of %s: %w", remote, peer.Name(), err)
 	}
 	in := make([]byte, n)
-	if _, err := w.Sendrecv(list, at, tag, in, at, tag); err != nil {
+	if st, err = w.Sendrecv(list, at, tag, in, at, tag); err != nil {
 		return nil, err
 	}
+	if st.Count != n {
+		return nil, fmt.Errorf("%w: rank %d of %s sends %d bytes of a group of %d", ErrArgument, remote, peer.Name(), st.Count, n)
+	}
 	// Both sides compute the same seed: the sum does not care who is who.
-	seed := binary.LittleEndian.Uint64(theirs[8:]) + binary.LittleEndian.Uint64(ours[8:])
-	binary.LittleEndian.PutUint64(theirs[8:], seed)
+	binary.LittleEndian.PutUint64(theirs[8:], seed+number)
 	return in, nil
 }
 
-// decode reads a list of processes that another side's leader sent.
-func (c *Comm) decode(list []byte) (p2p.Group, error) {
+// decodeGroup reads a list of processes that another side's leader sent; here is the group of this side.
+func decodeGroup(list []byte, here p2p.Group) (p2p.Group, error) {
+	if len(list)%4 != 0 {
+		return p2p.Group{}, fmt.Errorf("%w: a group of %d bytes", ErrArgument, len(list))
+	}
 	seen := make(map[proc.ID]bool)
-	var procs []proc.ID
-	here := c.core.Group()
-	for i := 0; i+4 <= len(list); i += 4 {
+	procs := make([]proc.ID, 0, len(list)/4)
+	for i := 0; i < len(list); i += 4 {
 		p := proc.ID(binary.LittleEndian.Uint32(list[i:]))
 		if !p.Valid() || seen[p] || here.Rank(p) >= 0 {
 			return p2p.Group{}, fmt.Errorf("%w: %v is on both sides, twice on one, or nobody", ErrArgument, p)

@@ -3,6 +3,9 @@ package banyan
 import (
 	"encoding/binary"
 	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -83,6 +86,14 @@ func decodeVerdict(b []byte, op string) error {
 	}
 	failed.Ranks, failed.Local = take(b[6]), take(b[7])
 	name := b[8+4*verdictRanks:]
-	failed.Comm = string(name[1 : 1+min(int(name[0]), verdictName)])
+	failed.Comm = strings.Map(printable, string(name[1:1+min(int(name[0]), verdictName)]))
 	return failed
+}
+
+// printable keeps what a terminal shows of a name that a peer wrote, which may also have been cut within a letter.
+func printable(r rune) rune {
+	if r == utf8.RuneError || !unicode.IsPrint(r) {
+		return '?'
+	}
+	return r
 }
