@@ -96,23 +96,28 @@ func (f *frame) encode(b []byte) []byte {
 // names reports whether a frame names a board.
 func (f *frame) names() bool { return f.kind == kindDown && f.flags&flagBoard != 0 }
 
-// head reads which agreement a frame belongs to.
-func head(b []byte) (line Line, seq uint32, err error) {
-	if len(b) < headBytes+2 || b[0] < kindUp || b[0] > kindWake || b[1]&^flagsAll != 0 {
-		return line, 0, fmt.Errorf("%w: %d bytes", errFrame, len(b))
+// head reads the beginning of a frame: of which kind it is, and to which agreement it belongs. It reads every byte once: the sender may share the
+// memory and change it.
+func (f *frame) head(b []byte) error {
+	if len(b) < headBytes+2 {
+		return fmt.Errorf("%w: %d bytes", errFrame, len(b))
 	}
-	line = Line{Context: binary.LittleEndian.Uint32(b[3:]), Group: binary.LittleEndian.Uint32(b[7:])}
-	return line, binary.LittleEndian.Uint32(b[11:]), nil
+	f.kind, f.flags, f.what = b[0], b[1], b[2]
+	f.line = Line{Context: binary.LittleEndian.Uint32(b[3:]), Group: binary.LittleEndian.Uint32(b[7:])}
+	f.seq = binary.LittleEndian.Uint32(b[11:])
+	if f.kind < kindUp || f.kind > kindWake || f.flags&^flagsAll != 0 {
+		return fmt.Errorf("%w: kind %d, flags %#x", errFrame, f.kind, f.flags)
+	}
+	return nil
 }
 
 // decode takes a frame of a group of that size apart into f, whose slices are used
 // again; value is part of b.
 func (f *frame) decode(b []byte, size int) error {
-	line, seq, err := head(b)
-	if err != nil {
+	*f = frame{gone: f.gone[:0], unacked: f.unacked[:0]}
+	if err := f.head(b); err != nil {
 		return err
 	}
-	*f = frame{kind: b[0], flags: b[1], what: b[2], line: line, seq: seq, gone: f.gone[:0], unacked: f.unacked[:0]}
 	r := reader{b: b[headBytes:], size: size}
 	last := -1
 	for n := r.count(); n > 0 && !r.bad; n-- {
