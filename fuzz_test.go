@@ -144,3 +144,57 @@ func FuzzTrees(f *testing.F) {
 		}
 	})
 }
+
+// FuzzCollective: a member sends the others whatever it likes in the place of its messages of a collective, among them headers of lengths that are
+// none, and leaves. The others come back, with an error of a class or a result, and write nothing beyond their buffers.
+func FuzzCollective(f *testing.F) {
+	const wants = 61 // as long as a header
+	header := append([]byte("banyan: a long message follows in another way; bytes:"), 0, 0, 16, 0, 0, 0, 0, 0)
+	long := func(tag byte, n int) []byte { return append([]byte{tag, byte(n)}, slices.Repeat([]byte{7}, n)...) }
+	for op := range uint8(6) {
+		f.Add(op, append([]byte{op + 1, byte(len(header))}, header...), uint16(wants))
+		f.Add(op, slices.Concat(long(op+1, 8), long(op+1, 200), long(op+1, 0)), uint16(8))
+		header[58] = 0xff
+	}
+	f.Fuzz(func(t *testing.T, op uint8, script []byte, length uint16) {
+		err := Simulate(3, Simulation{}, func(w *World) error {
+			c := w.Comm()
+			if c.Rank() == 1 {
+				return disturb(c.on(c.core.Coll()), script)
+			}
+			n := int(length) % 2048
+			memory := slices.Repeat([]byte{0xa5}, 5*n+64)
+			buf, all := memory[:n:n], memory[2*n:5*n:5*n]
+			err := [...]func() error{
+				func() error { return c.Bcast(buf, 1) },
+				func() error { return c.ReduceBytes(buf, func(acc, in []byte) { copy(acc, in) }, 0) },
+				func() error { return c.AllreduceBytes(buf, func(acc, in []byte) { copy(acc, in) }) },
+				func() error { return c.GatherBytes(buf, all, 0) },
+				func() error { return c.ScatterBytes(all, buf, 1) },
+				func() error { return c.AllgatherBytes(buf, all) },
+			}[op%6]()
+			for i, b := range memory {
+				if (n <= i && i < 2*n || i >= 5*n) && b != 0xa5 {
+					return fmt.Errorf("byte %d beyond the buffers is written", i)
+				}
+			}
+			if err != nil && !slices.ContainsFunc(classes[1:], func(class error) bool { return errors.Is(err, class) }) {
+				return err
+			}
+			return nil
+		})
+		require.NoError(t, err)
+	})
+}
+
+// disturb sends messages to all others: tag, length, bytes.
+func disturb(c *Comm, script []byte) error {
+	for len(script) >= 2 {
+		n := min(int(script[1]), len(script)-2)
+		for _, to := range []int{0, 2} {
+			c.Isend(script[2:2+n], to, int(script[0]%8))
+		}
+		script = script[2+n:]
+	}
+	return nil
+}

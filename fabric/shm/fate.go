@@ -151,9 +151,11 @@ func (r *reader) hasMemory() bool {
 
 // statusOf reads the exit status of an ended process, in the form of wait, from
 // /proc. It is a plain read: the runtime's files cost twice as much.
-func statusOf(pid int) (unix.WaitStatus, bool) {
+func statusOf(pid int) (unix.WaitStatus, bool) { return statusIn(statOf(pid)) }
+
+// statusIn finds the exit status among the fields of an entry in /proc.
+func statusIn(fields [][]byte) (unix.WaitStatus, bool) {
 	const statusField = 49 // field 52 of the line, the name being field 2
-	fields := statOf(pid)
 	if len(fields) <= statusField {
 		return 0, false
 	}
@@ -173,7 +175,12 @@ func statOf(pid int) [][]byte {
 	if err != nil {
 		return nil
 	}
-	return bytes.Fields(b[bytes.LastIndexByte(b[:n], ')')+1 : n])
+	return statFields(b[:n])
+}
+
+// statFields splits an entry of /proc from the state on. The name before it may hold spaces and parentheses: it ends at the last one.
+func statFields(entry []byte) [][]byte {
+	return bytes.Fields(entry[bytes.LastIndexByte(entry, ')')+1:])
 }
 
 // Runs reports whether a connected peer is there and not stopped, as the kernel has it,

@@ -73,16 +73,16 @@ func readNumber(root fs.FS, name string) (int64, bool) {
 	if err != nil {
 		return 0, false
 	}
-	v, err := strconv.ParseInt(string(bytes.TrimSpace(b)), 10, 64)
-	return v, err == nil // "max" is no number: no limit
+	v, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 63)
+	return int64(v), err == nil // "max" is no number: no limit
 }
 
 func statKey(root fs.FS, name, key string) int64 {
 	b, _ := fs.ReadFile(root, name)
 	for entry := range strings.Lines(string(b)) {
 		if v, ok := strings.CutPrefix(entry, key+" "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-			return n
+			n, _ := strconv.ParseUint(strings.TrimSpace(v), 10, 63)
+			return int64(n)
 		}
 	}
 	return 0

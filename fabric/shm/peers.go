@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -38,17 +37,20 @@ func startTime(pid int) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, cure(err))
 	}
-	// The name may hold spaces and parentheses: count from its end.
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-	const startField = 19 // field 22 of the line, the name being field 2
-	if len(fields) <= startField {
-		return 0, fmt.Errorf("shm: start time of process %d: short /proc entry", pid)
-	}
-	v, err := strconv.ParseUint(string(fields[startField]), 10, 64)
+	v, err := startIn(statFields(b))
 	if err != nil {
 		return 0, fmt.Errorf("shm: start time of process %d: %w", pid, err)
 	}
 	return v, nil
+}
+
+// startIn finds a process's start among the fields of its entry in /proc.
+func startIn(fields [][]byte) (uint64, error) {
+	const startField = 19 // field 22 of the line, the name being field 2
+	if len(fields) <= startField {
+		return 0, errors.New("short /proc entry")
+	}
+	return strconv.ParseUint(string(fields[startField]), 10, 64)
 }
 
 // newConn makes a connection that is not made yet.
