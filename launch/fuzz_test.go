@@ -12,10 +12,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -85,6 +87,7 @@ func FuzzPlace(f *testing.F) {
 		case ok:
 			require.True(t, 0 <= p.rank && p.rank < p.size && p.size <= proc.MaxIDs)
 			if p.at != nil {
+				p.at.named()
 				_, port, err := net.SplitHostPort(p.at.addr)
 				require.NoError(t, err)
 				n, err := strconv.ParseUint(port, 10, 16)
@@ -181,6 +184,44 @@ func FuzzProxy(f *testing.F) {
 			}
 			require.Equal(t, r.end.PID > 0, over)
 			require.GreaterOrEqual(t, r.pid, 0)
+		}
+	})
+}
+
+// Whatever variables a launcher was given: ranks get each once, the last of several, and none by which a launcher above this one describes itself.
+func FuzzEnviron(f *testing.F) {
+	f.Add("A=1\nA=2\nPMI_FD=3\nBANYAN_EXITS=4,5,6\nBANYAN_X=7\nHOME", "A\nB=2")
+	f.Add("BANYAN_EXITS\nBANYAN_JOB\n=\n==", "A=1")
+	f.Fuzz(func(t *testing.T, environ, export string) {
+		env := strings.Split(environ, "\n")
+		more, err := exported(env, strings.Split(export, "\n"))
+		if err != nil {
+			return
+		}
+		kept := withoutLauncher(append(env, more...))
+		seen := map[string]bool{}
+		for _, e := range kept {
+			name, value, _ := strings.Cut(e, "=")
+			require.False(t, seen[name], "%q twice", name)
+			seen[name] = true
+			require.False(t, strings.HasPrefix(name, "PMI_") || name == exits.Env && exits.Descriptors(value), e)
+		}
+		p := plan{Spec: Spec{Export: strings.Split(export, "\n")}, env: kept}
+		require.Subset(t, kept, p.forwarded(Host{}))
+	})
+}
+
+// Whatever a remote shell prints: what is kept of it is one line that a terminal shows, and bounded.
+func FuzzWords(f *testing.F) {
+	f.Add([]byte("ssh: connect to host n1 port 22:\tNo route\r\n\x1b[2J\xff"))
+	f.Add(bytes.Repeat([]byte("\n"), 2*hearMax))
+	f.Fuzz(func(t *testing.T, printed []byte) {
+		var said hearing
+		require.True(t, said.hear(printed))
+		words := said.words()
+		require.LessOrEqual(t, len(words), 3*hearMax)
+		for _, r := range words {
+			require.True(t, unicode.IsPrint(r), "%q", words)
 		}
 	})
 }

@@ -305,11 +305,11 @@ func withoutLauncher(env []string) []string {
 		last[name] = i
 	}
 	for i, e := range env {
-		name, _, _ := strings.Cut(e, "=")
+		name, value, _ := strings.Cut(e, "=")
 		switch {
 		case last[name] != i:
 		case strings.HasPrefix(name, "PMI_"), strings.HasPrefix(name, "PMIX_"):
-		case name == exits.Env && exits.Descriptors(e[len(name)+1:]): // of the launcher above
+		case name == exits.Env && exits.Descriptors(value): // of the launcher above
 		case name == "BANYAN_JOB", name == "BANYAN_LOCAL_RANK", name == "BANYAN_LOCAL_SIZE":
 		default:
 			kept = append(kept, e)

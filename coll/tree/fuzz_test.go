@@ -12,6 +12,9 @@ func FuzzParseShape(f *testing.F) {
 		f.Add(word)
 	}
 	f.Fuzz(func(t *testing.T, word string) {
+		if d, err := ParseDesign(word); err == nil {
+			require.Equal(t, word, d.String())
+		}
 		s, err := ParseShape(word)
 		if err != nil {
 			return

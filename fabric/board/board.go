@@ -130,6 +130,8 @@ func (b *Board) Look(member int, step uint32) State {
 
 // Part is what a member has posted in a step, as its memory says now: it means something if Look says Posted
 // before and afterwards. It is not to be changed.
+//
+//banyan:decodes
 func (b *Board) Part(member int, step uint32) []byte {
 	c := b.cell(member, step)
 	return c.part[:min(c.length, MaxPart)]

@@ -114,6 +114,8 @@ func (h *Hall) Bring(member, turn int, part []byte) {
 }
 
 // Brought gives a member's part, of Elsewhere no bytes. It is not to be changed.
+//
+//banyan:decodes
 func (h *Hall) Brought(member, turn int) (part []byte, length int) {
 	s := &h.seats[member]
 	switch n := int(s.lengths[turn]); {
@@ -139,6 +141,8 @@ func (h *Hall) Lay(member int, step uint64, payload []byte) {
 }
 
 // Laid gives what a member has laid in a step, of Elsewhere no bytes. It is not to be changed. False: another one has, or nobody.
+//
+//banyan:decodes
 func (h *Hall) Laid(member int, step uint64) (payload []byte, length int, ok bool) {
 	s := &h.slots[step%Slots]
 	if s.stamp != stampOf(member, step) {

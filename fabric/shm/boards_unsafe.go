@@ -140,6 +140,8 @@ func (b *Boards) take(size int) (first uint32, ok bool) {
 }
 
 // Open implements agree.Boards.
+//
+//banyan:decodes
 func (b *Boards) Open(owner proc.ID, name uint64, members int) *board.Board {
 	cells := b.theirs[owner]
 	if owner == b.p.cfg.Self {
@@ -203,6 +205,8 @@ func (b *Boards) deserted(h *hall) bool {
 }
 
 // OpenHall gives a hall by its name; nil: nobody can have made it. Precondition: Reach(owner), or the owner is this process.
+//
+//banyan:decodes
 func (b *Boards) OpenHall(owner proc.ID, name uint64, members int) *board.Hall {
 	cells := b.theirs[owner]
 	if owner == b.p.cfg.Self {

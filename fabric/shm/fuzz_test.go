@@ -9,6 +9,10 @@ import (
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/board"
+	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Whatever /proc says of a process, what is read of it stands behind the name, which may be anything.
@@ -48,7 +52,7 @@ func FuzzLimits(f *testing.F) {
 		err := checkCgroup(root, n)
 		number := func(s string) *big.Int {
 			v, ok := new(big.Int).SetString(strings.TrimSpace(s), 10)
-			if !ok || v.Sign() < 0 || !v.IsInt64() {
+			if !ok || strings.ContainsAny(s, "+-") || !v.IsInt64() {
 				return nil
 			}
 			return v
@@ -62,6 +66,92 @@ func FuzzLimits(f *testing.F) {
 		}
 		if most != nil && now != nil && !strings.Contains(stat, "inactive_file") {
 			require.LessOrEqual(t, new(big.Int).Add(now, big.NewInt(n)).Cmp(most), 0)
+		}
+	})
+}
+
+// Whatever name a peer gives to a board or a hall: none, or cells and seats that can be looked at.
+func FuzzNames(f *testing.F) {
+	p, err := Open(Config{MaxProcs: 2})
+	require.NoError(f, err)
+	f.Cleanup(func() { require.NoError(f, p.Close()) })
+	name, ok := p.Boards().Make(3, 7)
+	require.True(f, ok)
+	hall, ok := p.Boards().MakeHall([]proc.ID{0, 1})
+	require.True(f, ok)
+	f.Add(name, uint8(2), uint32(7))
+	f.Add(hall, uint8(1), uint32(1))
+	f.Add(uint64(1)<<32|math.MaxUint32, uint8(255), uint32(0))
+	f.Add(uint64(boardArea/cellBytes), uint8(63), ^uint32(0))
+	f.Fuzz(func(t *testing.T, name uint64, n uint8, step uint32) {
+		members := 1 + int(n)
+		if b := p.Boards().Open(0, name, members); b != nil {
+			for member := range members {
+				require.LessOrEqual(t, len(b.Part(member, step)), board.MaxPart)
+				b.Look(member, step)
+				b.Naps(member, step)
+			}
+		}
+		if h := p.Boards().OpenHall(0, name, members); h != nil {
+			require.LessOrEqual(t, members, board.MaxMembers)
+			for member := range members {
+				part, _ := h.Brought(member, 1)
+				require.LessOrEqual(t, len(part), board.Room(members))
+				h.Laid(member, uint64(step))
+			}
+		}
+		require.Nil(t, p.Boards().Open(1, name, members), "of a process whose memory is not mapped")
+		require.Nil(t, p.Boards().OpenHall(1, name, members))
+	})
+}
+
+// Whatever a peer writes into its slot, a receive that waits for one frame takes that, nothing, or a frame that fits its buffer, and reads nothing outside of
+// the slot.
+func FuzzAwait(f *testing.F) {
+	word := func(class fabric.Class, n uint64) uint64 { return 1<<lapShift | uint64(class)<<classShift | n }
+	f.Add(word(fabric.ClassTest, 8), []byte("12345678"), uint16(8))
+	f.Add(word(fabric.ClassTest, 1<<31), []byte{}, uint16(100))
+	f.Add(word(fabric.ClassTest, 4000), []byte{1}, uint16(5000))
+	f.Add(word(77, 8), []byte{}, uint16(0))
+	f.Fuzz(func(t *testing.T, word uint64, data []byte, room uint16) {
+		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
+		slot := make([]byte, g.slotBytes())
+		c := consumer{ring: newRing(slot, g)}
+		memory := make([]byte, int(room)+64)
+		for range 3 {
+			l := c.line(c.head)
+			copy(l.data[:], data)
+			l.word = word&(1<<lapShift-1) | c.lap(c.head)<<lapShift
+			before := c.head
+			switch n := c.await(fabric.ClassTest, 0, memory[:room:room], 1); n {
+			case takeNone, takeOther:
+				require.Equal(t, before, c.head)
+			default:
+				require.EqualValues(t, uint32(word), n)
+				require.LessOrEqual(t, n, int(room))
+				require.Equal(t, before+1, c.head)
+			}
+			require.Equal(t, make([]byte, 64), memory[room:])
+		}
+	})
+}
+
+// Whatever a peer says that it has consumed: a sender never has more under way than there is room for, and finds out what cannot be.
+func FuzzCursors(f *testing.F) {
+	f.Add([]byte{0, 0, 1, 0, 2, 1, 40, 9, 200, 255})
+	f.Add([]byte{255, 255, 0, 0, 1, 1, 1, 1})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
+		slot := make([]byte, g.slotBytes())
+		p := producer{ring: newRing(slot, g)}
+		payload := make([]byte, g.maxFrame())
+		for ; len(script) >= 3 && !p.corrupt; script = script[3:] { // heads go on or back, and something is sent
+			p.cur.head += uint64(int8(script[0]))
+			p.cur.bulkHead += uint64(int8(script[1])) * lineBytes
+			for p.send(fabric.ClassTest, 0, payload[:int(script[2])*len(payload)/255]) && !p.corrupt {
+				require.LessOrEqual(t, p.tail-p.headSeen, uint64(g.lines))
+				require.LessOrEqual(t, p.bulkTail-p.bulkSeen, uint64(g.bulk))
+			}
 		}
 	})
 }

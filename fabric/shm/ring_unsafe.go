@@ -214,6 +214,8 @@ func (p *producer) putBulk(payload []byte) bool {
 
 // refresh reads the consumer's cursors and reports whether at most maxLines
 // and maxBulk are in use now. If not, the consumer is told that somebody waits.
+//
+//banyan:decodes
 func (p *producer) refresh(maxLines, maxBulk uint64) bool {
 	if p.look(maxLines, maxBulk) {
 		if p.starving {
@@ -267,6 +269,8 @@ func (c *consumer) fresh() bool {
 func (c *consumer) staleLap() uint64 { return (c.lap(c.head) - 1) & lapMask }
 
 // poll delivers up to limit frames and says how many it took.
+//
+//banyan:decodes
 func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 	n := 0
 	for n < limit && !c.cut {
@@ -296,6 +300,8 @@ const (
 
 // await looks up to spins times for the next frame, and takes it into buf if
 // it is of that class and immediate and fits; it answers the length.
+//
+//banyan:decodes
 func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) int {
 	l := c.line(c.head)
 	stale := c.staleLap()

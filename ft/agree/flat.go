@@ -258,6 +258,8 @@ func (l *line) rouse(i *instance) {
 }
 
 // fold decides from the parts of all; false: they are not alike.
+//
+//banyan:decodes
 func (l *line) fold(i *instance) bool {
 	mine := l.flat.Part(l.rank, i.seq)
 	value, op := append(l.folded[:0], i.mine.Value...), i.mine.Op

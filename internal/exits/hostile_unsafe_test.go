@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"unicode/utf8"
@@ -149,5 +150,21 @@ func FuzzVariable(f *testing.F) {
 		for _, fd := range fds {
 			require.Greater(t, fd, 2)
 		}
+	})
+}
+
+// What the kernel says of a descriptor makes it a map of one type, a link, or neither.
+func FuzzKind(f *testing.F) {
+	f.Add("pos:\t0\nmap_type:\t27\nkey_size:\t0\n")
+	f.Add("link_type:\ttracing\nmap_type:\t2 \n")
+	f.Fuzz(func(t *testing.T, info string) {
+		kinds := 0
+		for _, kind := range []string{arrayType, ringType, ""} {
+			if hasKind(strings.NewReader(info), 3, kind) == nil {
+				kinds++
+				require.Contains(t, info, map[bool]string{true: "link_type:\t", false: "map_type:\t" + kind}[kind == ""])
+			}
+		}
+		require.LessOrEqual(t, kinds, strings.Count(info, "\n")+1)
 	})
 }

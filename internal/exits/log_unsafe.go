@@ -43,6 +43,8 @@ type entry struct {
 }
 
 // entry copies entry i. It reports false if it is not complete yet, or no longer.
+//
+//banyan:decodes
 func (m mapping) entry(i uint64) (entry, bool) {
 	at := EntriesAt + int(i%Entries)*EntrySize
 	if m.word(at+SeqAt) != i+1 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -99,11 +100,16 @@ func checkKind(fd int, mapType string) error {
 		return fmt.Errorf("exits: descriptor %d is not open: %w", fd, err)
 	}
 	defer f.Close()
+	return hasKind(f, fd, mapType)
+}
+
+// hasKind looks for a map of a type, or with "" a link, in what the kernel says of a descriptor.
+func hasKind(info io.Reader, fd int, mapType string) error {
 	want, what := "map_type:\t"+mapType, "a BPF map of type "+mapType
 	if mapType == "" {
 		want, what = "link_type:\t", "a BPF link"
 	}
-	lines := bufio.NewScanner(f)
+	lines := bufio.NewScanner(info)
 	for lines.Scan() {
 		if l := lines.Text(); l == want || mapType == "" && strings.HasPrefix(l, want) {
 			return nil

@@ -1,9 +1,10 @@
 // Package lint is empty: its tests are the house rules, checked by go test
 // like everything else.
 //
-// What they check stands in three tables, each with its reasons: the floors of
+// What they check stands in four tables, each with its reasons: the floors of
 // the packages and the imports that are forbidden (house_test.go), the tidiness
-// of the sources (tidy_test.go) and the ledger docs/status.md (ledger_test.go).
+// of the sources (tidy_test.go), the ledger docs/status.md (ledger_test.go) and the fuzz
+// targets of decoders in docs/security.md (decoders_test.go).
 // A rule is a function from a parsed tree to findings. Every rule is itself
 // tested with a small source that breaks it and one that does not
 // (samples_test.go), so a rule that has gone blind is noticed. What may break a

@@ -28,6 +28,7 @@ var rules = []rule{
 	{"comments", checkComments},
 	{"phrases", checkPhrases},
 	{"ledger", checkLedger},
+	{"decoders", checkDecoders},
 }
 
 func (r rule) run(t *tree) []finding {

@@ -26,6 +26,15 @@ func in(path, imp, body string) map[string]string {
 	return one(path, fmt.Sprintf("package x\n\nimport %q\n\n%s\n", imp, body))
 }
 
+// fuzzed is a package that decodes, with a target that does something, and a table.
+func fuzzed(does, table string) map[string]string {
+	return map[string]string{
+		securityPath:       table,
+		"launch/a.go":      "package x\n\nimport \"strconv\"\n\nfunc parse(s string) { strconv.Atoi(s) }\n\ntype t int\n\nfunc (t) marked() {}",
+		"launch/a_test.go": "package x\n\nfunc FuzzA() { " + does + " }",
+	}
+}
+
 var samples = []sample{
 	{"arrows", "down", in("p2p/a.go", module+"/fabric", ""), ""},
 	{"arrows", "up", in("fabric/a.go", module+"/p2p", ""), "fabric (floor 1) imports p2p (floor 4)"},
@@ -118,6 +127,17 @@ var samples = []sample{
 	{"comments", "contract in one comment", one("a.go", "package x\n\n// I is. It lets M.\ntype I interface {\n\tM()\n}"), ""},
 	{"comments", "contract of others", one("a.go", "package x\n\n// I is.\ntype I interface {\n\tJ\n\tm()\n\t// M is.\n\tM()\n}"), ""},
 	{"comments", "test", one("a_test.go", "package x\n\nfunc TestF() {}"), ""},
+	{"decoders", "fuzzed", fuzzed("parse(s)", "| `launch.FuzzA` | `parse` | x |"), ""},
+	{"decoders", "by a helper, as a value", fuzzed("each(parse)", "| `launch.FuzzA` | `parse` | x |"), ""},
+	{"decoders", "named by its type", fuzzed("parse(s)", "| `launch.FuzzA` | `parse`, `t.marked` | x |"), "does not reach t.marked"},
+	{"decoders", "not reached", fuzzed("other(s)", "| `launch.FuzzA` | `parse` | x |"), "does not reach parse"},
+	{"decoders", "no entry point", fuzzed("parse(s)", "| `launch.FuzzA` | – | x |"), "parse decodes"},
+	{"decoders", "target without a row", map[string]string{securityPath: "", "launch/a_test.go": "package x\n\nfunc FuzzA() {}"}, "launch.FuzzA is not in the table"},
+	{"decoders", "row without a target", one(securityPath, "| `launch.FuzzA` | – | x |"), "there is no such target"},
+	{"decoders", "a row twice", fuzzed("parse(s)", "| `launch.FuzzA` | `parse` | x |\n| `launch.FuzzA` | `parse` | y |"), "twice"},
+	{"decoders", "directive", map[string]string{securityPath: "", "launch/a.go": "package x\n\n//banyan:decodes\nfunc f() {}"}, "f decodes"},
+	{"decoders", "a harness", map[string]string{securityPath: "", "bench/a.go": "package x\n\n//banyan:decodes\nfunc f() {}"}, ""},
+	{"decoders", "no table", one("a.go", "package x"), "is missing"},
 	{"phrases", "clean", one("a.md", "todo: nothing. See /var/work/ and http://x/work/y"), ""},
 	{"phrases", "undone", one("a.md", "TO"+"DO: all"), "work left undone"},
 	{"phrases", "undone in code", one("a.go", "package x // FIX"+"ME"), "work left undone"},

@@ -2,6 +2,8 @@ package netns
 
 import (
 	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -70,5 +72,20 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 		}
+	})
+}
+
+// A process's entry in /proc says when it started and whether it is alive, or is an error.
+func FuzzBirth(f *testing.F) {
+	f.Add("4711 (a b) c) S " + strings.Repeat("1 ", 18) + "99 2 3")
+	f.Add("4711 (x) Z " + strings.Repeat("1 ", 19))
+	f.Add(")")
+	f.Fuzz(func(t *testing.T, text string) {
+		start, alive, err := started(text)
+		if err != nil {
+			require.False(t, alive)
+			return
+		}
+		require.Contains(t, text[strings.LastIndexByte(text, ')')+1:], strconv.FormatUint(start, 10))
 	})
 }

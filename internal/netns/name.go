@@ -68,15 +68,22 @@ func birth(pid int) (start uint64, alive bool, err error) {
 	if err != nil {
 		return 0, false, err
 	}
+	if start, alive, err = started(string(b)); err != nil {
+		err = fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	return start, alive, err
+}
+
+// started reads when a process started, and whether it is alive, from its entry in /proc.
+func started(text string) (start uint64, alive bool, err error) {
 	// The second field is the command's name in parentheses and may hold anything.
-	text := string(b)
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
 	const state, starttime = 0, 19 // the third and the 22nd as proc(5) counts
 	if len(fields) <= starttime {
-		return 0, false, fmt.Errorf("/proc/%d/stat has %d fields after the name", pid, len(fields))
+		return 0, false, fmt.Errorf("%d fields after the name", len(fields))
 	}
 	start, err = strconv.ParseUint(fields[starttime], 10, 64)
-	return start, !strings.Contains("ZXx", fields[state]), err
+	return start, err == nil && !strings.Contains("ZXx", fields[state]), err
 }
 
 // labels lists the namespaces of all processes that use this package.

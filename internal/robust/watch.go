@@ -174,6 +174,8 @@ func (g *group) look(r *round) bool {
 }
 
 // judge reads one word, and reports whether it is to be watched further.
+//
+//banyan:decodes
 func (g *group) judge(e *entry, r *round) bool {
 	for {
 		v := e.word.v.Load()
