@@ -105,7 +105,7 @@ race-waiting:
 test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each fuzz target for FUZZTIME
 	@mkdir -p $(TESTBIN)
 	@echo "Every test with BANYAN_LONG=1, an hour or more on two cores, of which bench/fault/drill takes 20 minutes"
-	@echo "and cmd/ftbench 10; then make race and make fuzz. Tests of more than a second are listed as they end;"
+	@echo "and cmd/ftbench 10; then make race and make fuzz, half an hour. Tests of more than a second are listed as they end;"
 	@echo "all they print is in $(TESTBIN)/long.log."
 	@{ BANYAN_LONG=1 $(GOTEST) -v -timeout $(LONGTIMEOUT) ./...; echo "exit status $$?"; } 2>&1 | tee $(TESTBIN)/long.log | \
 		grep --line-buffered -E '^(--- |ok |FAIL|panic:|exit status)' | grep --line-buffered -v '^--- PASS.*(0\.[0-9]*s)$$'
@@ -123,7 +123,7 @@ test-emulator: ## run ranks built for arm64 under QEMU's user mode, alone and be
 
 # go test -fuzz takes one target of one package at a time.
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME
+fuzz: ## run each fuzz target for FUZZTIME: 20s, half an hour in all; with 5m 6.5 hours
 	@grep -rnoE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | sed 's|/[^/]*_test.go:[0-9]*:func | |' | sort | \
 	while read -r dir target; do \
 		echo "$$dir $$target for $(FUZZTIME)"; \

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -59,7 +60,7 @@ func parseRow(f []string) (Row, error) {
 	}
 	row := Row{Bytes: size}
 	for i, to := range []*float64{&row.Mbps, &row.Seconds} {
-		if *to, err = strconv.ParseFloat(f[i+1], 64); err != nil || !(*to >= 0) {
+		if *to, err = strconv.ParseFloat(f[i+1], 64); err != nil || !(*to >= 0 && *to <= math.MaxFloat64) {
 			return Row{}, fmt.Errorf("%q is no number from 0 on", f[i+1])
 		}
 	}

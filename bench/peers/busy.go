@@ -57,10 +57,11 @@ func parseStat(stat string, cpus [2]int) (idle, all float64, err error) {
 			return 0, 0, fmt.Errorf("peers: /proc/stat has no line for CPU %d", cpu)
 		}
 		for i, f := range fields[:8] {
-			ticks, err := strconv.ParseFloat(f, 64)
+			number, err := strconv.ParseUint(f, 10, 64)
 			if err != nil {
 				return 0, 0, fmt.Errorf("peers: /proc/stat, CPU %d: %w", cpu, err)
 			}
+			ticks := float64(number)
 			all += ticks
 			if i == 3 || i == 4 {
 				idle += ticks

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -113,7 +114,7 @@ func parseCollectives(text string, ops []Collective) ([]float64, error) {
 			return nil, fmt.Errorf("peers: not the time of %v: %q", ops[i], line)
 		}
 		ns, err := strconv.ParseFloat(words[2], 64)
-		if err != nil || !(ns > 0) {
+		if err != nil || !(ns > 0 && ns <= math.MaxFloat64) {
 			return nil, fmt.Errorf("peers: not the time of %v: %q", ops[i], line)
 		}
 		out[i] = ns / 1e9

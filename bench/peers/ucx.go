@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -129,7 +130,7 @@ func parseUCX(out string) (float64, error) {
 		for k, name := range names {
 			if name == "overall_mr" {
 				rate, err := strconv.ParseFloat(values[k], 64)
-				if err != nil || !(rate > 0) {
+				if err != nil || !(rate > 0 && rate <= math.MaxFloat64) {
 					return 0, fmt.Errorf("message rate %q", values[k])
 				}
 				return rate, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -56,6 +57,9 @@ func Load(source string) (Parameters, error) {
 	var p Parameters
 	if err := d.Decode(&p); err != nil {
 		return p, fmt.Errorf("%s: %w", source, err)
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return p, fmt.Errorf("%s: something follows the parameters", source)
 	}
 	if p.RanksPerNode < 1 || p.NodesPerSwitch < 1 {
 		return p, fmt.Errorf("%s: ranks_per_node and nodes_per_switch are to be 1 or more", source)
