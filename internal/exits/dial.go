@@ -103,32 +103,6 @@ func ask(conn *net.UnixConn) ([]int, error) {
 	return fds, nil
 }
 
-// hear reads the agent's packet, which is empty if it has hung up without one. The descriptors in it are open.
-func hear(conn *net.UnixConn) (text, rights []byte, err error) {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return nil, nil, err
-	}
-	text, rights = make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*MaxFiles))
-	var n, m int
-	var failed error
-	err = raw.Read(func(fd uintptr) bool {
-		look := func() (int, int, error) {
-			n, m, _, _, err := unix.Recvmsg(int(fd), text, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
-			return n, m, err
-		}
-		if n, m, failed = look(); failed == nil && n == 0 && m == 0 {
-			// An empty packet or the end. Of the end Linux tells a reader that does not wait also if an answer and the end come
-			// between two looks of its own, at the queue and at the state: that answer can be read now.
-			if again, more, err := look(); err == nil {
-				n, m = again, more
-			}
-		}
-		return !errors.Is(failed, unix.EAGAIN)
-	})
-	return text[:max(n, 0)], rights[:max(m, 0)], errors.Join(err, failed)
-}
-
 // Peer gives the credentials of the process at the other end: of a client those that it had when
 // it connected, of an agent those that it had when it began to listen.
 func Peer(conn *net.UnixConn) (peer *unix.Ucred, err error) {
@@ -161,4 +135,30 @@ func passed(rights []byte) ([]int, error) {
 		fds = append(fds, more...)
 	}
 	return fds, nil
+}
+
+// hear reads the agent's packet, which is empty if it has hung up without one. The descriptors in it are open.
+func hear(conn *net.UnixConn) (text, rights []byte, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, rights = make([]byte, TextMax), make([]byte, unix.CmsgSpace(4*MaxFiles))
+	var n, m int
+	var failed error
+	err = raw.Read(func(fd uintptr) bool {
+		look := func() (int, int, error) {
+			n, m, _, _, err := unix.Recvmsg(int(fd), text, rights, unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
+			return n, m, err
+		}
+		if n, m, failed = look(); failed == nil && n == 0 && m == 0 {
+			// An empty packet or the end. Of the end Linux tells a reader that does not wait also if an answer and the end come
+			// between two looks of its own, at the queue and at the state: that answer can be read now.
+			if again, more, err := look(); err == nil {
+				n, m = again, more
+			}
+		}
+		return !errors.Is(failed, unix.EAGAIN)
+	})
+	return text[:max(n, 0)], rights[:max(m, 0)], errors.Join(err, failed)
 }

@@ -80,7 +80,7 @@ func targets(doc string) (out []target) {
 	return out
 }
 
-// checkDecoders: the table of targets in docs/security.md has every fuzz target of the tree and no other; each reaches the entry
+// checkDecoders: docs/security.md names tests that exist; its table of targets has every fuzz target of the tree and no other; each reaches the entry
 // points that it names; and each function that decodes is reached from such an entry point of its package. Who reaches whom is found
 // by names: where the type is not known a call of x.f reaches every method f of the package.
 func checkDecoders(t *tree) []finding {
@@ -102,6 +102,18 @@ func checkDecoders(t *tree) []finding {
 	}
 	for _, p := range t.pkgs {
 		out = append(out, p.unfuzzed(t, rows, listed)...)
+	}
+	return append(out, t.unknownTests(string(t.texts[i].data), listed)...)
+}
+
+// unknownTests gives the tests that the document names and that do not exist; targets in the table have been looked for.
+func (t *tree) unknownTests(doc string, listed map[string]bool) (out []finding) {
+	for i, line := range strings.Split(doc, "\n") {
+		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+			if testName.MatchString(m[1]) && !listed[m[1]] && !t.hasTest(m[1]) {
+				out = append(out, finding{path: securityPath, line: i + 1, msg: fmt.Sprintf("test %s does not exist", m[1])})
+			}
+		}
 	}
 	return out
 }

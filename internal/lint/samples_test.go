@@ -134,6 +134,7 @@ var samples = []sample{
 	{"decoders", "no entry point", fuzzed("parse(s)", "| `launch.FuzzA` | – | x |"), "parse decodes"},
 	{"decoders", "target without a row", map[string]string{securityPath: "", "launch/a_test.go": "package x\n\nfunc FuzzA() {}"}, "launch.FuzzA is not in the table"},
 	{"decoders", "row without a target", one(securityPath, "| `launch.FuzzA` | – | x |"), "there is no such target"},
+	{"decoders", "no such test", one(securityPath, "see `launch.TestA`"), "launch.TestA does not exist"},
 	{"decoders", "a row twice", fuzzed("parse(s)", "| `launch.FuzzA` | `parse` | x |\n| `launch.FuzzA` | `parse` | y |"), "twice"},
 	{"decoders", "directive", map[string]string{securityPath: "", "launch/a.go": "package x\n\n//banyan:decodes\nfunc f() {}"}, "f decodes"},
 	{"decoders", "a harness", map[string]string{securityPath: "", "bench/a.go": "package x\n\n//banyan:decodes\nfunc f() {}"}, ""},
