@@ -1,6 +1,7 @@
 package banyan
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -150,43 +152,72 @@ func FuzzTrees(f *testing.F) {
 // FuzzCollective: a member sends the others whatever it likes in the place of its messages of a collective, among them headers of lengths that are
 // none, and leaves. The others come back, with an error of a class or a result, and write nothing beyond their buffers.
 func FuzzCollective(f *testing.F) {
-	const wants = 61 // as long as a header
+	const wants, long = 61, 1 << 15 // as long as a header; this and more: in segments
 	header := append([]byte("banyan: a long message follows in another way; bytes:"), 0, 0, 16, 0, 0, 0, 0, 0)
-	long := func(tag byte, n int) []byte { return append([]byte{tag, byte(n)}, slices.Repeat([]byte{7}, n)...) }
-	for op := range uint8(6) {
-		f.Add(op, append([]byte{op + 1, byte(len(header))}, header...), uint16(wants))
-		f.Add(op, slices.Concat(long(op+1, 8), long(op+1, 200), long(op+1, 0)), uint16(8))
-		header[58] = 0xff
+	for op := range uint8(12) {
+		var headers, shorts, right []byte
+		for tag := range byte(8) { // one of them is the operation's
+			right = append(append(append(right, tag, wants), header[:53]...), wants, 0, 0, 0, 0, 0, 0, 0)
+			right = append(append(right, tag, wants), make([]byte, wants)...)
+			headers = append(append(headers, tag, wants), header...)
+			shorts = append(shorts, tag, 3, 1, 2, 3, tag, 0)
+		}
+		for _, length := range []uint16{8, wants, long} {
+			f.Add(op, op%2 == 0, headers, length)
+			f.Add(op, op%2 == 1, shorts, length)
+		}
+		f.Add(op, true, right, uint16(wants))
+		header[58+op%3] += 0x7f
 	}
-	f.Fuzz(func(t *testing.T, op uint8, script []byte, length uint16) {
-		err := Simulate(3, Simulation{}, func(w *World) error {
+	f.Fuzz(func(t *testing.T, op uint8, chain bool, script []byte, length uint16) {
+		apart := Simulation{Configure: func(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }}
+		require.NoError(t, Simulate(3, apart, func(w *World) error {
 			c := w.Comm()
 			if c.Rank() == 1 {
 				return disturb(c.on(c.core.Coll()), script)
 			}
-			n := int(length) % 2048
-			memory := slices.Repeat([]byte{0xa5}, 5*n+64)
-			buf, all := memory[:n:n], memory[2*n:5*n:5*n]
-			err := [...]func() error{
-				func() error { return c.Bcast(buf, 1) },
-				func() error { return c.ReduceBytes(buf, func(acc, in []byte) { copy(acc, in) }, 0) },
-				func() error { return c.AllreduceBytes(buf, func(acc, in []byte) { copy(acc, in) }) },
-				func() error { return c.GatherBytes(buf, all, 0) },
-				func() error { return c.ScatterBytes(all, buf, 1) },
-				func() error { return c.AllgatherBytes(buf, all) },
-			}[op%6]()
-			for i, b := range memory {
-				if (n <= i && i < 2*n || i >= 5*n) && b != 0xa5 {
-					return fmt.Errorf("byte %d beyond the buffers is written", i)
+			if chain {
+				if err := c.SetTree("chain"); err != nil {
+					return err
 				}
 			}
-			if err != nil && !slices.ContainsFunc(classes[1:], func(class error) bool { return errors.Is(err, class) }) {
-				return err
+			n := int(length)
+			if n >= long {
+				n += 512 << 10
 			}
-			return nil
-		})
-		require.NoError(t, err)
+			return meddled(c, op, n)
+		}))
 	})
+}
+
+// meddled does a collective of n bytes in which others do what they like.
+func meddled(c *Comm, op uint8, n int) error {
+	memory := slices.Repeat([]byte{0xa5}, 5*n+64)
+	buf, all := memory[:n:n], memory[2*n:5*n:5*n]
+	fold := func(acc, in []byte) { copy(acc, in) }
+	wait := func(r Request) error { _, err := r.Wait(); return err }
+	err := [...]func() error{
+		func() error { return c.Bcast(buf, 1) },
+		func() error { return c.ReduceBytes(buf, fold, 0) },
+		func() error { return c.AllreduceBytes(buf, fold) },
+		func() error { return c.GatherBytes(buf, all, 0) },
+		func() error { return c.ScatterBytes(all, buf, 1) },
+		func() error { return c.AllgatherBytes(buf, all) },
+		func() error { return wait(c.IBcast(buf, 1)) },
+		func() error { return wait(c.IReduceBytes(buf, fold, 0)) },
+		func() error { return wait(c.IAllreduceBytes(buf, fold)) },
+		func() error { return wait(c.IGatherBytes(buf, all, 0)) },
+		func() error { return wait(c.IScatterBytes(all, buf, 1)) },
+		func() error { return wait(c.IAllgatherBytes(buf, all)) },
+	}[op%12]()
+	beyond := func(part []byte) bool { return bytes.Count(part, []byte{0xa5}) != len(part) }
+	if beyond(memory[n:2*n]) || beyond(memory[5*n:]) {
+		return fmt.Errorf("bytes beyond the buffers are written")
+	}
+	if err != nil && !slices.ContainsFunc(classes[1:], func(class error) bool { return errors.Is(err, class) }) {
+		return err
+	}
+	return nil
 }
 
 // disturb sends messages to all others: tag, length, bytes.
