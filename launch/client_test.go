@@ -3,6 +3,7 @@ package launch
 import (
 	"bufio"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -241,7 +242,15 @@ func FuzzClient(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		launcher, rank := pair(t)
 		done := make(chan struct{})
-		go func() { defer close(done); _, _ = launcher.Write(said); launcher.Close() }()
+		go func() { // it ends when the rank does: one that hangs up earlier is not heard to the end
+			defer close(done)
+			_, _ = launcher.Write(said)
+			raw, err := launcher.SyscallConn()
+			if err == nil {
+				_ = raw.Control(func(fd uintptr) { _ = unix.Shutdown(int(fd), unix.SHUT_WR) })
+			}
+			_, _ = io.Copy(io.Discard, launcher)
+		}()
 		ctx := context.Background()
 		if j, err := join1(ctx, place{size: 2}, rank); err == nil {
 			_ = j.Fence(ctx)

@@ -93,6 +93,11 @@ func (e *Engine) poll() {
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Add([]byte{2, 0, 0, 8, 16, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 4, 1, 2, 3, 4})
+	var each []byte
+	for class := range byte(7) { // with a number of a request or an announcement, and without
+		each = append(append(each, class, 1, 0, 3, 1, 2, 3), class, 2, 1, 8, 0, 0, 0, 0, 0, 0, 0, 0, class, class, 1, 0)
+	}
+	f.Add(each)
 	f.Add([]byte{4, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
 		s, e, c := newStray(t)
