@@ -237,19 +237,19 @@ func (m *Machine) Heard(from proc.ID, payload []byte) error {
 	if _, gone := m.gone[from]; gone && m.broken != unfenced {
 		return nil
 	}
-	var f frame
-	if err := f.head(payload); err != nil {
+	id, _, err := head(payload)
+	if err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
-	if l := m.lines[f.line]; l != nil {
+	if l := m.lines[id]; l != nil {
 		return l.heard(from, payload)
 	}
-	if f.kind != kindUp {
+	if payload[0] != kindUp {
 		return nil // a decision is about those who have proposed: the line is closed
 	}
 	h, err := m.keep(from, payload, nobody)
 	if err == nil {
-		m.early[f.line] = append(m.early[f.line], h)
+		m.early[id] = append(m.early[id], h)
 	}
 	return err
 }

@@ -96,9 +96,15 @@ func (f *frame) encode(b []byte) []byte {
 // names reports whether a frame names a board.
 func (f *frame) names() bool { return f.kind == kindDown && f.flags&flagBoard != 0 }
 
-// head reads the beginning of a frame: of which kind it is, and to which agreement it belongs. It reads every byte once: the sender may share the
-// memory and change it.
-func (f *frame) head(b []byte) error {
+// head reads which agreement a frame belongs to.
+func head(b []byte) (line Line, seq uint32, err error) {
+	var f frame
+	err = f.begin(b)
+	return f.line, f.seq, err
+}
+
+// begin decodes the beginning of a frame, each byte of which it reads once: the sender may share the memory and change it.
+func (f *frame) begin(b []byte) error {
 	if len(b) < headBytes+2 {
 		return fmt.Errorf("%w: %d bytes", errFrame, len(b))
 	}
@@ -115,7 +121,7 @@ func (f *frame) head(b []byte) error {
 // again; value is part of b.
 func (f *frame) decode(b []byte, size int) error {
 	*f = frame{gone: f.gone[:0], unacked: f.unacked[:0]}
-	if err := f.head(b); err != nil {
+	if err := f.begin(b); err != nil {
 		return err
 	}
 	r := reader{b: b[headBytes:], size: size}

@@ -320,15 +320,15 @@ func (w *world) drain(at, most int) (sends int) {
 
 // passed notes that a process has sent its decision to another.
 func (w *world) passed(at, to int, payload []byte) {
-	var f frame
-	if err := f.head(payload); err != nil {
+	id, seq, err := head(payload)
+	if err != nil {
 		panic(err)
 	}
-	q := &w.procs[at].part[f.line.Group-lineOf(0).Group]
-	for len(q.told) < int(f.seq) {
+	q := &w.procs[at].part[id.Group-lineOf(0).Group]
+	for len(q.told) < int(seq) {
 		q.told = append(q.told, 0)
 	}
-	q.told[f.seq-1] |= 1 << to
+	q.told[seq-1] |= 1 << to
 }
 
 func (w *world) crash(at int) {
