@@ -255,7 +255,8 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 		return nil, err
 	}
 	if st.Count != n {
-		return nil, fmt.Errorf("%w: rank %d of %s sends %d bytes of a group of %d", ErrArgument, remote, peer.Name(), st.Count, n)
+		return nil, fmt.Errorf("%w: rank %d of %s sends %d bytes of a group of %d",
+			ErrArgument, remote, peer.Name(), st.Count, n)
 	}
 	// Both sides compute the same seed: the sum does not care who is who.
 	binary.LittleEndian.PutUint64(theirs[8:], seed+number)

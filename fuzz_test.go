@@ -18,7 +18,8 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// Whatever a leader passes on as its verdict: no error, or one of a class that can be printed; and an error that was written is read again.
+// Whatever a leader passes on as its verdict: no error, or one of a class that can be printed; and an error
+// that was written is read again.
 func FuzzVerdict(f *testing.F) {
 	lost := &ProcFailedError{Comm: "world", Ranks: []int{3}, Local: []int{1, 2}, Cause: proc.Cause{Kind: proc.Signaled, Code: 9}}
 	for _, err := range []error{nil, ErrDeparted, errors.New("x"), lost} {
@@ -53,8 +54,8 @@ func FuzzVerdict(f *testing.F) {
 	})
 }
 
-// Whatever another side's leader announces and sends: a group of processes that are not on this side, each once, or an error; and no
-// memory beyond that for all processes that there can be.
+// Whatever another side's leader announces and sends: a group of processes that are not on this side, each
+// once, or an error; and no memory beyond that for all processes that there can be.
 func FuzzMeeting(f *testing.F) {
 	word := binary.LittleEndian.AppendUint64
 	f.Add(word(word(nil, 8), 7), []byte{2, 0, 0, 0, 3, 0, 0, 0})
@@ -82,8 +83,8 @@ func FuzzMeeting(f *testing.F) {
 	})
 }
 
-// A leader that announces a group of more processes than there can be is refused by the ranks of its own side too, before they take memory
-// for it.
+// A leader that announces a group of more processes than there can be is refused by the ranks of its own side
+// too, before they take memory for it.
 func TestMeetingOfAbsurdLength(t *testing.T) {
 	for _, length := range []uint64{0, 6, 1 << 40, 1 << 63} {
 		require.NoError(t, Simulate(2, Simulation{}, func(w *World) error {
@@ -124,7 +125,8 @@ func FuzzColors(f *testing.F) {
 	})
 }
 
-// Whatever word a user gives for trees and their design is one that it is written as, or an error of a wrong argument.
+// Whatever word a user gives for trees and their design is one that it is written as, or an error of a wrong
+// argument.
 func FuzzTrees(f *testing.F) {
 	for _, word := range []string{"auto", "binomial", "knomial:4", "knomial:+4", "knomial:1", "node", "rebalance"} {
 		f.Add(word)
@@ -149,8 +151,9 @@ func FuzzTrees(f *testing.F) {
 	})
 }
 
-// FuzzCollective: a member sends the others whatever it likes in the place of its messages of a collective, among them headers of lengths that are
-// none, and leaves. The others come back, with an error of a class or a result, and write nothing beyond their buffers.
+// FuzzCollective: a member sends the others whatever it likes in the place of its messages of a collective,
+// among them headers of lengths that are none, and leaves. The others come back, with an error of a class or a
+// result, and write nothing beyond their buffers.
 func FuzzCollective(f *testing.F) {
 	const wants, long = 61, 1 << 15 // as long as a header; this and more: in segments
 	header := append([]byte("banyan: a long message follows in another way; bytes:"), 0, 0, 16, 0, 0, 0, 0, 0)
@@ -232,7 +235,8 @@ func disturb(c *Comm, script []byte) error {
 	return nil
 }
 
-// Whatever a user gives for fabrics and networks, the option counts before the variable, and an empty one is as good as none.
+// Whatever a user gives for fabrics and networks, the option counts before the variable, and an empty one is as
+// good as none.
 func FuzzFabrics(f *testing.F) {
 	f.Add("shm,tcp", "eth0,!10.0.0.0/8", true)
 	f.Add("", " ", false)

@@ -21,7 +21,8 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same from a file with an entry a line.
+// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same from a file
+// with an entry a line.
 func FuzzHosts(f *testing.F) {
 	f.Add("a:4,b:4,[fd00::7]:2,user@c")
 	f.Add("a slots=4,a:2,b # last")
@@ -45,7 +46,8 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// A remote shell's command line gives words that are part of it, and starts nothing where the host's name would be no word.
+// A remote shell's command line gives words that are part of it, and starts nothing where the host's name would
+// be no word.
 func FuzzShell(f *testing.F) {
 	f.Add(`ssh -o "ProxyCommand=nc %h 1" {host}`)
 	f.Add(`a\ b '{host}'.c '' "\""`)
@@ -66,8 +68,8 @@ func FuzzShell(f *testing.F) {
 	})
 }
 
-// Whatever launchers and users put into the environment: no rank of a job, an error of its class that names a variable, or a place
-// that can be.
+// Whatever launchers and users put into the environment: no rank of a job, an error of its class that names a
+// variable, or a place that can be.
 func FuzzPlace(f *testing.F) {
 	f.Add("PMI_FD=3\nPMI_RANK=1\nPMI_SIZE=4")
 	f.Add("RANK=1\nWORLD_SIZE=4\nMASTER_PORT=29500\nMASTER_ADDR=[::1]\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nTORCHELASTIC_RUN_ID=x y")
@@ -129,7 +131,8 @@ func FuzzSecret(f *testing.F) {
 
 // Whatever a launcher asks of a proxy: a part of a job that can be, which is written as it is read.
 func FuzzJob(f *testing.F) {
-	text, err := json.Marshal(jobText{Job: "j", N: 4, First: 2, Count: 2, Argv: toBytes([]string{"a", "b"}), Env: toBytes([]string{"X=1"})})
+	job := jobText{Job: "j", N: 4, First: 2, Count: 2, Argv: toBytes([]string{"a", "b"}), Env: toBytes([]string{"X=1"})}
+	text, err := json.Marshal(job)
 	require.NoError(f, err)
 	f.Add(text)
 	f.Add([]byte(`{"N":4611686018427387904,"First":-1,"Count":1,"Argv":["YQ=="]}`))
@@ -150,8 +153,8 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the launcher goes on until the proxy is done, or has
-// an error.
+// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the launcher goes on
+// until the proxy is done, or has an error.
 func FuzzProxy(f *testing.F) {
 	said := func(kind frameKind, rank int, v any) []byte {
 		payload, err := json.Marshal(v)
@@ -167,14 +170,16 @@ func FuzzProxy(f *testing.F) {
 	f.Add(said(frameStarted, 0, startedText{PIDs: []int{7, -8}}))
 	f.Add(frame{kind: frameRefused, payload: []byte("no")}.append(nil))
 	f.Fuzz(func(t *testing.T, wire []byte) {
-		h := &remote{share: share{first: 2, count: 2}, late: time.NewTimer(time.Hour), link: newLink(bufio.NewReader(bytes.NewReader(wire)), io.Discard)}
+		l := newLink(bufio.NewReader(bytes.NewReader(wire)), io.Discard)
+		h := &remote{share: share{first: 2, count: 2}, late: time.NewTimer(time.Hour), link: l}
 		for i := range h.count {
 			h.ranks = append(h.ranks, &remoteRank{rank: h.first + i, exited: make(chan struct{})})
 		}
 		err := h.attend(func(err error) { require.NoError(t, err) })
 		require.Equal(t, err == nil, h.done)
 		var refused refusalError
-		require.True(t, err == nil || errors.Is(err, errFrame) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &refused), "%v", err)
+		known := errors.Is(err, errFrame) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &refused)
+		require.True(t, err == nil || known, "%v", err)
 		for _, r := range h.ranks {
 			over := false
 			select {
@@ -188,7 +193,8 @@ func FuzzProxy(f *testing.F) {
 	})
 }
 
-// Whatever variables a launcher was given: ranks get each once, the last of several, and none by which a launcher above this one describes itself.
+// Whatever variables a launcher was given: ranks get each once, the last of several, and none by which a
+// launcher above this one describes itself.
 func FuzzEnviron(f *testing.F) {
 	f.Add("A=1\nA=2\nPMI_FD=3\nBANYAN_EXITS=4,5,6\nBANYAN_X=7\nHOME", "A\nB=2")
 	f.Add("BANYAN_EXITS\nBANYAN_JOB\n=\n==", "A=1")

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever an environment says: settings that are in range and name where they come from, or an error that names the variable.
+// Whatever an environment says: settings that are in range and name where they come from, or an error that
+// names the variable.
 func FuzzEnvironment(f *testing.F) {
 	f.Add("BANYAN_WAIT_SPINS=3\nBANYAN_SHM_EAGER_NEAR=8k\nHOME=/x")
 	f.Add("BANYAN_DETECT_PERIOD=500ms\nBANYAN_DETECT_TIMEOUT=1.5")
@@ -28,7 +29,8 @@ func FuzzEnvironment(f *testing.F) {
 	})
 }
 
-// Whatever the kernel says of its processors: their name can stand as the head of a part of a file, and is read again from there.
+// Whatever the kernel says of its processors: their name can stand as the head of a part of a file, and is read
+// again from there.
 func FuzzMachine(f *testing.F) {
 	f.Add("processor\t: 0\nmodel name\t: A CPU [x] # 2.0GHz\ncpu family\t: 6\nmodel\t: 85\n\nprocessor\t: 1\n", "0-3,8")
 	f.Add("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n", "0-9223372036854775807,1-5")

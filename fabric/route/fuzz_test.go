@@ -38,7 +38,8 @@ func FuzzCaps(f *testing.F) {
 		}
 		_, value, _ := strings.Cut("\n"+status, "\nCapEff:")
 		value, _, _ = strings.Cut(value, "\n")
-		require.Equal(t, strings.TrimLeft(strings.ToLower(strings.TrimSpace(value)), "0"), strings.TrimLeft(fmt.Sprintf("%x", n.Caps), "0"))
+		want := strings.TrimLeft(strings.ToLower(strings.TrimSpace(value)), "0")
+		require.Equal(t, want, strings.TrimLeft(fmt.Sprintf("%x", n.Caps), "0"))
 	})
 }
 

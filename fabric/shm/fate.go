@@ -178,7 +178,8 @@ func statOf(pid int) [][]byte {
 	return statFields(b[:n])
 }
 
-// statFields splits an entry of /proc from the state on. The name before it may hold spaces and parentheses: it ends at the last one.
+// statFields splits an entry of /proc from the state on. The name before it may hold spaces and parentheses: it
+// ends at the last one.
 func statFields(entry []byte) [][]byte {
 	return bytes.Fields(entry[bytes.LastIndexByte(entry, ')')+1:])
 }

@@ -105,8 +105,8 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-// Whatever a peer writes into its slot, a receive that waits for one frame takes that, nothing, or a frame that fits its buffer, and reads nothing outside of
-// the slot.
+// Whatever a peer writes into its slot, a receive that waits for one frame takes that, nothing, or a frame that
+// fits its buffer, and reads nothing outside of the slot.
 func FuzzAwait(f *testing.F) {
 	word := func(class fabric.Class, n uint64) uint64 { return 1<<lapShift | uint64(class)<<classShift | n }
 	f.Add(word(fabric.ClassTest, 8), []byte("12345678"), uint16(8))
@@ -136,7 +136,8 @@ func FuzzAwait(f *testing.F) {
 	})
 }
 
-// Whatever a peer says that it has consumed: a sender never has more under way than there is room for, and finds out what cannot be.
+// Whatever a peer says that it has consumed: a sender never has more under way than there is room for, and
+// finds out what cannot be.
 func FuzzCursors(f *testing.F) {
 	f.Add([]byte{0, 0, 1, 0, 2, 1, 40, 9, 200, 255})
 	f.Add([]byte{255, 255, 0, 0, 1, 1, 1, 1})

@@ -267,7 +267,8 @@ func (l *line) fold(i *instance) bool {
 	for _, voter := range l.flat.voters {
 		rank := int(voter)
 		part := l.flat.Part(rank, i.seq)
-		alike := len(part) == partHead+len(value) && len(mine) == len(part) && [partHead]byte(part) == [partHead]byte(mine)
+		long := len(part) == partHead+len(value) && len(mine) == len(part)
+		alike := long && [partHead]byte(part) == [partHead]byte(mine)
 		if alike && op != nil {
 			op(value, part[partHead:])
 		}

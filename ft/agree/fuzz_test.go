@@ -9,8 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/board"
 )
 
-// FuzzBoard: members write whatever they like into the cells of a board, also into those of a process that waits there. It decides on
-// a value as long as its own, or waits on, or goes on by messages.
+// FuzzBoard: members write whatever they like into the cells of a board, also into those of a process that
+// waits there. It decides on a value as long as its own, or waits on, or goes on by messages.
 func FuzzBoard(f *testing.F) {
 	const cellBytes = int(unsafe.Sizeof(board.Cell{}))
 	// After one round the next is the second, of even steps' cells; 8 is where a cell has its length.

@@ -103,7 +103,8 @@ func head(b []byte) (line Line, seq uint32, err error) {
 	return f.line, f.seq, err
 }
 
-// begin decodes the beginning of a frame, each byte of which it reads once: the sender may share the memory and change it.
+// begin decodes the beginning of a frame, each byte of which it reads once: the sender may share the memory and
+// change it.
 func (f *frame) begin(b []byte) error {
 	if len(b) < headBytes+2 {
 		return fmt.Errorf("%w: %d bytes", errFrame, len(b))

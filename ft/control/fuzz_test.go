@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/progress"
 )
 
-// babble is a job of three in which process 1 sends whatever it likes in frames of one class to process 0, and departs; process 2 takes in
-// what comes of that.
+// babble is a job of three in which process 1 sends whatever it likes in frames of one class to process 0, and
+// departs; process 2 takes in what comes of that.
 type babble struct {
 	class  fabric.Class
 	frames [][]byte // the first byte is the immediate
@@ -108,8 +108,8 @@ func (x *babble) bystander(_ *sim.Proc, e *progress.Engine) {
 	e.Wait(&left)
 }
 
-// FuzzRevoke: a member says anything of revocations. What is remembered, waited for and passed on is bounded by what it said, and it is cut off
-// for nothing: who sends more than this version knows may be newer.
+// FuzzRevoke: a member says anything of revocations. What is remembered, waited for and passed on is bounded by
+// what it said, and it is cut off for nothing: who sends more than this version knows may be newer.
 func FuzzRevoke(f *testing.F) {
 	say := func(notices ...notice) []byte {
 		b := []byte{0}
@@ -159,8 +159,8 @@ func FuzzRevoke(f *testing.F) {
 	})
 }
 
-// FuzzAgree: a member sends any pieces of any frames of agreements. It departs as one that has said nothing wrong, or is cut off for what it said; what
-// is kept of its pieces is bounded and given back when it ends.
+// FuzzAgree: a member sends any pieces of any frames of agreements. It departs as one that has said nothing
+// wrong, or is cut off for what it said; what is kept of its pieces is bounded and given back when it ends.
 func FuzzAgree(f *testing.F) {
 	up := append([]byte{0, 1, 0, 3, 5, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0}, 1, 2)
 	f.Add(frames(up))
@@ -176,7 +176,8 @@ func FuzzAgree(f *testing.F) {
 			defer e.Unlock()
 			line := agree.Line{Context: 5, Group: 9}
 			require.NoError(t, a.Open(line, all(3)))
-			p := agree.Proposal{What: 3, Value: []byte{1, 1}, Op: func(acc, in []byte) { acc[0] &= in[0]; acc[1] &= in[1] }, Then: func(d *agree.Decision) {
+			and := func(acc, in []byte) { acc[0] &= in[0]; acc[1] &= in[1] }
+			p := agree.Proposal{What: 3, Value: []byte{1, 1}, Op: and, Then: func(d *agree.Decision) {
 				decided++
 				require.True(t, d.Unlike || len(d.Value) == 2)
 			}}
@@ -189,7 +190,8 @@ func FuzzAgree(f *testing.F) {
 	})
 }
 
-// FuzzPieces: whatever pieces come, a frame is what was sent since the one before, and no more is kept than a frame may have.
+// FuzzPieces: whatever pieces come, a frame is what was sent since the one before, and no more is kept than a
+// frame may have.
 func FuzzPieces(f *testing.F) {
 	f.Add(frames([]byte{more, 1, 2}, []byte{0, 3}, []byte{0, 4}))
 	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...), append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
@@ -219,8 +221,8 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// FuzzDetect: a process says anything to the failure detector of another one: it departs, or is cut off for what it said, and it condemns nobody for
-// having been silent.
+// FuzzDetect: a process says anything to the failure detector of another one: it departs, or is cut off for
+// what it said, and it condemns nobody for having been silent.
 func FuzzDetect(f *testing.F) {
 	f.Add(frames([]byte{0, 1, 0}, []byte{0, 6}, []byte{0, 4, 1, 1, 2}))
 	f.Add(frames([]byte{0, 2, 2, 0, 1, 2, byte(proc.Signaled), 18}))

@@ -152,8 +152,9 @@ func hear(conn *net.UnixConn) (text, rights []byte, err error) {
 			return n, m, err
 		}
 		if n, m, failed = look(); failed == nil && n == 0 && m == 0 {
-			// An empty packet or the end. Of the end Linux tells a reader that does not wait also if an answer and the end come
-			// between two looks of its own, at the queue and at the state: that answer can be read now.
+			// An empty packet or the end. Of the end Linux tells a reader that does not wait also if an answer
+			// and the end come between two looks of its own, at the queue and at the state: that answer can be
+			// read now.
 			if again, more, err := look(); err == nil {
 				n, m = again, more
 			}

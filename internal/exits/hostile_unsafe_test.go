@@ -69,7 +69,8 @@ func FuzzLog(f *testing.F) {
 	})
 }
 
-// An empty packet is an answer, not the end: nobody waits for another one, and the descriptors that come with it are closed.
+// An empty packet is an answer, not the end: nobody waits for another one, and the descriptors that come with
+// it are closed.
 func TestEmptyAnswer(t *testing.T) {
 	for _, n := range []uint8{0, 1, MinFiles} {
 		require.ErrorIs(t, answered(t, nil, n), io.ErrUnexpectedEOF, "%d descriptors", n)

@@ -42,10 +42,12 @@ var foreign = map[string]string{
 
 // target is a row of the table.
 type target struct {
-	name    string // folder.FuzzName
-	dir     string
-	fuzz    string
-	entries []string // functions, or Type.method; with its folder one of another package, which the target reaches through others
+	name string // folder.FuzzName
+	dir  string
+	fuzz string
+	// entries are functions, or Type.method; with its folder one of another package, which the target
+	// reaches through others.
+	entries []string
 	line    int
 }
 
@@ -80,9 +82,10 @@ func targets(doc string) (out []target) {
 	return out
 }
 
-// checkDecoders: docs/security.md names tests that exist; its table of targets has every fuzz target of the tree and no other; each reaches the entry
-// points that it names; and each function that decodes is reached from such an entry point of its package. Who reaches whom is found
-// by names: where the type is not known a call of x.f reaches every method f of the package.
+// checkDecoders: docs/security.md names tests that exist; its table of targets has every fuzz target of the
+// tree and no other; each reaches the entry points that it names; and each function that decodes is reached
+// from such an entry point of its package. Who reaches whom is found by names: where the type is not known a
+// call of x.f reaches every method f of the package.
 func checkDecoders(t *tree) []finding {
 	i := slices.IndexFunc(t.texts, func(f text) bool { return f.path == securityPath })
 	if i < 0 {
@@ -106,12 +109,14 @@ func checkDecoders(t *tree) []finding {
 	return append(out, t.unknownTests(string(t.texts[i].data), listed)...)
 }
 
-// unknownTests gives the tests that the document names and that do not exist; targets in the table have been looked for.
+// unknownTests gives the tests that the document names and that do not exist; targets in the table have been
+// looked for.
 func (t *tree) unknownTests(doc string, listed map[string]bool) (out []finding) {
 	for i, line := range strings.Split(doc, "\n") {
 		for _, m := range quoted.FindAllStringSubmatch(line, -1) {
 			if testName.MatchString(m[1]) && !listed[m[1]] && !t.hasTest(m[1]) {
-				out = append(out, finding{path: securityPath, line: i + 1, msg: fmt.Sprintf("test %s does not exist", m[1])})
+				msg := fmt.Sprintf("test %s does not exist", m[1])
+				out = append(out, finding{path: securityPath, line: i + 1, msg: msg})
 			}
 		}
 	}
@@ -148,6 +153,7 @@ func (p *pkg) unfuzzed(t *tree, rows []target, listed map[string]bool) (out []fi
 		}
 	}
 	tenths, ok := placeOf(p.dir)
+	mine := ok && tenths <= applicationFloor && foreign[p.dir] == ""
 	decoded := calls.from(entries)
 	for _, f := range p.files {
 		for _, fn := range f.functions() {
@@ -158,9 +164,9 @@ func (p *pkg) unfuzzed(t *tree, rows []target, listed map[string]bool) (out []fi
 			switch name += fn.Name.Name; {
 			case f.isTest() && strings.HasPrefix(fn.Name.Name, "Fuzz") && !listed[name]:
 				out = append(out, t.at(f, fn, "fuzz target %s is not in the table of %s", name, securityPath))
-			case !f.isTest() && ok && tenths <= applicationFloor && foreign[p.dir] == "" && f.decoder(fn) && !decoded[fn]:
-				out = append(out, t.at(f, fn, "%s decodes, and no entry point of a fuzz target reaches it: add one, and its row in %s",
-					fn.Name.Name, securityPath))
+			case !f.isTest() && mine && f.decoder(fn) && !decoded[fn]:
+				out = append(out, t.at(f, fn, "%s decodes, and no entry point of a fuzz target reaches it: "+
+					"add one, and its row in %s", fn.Name.Name, securityPath))
 			}
 		}
 	}
@@ -212,7 +218,8 @@ func (s *source) functions() []*ast.FuncDecl {
 // decoderName is how functions are named that decode by others.
 var decoderName = regexp.MustCompile(`^([Dd]ecode|[Pp]arse)`)
 
-// decoder tells whether a function calls a primitive, bears the directive, or is named for it and takes bytes or text.
+// decoder tells whether a function calls a primitive, bears the directive, or is named for it and takes bytes
+// or text.
 func (s *source) decoder(fn *ast.FuncDecl) (yes bool) {
 	if decoderName.MatchString(fn.Name.Name) && takesText(fn) {
 		return true
@@ -312,8 +319,8 @@ func (g *callGraph) from(next []*ast.FuncDecl) map[*ast.FuncDecl]bool {
 	return reached
 }
 
-// named is what an expression in a function may name: f, x.f, f[T]. Of x that is the function's receiver the type is known; of others any type may be meant;
-// what another package has is not followed.
+// named is what an expression in a function may name: f, x.f, f[T]. Of x that is the function's receiver the
+// type is known; of others any type may be meant; what another package has is not followed.
 func (g *callGraph) named(fn *ast.FuncDecl, e ast.Expr) []*ast.FuncDecl {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -324,7 +331,8 @@ func (g *callGraph) named(fn *ast.FuncDecl, e ast.Expr) []*ast.FuncDecl {
 		return g.named(fn, e.X)
 	case *ast.SelectorExpr:
 		if x, ok := e.X.(*ast.Ident); ok {
-			if own := g.methods[receiver(fn)+"."+e.Sel.Name]; own != nil && len(fn.Recv.List[0].Names) == 1 && x.Name == fn.Recv.List[0].Names[0].Name {
+			own := g.methods[receiver(fn)+"."+e.Sel.Name]
+			if own != nil && fn.Recv.List[0].Names != nil && x.Name == fn.Recv.List[0].Names[0].Name {
 				return own
 			}
 			for _, spec := range g.file[fn].ast.Imports {

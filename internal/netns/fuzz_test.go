@@ -46,7 +46,8 @@ func FuzzAnswers(f *testing.F) {
 	m.putString(unix.NLMSGERR_ATTR_MSG, "no such thing")
 	f.Add(reply(unix.RTM_NEWLINK, 1, make([]byte, unix.SizeofIfInfomsg)), reply(unix.NLMSG_DONE, 1, ack))
 	f.Add(reply(unix.NLMSG_ERROR, 1, ack), reply(unix.NLMSG_ERROR, 2, m.b))
-	f.Add(reply(unix.SOCK_DIAG_BY_FAMILY, 2, make([]byte, sockIDAt+sockIDSize)), reply(unix.NLMSG_ERROR, 1, native.AppendUint32(nil, 1<<31)))
+	socket := reply(unix.SOCK_DIAG_BY_FAMILY, 2, make([]byte, sockIDAt+sockIDSize))
+	f.Add(socket, reply(unix.NLMSG_ERROR, 1, native.AppendUint32(nil, 1<<31)))
 	f.Add([]byte{}, []byte{0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)

@@ -12,11 +12,13 @@ import (
 // types are those of a kernel that layout looks for, encoded; with changes by structure.
 func types(f *testing.F, change func(*btf.Struct)) []byte {
 	word := &btf.Int{Name: "int", Size: 4}
-	b, err := btf.NewBuilder([]btf.Type{&btf.Enum{Name: "pid_type", Size: 4, Values: []btf.EnumValue{{Name: "PIDTYPE_TGID", Value: 1}}}}, nil)
+	pidType := &btf.Enum{Name: "pid_type", Size: 4, Values: []btf.EnumValue{{Name: "PIDTYPE_TGID", Value: 1}}}
+	b, err := btf.NewBuilder([]btf.Type{pidType}, nil)
 	require.NoError(f, err)
 	task := &btf.Struct{Name: "task_struct", Size: 64}
 	for _, s := range []*btf.Struct{
-		{Name: "signal_struct", Size: 32}, {Name: "pid", Size: 32}, {Name: "upid", Size: 16}, {Name: "pid_namespace", Size: 8}, {Name: "ns_common", Size: 8}, task,
+		{Name: "signal_struct", Size: 32}, {Name: "pid", Size: 32}, {Name: "upid", Size: 16},
+		{Name: "pid_namespace", Size: 8}, {Name: "ns_common", Size: 8}, task,
 	} {
 		fields := map[string]string{
 			"task_struct": "signal group_leader exit_code", "signal_struct": "live flags group_exit_code pids",

@@ -93,7 +93,7 @@ func layout(spec *btf.Spec) (*kernel, error) {
 	}
 	tgid, inum := int(pids)+8*pidType, int(common)+int(k.ns.inum)
 	if tgid >= mostPlace || inum >= mostPlace {
-		return nil, fmt.Errorf("the kernel's struct signal_struct or pid_namespace is too long: %d and %d bytes", tgid, inum)
+		return nil, fmt.Errorf("the kernel's signal_struct or pid_namespace is too long: %d and %d bytes", tgid, inum)
 	}
 	k.signal.tgid, k.ns.inum = int16(tgid), int16(inum)
 	k.lastThreadTold = len(arguments(spec, "sched_process_exit")) == 2
@@ -204,8 +204,8 @@ func (h *Hook) inside(pid int) (inner, space uint32) {
 	return uint32(n), uint32(st.Ino)
 }
 
-// innermost reads in a process's status which pid it has in its own namespace, and how many levels below /proc's that lies; -1: it does not
-// say.
+// innermost reads in a process's status which pid it has in its own namespace, and how many levels below
+// /proc's that lies; -1: it does not say.
 func innermost(status io.Reader) (pid, level int) {
 	for lines := bufio.NewScanner(status); lines.Scan(); {
 		if numbers, ok := strings.CutPrefix(lines.Text(), "NSpid:"); ok {
