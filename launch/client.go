@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -16,28 +17,31 @@ import (
 // descriptor that a launcher left, a TCP connection, a pipe within the process.
 type connection interface {
 	io.ReadWriteCloser
-	SetDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
 }
 
-// client is this process's connection to its launcher. Only abort may be
-// called beside another call.
+// client is this process's connection to its launcher. Calls are made one at a time, but for
+// abort, and for a barrier that has been entered, beside which others may be made if the launcher
+// is Banyan's own.
 type client struct {
 	conn    connection
-	r       *bufio.Reader
+	replies *replies
 	kvs     string // name of the key-value space, which is the job's
 	keyMax  int    // bytes of a key and of a value, terminator included
 	valMax  int
-	owed    bool  // a barrier was given up: its reply may come, or never
-	broken  error // why no further request can be made; nil as long as one can
 	mapping string
+
+	mu     sync.Mutex
+	owed   bool  // a barrier was given up: its reply may come, or never
+	broken error // why no further request can be made; nil as long as one can
 }
 
 // newClient performs the opening exchange on conn, which it owns: it is closed
 // when the exchange fails.
 func newClient(ctx context.Context, conn connection) (*client, error) {
-	c := &client{conn: conn, r: bufio.NewReaderSize(conn, clientLineMax)}
+	c := &client{conn: conn, replies: newReplies(conn)}
 	if err := c.open(ctx); err != nil {
-		conn.Close()
+		_ = c.shut()
 		return nil, err
 	}
 	return c, nil
@@ -96,13 +100,28 @@ func (c *client) call(ctx context.Context, want, cmd string, kv ...string) (mess
 
 // exchange is call without a look at the result code.
 func (c *client) exchange(ctx context.Context, want, cmd string, kv ...string) (message, error) {
-	if c.broken != nil {
-		return message{}, c.broken
-	}
-	if err := ctx.Err(); err != nil {
-		return message{}, fmt.Errorf("launch: %s: %w", cmd, context.Cause(ctx))
+	if err := c.ready(ctx, cmd); err != nil {
+		return message{}, err
 	}
 	line, err := c.roundTrip(ctx, encode(cmd, kv...))
+	return c.understand(ctx, want, cmd, line, err)
+}
+
+// ready says why a request cannot be made.
+func (c *client) ready(ctx context.Context, cmd string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken != nil {
+		return c.broken
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("launch: %s: %w", cmd, context.Cause(ctx))
+	}
+	return nil
+}
+
+// understand makes a message of the reply to a request.
+func (c *client) understand(ctx context.Context, want, cmd, line string, err error) (message, error) {
 	if err != nil {
 		return message{}, c.fail(ctx, cmd, err)
 	}
@@ -116,36 +135,29 @@ func (c *client) exchange(ctx context.Context, want, cmd string, kv ...string) (
 	return m, nil
 }
 
-// roundTrip writes one line and reads one. When ctx ends first the deadline
-// of the descriptor interrupts both.
+// roundTrip writes one line, if there is one, and reads one.
 func (c *client) roundTrip(ctx context.Context, line string) (string, error) {
-	fired := make(chan struct{})
-	stop := context.AfterFunc(ctx, func() {
-		defer close(fired)
-		_ = c.conn.SetDeadline(time.Unix(1, 0)) // fails only when closed, and then the calls end by themselves
-	})
-	defer func() {
-		if !stop() {
-			<-fired
-			_ = c.conn.SetDeadline(time.Time{})
-		}
-	}()
-	if _, err := io.WriteString(c.conn, line); err != nil {
+	place := &c.replies.request
+	reply := c.replies.expect(place)
+	if err := write(ctx, c.conn, line); err != nil {
 		return "", err
 	}
-	return readLine(c.r)
+	return c.replies.take(ctx, place, reply)
 }
 
 // fail classifies an error of the connection. No request can follow: the reply
 // to the one that failed may still come.
 func (c *client) fail(ctx context.Context, cmd string, err error) error {
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return c.nonsense(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
 		c.owed = cmd == "barrier_in"
 		c.broken = fmt.Errorf("launch: an earlier request (%s) was given up: %w", cmd, context.Cause(ctx))
 		return fmt.Errorf("launch: %s: %w", cmd, context.Cause(ctx))
-	case errors.Is(err, bufio.ErrBufferFull):
-		return c.nonsense(err)
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe),
 		errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		c.broken = fmt.Errorf("launch: %s: %w (%w)", cmd, ErrLauncherGone, err)
@@ -157,6 +169,8 @@ func (c *client) fail(ctx context.Context, cmd string, err error) error {
 
 // nonsense ends the use of a launcher that does not keep to the protocol.
 func (c *client) nonsense(err error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.broken = fmt.Errorf("launch: %w: %w", ErrProtocol, err)
 	return c.broken
 }
@@ -177,10 +191,24 @@ func (c *client) get(ctx context.Context, key string) (string, error) {
 	return m.get("value"), nil
 }
 
-// barrier returns when all ranks have entered it, or a *MissingError when it
+// enter enters the barrier. The caller calls leaveBarrier.
+func (c *client) enter(ctx context.Context) (chan heard, error) {
+	const cmd = "barrier_in"
+	if err := c.ready(ctx, cmd); err != nil {
+		return nil, err
+	}
+	round := c.replies.expect(&c.replies.round)
+	if err := write(ctx, c.conn, encode(cmd)); err != nil {
+		return nil, c.fail(ctx, cmd, err)
+	}
+	return round, nil
+}
+
+// leaveBarrier returns when all ranks have entered it, or a *MissingError when it
 // completed without some.
-func (c *client) barrier(ctx context.Context) error {
-	m, err := c.exchange(ctx, "barrier_out", "barrier_in")
+func (c *client) leaveBarrier(ctx context.Context, round chan heard) error {
+	line, err := c.replies.take(ctx, &c.replies.round, round)
+	m, err := c.understand(ctx, "barrier_out", "barrier_in", line, err)
 	if err != nil {
 		return err
 	}
@@ -205,6 +233,13 @@ func (c *client) abort(code int, msg string) error {
 	return nil
 }
 
+// shut closes the connection.
+func (c *client) shut() error {
+	err := c.conn.Close()
+	c.replies.stop()
+	return err
+}
+
 // leave says goodbye from within a barrier, whose reply may come first.
 func (c *client) leave(ctx context.Context) error {
 	line, err := c.roundTrip(ctx, encode("finalize"))
@@ -226,13 +261,18 @@ func (c *client) leave(ctx context.Context) error {
 
 // close says goodbye. A launcher that is gone needs none.
 func (c *client) close(ctx context.Context) (err error) {
-	if c.owed {
+	c.mu.Lock()
+	owed := c.owed
+	if owed {
 		c.broken = nil
+	}
+	c.mu.Unlock()
+	if owed {
 		err = c.leave(ctx)
 	} else {
 		_, err = c.call(ctx, "finalize_ack", "finalize")
 	}
-	if cerr := c.conn.Close(); err == nil && cerr != nil {
+	if cerr := c.shut(); err == nil && cerr != nil {
 		err = fmt.Errorf("launch: finalize: %w", cerr)
 	}
 	if errors.Is(err, ErrLauncherGone) {

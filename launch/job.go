@@ -25,8 +25,10 @@ type Job struct {
 	host       *host   // what serves, in rank 0 of such a job
 	seed       *seed   // nil: no file has the job's secret
 
-	// turn holds one token. Its holder owns pmi's requests, closed, values and secret.
+	// turn holds one token. Its holder owns pmi's requests, closed, values and secret. It is taken
+	// after the one of fence, by who needs both.
 	turn   chan struct{}
+	fence  chan struct{} // the same, for being in a fence
 	closed bool
 	values map[string][]byte // what this rank has published; under a launcher the keys alone
 	secret *[SecretLen]byte  // nil: not asked for yet. Behind a pointer, so that printing a Job does not show it
@@ -100,11 +102,11 @@ func join1(ctx context.Context, p place, conn connection) (*Job, error) {
 	}
 	j := &Job{
 		id: c.kvs, rank: p.rank, size: p.size, pmi: c, seed: p.seed,
-		turn: make(chan struct{}, 1), values: make(map[string][]byte),
+		turn: make(chan struct{}, 1), fence: make(chan struct{}, 1), values: make(map[string][]byte),
 	}
 	if c.mapping != "" {
 		if j.nodes, err = parseMapping(c.mapping); err != nil {
-			conn.Close()
+			_ = c.shut()
 			return nil, c.nonsense(err)
 		}
 	}
@@ -114,7 +116,7 @@ func join1(ctx context.Context, p place, conn connection) (*Job, error) {
 func alone() *Job {
 	return &Job{
 		id: newID(), size: 1, nodes: oneNode(1),
-		turn: make(chan struct{}, 1), values: make(map[string][]byte),
+		turn: make(chan struct{}, 1), fence: make(chan struct{}, 1), values: make(map[string][]byte),
 	}
 }
 
@@ -168,10 +170,8 @@ func (j *Job) Local() []int {
 
 // begin takes the turn to talk to the launcher. The caller calls end.
 func (j *Job) begin(ctx context.Context, what string) error {
-	select {
-	case j.turn <- struct{}{}:
-	case <-ctx.Done():
-		return fmt.Errorf("launch: %s: %w", what, context.Cause(ctx))
+	if err := await(ctx, j.turn, what); err != nil {
+		return err
 	}
 	if j.closed {
 		j.end()
@@ -181,6 +181,30 @@ func (j *Job) begin(ctx context.Context, what string) error {
 }
 
 func (j *Job) end() { <-j.turn }
+
+// beginFence takes the turn and the place in the fence. The caller calls end and endFence.
+func (j *Job) beginFence(ctx context.Context, what string) error {
+	if err := await(ctx, j.fence, what); err != nil {
+		return err
+	}
+	err := j.begin(ctx, what)
+	if err != nil {
+		j.endFence()
+	}
+	return err
+}
+
+func (j *Job) endFence() { <-j.fence }
+
+// await takes a token.
+func await(ctx context.Context, token chan struct{}, what string) error {
+	select {
+	case token <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("launch: %s: %w", what, context.Cause(ctx))
+	}
+}
 
 // Put publishes a value of at most [MaxValue] bytes under a key of at most
 // [MaxKey] letters, digits, dots and underscores. Peers see it after the next
@@ -258,6 +282,9 @@ func (j *Job) lookup(ctx context.Context, peer int, key string) ([]byte, error) 
 // SparesDead reports whether [Job.Fence] completes without ranks that have died.
 // It does where Banyan launched the job, or nobody did; Hydra and Slurm wait for
 // the dead.
+//
+// The same launchers answer a Put and a Get while this rank is in a Fence. PMI-1 does not ask that
+// of a launcher: under Hydra and Slurm such a call waits until the Fence has ended.
 func (j *Job) SparesDead() bool {
 	return j.pmi == nil || j.unled || strings.HasPrefix(j.id, idPrefix)
 }
@@ -267,14 +294,24 @@ func (j *Job) SparesDead() bool {
 // [*MissingError] when the barrier completed without some ranks: at start-up
 // because they did not come, later because they have died.
 func (j *Job) Fence(ctx context.Context) error {
-	if err := j.begin(ctx, "fence"); err != nil {
+	if err := j.beginFence(ctx, "fence"); err != nil {
 		return err
 	}
-	defer j.end()
+	defer j.endFence()
 	if j.pmi == nil {
+		j.end()
 		return nil
 	}
-	return j.pmi.barrier(ctx)
+	round, err := j.pmi.enter(ctx)
+	if j.SparesDead() {
+		j.end()
+	} else {
+		defer j.end()
+	}
+	if err != nil {
+		return err
+	}
+	return j.pmi.leaveBarrier(ctx, round)
 }
 
 // Finalize announces the orderly end of this rank to the launcher and closes
@@ -282,9 +319,10 @@ func (j *Job) Fence(ctx context.Context) error {
 // none. It waits for no other rank. A second call is an error of class
 // [ErrClosed].
 func (j *Job) Finalize(ctx context.Context) error {
-	if err := j.begin(ctx, "finalize"); err != nil {
+	if err := j.beginFence(ctx, "finalize"); err != nil {
 		return err
 	}
+	defer j.endFence()
 	defer j.end()
 	j.closed = true
 	if j.pmi == nil {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/signal"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -51,6 +51,7 @@ var roles = map[string]func() error{
 	"secret":     roleSecret,
 	"proxy":      roleProxy,
 	"exits":      roleExits,
+	"inside":     roleInside,
 }
 
 func TestMain(m *testing.M) {
@@ -151,6 +152,46 @@ func fences(between func(*Job)) error {
 	return j.Finalize(ctx)
 }
 
+// roleInside: all but rank 0 publish while they are in a fence, and rank 0 comes when it has read that.
+func roleInside() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	fence := make(chan error, 1)
+	if j.Rank() > 0 {
+		go func() { fence <- j.Fence(ctx) }()
+		for !j.inside() {
+			runtime.Gosched()
+		}
+		if err := j.Put(ctx, "inside", []byte("yes")); err != nil {
+			return err
+		}
+		return errors.Join(<-fence, j.Finalize(ctx))
+	}
+	for peer := 1; peer < j.Size(); {
+		switch _, err := j.Get(ctx, peer, "inside"); {
+		case err == nil:
+			peer++
+		case !errors.Is(err, ErrNotFound):
+			return err
+		}
+	}
+	return errors.Join(j.Fence(ctx), j.Finalize(ctx))
+}
+
+// inside reports whether this rank is in a fence.
+func (j *Job) inside() bool {
+	j.pmi.replies.mu.Lock()
+	defer j.pmi.replies.mu.Unlock()
+	return j.pmi.replies.round != nil
+}
+
 // victim is the rank that misbehaves.
 const victim = 2
 
@@ -168,8 +209,7 @@ func roleDie() error {
 func roleGarbage() error {
 	return fences(func(j *Job) {
 		if j.Rank() == victim {
-			_, _ = io.WriteString(j.pmi.conn, "GET / HTTP/1.1\r\n")
-			_, err := j.pmi.r.ReadByte()
+			_, err := j.pmi.roundTrip(context.Background(), "GET / HTTP/1.1\r\n")
 			fmt.Printf("after garbage: %v\n", err)
 			os.Exit(0)
 		}

@@ -73,6 +73,26 @@ func run(t *testing.T, s Spec) (res *Result, stdout, stderr string) {
 	return res, out.String(), err.String()
 }
 
+// Requests are answered while a rank is in a fence: by the launcher, through proxies, and by rank 0 in its place.
+func TestRequestsInsideAFence(t *testing.T) {
+	for name, spec := range map[string]func(*testing.T, Spec) Spec{"here": func(_ *testing.T, s Spec) Spec { return s }, "hosts": spread} {
+		t.Run(name, func(t *testing.T) {
+			res, out, err := run(t, spec(t, ranks(t, "inside", 4)))
+			require.Zero(t, res.Code, "%s%s", out, err)
+		})
+	}
+	t.Run("no launcher", func(t *testing.T) {
+		port := freePort(t)
+		var ranks []*single
+		for r := range 4 {
+			ranks = append(ranks, setOut(t, "inside", port, r, 4))
+		}
+		for _, r := range ranks {
+			require.Empty(t, r.end(0))
+		}
+	})
+}
+
 func TestExchange(t *testing.T) {
 	for _, n := range []int{1, 2, 8} {
 		t.Run(strconv.Itoa(n), func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -17,9 +18,9 @@ const linesMax = 1024
 // says more.
 const closeGrace = 2 * time.Second
 
-// session is the connection to one rank: a request, its reply, the next. Its
-// goroutine alone reads and writes conn; a rank that does not read its replies
-// holds up nobody else.
+// session is the connection to one rank: a request, its reply, the next. In a barrier other
+// requests are answered too. Its goroutines alone read and write conn; a rank that does not read its
+// replies holds up nobody else.
 type session struct {
 	rank   int
 	srv    *server
@@ -28,6 +29,9 @@ type session struct {
 	last   bool                       // this rank hears the end of a barrier after all others
 	abort  func(code int, msg string) // the rank asks for the end of the job
 	cut    func(why string)           // the rank was cut off for what it sent
+
+	writing sync.Mutex    // guards the writing to conn
+	over    chan struct{} // closed when nothing more is read
 }
 
 // run serves until the rank finalizes, closes, or sends nonsense. drained is
@@ -56,6 +60,10 @@ var errGarbage = errors.New("not PMI-1")
 
 // serve returns nil after finalize.
 func (s *session) serve() error {
+	s.over = make(chan struct{})
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	defer close(s.over)
 	r := bufio.NewReaderSize(s.conn, serverLineMax)
 	for {
 		m, err := s.read(r)
@@ -70,23 +78,43 @@ func (s *session) serve() error {
 			s.abort(out.code, out.text)
 		}
 		if out.wait != nil {
-			out.reply = s.await(out.wait)
-			if s.last {
-				out.wait.unheard.Done()
-				out.wait.unheard.Wait()
-			}
+			rounds.Go(func() { s.conclude(out.wait) })
+			continue
 		}
-		_, err = io.WriteString(s.conn, out.reply)
-		if out.wait != nil && !s.last {
-			out.wait.unheard.Done()
-		}
-		if err != nil {
+		if err := s.write(out.reply); err != nil {
 			return err
 		}
 		if out.finish {
 			return nil
 		}
 	}
+}
+
+// conclude writes the reply to barrier_in when there is one.
+func (s *session) conclude(b *barrier) {
+	text := s.await(b)
+	if text == "" {
+		b.unheard.Done()
+		return
+	}
+	if s.last {
+		b.unheard.Done()
+		b.unheard.Wait()
+	}
+	err := s.write(text)
+	if !s.last {
+		b.unheard.Done()
+	}
+	if err != nil {
+		s.conn.Close() // which ends the reading
+	}
+}
+
+func (s *session) write(text string) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_, err := io.WriteString(s.conn, text)
+	return err
 }
 
 // read returns the next request. Of one with several lines it takes the fields
@@ -121,7 +149,7 @@ func (s *session) read(r *bufio.Reader) (message, error) {
 	return m, fmt.Errorf("%w: a request of more than %d lines", errGarbage, linesMax)
 }
 
-// await returns the reply to barrier_in.
+// await returns the reply to barrier_in, "" if nobody is left to read it.
 func (s *session) await(b *barrier) string {
 	select {
 	case <-b.done:
@@ -129,7 +157,8 @@ func (s *session) await(b *barrier) string {
 			return encode("barrier_out", "rc", "0")
 		}
 		return encode("barrier_out", encodeLost(b.lost)...)
-	case <-s.exited:
-		return "" // nobody to reply to; what it had sent is still read
+	case <-s.exited: // nobody to reply to; what it had sent is still read
+	case <-s.over: // the same, or it has finalized
 	}
+	return ""
 }
