@@ -58,6 +58,9 @@ type Pulse struct {
 	draining   bool
 	unsent     []detect.Action // wait for a connection
 	connecting bool
+	strange    []proc.ID         // to be connected to
+	met        map[proc.ID]bool  // those among them
+	asking     bool              // that is being done
 	node       func(proc.ID) int // as in detect.Config; nil: each process has a machine of its own
 	self       proc.ID
 	grace      fabric.Time      // how long that waits
@@ -81,7 +84,7 @@ func Start(cfg Config) *Pulse {
 	h := cfg.Engine.Host()
 	p := &Pulse{
 		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Condemned, logf: cfg.Logf,
-		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool),
+		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool), met: make(map[proc.ID]bool),
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
 		excuses: make(map[proc.ID]*excused), timeout: cfg.Detect.Timeout,
 	}
@@ -318,25 +321,17 @@ func (p *Pulse) handOver(a detect.Action) bool {
 	return ep != nil && (ep.State != progress.Alive || ep.TrySend(fabric.ClassDetect, 0, a.Payload))
 }
 
-// connect connects to whom something is to be sent, and sends it when the connection is
-// up, for which it makes progress for a while: the application may compute.
+// connect sends what waits when its connection is up, for which it makes progress for a while: the
+// application may compute.
 func (p *Pulse) connect() {
 	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.over; tries++ {
-		waiting := p.unsent
-		p.unsent = nil
-		for _, a := range waiting {
-			if p.over {
-				break
+		p.resend(func(a detect.Action) bool {
+			if p.e.Known(a.To) != nil {
+				return p.handOver(a)
 			}
-			p.e.Unlock()
-			_, err := p.e.Endpoint(a.To)
-			p.e.Lock()
-			if err != nil {
-				p.remark(a.To, "detect: no heartbeats to %v: %v", a.To, err)
-			} else if !p.over && !p.handOver(a) {
-				p.unsent = append(p.unsent, a)
-			}
-		}
+			p.meet(a.To)
+			return false
+		})
 		if len(p.unsent) > 0 {
 			p.e.Unlock()
 			p.e.Host().Pause(soon)
@@ -345,6 +340,48 @@ func (p *Pulse) connect() {
 		}
 	}
 	p.connecting, p.unsent = false, nil
+}
+
+// resend goes through what waits, and keeps that which is not done with.
+func (p *Pulse) resend(done func(detect.Action) bool) {
+	waiting := p.unsent
+	p.unsent = nil
+	for _, a := range waiting {
+		if !done(a) {
+			p.unsent = append(p.unsent, a)
+		}
+	}
+}
+
+// meet has a process be connected to. That waits for its address, so it has a goroutine of its own:
+// frames to others do not wait for a launcher that is slow, or has stopped.
+func (p *Pulse) meet(id proc.ID) {
+	if p.met[id] {
+		return
+	}
+	p.met[id], p.strange = true, append(p.strange, id)
+	if !p.asking {
+		p.asking = true
+		p.spawn(p.ask)
+	}
+}
+
+// ask connects to those who are to be met, and sends what waits for that. What is to be sent to one
+// that cannot be connected to is dropped.
+func (p *Pulse) ask() {
+	for len(p.strange) > 0 && !p.over {
+		id := p.strange[0]
+		p.strange = p.strange[1:]
+		p.e.Unlock()
+		_, err := p.e.Endpoint(id)
+		p.e.Lock()
+		delete(p.met, id)
+		if err != nil {
+			p.remark(id, "detect: no heartbeats to %v: %v", id, err)
+		}
+		p.resend(func(a detect.Action) bool { return a.To == id && (err != nil || !p.over && p.handOver(a)) })
+	}
+	p.asking = false
 }
 
 // remark says something about a peer once.
