@@ -19,8 +19,26 @@ type chaos struct {
 	slow     sim.Picos // the longest time from a death to its evidence
 	loss     float64   // of frames, at a death
 	detector bool
+	launcher *chaosLauncher // nil: ranks know each other from the start, and do not wait in Finalize
 	program  []chaosOp
 	deaths   []chaosDeath
+	naps     []chaosNap // with a launcher and a detector
+}
+
+// chaosLauncher is who starts a job.
+type chaosLauncher struct {
+	strict, deaf bool
+	latency      time.Duration
+}
+
+// chaosFences are the fences of Init.
+const chaosFences = 3
+
+// chaosNap has a rank sleep, for longer than the detector waits.
+type chaosNap struct {
+	rank int
+	at   int // before this operation; behind the last: before Finalize; below 0: before the fences of Init
+	long time.Duration
 }
 
 // chaosOp is what every rank does next on the communicator that it has come to.
@@ -91,13 +109,45 @@ func drawChaos(seed uint64) *chaos {
 		}
 		c.deaths = append(c.deaths, d)
 	}
+	c.drawLauncher(r)
 	return c
+}
+
+// drawLauncher draws how the job starts and ends.
+func (c *chaos) drawLauncher(r *rand.Rand) {
+	if r.IntN(4) == 0 {
+		return
+	}
+	c.launcher = &chaosLauncher{strict: r.IntN(4) == 0, latency: time.Duration(r.IntN(1 << r.IntN(25)))}
+	if c.launcher.strict {
+		for i := range c.deaths { // it never ends the start without the dead
+			c.deaths[i].step = 0
+		}
+	}
+	// Under a strict launcher only the detector finds the death of a rank that nobody has met.
+	if c.detector = c.detector || c.launcher.strict || r.IntN(2) == 0; !c.detector {
+		return
+	}
+	for range r.IntN(4) {
+		c.naps = append(c.naps, chaosNap{r.IntN(c.n), r.IntN(len(c.program)+1+chaosFences) - chaosFences, time.Duration(1 + r.IntN(int(6*time.Second)))})
+	}
+	if r.IntN(4) == 0 { // ranks that do not meet before they finalize
+		for i := range c.program {
+			c.program[i].kind = doPause
+		}
+	}
 }
 
 // String is the job as a person reads it.
 func (c *chaos) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d ranks, %d a node, evidence within %v, loss %.2f, detector %v\n", c.n, c.perNode, time.Duration(c.slow/sim.Nanosecond), c.loss, c.detector)
+	if c.launcher != nil {
+		fmt.Fprintf(&b, "  launcher: %+v\n", *c.launcher)
+	}
+	for _, nap := range c.naps {
+		fmt.Fprintf(&b, "  rank %d sleeps %v before %d\n", nap.rank, nap.long, nap.at)
+	}
 	for i, o := range c.program {
 		fmt.Fprintf(&b, "  %d: %s (%#x)\n", i, chaosNames[o.kind], o.salt)
 	}
@@ -135,7 +185,7 @@ func (c *chaos) smaller(fails func(*chaos) bool) *chaos {
 func (c *chaos) parts() (out []*chaos) {
 	without := func(change func(*chaos)) {
 		d := *c
-		d.program, d.deaths = slices.Clone(c.program), slices.Clone(c.deaths)
+		d.program, d.deaths, d.naps = slices.Clone(c.program), slices.Clone(c.deaths), slices.Clone(c.naps)
 		change(&d)
 		out = append(out, &d)
 	}
@@ -148,16 +198,27 @@ func (c *chaos) parts() (out []*chaos) {
 						d.deaths[k].op--
 					}
 				}
+				for k := range d.naps {
+					if d.naps[k].at > i {
+						d.naps[k].at--
+					}
+				}
 			})
 		}
+	}
+	for i := range c.naps {
+		without(func(d *chaos) { d.naps = slices.Delete(d.naps, i, i+1) })
+	}
+	if c.launcher != nil && len(c.naps) == 0 {
+		without(func(d *chaos) { d.launcher = nil })
 	}
 	for i := range c.deaths {
 		without(func(d *chaos) { d.deaths = slices.Delete(d.deaths, i, i+1) })
 	}
-	if last := c.n - 1; last >= 2 && !c.dies(last) {
+	if last := c.n - 1; last >= 2 && !c.dies(last) && !slices.ContainsFunc(c.naps, func(n chaosNap) bool { return n.rank == last }) {
 		without(func(d *chaos) { d.n-- })
 	}
-	if c.detector {
+	if c.detector && len(c.naps) == 0 && (c.launcher == nil || !c.launcher.strict) {
 		without(func(d *chaos) { d.detector = false })
 	}
 	if c.loss > 0 {

@@ -10,6 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
 )
 
@@ -30,6 +31,7 @@ type chaosRun struct {
 	machine *sim.Sim
 	said    []map[string]string // by rank: what an agreement came to, by its place in the program
 	steps   map[chaosKind]int   // how often each was ended by a rank
+	begun   int                 // ranks whose start has ended
 	failed  int                 // agreements with an error
 	rounds  int                 // shrinks
 }
@@ -42,13 +44,19 @@ func (c *chaos) run() (*chaosRun, error) {
 		opts = append(opts, banyan.WithDetection(200*time.Millisecond, time.Second))
 	}
 	err := banyan.Simulate(c.n, banyan.Simulation{
-		Seed: c.seed, Options: opts,
+		Seed: c.seed, Options: opts, Launcher: c.simulated(),
 		Configure: func(s *sim.Config) {
 			s.Topology.ProcsPerNode, s.Detection.Max, s.LossAtDeath = c.perNode, c.slow, c.loss
 			s.Detection.Min = min(s.Detection.Min, c.slow)
 			s.MaxTime = fabric.Time(200 * time.Millisecond)
 			if c.detector {
 				s.MaxTime = fabric.Time(20 * time.Second)
+			}
+			for _, nap := range c.naps {
+				s.MaxTime += fabric.Time(nap.long)
+			}
+			if c.launcher != nil {
+				s.MaxTime += fabric.Time(1000 * c.launcher.latency)
 			}
 		},
 		Faults: func(s *sim.Sim) error {
@@ -62,7 +70,38 @@ func (c *chaos) run() (*chaosRun, error) {
 			return errors.Join(errs...)
 		},
 	}, r.rank)
+	var missing *launch.MissingError
+	if len(c.deaths) > 0 && r.begun == 0 && errors.As(err, &missing) {
+		return r, nil // the start has failed, for all
+	}
 	return r, errors.Join(err, r.judge())
+}
+
+// simulated is the launcher as the simulation takes it.
+func (c *chaos) simulated() *banyan.SimulatedLauncher {
+	if c.launcher == nil {
+		return nil
+	}
+	l := &banyan.SimulatedLauncher{Latency: c.launcher.latency, Strict: c.launcher.strict, Late: func(rank, fence int) time.Duration {
+		if fence < chaosFences {
+			return c.nap(rank, fence-chaosFences)
+		}
+		return 0
+	}}
+	if c.launcher.deaf {
+		l.Deafen()
+	}
+	return l
+}
+
+// nap is how long a rank sleeps before an operation; a negative one is a fence of the start.
+func (c *chaos) nap(rank, at int) (long time.Duration) {
+	for _, n := range c.naps {
+		if n.rank == rank && n.at == at {
+			long += n.long
+		}
+	}
+	return long
 }
 
 // judge compares what the survivors came to.
@@ -91,9 +130,11 @@ func (r *chaosRun) killed(rank int) bool {
 // rank is the life of one.
 func (r *chaosRun) rank(w *banyan.World) error {
 	k := &chaosRank{chaosRun: r, w: w, c: w.Comm(), me: w.Comm().Rank()}
+	r.begun++
 	r.said[k.me] = map[string]string{}
 	for k.at, k.op = range r.program {
 		k.step = 0
+		w.Sleep(r.nap(k.me, k.at))
 		for _, d := range r.deaths {
 			if d.rank == k.me && d.step == 0 && d.op == k.at {
 				if err := r.machine.Kill(proc.ID(k.me), r.machine.Now()+fabric.Time(d.after)); err != nil {
@@ -106,10 +147,26 @@ func (r *chaosRun) rank(w *banyan.World) error {
 		}
 		r.steps[k.op.kind]++
 	}
-	return k.linger()
+	w.Sleep(r.nap(k.me, len(r.program)))
+	if r.launcher == nil {
+		if err := k.linger(); err != nil {
+			return err
+		}
+	}
+	return k.justice()
 }
 
-// linger makes progress until all survivors have done all: in a simulation Finalize does not wait for them.
+// justice checks that nobody counts as failed who has not been killed.
+func (k *chaosRank) justice() error {
+	for _, rank := range k.inWorld(k.w.Comm().GetFailed()) {
+		if !k.dies(rank) || !k.killed(rank) {
+			return fmt.Errorf("rank %d counts as failed and has not been killed", rank)
+		}
+	}
+	return nil
+}
+
+// linger makes progress until all survivors have done all: without launcher Finalize does not wait for them.
 func (k *chaosRank) linger() error {
 	for {
 		k.said[k.me]["over"] = "yes"

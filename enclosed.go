@@ -52,7 +52,7 @@ func (l *launched) unreachable(rank int, c *route.Card) string {
 // fast network and for those that need none.
 func (l *launched) unneeded(o *options) {
 	networks := o.listed(os.Getenv)
-	if networks == nil || l.Size() == 1 || !l.self.Allowed.Has(route.TCP) || !first(l.Job) {
+	if networks == nil || l.Size() == 1 || !l.self.Allowed.Has(route.TCP) || !first(l.launcher) {
 		return
 	}
 	_, err := tcp.Choose(networks)

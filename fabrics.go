@@ -64,7 +64,7 @@ func (l *launched) doesWithout(err error) bool {
 	l.self.Allowed &= route.Sockets
 	l.self.NoShm = err.Error()
 	text := fmt.Sprintf("this rank shares no memory with others, and is reached by sockets: %v: allow the system call where a seccomp profile refuses it", err)
-	if first(l.Job) {
+	if first(l.launcher) {
 		l.Warn(text) // for all of its machine
 	} else if l.logf != nil {
 		l.logf("%s", text)

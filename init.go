@@ -67,7 +67,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 // start publishes where this rank stands, learns where the others do, and opens what
 // it takes to reach them.
 func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) (w *World, err error) {
-	l := &launched{Job: job, key: firstCard, logf: o.logf, remarks: newRemarks(o.logf)}
+	l := &launched{launcher: job, key: firstCard, logf: o.logf, remarks: newRemarks(o.logf)}
 	cfg := progress.Config{Routed: l.remarks.ofRoutes()}
 	var ends *exits.Table
 	defer func() {
@@ -106,7 +106,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 		Bell: bell, Shared: l.nodes.Crowded(l.Node(job.Rank())),
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
 	})
-	cfg.Host = h
+	cfg.Host, l.host = h, h
 	sockets, err := l.sockets(ctx, o, set, h)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) 
 	}
 	if w, err = newWorld(l, cfg, o); err == nil {
 		w.ends = ends
-		l.mourn(w.progress)
+		mourn(w.progress, l.lost)
 		_, _ = warm.Code() // without it deaths are told of a little later
 	}
 	return w, err

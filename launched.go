@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
@@ -18,9 +19,24 @@ import (
 	"github.com/banyan-hpc/banyan/settings"
 )
 
+// launcher is what a start asks of whoever has started the ranks: a *launch.Job, or the simulator's.
+type launcher interface {
+	Rank() int
+	Size() int
+	Node(rank int) (int, bool)
+	Put(ctx context.Context, key string, value []byte) error
+	Get(ctx context.Context, peer int, key string) ([]byte, error)
+	Secret(ctx context.Context) ([]byte, error)
+	Fence(ctx context.Context) error
+	SparesDead() bool
+	Finalize(ctx context.Context) error
+	Abort(code int, why string) error
+}
+
 // launched is the bootstrap by a launcher.
 type launched struct {
-	*launch.Job
+	launcher
+	host  fabric.Host // set before the first card is asked for
 	self  route.Card
 	nodes *route.Topology
 	// lost are ranks that have died between the fences of the start; of many the
@@ -29,13 +45,21 @@ type launched struct {
 	remarks *remarks                         // nil: nobody listens
 	logf    func(format string, args ...any) // the same
 
-	mu    sync.Mutex
-	key   string      // under which cards are found
-	last  *route.Card // the card that was asked for last
-	owner proc.ID     // whose it is
-	all   map[proc.ID]*route.Card
+	key string // under which cards are found
+
+	mu     sync.Mutex  // never held while the launcher is waited for
+	last   *route.Card // the card that was asked for last
+	owner  proc.ID     // whose it is
+	all    []foundCard // by rank, once they have been read; nil: they have not
+	asking int         // cards that are being asked for
 
 	warnings sync.WaitGroup // those that are being written
+}
+
+// foundCard is the card of a rank, or why there is none.
+type foundCard struct {
+	card *route.Card
+	err  error
 }
 
 // The keys under which ranks publish.
@@ -49,7 +73,7 @@ const (
 )
 
 // here is the card of this process but for its addresses.
-func here(o *options, job *launch.Job) (c route.Card, err error) {
+func here(o *options, job launcher) (c route.Card, err error) {
 	if c.Allowed, err = o.allowed(os.Getenv); err != nil {
 		return c, err
 	}
@@ -77,7 +101,7 @@ func here(o *options, job *launch.Job) (c route.Card, err error) {
 
 // first reports whether this is the first rank of those that the launcher has put
 // on one machine.
-func first(job *launch.Job) bool {
+func first(job launcher) bool {
 	for rank := range job.Rank() {
 		node, said := job.Node(rank)
 		if here, _ := job.Node(job.Rank()); !said || node == here {
@@ -105,7 +129,7 @@ func (l *launched) exchange(ctx context.Context) error {
 	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
 		return err
 	}
-	err := l.Job.Fence(ctx)
+	err := l.launcher.Fence(ctx)
 	if err != nil {
 		return err
 	}
@@ -136,7 +160,7 @@ func (l *launched) exchange(ctx context.Context) error {
 // next is a fence of the start after the first one: that a rank has died meanwhile keeps the others
 // from nothing (S1-11).
 func (l *launched) next(ctx context.Context) error {
-	err := l.Job.Fence(ctx)
+	err := l.launcher.Fence(ctx)
 	if missing, ok := errors.AsType[*launch.MissingError](err); ok {
 		l.lost = append(l.lost, missing.Lost...)
 		return nil
@@ -145,10 +169,10 @@ func (l *launched) next(ctx context.Context) error {
 }
 
 // mourn enters those in a world's View that have died while it started.
-func (l *launched) mourn(e *progress.Engine) {
+func mourn(e *progress.Engine, lost []launch.Lost) {
 	e.Lock()
 	defer e.Unlock()
-	for _, lost := range l.lost {
+	for _, lost := range lost {
 		e.Report(proc.ID(lost.Rank), proc.Cause{Kind: proc.Unknown})
 	}
 }
@@ -181,12 +205,7 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		}
 		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
 	}
-	l.key = fullCard
-	err := l.Put(ctx, l.key, l.self.Encode())
-	if err == nil {
-		err = l.next(ctx)
-	}
-	if err != nil {
+	if err := l.complete(ctx); err != nil {
 		if p != nil {
 			err = errors.Join(err, p.Close())
 		}
@@ -196,6 +215,15 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		return nil, nil
 	}
 	return p, nil
+}
+
+// complete publishes the card again, with all addresses, and waits until the others have done so.
+func (l *launched) complete(ctx context.Context) error {
+	l.key = fullCard
+	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+		return err
+	}
+	return l.next(ctx)
 }
 
 func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
@@ -222,39 +250,61 @@ func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 // card is fetch for one who asks the same several times.
 func (l *launched) card(peer proc.ID) (*route.Card, error) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if l.last != nil && l.owner == peer {
+		defer l.mu.Unlock()
 		return l.last, nil
 	}
-	if c := l.all[peer]; c != nil {
-		return c, nil
+	if l.all != nil {
+		defer l.mu.Unlock()
+		return l.all[peer].card, l.all[peer].err
 	}
+	l.asking++
+	l.mu.Unlock()
 	c, err := l.fetch(context.Background(), int(peer))
-	if err != nil {
-		return nil, err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking--
+	if err == nil {
+		l.last, l.owner = c, peer
 	}
-	l.last, l.owner = c, peer
-	return c, nil
+	return c, err
 }
 
-// Fence implements bootstrap. Of a launcher that waits for the dead in a fence nothing
-// can be asked meanwhile; but then the ranks must reach others that they have never
-// met, to find out who is dead. So the cards of all are read first.
+// Fence implements bootstrap. Banyan's own launchers give addresses to a rank that is in a fence.
+// Others do not, and wait for the dead in it; but then the ranks must reach others that they have
+// never met: the detector its neighbours, and all of them who may be dead. So the cards of all are
+// read first.
 func (l *launched) Fence(ctx context.Context) error {
-	if l.SparesDead() {
-		return l.Job.Fence(ctx)
-	}
-	all := make(map[proc.ID]*route.Card)
-	for rank := 0; rank < l.Size() && ctx.Err() == nil; rank++ {
-		// A request that is given up would be the launcher's last.
-		if c, err := l.fetch(context.WithoutCancel(ctx), rank); err == nil { // else it died before it had one
-			all[proc.ID(rank)] = c
+	if !l.SparesDead() {
+		if err := l.readAll(ctx); err != nil {
+			return err
 		}
+	}
+	return l.launcher.Fence(ctx)
+}
+
+// askPause is how long readAll waits before it looks again whether others have been answered.
+const askPause = fabric.Time(100 * time.Microsecond)
+
+// readAll reads the cards of all ranks. Afterwards nobody asks the launcher for one.
+func (l *launched) readAll(ctx context.Context) error {
+	all := make([]foundCard, l.Size())
+	for rank := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		// A request that is given up would be the launcher's last.
+		all[rank].card, all[rank].err = l.fetch(context.WithoutCancel(ctx), rank)
 	}
 	l.mu.Lock()
 	l.all = all
+	for l.asking > 0 {
+		l.mu.Unlock()
+		l.host.Pause(askPause)
+		l.mu.Lock()
+	}
 	l.mu.Unlock()
-	return l.Job.Fence(ctx)
+	return nil
 }
 
 // Verdicts implements bootstrap.
@@ -325,6 +375,6 @@ func (l *launched) Expire(why error) {
 // Abort implements bootstrap.
 func (l *launched) Abort(code int, why string) {
 	fmt.Fprintln(os.Stderr, "banyan:", why)
-	_ = l.Job.Abort(code, why) // who started this rank sees how it exits
+	_ = l.launcher.Abort(code, why) // who started this rank sees how it exits
 	os.Exit(code)
 }

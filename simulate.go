@@ -8,6 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/launch"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
 )
@@ -23,12 +24,14 @@ type Simulation struct {
 	Faults func(*sim.Sim) error
 	// Options are as for Init; the fabric is always the simulator.
 	Options []Option
+	// Launcher has the ranks start and end as under a launcher. nil: they know each other from the
+	// start, and Finalize does not wait for the other ranks.
+	Launcher *SimulatedLauncher
 }
 
 // Simulate runs body as each of n ranks of a job in virtual time, all in this
 // process and one at a time, on the same engine as a real job. As under [Run] a rank finalizes
-// when its body returns nil, and has failed when it returns an error. In a simulation Finalize does not wait for the other
-// ranks.
+// when its body returns nil, and has failed when it returns an error. Finalize waits for the other ranks only with Simulation.Launcher.
 //
 // The error joins those of the bodies, each with its rank, and the simulator's
 // own: a deadlock, a panic in a body, a wrong configuration. A rank that was
@@ -59,10 +62,14 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 		return fmt.Errorf("banyan: %w", err)
 	}
 	errs := make([]error, n)
+	var server *simServer
+	if s.Launcher != nil {
+		server = newSimServer(*s.Launcher, machine, n)
+	}
 	for rank := range n {
 		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
 			job := bench{rank: rank, proc: p, size: n, perNode: cfg.Topology.ProcsPerNode, aborted: &errs[rank]}
-			if err := simulated(job, &o, body); err != nil {
+			if err := simulated(job, server, &o, body); err != nil {
 				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
 			}
 		})
@@ -78,17 +85,28 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	return errors.Join(append(errs, machine.Run())...)
 }
 
-func simulated(job bench, o *options, body func(*World) error) error {
-	provider := job.proc.Provider()
-	cfg := progress.Config{Host: job.proc.Host(), Others: []fabric.Provider{provider}}
+// simulated is the life of a rank; without a server it has no launcher.
+func simulated(b bench, server *simServer, o *options, body func(*World) error) error {
+	provider := b.proc.Provider()
+	var job bootstrap = b
+	var lost []launch.Lost
+	if server != nil {
+		joined, err := b.join(server, provider.Name())
+		if err != nil {
+			return err
+		}
+		job, lost = joined, joined.l.lost
+	}
+	cfg := progress.Config{Host: b.proc.Host(), Others: []fabric.Provider{provider}}
 	w, err := newWorld(job, cfg, o)
 	if err != nil {
 		return err
 	}
+	mourn(w.progress, lost)
 	if err := body(w); err != nil {
 		if !w.ended.Load() {
-			*job.aborted = fmt.Errorf("rank %d: %w", job.rank, err)
-			job.proc.Die(proc.Cause{Kind: proc.Exited, Code: 1})
+			*b.aborted = fmt.Errorf("rank %d: %w", b.rank, err)
+			b.proc.Die(proc.Cause{Kind: proc.Exited, Code: 1})
 		}
 		return err
 	}

@@ -33,5 +33,5 @@ func (l *launched) denied(set *settings.Set) {
 // Finalize implements bootstrap: it lets warnings out first.
 func (l *launched) Finalize(ctx context.Context) error {
 	l.warnings.Wait()
-	return l.Job.Finalize(ctx)
+	return l.launcher.Finalize(ctx)
 }

@@ -47,6 +47,10 @@ func (s *Sim) Ended(id proc.ID) (proc.Cause, bool) {
 	return c, c.Kind != proc.Unknown
 }
 
+// OnEnd has fn be called at the instant at which a process ends, in order or not. It is
+// called by no activity: of a host it may use Parker.Unpark and Ring.
+func (s *Sim) OnEnd(fn func(proc.ID)) { s.onEnd = fn }
+
 // killing is the event of a Kill.
 type killing struct {
 	id proc.ID
@@ -82,6 +86,9 @@ func (p *Proc) bury(cause proc.Cause) {
 	p.cause = cause
 	p.sim.live--
 	p.sim.corpses = append(p.sim.corpses, p)
+	if p.sim.onEnd != nil {
+		p.sim.onEnd(p.id)
+	}
 }
 
 // abandon closes the endpoint without goodbye: what is in flight may be lost,

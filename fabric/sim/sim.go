@@ -24,7 +24,8 @@ type Sim struct {
 	steps   uint64
 	started bool
 	err     error
-	placing bool // activities that are unwound say where they waited, if asked to
+	placing bool          // activities that are unwound say where they waited, if asked to
+	onEnd   func(proc.ID) // nil: nobody wants to know
 	splits  []*split
 	parted  map[pair]bool // by Part
 	trace   tracer
