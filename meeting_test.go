@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -29,13 +30,19 @@ type unled struct {
 // variable of its own.
 func startUnled(t *testing.T, n int, role string, own ...string) []*unled {
 	t.Helper()
+	return startUnledIn(t, n, append(os.Environ(), roleEnv+"="+role), own...)
+}
+
+// startUnledIn is startUnled with an environment.
+func startUnledIn(t *testing.T, n int, env []string, own ...string) []*unled {
+	t.Helper()
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	port := freePort(t)
 	ranks := make([]*unled, n)
 	for r := range ranks {
 		u := &unled{Cmd: exec.Command(exe)}
-		u.Env = append(os.Environ(), roleEnv+"="+role, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
+		u.Env = append(slices.Clone(env), "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
 			fmt.Sprintf("RANK=%d", r), fmt.Sprintf("WORLD_SIZE=%d", n))
 		if r < len(own) {
 			u.Env = append(u.Env, own[r])

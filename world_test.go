@@ -106,6 +106,8 @@ func rank(role string) error {
 		return inForeignHome()
 	case "few files":
 		return fewFiles()
+	case "naps":
+		return naps()
 	case "launches":
 		return launches("orphans", orphanRanks)
 	case "launches strangers":
