@@ -230,12 +230,15 @@ func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
 	return route.Survey(l.Size(), func(rank int) (*route.Card, error) { return l.fetch(ctx, rank) })
 }
 
-// fetch reads a rank's card. Who has none has died before the last fence of the start:
-// fabric.ErrPeerGone.
+// fetch reads a rank's card. A rank without one has died before the last fence of the start:
+// fabric.ErrPeerGone. Without launcher it is fabric.ErrNoAddress.
 func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	b, err := l.Get(ctx, rank, l.key)
 	if errors.Is(err, launch.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
+	}
+	if errors.Is(err, launch.ErrLauncherGone) {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
 	}
 	if err != nil {
 		return nil, err

@@ -58,6 +58,7 @@ var roles = map[string]func(*banyan.World) error{
 	"split":      splitApart,
 	"leave":      leave,
 	"strangers":  strangers,
+	"unmet pair": unmetPair,
 	"survive":    survive,
 	"suicides":   suicides,
 	"answers":    answers,
@@ -112,6 +113,8 @@ func rank(role string) error {
 		return launches("orphans", orphanRanks)
 	case "launches strangers":
 		return launches("strangers", strangerRanks)
+	case "launches unmet pair":
+		return launches("unmet pair", strangerRanks)
 	}
 	var opts []banyan.Option
 	if n, err := strconv.Atoi(os.Getenv(eagerEnv)); err == nil {

@@ -32,6 +32,10 @@ func (e *GoneError) Unwrap() error { return ErrPeerGone }
 // used for the pair.
 var ErrNoPath = errors.New("fabric: no path to the peer on this medium")
 
+// ErrNoAddress answers the question for the address of a peer where nobody can tell it. Nothing is
+// known of the peer then; it may connect.
+var ErrNoAddress = errors.New("fabric: nobody can tell the address of the peer")
+
 // Class says which part of the engine a frame is for. The values are part of
 // the wire format. Zero is no class.
 type Class uint8

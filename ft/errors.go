@@ -10,7 +10,7 @@ import (
 
 // The classes of errors, for errors.Is.
 var (
-	// ErrProcFailed: the operation needed a process that has failed
+	// ErrProcFailed: the operation needed a process that has failed, or that cannot be reached
 	// (S1-14, MPI_ERR_PROC_FAILED).
 	ErrProcFailed = errors.New("process failed")
 	// ErrProcFailedPending: a non-blocking wildcard receive may never be matched

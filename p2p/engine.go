@@ -38,6 +38,7 @@ type Engine struct {
 	profile  Profile
 	flushing []*Request
 	watches  *Watch     // free ones
+	unmet    []proc.ID  // see Comm.Unmet
 	detached []*Request // sends that nobody waits for any more
 	// scratch is where control frames are put together: a local array would
 	// escape to the heap through the connection.

@@ -1,8 +1,6 @@
 package p2p
 
 import (
-	"fmt"
-
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -137,7 +135,7 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	}
 	l, err := c.connect(src)
 	if err != nil {
-		return 0, fmt.Errorf("%s on %s from rank %d: %w", op, c.name, src, err)
+		return 0, c.unmetError(op, "from", src, err)
 	}
 	return l.peer, nil
 }

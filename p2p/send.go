@@ -1,8 +1,6 @@
 package p2p
 
 import (
-	"fmt"
-
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
@@ -123,7 +121,7 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 	}
 	l, err := c.connect(dst)
 	if err != nil {
-		return nil, fmt.Errorf("%s on %s to rank %d: %w", op, c.name, dst, err)
+		return nil, c.unmetError(op, "to", dst, err)
 	}
 	return l, nil
 }

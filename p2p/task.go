@@ -1,8 +1,10 @@
 package p2p
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/progress"
 )
 
@@ -85,6 +87,9 @@ func (c *Comm) Reach(rank int) error {
 		return nil
 	}
 	_, err := c.connect(rank)
+	if errors.Is(err, fabric.ErrNoAddress) {
+		return c.unmetError("connect", "to", rank, err)
+	}
 	if err != nil {
 		return fmt.Errorf("connect to rank %d of %s: %w", c.Said(rank), c.name, err)
 	}

@@ -76,9 +76,13 @@ func (k Kind) String() string {
 type Cause struct {
 	Kind Kind
 	// Code is the exit code for Exited, the signal number for Signaled, the errno
-	// for Unreachable (0: there is no fabric), else 0.
+	// for Unreachable (0: there is no fabric; NoAddress), else 0.
 	Code int32
 }
+
+// NoAddress is the code of an Unreachable process to which there was no connection when the launcher
+// ended, which had its address.
+const NoAddress = -1
 
 // Failed reports whether the cause is a failure: everything but an orderly
 // departure.
@@ -94,6 +98,9 @@ func (c Cause) String() string {
 	case Unreachable:
 		if c.Code == 0 {
 			return "unreachable, because no fabric joins the two: allow one that does (--fabric; ftbench doctor tells)"
+		}
+		if c.Code == NoAddress {
+			return "unreachable, because the launcher is gone, which had its address: ranks that have exchanged a message before reach each other without one"
 		}
 		return fmt.Sprintf("unreachable, because one side could not connect back: %v%s", syscall.Errno(c.Code), cures[syscall.Errno(c.Code)])
 	default:

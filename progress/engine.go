@@ -14,7 +14,7 @@ import (
 // the launcher; it is called without the engine's lock. An error of class
 // fabric.ErrNoPath says why this provider does not join the two, and the next
 // is asked: both processes must come to the same answer. fabric.ErrPeerGone says that the
-// peer has ended. Any other error is the end of the attempt.
+// peer has ended, fabric.ErrNoAddress that nobody can tell where it is. Any other error is the end of the attempt.
 type Resolver func(provider string, peer proc.ID) ([]byte, error)
 
 // Config assembles an engine.

@@ -109,6 +109,15 @@ func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	return nil, &NoRouteError{Self: e.self, Peer: peer, Tried: tried}
 }
 
+// Unreachable is the cause that an error of Endpoint stands for, where it counts as one.
+func Unreachable(err error) proc.Cause {
+	c := proc.Cause{Kind: proc.Unreachable}
+	if errors.Is(err, fabric.ErrNoAddress) {
+		c.Code = proc.NoAddress
+	}
+	return c
+}
+
 // try connects to a peer by one provider, after those that have said why not. The
 // lock is let go of while the address is looked up.
 func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint, error) {

@@ -182,7 +182,7 @@ func (o *Outbox) unreached(to proc.ID, err error) {
 		o.logf("agreements and revocations do not reach %v, which counts as failed here: %v", to, err)
 	}
 	o.cut[to] = err
-	o.e.Report(to, proc.Cause{Kind: proc.Unreachable})
+	o.e.Report(to, progress.Unreachable(err))
 }
 
 // Unreached says why a peer could not be connected to; nil if it could, or nobody has tried.

@@ -3,8 +3,10 @@ package repair
 import (
 	"slices"
 
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/p2p"
 	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/progress"
 )
 
 // Two processes may be unable to reach each other although both live: for want of a descriptor, or because no fabric joins
@@ -22,6 +24,14 @@ func (r *Repair) Apart(peer proc.ID) {
 		if u.ops > 0 {
 			r.yield(u.group)
 		}
+	}
+}
+
+// giveUp has members count as failed that operations have named as failed because nobody could tell their
+// addresses: what is to be agreed on is who has failed, and leaves out all of whom some caller has been told.
+func (r *Repair) giveUp(c *p2p.Comm) {
+	for _, p := range c.Unmet() {
+		r.e.Report(p, progress.Unreachable(fabric.ErrNoAddress))
 	}
 }
 

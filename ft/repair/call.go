@@ -52,6 +52,9 @@ func (k *call) propose(p agree.Proposal) {
 		k.end(nil, err)
 		return
 	}
+	if p.What == whatShrink || p.What == whatValidate {
+		k.r.giveUp(k.c)
+	}
 	k.u = k.r.line(k.c)
 	k.meet(p)
 }
