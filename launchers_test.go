@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -207,6 +208,23 @@ func spoke(t *testing.T, out string) {
 
 func TestLaunchersHydra(t *testing.T) {
 	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-n", strconv.Itoa(four), me(t)))
+}
+
+// A rank that finalizes late under Hydra, which answers nothing to the ranks in a fence, is lost to nobody, nor are those that wait.
+func TestLaunchersHydraNaps(t *testing.T) {
+	var all sync.WaitGroup
+	for _, seed := range []uint64{21, 4, 5} { // shm, unix, tcp
+		j := newNapping(seed, usualNapping)
+		j.starter = "mpiexec.mpich"
+		all.Go(func() {
+			cmd := exec.CommandContext(t.Context(), j.starter, "-n", strconv.Itoa(j.n), me(t))
+			cmd.Env = j.env()
+			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+				t.Errorf("%v\nerror %v\n%s", j, err, out)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Two proxies, as on two machines: the launcher's mapping tells them apart.

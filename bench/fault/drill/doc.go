@@ -45,6 +45,11 @@
 // nobody new has failed; then come operations that end alike at all, and an exchange where failures revoke. So may the program end, and then some revoke the world before they
 // finalize.
 //
+// # Sleep
+//
+// In a few runs ranks sleep for three detection time-outs, before they join, between phases or before they finalize. Nobody is
+// lost to that.
+//
 // # Deaths
 //
 // A rank dies at its n-th operation, within an operation of a kind, some time after it has

@@ -88,7 +88,7 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 		err = left(dir, words.pids)
 	}
 	if err != nil && ctx.Err() == nil {
-		story := fmt.Sprintf("%d ranks, fabric %s, profile %v, aim %v, doomed %+v\n%s%s", p.n, p.fabric, p.profile, aim, p.doomed, words.text.String(), errs.String())
+		story := fmt.Sprintf("%d ranks, fabric %s, profile %v, aim %v, doomed %+v, sleep %+v\n%s%s", p.n, p.fabric, p.profile, aim, p.doomed, p.naps, words.text.String(), errs.String())
 		return &Finding{seed, story, err}
 	}
 	if err == nil {
@@ -106,6 +106,7 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 		Export: []string{Env + "=" + p.text(), "TMPDIR=" + dir, "BANYAN_TUNING=none", flatVariable + "=" + p.flat()},
 		Stdout: words, Stderr: errs,
 	}
+	spec.Export = append(spec.Export, p.detection()...)
 	if d.Prepare != nil {
 		if err := d.Prepare(&spec, p.hosts); err != nil {
 			return nil, err

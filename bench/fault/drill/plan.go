@@ -139,6 +139,7 @@ type plan struct {
 	profile banyan.Profile
 	phases  []phase
 	doomed  map[int]doom
+	naps    []nap
 	// farewell is a recovery right before Finalize, after which some revoke the world.
 	farewell *repair
 }
@@ -202,6 +203,7 @@ func newPlan(s script) *plan {
 		}
 	}
 	p.untangle()
+	p.drawNaps(r)
 	return p
 }
 

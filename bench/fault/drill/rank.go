@@ -79,6 +79,7 @@ func Rank(out io.Writer) error {
 	if d := p.doomed[self]; d.first {
 		end(d.delay)
 	}
+	time.Sleep(p.nap(self, -1))
 	w, err := banyan.Init(banyan.WithAsyncProgress(p.async), banyan.WithFabric(p.words[self]),
 		banyan.WithProfile(p.profile), banyan.WithErrorsFatal(false))
 	if err != nil {
@@ -99,6 +100,7 @@ func (r *rank) life(before map[string]int) error {
 	if err := r.run(); err != nil {
 		return fmt.Errorf("rank %d, %s: %w", r.me, *r.doing.Load(), err)
 	}
+	r.w.Sleep(r.p.nap(r.me, len(r.p.phases)))
 	r.step("finalize")
 	if d := r.p.doomed[r.me]; d.last {
 		end(d.delay)
@@ -230,6 +232,7 @@ func (r *rank) run() error {
 	}
 	for i := range r.p.phases {
 		r.phases = i
+		r.w.Sleep(r.p.nap(r.me, i))
 		if err := r.phase(&r.p.phases[i]); err != nil {
 			return fmt.Errorf("phase %d: %w", i, err)
 		}

@@ -1,0 +1,49 @@
+package drill
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// nap has a rank sleep for several detection time-outs.
+type nap struct {
+	rank int
+	at   int // before the phase with this number; -1: before it joins; as many as there are phases: before it finalizes
+	long time.Duration
+}
+
+// napTimeout is the detector's in runs in which ranks sleep.
+const (
+	napVariable = "BANYAN_DETECT_TIMEOUT"
+	napTimeout  = 3 * time.Second
+	napMost     = 8 // ranks of such a run: more do not all run for so long while they start on a few cores
+)
+
+// drawNaps has ranks of a few runs sleep.
+func (p *plan) drawNaps(r *rand.Rand) {
+	if r.IntN(32) > 0 || p.n > napMost {
+		return
+	}
+	for range 1 + r.IntN(2) {
+		long := 3*napTimeout + time.Duration(r.Int64N(int64(napTimeout)/2))
+		p.naps = append(p.naps, nap{r.IntN(p.n), r.IntN(len(p.phases)+2) - 1, long})
+	}
+}
+
+// nap is how long a rank sleeps before a phase.
+func (p *plan) nap(rank, at int) (long time.Duration) {
+	for _, n := range p.naps {
+		if n.rank == rank && n.at == at {
+			long += n.long
+		}
+	}
+	return long
+}
+
+// detection gives the variable that a run has for its detector; nil: none.
+func (p *plan) detection() []string {
+	if len(p.naps) == 0 {
+		return nil
+	}
+	return []string{napVariable + "=" + napTimeout.String()}
+}
