@@ -144,6 +144,34 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 	require.ErrorIs(t, j.Finalize(context.Background()), ErrClosed)
 }
 
+// A request that is given up does not take a barrier along in which the rank is: its late reply is nobody's.
+func TestGivingUpInsideABarrier(t *testing.T) {
+	launcher, rank := pair(t)
+	go func() {
+		r := bufio.NewReader(launcher)
+		for _, reply := range opening {
+			_, _ = r.ReadString('\n')
+			_, _ = launcher.WriteString(reply)
+		}
+	}()
+	j, err := join1(context.Background(), place{size: 2}, rank)
+	require.NoError(t, err)
+	round, err := j.pmi.enter(context.Background())
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	from := bufio.NewReader(launcher)
+	go func() {
+		_, _ = from.ReadString('\n')
+		_, _ = from.ReadString('\n') // the request has arrived
+		cancel()
+	}()
+	_, err = j.Get(ctx, 1, "k")
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = launcher.WriteString("cmd=get_result rc=0 value=late\ncmd=barrier_out rc=0\n")
+	require.NoError(t, err)
+	require.NoError(t, j.pmi.leaveBarrier(context.Background(), round))
+}
+
 func TestWaitingForTheTurnEndsWithTheContext(t *testing.T) {
 	j := alone()
 	require.NoError(t, j.begin(context.Background(), "test"))

@@ -19,6 +19,7 @@ type replies struct {
 	changed sync.Cond
 	request chan heard // of the request that is under way; nil: there is none
 	round   chan heard // of the barrier that is
+	late    int        // replies to requests that were given up
 	end     error      // why nothing more comes
 	closed  bool
 }
@@ -65,6 +66,10 @@ func (r *replies) read() {
 // give hands a line over, if somebody waits for it. What is no end of a barrier is the reply to
 // the request, or, where only the barrier waits, nonsense.
 func (r *replies) give(line string) bool {
+	if r.late > 0 && !isBarrierOut(line) {
+		r.late--
+		return true
+	}
 	c := &r.request
 	if r.round != nil && (r.request == nil || isBarrierOut(line)) {
 		c = &r.round
@@ -96,8 +101,8 @@ func (r *replies) expect(place *chan heard) chan heard {
 	return c
 }
 
-// take waits for the reply, but no longer than the context: then it is left to whoever waits
-// next, and the error is os.ErrDeadlineExceeded.
+// take waits for the reply, but no longer than the context: then the error is
+// os.ErrDeadlineExceeded. The end of a barrier that was given up is left to the next call.
 func (r *replies) take(ctx context.Context, place *chan heard, c chan heard) (string, error) {
 	select {
 	case got := <-c:
@@ -108,6 +113,9 @@ func (r *replies) take(ctx context.Context, place *chan heard, c chan heard) (st
 	defer r.mu.Unlock()
 	if *place == c {
 		*place = nil
+		if place == &r.request {
+			r.late++
+		}
 	}
 	return "", os.ErrDeadlineExceeded
 }
