@@ -257,3 +257,27 @@ func TestWaitingOperationsEndWhenRevoked(t *testing.T) {
 		}), name)
 	}
 }
+
+// A collective on a revoked intercommunicator is ErrRevoked, as everything else on it.
+func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
+	sides := make([]*banyan.Comm, 2)
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		inter, err := across(w, sides, 0)
+		if err != nil {
+			return err
+		}
+		if err := inter.Barrier(); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("before: %w", err)
+		}
+		if err := inter.Revoke(); err != nil {
+			return err
+		}
+		_, begun := inter.IBarrier().Wait()
+		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0), banyan.Allreduce(inter, []int{1}, banyan.Sum), begun} {
+			if !errors.Is(err, banyan.ErrRevoked) || errors.Is(err, banyan.ErrArgument) {
+				return fmt.Errorf("operation %d: %w", i, err)
+			}
+		}
+		return nil
+	}))
+}

@@ -1,6 +1,7 @@
 package coll
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -44,7 +45,7 @@ func begin(c *p2p.Comm, s *Setting, op string, root int) (w *p2p.Comm, at int, e
 // everybody is begin for operations without root.
 func everybody(c *p2p.Comm, s *Setting, op string) (*p2p.Comm, error) {
 	if c.Local() != nil {
-		return nil, fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument)
+		return nil, cmp.Or(c.Unrevoked(op), fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument))
 	}
 	if err := c.Collective(op); err != nil {
 		return nil, err

@@ -130,7 +130,7 @@ func NewSchedule(e *p2p.Engine) *Schedule {
 func (s *Schedule) Begin(c *p2p.Comm, op string, way Way) {
 	s.c, s.op, s.way = c, op, way
 	if c.Local() != nil {
-		s.Refuse(fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument))
+		s.Refuse(cmp.Or(c.Unrevoked(op), fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument)))
 		return
 	}
 	var err error
