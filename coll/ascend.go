@@ -18,6 +18,7 @@ type ascent struct {
 	r                 *route
 	from, to, scratch []byte // of one length
 	op                Op
+	tag               int
 	marks             bool // instead of a buffer a mark may come
 	stride            int  // from one part of scratch to the next; segments take them in turn
 }
@@ -27,8 +28,8 @@ type ascent struct {
 const ahead = longTree / segment
 
 // fold goes up the tree.
-func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte, f Fold) error {
-	a := ascent{w: w, t: t, r: r, from: from, to: to, scratch: scratch, op: f.Op}
+func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte, f Fold, tag int) error {
+	a := ascent{w: w, t: t, r: r, from: from, to: to, scratch: scratch, op: f.Op, tag: tag}
 	a.marks = t.segmented()
 	if !a.marks || !f.streams(len(from)) {
 		return climb[M](&a)
@@ -39,7 +40,7 @@ func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte,
 	}
 	var first error
 	if r.parent >= 0 {
-		first = p2p.Send[M](w, t.mark.set(len(from), 0), r.parent, tagReduce)
+		first = p2p.Send[M](w, t.mark.set(len(from), 0), r.parent, a.tag)
 	}
 	for i := len(r.children) - 1; i >= 0 && !fatal(first); i-- {
 		err := announced[M](&a, r.children[i], first)
@@ -53,7 +54,7 @@ func fold[M p2p.Mode](w *p2p.Comm, t *Trees, r *route, from, to, scratch []byte,
 		return ascend[M](&a)
 	case r.parent >= 0:
 		for at := 0; at < len(from) && !fatal(first); at += segment {
-			if err := p2p.Send[M](w, nil, r.parent, tagReduce); fatal(err) {
+			if err := p2p.Send[M](w, nil, r.parent, a.tag); fatal(err) {
 				return err
 			}
 		}
@@ -86,7 +87,7 @@ func climb[M p2p.Mode](a *ascent) error {
 		}
 	}
 	if a.r.parent >= 0 {
-		return cmp.Or(p2p.Send[M](a.w, acc, a.r.parent, tagReduce), first)
+		return cmp.Or(p2p.Send[M](a.w, acc, a.r.parent, a.tag), first)
 	}
 	if first == nil {
 		copy(a.to, acc)
@@ -97,14 +98,14 @@ func climb[M p2p.Mode](a *ascent) error {
 // whole receives a child's buffer into scratch. If it is long instead its segments come to nothing.
 func whole[M p2p.Mode](a *ascent, child int) error {
 	if !a.marks {
-		_, err := recvAll[M](a.w, a.scratch, child, tagReduce)
+		_, err := recvAll[M](a.w, a.scratch, child, a.tag)
 		return err
 	}
 	into := a.scratch
 	if len(into) < len(mark{}) {
 		into = a.t.theirs[:]
 	}
-	st, err := p2p.Recv[M](a.w, into, child, tagReduce)
+	st, err := p2p.Recv[M](a.w, into, child, a.tag)
 	if err == nil && shows(into, st.Count) {
 		total := marked(into)
 		return a.odd(total, drain[M](a, child, total))
@@ -118,7 +119,7 @@ func whole[M p2p.Mode](a *ascent, child int) error {
 // an error before.
 func announced[M p2p.Mode](a *ascent, child int, before error) error {
 	theirs := &a.t.theirs
-	st, err := p2p.Recv[M](a.w, theirs[:], child, tagReduce)
+	st, err := p2p.Recv[M](a.w, theirs[:], child, a.tag)
 	if err != nil || !shows(theirs[:], st.Count) {
 		_, err = fit(a.w, st, err, len(a.from))
 		return err
@@ -149,7 +150,7 @@ func unlike(w *p2p.Comm, total, here int) error {
 // drain lets a child's segments come to nothing.
 func drain[M p2p.Mode](a *ascent, child, total int) error {
 	for at := 0; at < total; at += segment {
-		if _, err := recvAll[M](a.w, nil, child, tagReduce); fatal(err) {
+		if _, err := recvAll[M](a.w, nil, child, a.tag); fatal(err) {
 			return err
 		}
 	}
@@ -168,7 +169,7 @@ func ascend[M p2p.Mode](a *ascent) (first error) {
 	begun, step := 0, 0
 	begin := func() {
 		for ; begun < min(steps, step+ahead); begun++ {
-			coming[begun%ahead] = p2p.Irecv[M](a.w, into(begun), children[len(children)-1-begun%len(children)], tagReduce)
+			coming[begun%ahead] = p2p.Irecv[M](a.w, into(begun), children[len(children)-1-begun%len(children)], a.tag)
 		}
 	}
 	var up p2p.Handle
@@ -209,6 +210,6 @@ func rise[M p2p.Mode](a *ascent, up *p2p.Handle, out []byte, first error) error 
 		out = nil
 	}
 	_, err := a.w.Wait(*up)
-	*up = p2p.Isend[M](a.w, out, a.r.parent, tagReduce)
+	*up = p2p.Isend[M](a.w, out, a.r.parent, a.tag)
 	return err
 }

@@ -47,19 +47,19 @@ func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	long := marks && streamed(len(buf))
 	if r.parent < 0 {
 		if !long {
-			return spread[M](w, r, buf, tagBcast, nil)
+			return spread[M](w, r, buf, r.tag(kindBcast), nil)
 		}
-		first := spread[M](w, r, t.mark.set(len(buf), 0), tagBcast, nil)
+		first := spread[M](w, r, t.mark.set(len(buf), 0), r.tag(kindBcast), nil)
 		return stream[M](w, r, buf, len(buf), first)
 	}
 	into := buf
 	if marks && (long || len(buf) < len(t.mark)) {
 		into = t.mark[:]
 	}
-	st, err := p2p.Recv[M](w, into, r.parent, tagBcast)
+	st, err := p2p.Recv[M](w, into, r.parent, r.tag(kindBcast))
 	if marks && err == nil && shows(into, st.Count) {
 		copy(t.mark[:], into)
-		first := spread[M](w, r, t.mark[:], tagBcast, nil)
+		first := spread[M](w, r, t.mark[:], r.tag(kindBcast), nil)
 		return stream[M](w, r, buf, marked(t.mark[:]), first)
 	}
 	whole, err := fit(w, st, err, len(buf))
@@ -69,7 +69,7 @@ func bcast[M p2p.Mode](w *p2p.Comm, t *Trees, buf []byte, root int) error {
 	if !long {
 		copy(buf, into[:whole])
 	}
-	return spread[M](w, r, into[:min(whole, len(into))], tagBcast, err)
+	return spread[M](w, r, into[:min(whole, len(into))], r.tag(kindBcast), err)
 }
 
 // streamed reports whether data of a length go after a mark, where there are any.
@@ -91,7 +91,7 @@ func stream[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, total int, first erro
 	}
 	var next p2p.Handle
 	if r.parent >= 0 {
-		next = p2p.Irecv[M](w, piece(buf, 0), r.parent, tagBcast)
+		next = p2p.Irecv[M](w, piece(buf, 0), r.parent, r.tag(kindBcast))
 	}
 	out := fan{w: w}
 	for at := 0; at < total; at += segment {
@@ -101,11 +101,11 @@ func stream[M p2p.Mode](w *p2p.Comm, r *route, buf []byte, total int, first erro
 				return out.end(cmp.Or(first, err))
 			}
 			if at+segment < total { // it arrives while this one goes on
-				next = p2p.Irecv[M](w, piece(buf, at+segment), r.parent, tagBcast)
+				next = p2p.Irecv[M](w, piece(buf, at+segment), r.parent, r.tag(kindBcast))
 			}
 		}
 		for _, child := range r.children {
-			first = cmp.Or(first, send[M](&out, piece(buf, at), child, tagBcast))
+			first = cmp.Or(first, send[M](&out, piece(buf, at), child, r.tag(kindBcast)))
 		}
 		if r.parent < 0 && fatal(first) {
 			break
@@ -147,10 +147,10 @@ func relay[M p2p.Mode](w *p2p.Comm, r *route, total int, first error) error {
 	through := make([]byte, segment)
 	for left := total; left > 0; left -= segment {
 		part := through[:min(left, segment)]
-		if _, err := recvAll[M](w, part, r.parent, tagBcast); err != nil {
+		if _, err := recvAll[M](w, part, r.parent, r.tag(kindBcast)); err != nil {
 			return cmp.Or(first, err)
 		}
-		first = spread[M](w, r, part, tagBcast, first)
+		first = spread[M](w, r, part, r.tag(kindBcast), first)
 	}
 	return first
 }

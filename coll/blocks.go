@@ -111,7 +111,7 @@ func downward[M p2p.Mode](b *blocks) (mine []byte, first error) {
 	r, top := b.r, b.r.parent < 0
 	fits := true
 	if !top {
-		if _, first = recvAll[M](b.w, b.stage, r.parent, tagScatter); fatal(first) {
+		if _, first = recvAll[M](b.w, b.stage, r.parent, r.tag(kindScatter)); fatal(first) {
 			return nil, first
 		}
 		fits = first == nil
@@ -124,7 +124,7 @@ func downward[M p2p.Mode](b *blocks) (mine []byte, first error) {
 		case fits && !top:
 			out = b.below(i)
 		}
-		first = cmp.Or(first, p2p.Send[M](b.w, out, child, tagScatter))
+		first = cmp.Or(first, p2p.Send[M](b.w, out, child, r.tag(kindScatter)))
 	}
 	switch {
 	case first != nil:

@@ -10,17 +10,25 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// The tags tell operations apart in errors and traces only: messages between two
+// The tags tell operations apart in errors and traces only, but for their roots (see p2p.BlockingTag): messages between two
 // ranks match in order.
 const (
-	tagBarrier = iota
-	tagBcast
-	tagReduce
-	tagGather
-	tagScatter
-	tagAllreduce
-	tagAllgather
-	tagFlat
+	kindBarrier = iota + 1
+	kindBcast
+	kindReduce
+	kindGather
+	kindScatter
+	kindAllreduce
+	kindAllgather
+	kindFlat
+)
+
+// Those of operations without root.
+const (
+	tagBarrier   = p2p.Blocking | kindBarrier
+	tagAllreduce = p2p.Blocking | kindAllreduce
+	tagAllgather = p2p.Blocking | kindAllgather
+	tagFlat      = p2p.Blocking | kindFlat
 )
 
 // gone is the root of an operation whose root is agreed to be gone.

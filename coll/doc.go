@@ -35,7 +35,9 @@
 // ranks whose lengths would have them go different ways learn of it there, and ranks that fold in parts also of elements of different lengths.
 // A mark is 61 bytes, and so data of that length go after one as well.
 //
-// What lengths do not show nobody finds out: elements of other types of the same length, other operations to fold with, other roots. A rank
+// Ranks that name different roots, or call different operations that block, get ft.ErrArgument where a message or the shared memory shows it; they may also wait
+// for each other. A root that has sent all before another root's message comes has success, and finds that message in place of one of the next operation that blocks.
+// What neither lengths nor roots show nobody finds out: elements of other types of the same length, other operations to fold with. A rank
 // that calls with nothing may have success while others have the error: nothing is what it was to get.
 //
 // # Shared memory

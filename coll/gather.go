@@ -14,7 +14,7 @@ func Gather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte, root int) erro
 	s.Trees.arrange(r)
 	b := blocks{w: w, r: r, size: len(mine), all: all}
 	b.prepare(&s, mine)
-	err = met("gather", upward[M](&b, mine, tagGather))
+	err = met("gather", upward[M](&b, mine, r.tag(kindGather)))
 	if err = s.end(err); err == nil && r.parent < 0 {
 		b.unpack(mine)
 	}

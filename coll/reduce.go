@@ -58,7 +58,7 @@ func reduce[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) 
 		return collected[M](w, s, r, from, f)
 	}
 	to, scratch := s.toFold(from)
-	err := fold[M](w, s.Trees, r, from, to, scratch, f)
+	err := fold[M](w, s.Trees, r, from, to, scratch, f, r.tag(kindReduce))
 	return to, err
 }
 
@@ -68,7 +68,7 @@ func collected[M p2p.Mode](w *p2p.Comm, s *Setting, r *route, from []byte, f Fol
 	s.Trees.arrange(r)
 	b := blocks{w: w, r: r, size: len(from), staged: true}
 	b.prepare(s, from)
-	if err := upward[M](&b, from, tagReduce); err != nil || r.parent >= 0 {
+	if err := upward[M](&b, from, r.tag(kindReduce)); err != nil || r.parent >= 0 {
 		return nil, err
 	}
 	acc := b.stage[r.where[0]*b.size:][:b.size]
@@ -82,12 +82,13 @@ func collected[M p2p.Mode](w *p2p.Comm, s *Setting, r *route, from []byte, f Fol
 // another root would change the order of operands.
 func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int) ([]byte, error) {
 	to, scratch := s.toFold(from)
-	first := fold[M](w, s.Trees, s.Trees.to(0), from, to, scratch, f)
+	tag := p2p.BlockingTag(kindReduce, root)
+	first := fold[M](w, s.Trees, s.Trees.to(0), from, to, scratch, f, tag)
 	switch me := w.Rank(); {
 	case root == 0 || fatal(first):
 		return to, first
 	case me == root:
-		if _, err := recvAll[M](w, to, 0, tagReduce); first == nil || fatal(err) {
+		if _, err := recvAll[M](w, to, 0, tag); first == nil || fatal(err) {
 			first = err
 		}
 	case me == 0:
@@ -95,7 +96,7 @@ func ordered[M p2p.Mode](w *p2p.Comm, s *Setting, from []byte, f Fold, root int)
 		if first != nil {
 			out = nil
 		}
-		if err := p2p.Send[M](w, out, root, tagReduce); first == nil || fatal(err) {
+		if err := p2p.Send[M](w, out, root, tag); first == nil || fatal(err) {
 			first = err
 		}
 	}

@@ -115,9 +115,6 @@ type result struct {
 	order         []int
 }
 
-// firstTag is where the tags of schedules begin, above those of operations that block.
-const firstTag = 1 << 30
-
 // NewSchedule makes one.
 func NewSchedule(e *p2p.Engine) *Schedule {
 	s := &Schedule{e: e}
@@ -140,7 +137,7 @@ func (s *Schedule) Begin(c *p2p.Comm, op string, way Way) {
 	if err != nil {
 		s.Refuse(err)
 	}
-	s.tag = firstTag | int(s.number)&(firstTag-1)
+	s.tag = p2p.TagOf(s.number)
 }
 
 // Name is a context that belongs to this operation alone, the same at all ranks; false: it has not joined them.
@@ -169,6 +166,7 @@ func (s *Schedule) delegate(root int) (int, bool) {
 	if err != nil {
 		s.Refuse(err)
 	}
+	s.tag = p2p.WithRoot(s.tag, at)
 	return at, err == nil && left
 }
 
@@ -196,6 +194,7 @@ func (s *Schedule) Start() p2p.Handle {
 	var h p2p.Handle
 	s.e.Lock()
 	s.promise, h = s.e.NewPromise(s.c)
+	s.sameRoot()
 	s.e.Unlock()
 	s.run()
 	return h

@@ -129,6 +129,16 @@ func (s *Schedule) Gather(mine, all []byte, root int) {
 	}
 }
 
+// sameRoot has the operation end with an error if it is known before it begins that another rank has named another root. Precondition: the lock is held.
+func (s *Schedule) sameRoot() {
+	if s.w == nil || s.ended {
+		return
+	}
+	if err := s.w.OtherRoot(s.tag); err != nil {
+		s.misfit(err)
+	}
+}
+
 // arranged is the tree with a root, and the order of its blocks.
 func (s *Schedule) arranged(root int) *route {
 	r := s.way.Trees.to(root)

@@ -74,6 +74,9 @@ func (t *Trees) segmented() bool {
 	return t.spread == manyNodes
 }
 
+// tag is that of an operation of a kind over this tree.
+func (r *route) tag(kind int) int { return p2p.BlockingTag(kind, r.root) }
+
 // route is this rank's place in one tree. All but plan is in ranks without gaps.
 type route struct {
 	plan     tree.Plan

@@ -175,7 +175,7 @@ func (f *Flat) Spread(root int, payload []byte) (laid []byte, length int, err er
 	if err = f.enter(f.visit.From(root)); err != nil {
 		return nil, 0, err
 	}
-	laid, length, ok := f.visit.Laid(root)
+	laid, length, ok := f.visit.Laid(root) // also at the root: another one may have laid something there
 	if !ok {
 		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", f.c.name, ft.ErrArgument, f.c.Said(root))
 	}

@@ -10,8 +10,9 @@ import (
 // at most MaxTag.
 const anyTag = 1<<32 - 1
 
+// hash is the same for the messages of a process that may come in place of each other; see tags.go.
 func hash(src proc.ID, imm uint64) uint64 {
-	h := (imm ^ uint64(src)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93
+	h := (binned(imm) ^ uint64(src)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93
 	return h ^ h>>32
 }
 

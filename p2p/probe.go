@@ -198,6 +198,12 @@ func (e *Engine) keep(m *message) {
 		e.discard(m)
 		return
 	}
+	if collective(m.imm) {
+		if r := e.posted.rival(m.from, m.imm); r != nil {
+			e.otherRoot(r, m)
+			return
+		}
+	}
 	e.early.add(m)
 	for r := e.probing.first; r != nil && !m.claimed; {
 		next := r.next

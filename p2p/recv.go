@@ -143,6 +143,9 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 // post matches r with what has arrived, or leaves it to wait.
 func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 	r.src, r.imm, r.from = src, imm, proc.None
+	if collective(imm) && e.contradicted(r) {
+		return
+	}
 	if m := e.early.match(src, imm); m != nil {
 		e.take(r, m)
 		return
