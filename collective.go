@@ -10,6 +10,8 @@ import (
 
 // Barrier returns when all ranks have called it. Errors: ErrProcFailed,
 // ErrRevoked, ErrClosed, ErrArgument on an intercommunicator.
+//
+// Under ULFM a collective that each dead rank had completed succeeds at every living rank that calls it; see the guide.
 func (c *Comm) Barrier() error {
 	c = c.valid()
 	if !c.staged() {

@@ -231,7 +231,7 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 	}
 	ours := binary.LittleEndian.AppendUint64(nil, uint64(len(list)))
 	ours = binary.LittleEndian.AppendUint64(ours, number)
-	if err := peer.core.Collective("create inter"); err != nil {
+	if err := peer.core.Ready("create inter"); err != nil {
 		return nil, err
 	}
 	at, left, err := peer.core.Delegate("create inter", remote)

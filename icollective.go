@@ -13,7 +13,7 @@ import (
 // communicator; they match in the order in which each rank has begun them, among themselves: those that block match apart from them. Their
 // buffers are not to be touched until the request is complete, and are not touched any more then, whatever its outcome.
 //
-// As for those that block: the failure of a rank ends them at each rank with ErrProcFailed or success, and none can be begun until [Comm.Validate]; a
+// As for those that block: with the failure of a rank they end at each rank with ErrProcFailed or success, which under ULFM it is if that rank had success; a
 // revocation ends them. Neither [Request.Cancel] nor the end of a context takes one back, since others count on it. After
 // [Comm.Free] those under way go on. One that is still under way when a validate of its communicator ends is an error.
 //

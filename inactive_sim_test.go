@@ -19,8 +19,8 @@ var collective = []string{
 	"bcast", "reduce", "allreduce", "allgather", "Split", "SplitByNode",
 }
 
-// S2-7, S1-36, S4-18: as soon as a rank knows of a failure each collective ends there with it, at once and each time, also when the
-// failure has been acknowledged: in both profiles, and also where the messages of collectives look for no failures.
+// S2-7, S1-36, S4-18: as soon as a rank knows of a failure each collective ends there with it, each time, also when the
+// failure has been acknowledged: in both profiles (under ULFM the first one by messages), and also where the messages of collectives look for no failures.
 func TestEveryCollectiveIsInactive(t *testing.T) {
 	for _, profile := range bothProfiles {
 		for _, design := range []banyan.Design{banyan.Rebalance, banyan.Unaware} {

@@ -68,7 +68,7 @@ func (c *Comm) nowhere(op, what string) Request {
 func (c *Comm) agree(flag *uint64) p2p.Handle {
 	c.e.Lock()
 	defer c.e.Unlock()
-	promise, h := c.e.NewPromise(c.core)
+	promise, h := c.e.NewAgreement(c.core)
 	c.world.repair.Agree(c.core, flag, promise)
 	return h
 }
@@ -152,7 +152,7 @@ func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 	if s.heir == nil {
 		s.heir = new(whole)
 	}
-	s.promise, h = c.e.NewPromise(c.core)
+	s.promise, h = c.e.NewAgreement(c.core)
 	c.world.repair.Shrink(c.core, &s.heir.room, s.done)
 	return h
 }

@@ -106,7 +106,7 @@ func (c *Comm) end(v repair.Vote) error {
 // decided waits for the outcome of something that is agreed on.
 func (c *Comm) decided(begin func(done func(error))) error {
 	c.e.Lock()
-	promise, h := c.e.NewPromise(c.core)
+	promise, h := c.e.NewAgreement(c.core)
 	begin(promise.Keep)
 	c.e.Unlock()
 	return c.wait(h)

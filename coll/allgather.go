@@ -24,7 +24,7 @@ func Allgather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte) error {
 	} else {
 		dense, err = overTree[M](w, &s, mine)
 	}
-	err = met("allgather", err)
+	err = met(w, "allgather", err)
 	if err = s.end(err); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func Allreduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold) error {
 		}
 		err = thenBcast[M](w, s.Trees, to, err)
 	}
-	err = met("allreduce", err)
+	err = met(w, "allreduce", err)
 	if err = s.end(err); err == nil && len(to) > 0 && &to[0] != &buf[0] {
 		copy(buf, to)
 	}

@@ -17,9 +17,9 @@ func Barrier[M p2p.Mode](c *p2p.Comm, s Setting) error {
 		if !done {
 			e = disseminate[M](w)
 		}
-		err = met("barrier", e)
+		err = met(w, "barrier", e)
 	default:
-		err = met("barrier", roundTrip[M](w, s.Trees.to(0)))
+		err = met(w, "barrier", roundTrip[M](w, s.Trees.to(0)))
 	}
 	return s.end(err)
 }

@@ -31,7 +31,7 @@ func Bcast[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, root int) error {
 	if !done {
 		err = bcast[M](w, s.Trees, to, root)
 	}
-	err = met("bcast", err)
+	err = met(w, "bcast", err)
 	if err = s.end(err); err == nil {
 		copy(buf, to)
 	}

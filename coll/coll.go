@@ -55,7 +55,7 @@ func everybody(c *p2p.Comm, s *Setting, op string) (*p2p.Comm, error) {
 	if c.Local() != nil {
 		return nil, cmp.Or(c.Unrevoked(op), fmt.Errorf("%s on %s: %w: not on an intercommunicator", op, c.Name(), ft.ErrArgument))
 	}
-	if err := c.Collective(op); err != nil {
+	if err := c.Ready(op); err != nil {
 		return nil, err
 	}
 	if s.Trees == nil {
@@ -86,10 +86,13 @@ func (s *Setting) end(err error) error {
 	return s.End(err)
 }
 
-// met is what an operation has met, with its name.
-func met(op string, err error) error {
+// met is what an operation has met on w, with its name. After a failure that it cannot get round those that wait for this rank learn of it.
+func met(w *p2p.Comm, op string, err error) error {
 	if err == nil || p2p.During(op, err) {
 		return err
+	}
+	if fatal(err) {
+		w.GiveUp()
 	}
 	return &failure{op, err}
 }

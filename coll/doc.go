@@ -47,12 +47,16 @@
 //
 // # Failure
 //
-// An operation on a communicator of which a member is known to have failed, and is not
-// agreed to be gone, returns ft.ErrProcFailed before it sends anything (S2-7). If a failure becomes
+// In run-through stabilization an operation on a communicator of which a member is known to have failed, and is not
+// agreed to be gone, returns ft.ErrProcFailed before it sends anything. If a failure becomes
 // known during the operation, it ends with that error at this rank; what it has
 // announced to others is withdrawn. Other ranks may have completed, or wait for
 // this one until they learn of the failure too: telling all of them is the
 // detectors' part.
+//
+// In ULFM an operation that all failed members had completed succeeds at every living one. It ends with ft.ErrProcFailed where it needs a message
+// of a failed member that has not come, or of a living one that reports that it gave up; see giveup.go in package p2p. After such an error the operations that
+// follow return it at once.
 //
 // A validate (package ft/repair) makes operations possible again among those who are left. They run
 // on the communicator that p2p.Comm.Coll gives, which has no gaps, so rebalanced trees are what they

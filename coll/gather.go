@@ -14,7 +14,7 @@ func Gather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte, root int) erro
 	s.Trees.arrange(r)
 	b := blocks{w: w, r: r, size: len(mine), all: all}
 	b.prepare(&s, mine)
-	err = met("gather", upward[M](&b, mine, r.tag(kindGather)))
+	err = met(w, "gather", upward[M](&b, mine, r.tag(kindGather)))
 	if err = s.end(err); err == nil && r.parent < 0 {
 		b.unpack(mine)
 	}
@@ -36,7 +36,7 @@ func Scatter[M p2p.Mode](c *p2p.Comm, s Setting, all, mine []byte, root int) err
 		b.stage = s.Memory.bytes(len(mine))
 	}
 	got, err := downward[M](&b)
-	err = met("scatter", err)
+	err = met(w, "scatter", err)
 	if err = s.end(err); err == nil {
 		copy(mine, got)
 	}

@@ -36,7 +36,7 @@ func Reduce[M p2p.Mode](c *p2p.Comm, s Setting, buf []byte, f Fold, root int) er
 	default:
 		to, err = reduce[M](w, &s, buf, f, root)
 	}
-	err = met("reduce", err)
+	err = met(w, "reduce", err)
 	if err = s.end(err); err == nil && w.Rank() == root {
 		copy(buf, to)
 	}

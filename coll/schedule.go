@@ -345,6 +345,7 @@ func (s *Schedule) conclude() {
 	if s.way.End != nil && s.state == stepping {
 		s.e.Lock()
 		s.state = concluding
+		s.w.Done(s.number) // others may not come to the agreement before they know
 		s.way.End(s.err, s.decide)
 		s.e.Unlock() // it may be over
 		return
@@ -367,7 +368,7 @@ func (s *Schedule) decided(err error) {
 func (s *Schedule) over() {
 	err, promise, over := s.err, s.promise, s.way.Over
 	if s.w != nil {
-		s.w.Quit()
+		s.w.Quit(s.number)
 	}
 	clear(s.steps)
 	s.rise.renew()

@@ -47,6 +47,9 @@ type ProcFailedError struct {
 	// Local are the ranks on this process's side of an intercommunicator; nil of
 	// other communicators, where both sides are one.
 	Local []int
+	// By are living ranks that reported that they could not complete the operation, where this rank waited for them and not for the
+	// failed ones.
+	By    []int
 	Cause proc.Cause
 	// Pending: the operation has not ended.
 	Pending bool
@@ -62,6 +65,9 @@ func (e *ProcFailedError) Error() string {
 		who = append(who, "rank "+list(e.Local)+" of this side")
 	}
 	text := fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
+	if len(e.By) > 0 {
+		text += fmt.Sprintf("; this rank waited for rank %s, which reports that it could not complete the operation", list(e.By))
+	}
 	if e.Pending {
 		text += "; the receive is pending: acknowledge the failure to wait on, or cancel it"
 	}

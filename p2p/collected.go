@@ -54,9 +54,8 @@ func (c *Comm) collected() *Comm {
 	return w
 }
 
-// Collective is the early exit of collective operations: they need everybody who is not agreed
-// to be gone, so any other member that has failed is an error at once, also when the failure has
-// been acknowledged (S1-36, S2-7). It waits for validates that have been begun.
+// Collective is the check that no member has failed that is not agreed to be gone, also when the failure has been
+// acknowledged. It waits for validates that have been begun.
 func (c *Comm) Collective(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
@@ -67,5 +66,9 @@ func (c *Comm) Collective(op string) error {
 	if c.state.Load()&stateFreed != 0 {
 		return c.check(op)
 	}
-	return c.collected().check(op)
+	w := c.collected()
+	if err := w.check(op); err != nil || w.state.Load()&stateFailed == 0 {
+		return err
+	}
+	return w.bereaved(op)
 }

@@ -34,6 +34,8 @@ const (
 	// stateLeft, of a collective's context: its communicator has been freed, and it will be when the
 	// operations under way have ended. It is the error of none of them.
 	stateLeft
+	// stateBroken, of a collective's context: one that blocks has been given up; see giveup.go.
+	stateBroken
 )
 
 // Comm is the core of a communicator. Its methods may be called from any
@@ -286,8 +288,8 @@ func (c *Comm) checkState(op string, wild bool) error {
 }
 
 // check is the early exit once more, under the lock: what an operation saw of the
-// state at its beginning may be history when it is about to wait. A collective
-// needs everybody, so its messages to the living end as well.
+// state at its beginning may be history when it is about to wait. In run-through
+// stabilization a collective needs everybody, so its messages to the living end as well.
 func (c *Comm) check(op string) error {
 	switch s := c.state.Load(); {
 	case s == 0:
@@ -303,7 +305,7 @@ func (c *Comm) check(op string) error {
 		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.over)
 	case s&stateRevoked != 0:
 		return c.revokedError(op)
-	case c.of != nil && s&stateFailed != 0:
+	case c.of != nil && s&stateFailed != 0 && c.of.profile == RTS:
 		return c.bereaved(op)
 	}
 	return nil

@@ -34,9 +34,9 @@
 // acknowledged) leaves the fast path. At the bottom, when a peer's death
 // becomes known, everything that depends on it completes with an error, once, but
 // wildcard receives, which it may not have been meant for: they are pending until
-// the application acknowledges the failure (pending.go, acknowledge.go). Of
+// the application acknowledges the failure (pending.go, acknowledge.go). In run-through stabilization, of
 // a collective's messages those to the living complete too, and what has been
-// announced to them is withdrawn (withdraw.go).
+// announced to them is withdrawn (withdraw.go). In ULFM they go on until the peer says that it has given up (giveup.go).
 // The unaware engine is the same source with the first check removed by the
 // compiler ([Mode]) and the second not registered; it is the baseline that the
 // cost of fault awareness is measured against.

@@ -3,6 +3,7 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
@@ -25,11 +26,15 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 		e.withdrawAll(ep.Proc)
 	}
 	e.dropQueue(l)
-	l.endActive(func(r *Request) error { return r.comm.lost(r.kind.String(), l) })
+	l.endActive(func(r *Request) error {
+		e.unable(r)
+		return r.comm.lost(r.kind.String(), l)
+	})
 	e.dropArriving(l)
 	e.posted.all(func(r *Request) {
 		if err := r.bereft(l, cause); err != nil {
 			e.unpost(r)
+			e.unable(r)
 			r.fail(err)
 		} else if r.inDoubtBy(l, cause) {
 			r.suspend()
@@ -45,6 +50,11 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 			r.fail(err)
 		}
 	})
+	e.giveUpEnded()
+	e.gives.asked = slices.DeleteFunc(e.gives.asked, func(q inquiry) bool { return q.from == ep.Proc })
+	if cause.Failed() {
+		e.inquireAll(ep.Proc)
+	}
 }
 
 // markComms sets the bit that sends operations to the slow path in every
@@ -79,8 +89,8 @@ func (r *Request) bereft(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
 		return r.comm.lost(r.kind.String(), l)
-	case r.comm.of != nil && cause.Failed() && r.comm.has(l.peer):
-		// A collective needs everybody, whomever this receive names (S2-12).
+	case r.comm.of != nil && cause.Failed() && r.comm.has(l.peer) && !r.insulated():
+		// A collective needs everybody, whomever this receive names (Hursey & Graham, §3.2).
 		return r.comm.lost("collective", l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil

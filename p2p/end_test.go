@@ -11,10 +11,11 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// S1-7, S2-12, S4-12: of the receives that wait when a peer dies those end that name it, and
+// Of the receives that wait when a peer dies those end that name it, and in run-through stabilization
 // all of collectives that need it, whomever they name; others go on.
 func TestWaitingReceivesEnd(t *testing.T) {
 	_, e, c, kill := bereaved(t)
+	require.NoError(t, c.SetProfile(RTS))
 	named, other := Irecv[Aware](c, nil, 2, 5), Irecv[Aware](c, nil, 1, 5)
 	collective := Irecv[Aware](c.Coll(), nil, 1, 5)
 	elsewhere, err := e.NewComm("without it", NewGroup([]proc.ID{0, 1}), 0, 10)

@@ -32,6 +32,7 @@ type Engine struct {
 	freed    freedContexts
 	revoked  revocations
 	active   int // requests in the lists of links
+	gives    giveUps
 	flats    flats
 	closed   bool
 	over     error // once closed: what operations end with

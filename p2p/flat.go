@@ -197,6 +197,8 @@ func (f *Flat) enter(from int) error {
 	err := f.err
 	if f.err = nil; err == nil {
 		f.visit.End()
+	} else if f.c.state.Load()&stateFailed != 0 && f.c.of.profile != RTS {
+		e.giveUp(strand{ctx: f.c.Context()})
 	}
 	f.rouse()
 	if f.c.state.Load()&(stateFreed|stateFinal) != 0 {
@@ -272,7 +274,10 @@ func (f *Flat) over() error {
 	if f.using && s&of&stateFreed != 0 && s&(stateRevoked|stateFailed|stateFinal) == 0 {
 		return nil
 	}
-	return f.c.check("collective")
+	if err := f.c.check("collective"); err != nil || s&stateFailed == 0 {
+		return err
+	}
+	return f.c.bereaved("collective")
 }
 
 // rouse wakes those who sleep in the step that this rank has seen to its end, and whom it is to wake: they see the

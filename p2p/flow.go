@@ -40,6 +40,8 @@ const (
 	flowWithdraw  // with the announcement's name: I do not want to send this any more
 	flowWithdrawn // with the same: nobody here has taken it, and nobody will
 	flowRevoked   // with the same: nobody will, since its communicator has been revoked
+	flowInquire   // with a strand's name: I wait for you there, and know of a failure (giveup.go)
+	flowGaveUp    // with the same: nothing more comes from me there
 )
 
 const (
@@ -145,6 +147,10 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 		r.Finish()
 	case imm == flowRevoked && e.announced(name, l) != nil:
 		e.rejected(l, e.announced(name, l))
+	case imm == flowInquire:
+		e.inquired(l, strandNamed(name))
+	case imm == flowGaveUp:
+		e.heard(l, strandNamed(name))
 	case imm == flowAsk && l.asked < 2:
 		l.asked++
 		e.grant(l)

@@ -41,6 +41,7 @@ func (c *Comm) free() {
 	c.settled()
 	e.comms.remove(c.handle)
 	e.forgetContext(c.Context(), known)
+	e.answerAll()
 }
 
 // forgetContext drops what has come for a context, and what comes.

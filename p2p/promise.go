@@ -21,6 +21,14 @@ func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 	return Promise{e, h}, h
 }
 
+// NewAgreement is NewPromise of an agreement that the application calls: while it waits for that it begins no collective on c.
+// Precondition: the lock is held.
+func (e *Engine) NewAgreement(c *Comm) (Promise, Handle) {
+	p, h := e.NewPromise(c)
+	h.r.agrees = true
+	return p, h
+}
+
 // Keep ends the request with an error, or nil. It does nothing if Close has ended it. Precondition: the lock
 // is held.
 func (p Promise) Keep(err error) {

@@ -152,6 +152,10 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 	}
 	if err := r.comm.hopeless("recv", src); err != nil {
 		r.fail(err)
+		e.stuck(r)
+		return
+	}
+	if collective(imm) && r.unsure() && !e.waits(e.known(src), r) {
 		return
 	}
 	e.posted.add(r)

@@ -62,6 +62,7 @@ type Request struct {
 	// pending: a posted wildcard receive that a death has put in doubt; see
 	// pending.go.
 	pending bool
+	agrees  bool // see NewAgreement
 }
 
 type reqKind uint8
@@ -106,7 +107,7 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
-	r.announced, r.streaming, r.cancelled, r.handed = false, false, false, false
+	r.announced, r.streaming, r.cancelled, r.handed, r.agrees = false, false, false, false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -218,7 +219,11 @@ func (e *Engine) await(r *Request) error {
 		return r.twoWaiters()
 	}
 	r.awaited = true
-	e.p.Wait(&r.Completion)
+	if r.agrees {
+		e.absent(r)
+	} else {
+		e.p.Wait(&r.Completion)
+	}
 	r.awaited = false
 	if r.pending {
 		return r.comm.doubt(r.kind.String(), true)

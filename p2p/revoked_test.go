@@ -74,6 +74,7 @@ func TestWhatRevokedACommunicator(t *testing.T) {
 // A collective's send that a failure has ended keeps its error when its receiver has the communicator revoked.
 func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 	s, e, c, kill := bereaved(t)
+	require.NoError(t, c.SetProfile(RTS))
 	h := Issend[Aware](c.Coll(), nil, 1, 5)
 	kill(2)
 	require.Equal(t, Pending, e.State(h))

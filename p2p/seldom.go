@@ -15,6 +15,9 @@ type seldom struct {
 	settlers     []*progress.Completion
 	// partly counts the communicators derived from this one by some of its members since the last validate, by tag and group.
 	partly map[uint64]uint32
+	// running has the tags of collectives that have been joined and not quit, away how many agreements are being waited for; see giveup.go.
+	running []uint32
+	away    int
 }
 
 // rare gives what there is to be written. Precondition: the lock is held.

@@ -93,11 +93,14 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
 	imm := c.ctx | uint64(tag)
+	r.imm = imm
 	switch err := c.check("send"); {
 	case err != nil:
 		r.fail(err)
 	case l.ep.State != progress.Alive:
 		r.fail(c.lost("send", l))
+		e.stuck(r)
+	case c.state.Load() != 0 && r.unsure() && !e.waits(l, r):
 	case l.held != nil || !e.issue(l, r, imm, synchronous):
 		e.hold(l, r, imm, synchronous)
 	}

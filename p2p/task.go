@@ -3,6 +3,7 @@ package p2p
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/progress"
@@ -49,9 +50,9 @@ func (t *Task) completed() {
 // Go has the task go on soon. Precondition: the lock is held.
 func (t *Task) Go() { t.e.p.Submit(&t.job) }
 
-// Join is Collective for an operation that goes on by itself: it gives the communicator to send on, and the operation's number, which
+// Join is Ready for an operation that goes on by itself: it gives the communicator to send on, and the operation's number, which
 // is the same at all members if they join in the same order. Until Quit is called a Free leaves that communicator as it is.
-// Error: as of Collective. The operation has joined all the same, unless there is no communicator to send on any more.
+// Error: as of Ready. The operation has joined all the same, unless there is no communicator to send on any more.
 func (c *Comm) Join(op string) (w *Comm, number uint32, err error) {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -62,11 +63,26 @@ func (c *Comm) Join(op string) (w *Comm, number uint32, err error) {
 	w = c.collected()
 	w.joined++
 	w.under++
-	return w, w.joined, w.check(op)
+	s := w.rare()
+	s.running = append(s.running, uint32(TagOf(w.joined)))
+	return w, w.joined, w.ready(op)
+}
+
+// Done says that the operation with a number sends nothing more. Precondition: the lock is held.
+func (c *Comm) Done(number uint32) {
+	if c == nil { // it has not joined
+		return
+	}
+	s := c.rare()
+	if i := slices.Index(s.running, uint32(TagOf(number))); i >= 0 {
+		s.running = slices.Delete(s.running, i, i+1)
+		c.e.answerAll()
+	}
 }
 
 // Quit ends what Join began, on the communicator that it gave. Precondition: the lock is held.
-func (c *Comm) Quit() {
+func (c *Comm) Quit(number uint32) {
+	c.Done(number)
 	if c.under--; c.under == 0 && c.state.Load()&(stateLeft|stateFreed) == stateLeft {
 		c.free()
 	}

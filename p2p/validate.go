@@ -37,6 +37,7 @@ func (c *Comm) BeginValidate() error {
 	}
 	c.rare().validating++
 	c.collected().state.Or(stateValidating)
+	c.e.answerAll()
 	return nil
 }
 

@@ -96,12 +96,13 @@ func TestWildcardThatPollsTheDeath(t *testing.T) {
 	}
 }
 
-// With a member known to be dead, the messages of a collective end also where
+// In run-through stabilization, with a member known to be dead, the messages of a collective end also where
 // they go to the living; those of the application do not.
 func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
+	require.NoError(t, c.SetProfile(RTS))
 	require.NoError(t, Send[Aware](c.Coll(), nil, 1, 0)) // the link is known
 	s.down = 2
 	e.poll()

@@ -11,11 +11,11 @@ import (
 // be given back without asking. The sender withdraws the announcement: the
 // receiver forgets it and says so, or, if it has been matched, answers as always.
 
-// withdrawAll withdraws what collectives have announced in the communicators that
+// withdrawAll withdraws, in run-through stabilization, what collectives have announced in the communicators that
 // the dead belongs to, and ends what they have not announced yet.
 func (e *Engine) withdrawAll(dead proc.ID) {
 	e.withdraw(dead, func(r *Request) error {
-		if !r.inCollectiveWith(dead) {
+		if !r.inCollectiveWith(dead) || r.insulated() {
 			return nil
 		}
 		return r.comm.bereaved(r.kind.String())
@@ -34,15 +34,20 @@ func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
 			if l == nil || l.active == nil || l.peer == but {
 				continue
 			}
-			e.dropHeld(l, why)
-			for r := l.active; r != nil; r = r.next {
-				if !r.announced || r.err != nil {
-					continue
-				}
-				if r.err = why(r); r.err != nil {
-					e.control(l, fabric.ClassFlow, flowWithdraw, appendUint64(e.scratch[:0], r.wire()))
-				}
-			}
+			e.withdrawFrom(l, why)
+		}
+	}
+}
+
+// withdrawFrom is withdraw of the sends to one peer.
+func (e *Engine) withdrawFrom(l *link, why func(*Request) error) {
+	e.dropHeld(l, why)
+	for r := l.active; r != nil; r = r.next {
+		if !r.announced || r.err != nil {
+			continue
+		}
+		if r.err = why(r); r.err != nil {
+			e.control(l, fabric.ClassFlow, flowWithdraw, appendUint64(e.scratch[:0], r.wire()))
 		}
 	}
 }

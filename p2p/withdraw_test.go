@@ -9,12 +9,13 @@ import (
 	"github.com/banyan-hpc/banyan/ft"
 )
 
-// When a member dies, a collective's sends to the living end: held ones at once,
+// When a member dies, in run-through stabilization a collective's sends to the living end: held ones at once,
 // announced ones when the receiver has said that it forgets them. Others stay.
 func TestWithdraw(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
+	require.NoError(t, c.SetProfile(RTS))
 	long := make([]byte, 5000)
 	own := Isend[Aware](c, long, 1, 0)
 	var hs []Handle

@@ -1,0 +1,177 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/proc"
+)
+
+// gaveUp is the word of rank 1 that it has given up.
+func gaveUp(s strand) frame {
+	return frame{fabric.ClassFlow, flowGaveUp, appendUint64(nil, s.name())}
+}
+
+// In ULFM a collective's messages to and from the living go on after a failure, until the peer says that it has given up; and
+// then this rank says so to whoever asks.
+func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	w := c.Coll()
+	blocking := strand{ctx: w.Context()}
+	first, second := Irecv[Aware](w, make([]byte, 3), 1, Blocking), Irecv[Aware](w, nil, 1, Blocking)
+	sent := Issend[Aware](w, nil, 1, Blocking)
+	s.inbox = []frame{gaveUp(blocking)} // of what? nobody has failed
+	e.poll()
+	require.Equal(t, Pending, e.State(first))
+	require.Zero(t, s.count(fabric.ClassFlow, flowInquire))
+
+	kill(2)
+	require.Equal(t, 3, s.count(fabric.ClassFlow, flowInquire), "of each request")
+	require.NoError(t, c.Ready("barrier"), "a collective may begin")
+	require.ErrorIs(t, c.Collective("create"), ft.ErrProcFailed)
+	for _, h := range []Handle{first, second, sent} {
+		require.Equal(t, Pending, e.State(h))
+	}
+	asks := frame{fabric.ClassFlow, flowInquire, appendUint64(nil, blocking.name())}
+	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks, gaveUp(strand{ctx: w.Context(), tag: TaskTag})}
+	e.poll()
+	_, err := e.Wait(first)
+	require.NoError(t, err)
+	require.Equal(t, Pending, e.State(second))
+	require.Zero(t, s.count(fabric.ClassFlow, flowGaveUp), "it still waits itself")
+
+	s.inbox = []frame{gaveUp(blocking)}
+	e.poll()
+	var failed *ft.ProcFailedError
+	_, err = e.Wait(second)
+	require.ErrorAs(t, err, &failed)
+	require.Equal(t, []int{2}, failed.Ranks)
+	require.Equal(t, []int{1}, failed.By)
+	require.ErrorContains(t, err, "rank 2 failed: killed by SIGKILL; this rank waited for rank 1, which reports that it could not complete the operation")
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdraw), "of what is announced")
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGaveUp), "whoever has asked is answered, once")
+	s.inbox = []frame{asks}
+	e.poll()
+	require.Equal(t, 2, s.count(fabric.ClassFlow, flowGaveUp), "and whoever asks later")
+	require.ErrorIs(t, c.Ready("barrier"), ft.ErrProcFailed)
+	_, err = e.Wait(Irecv[Aware](w, nil, 1, Blocking))
+	require.ErrorIs(t, err, ft.ErrProcFailed)
+	require.Zero(t, e.refused)
+}
+
+// What needs the failed rank ends all of its collective here, and no other one.
+func TestCollectiveThatNeedsTheFailed(t *testing.T) {
+	s, e, c, kill := bereaved(t)
+	var numbers [3]uint32
+	for i := range numbers {
+		_, n, err := c.Join("task")
+		require.NoError(t, err)
+		numbers[i] = n
+	}
+	w := c.Coll()
+	tag := func(i int) int { return WithRoot(TagOf(numbers[i]), 3) }
+	name := func(i int) strand { return strand{ctx: w.Context(), tag: uint32(TagOf(numbers[i]))} }
+	asks := func(i int) frame { return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name(i).name())} }
+	needs, beside := Irecv[Aware](w, nil, 2, tag(0)), Irecv[Aware](w, nil, 1, tag(0))
+	other, blocks := Irecv[Aware](w, nil, 1, tag(1)), Irecv[Aware](w, nil, 1, Blocking)
+	s.inbox = []frame{asks(0), asks(1)}
+	kill(2)
+	for _, h := range []Handle{needs, beside} {
+		_, err := e.Wait(h)
+		require.ErrorIs(t, err, ft.ErrProcFailed)
+	}
+	require.Equal(t, Pending, e.State(other))
+	require.Equal(t, Pending, e.State(blocks))
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGaveUp))
+	s.inbox = []frame{asks(2)}
+	e.poll()
+	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGaveUp), "it is under way")
+	e.Lock()
+	w.Done(numbers[2])
+	e.Unlock()
+	require.Equal(t, 2, s.count(fabric.ClassFlow, flowGaveUp), "it is over")
+	_, err := e.Wait(Irecv[Aware](w, nil, 2, tag(1)))
+	require.ErrorIs(t, err, ft.ErrProcFailed)
+	require.Equal(t, Complete, e.State(other))
+	require.Equal(t, 3, s.count(fabric.ClassFlow, flowGaveUp))
+	require.Equal(t, Pending, e.State(blocks))
+	require.NoError(t, c.Ready("barrier"))
+}
+
+// Who waits for an agreement, validates, frees or leaves begins no collective, and says so.
+func TestAbsentFromCollectives(t *testing.T) {
+	for name, leave := range map[string]func(e *Engine, c *Comm){
+		"validate": func(e *Engine, c *Comm) {
+			e.Lock()
+			defer e.Unlock()
+			require.NoError(t, c.BeginValidate())
+		},
+		"free":  func(e *Engine, c *Comm) { require.NoError(t, c.Free()) },
+		"leave": func(e *Engine, c *Comm) { e.Leaving() },
+		"agree": func(e *Engine, c *Comm) {
+			e.Lock()
+			p, h := e.NewAgreement(c)
+			e.p.Later(func() { p.Keep(nil) })
+			e.Unlock()
+			_, err := e.Wait(h)
+			require.NoError(t, err)
+		},
+	} {
+		s, e, c, kill := bereaved(t)
+		asks := func(tag uint32) frame {
+			return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, strand{ctx: c.firstColl(), tag: tag}.name())}
+		}
+		s.inbox = []frame{asks(0), asks(uint32(TagOf(1)))}
+		require.NoError(t, Send[Aware](c, nil, 1, 0))
+		kill(2)
+		require.Zero(t, s.count(fabric.ClassFlow, flowGaveUp), name)
+		leave(e, c)
+		require.Equal(t, 2, s.count(fabric.ClassFlow, flowGaveUp), name)
+	}
+}
+
+// Inquiries are checked and bounded, and those of a rank that has ended are forgotten.
+func TestInquiriesAreChecked(t *testing.T) {
+	s, e, c, _ := bereaved(t)
+	for _, q := range []strand{{ctx: 9}, {ctx: c.firstColl(), tag: 1}, {ctx: c.firstColl(), tag: 1<<32 - 1}, {ctx: c.firstColl(), tag: TaskTag | rootMask}} {
+		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, q.name())})
+	}
+	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil}, frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
+	e.poll()
+	require.EqualValues(t, 6, e.refused)
+	require.Empty(t, e.gives.asked)
+	for i := range uint32(maxInquiries + 9) {
+		e.gives.asked = append(e.gives.asked, inquiry{strand{ctx: collContext | i}, 3})
+	}
+	e.gives.asked = e.gives.asked[:maxInquiries]
+	s.inbox = []frame{{fabric.ClassFlow, flowInquire, appendUint64(nil, strand{ctx: c.firstColl()}.name())}}
+	e.poll()
+	require.EqualValues(t, 7, e.refused)
+	require.Len(t, e.gives.asked, maxInquiries)
+	s.down = proc.ID(3)
+	e.poll()
+	require.Empty(t, e.gives.asked)
+}
+
+// Collectives' tags have the number of their task and the root.
+func TestTags(t *testing.T) {
+	for _, n := range []uint32{0, 1, 15, 16, 17, 1<<taskBits - 1} {
+		tag := TagOf(n)
+		require.Equal(t, n, numberOf(uint32(tag)))
+		require.Equal(t, n, numberOf(uint32(WithRoot(tag, 4095))))
+		require.LessOrEqual(t, WithRoot(tag, 4095), MaxTag)
+		require.Equal(t, tag, TagOf(n+1<<taskBits))
+	}
+	const ctx = 1 << 63
+	require.True(t, rivals(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(1, 3))))
+	require.False(t, rivals(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(1, 2))))
+	require.True(t, rivals(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(2, 3))))
+	require.True(t, rivals(ctx|uint64(WithRoot(TagOf(7), 2)), ctx|uint64(TagOf(7))))
+	require.False(t, rivals(ctx|uint64(TagOf(8)), ctx|uint64(TagOf(7))))
+	require.False(t, rivals(ctx|uint64(TagOf(8)), ctx|uint64(BlockingTag(8, 0))))
+	require.False(t, rivals(ctx|1<<4, ctx|2<<4), "these are of no collective")
+	require.False(t, rivals(uint64(BlockingTag(1, 2)), uint64(BlockingTag(1, 3))), "nor these")
+}
