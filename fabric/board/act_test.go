@@ -15,7 +15,7 @@ func (w *world) act(who int, a *actor) {
 			a.departed, a.at = true, over
 			return
 		}
-		if a.knows {
+		if a.knows && w.early {
 			w.fail(a)
 			return
 		}
@@ -42,7 +42,7 @@ func (w *world) act(who int, a *actor) {
 		w.bring(a, op)
 	case looks:
 		switch {
-		case a.visit.Here():
+		case a.visit.Here() && !(a.knows && w.broken == abrupt):
 			w.end(a)
 		case a.knows:
 			w.fail(a)
@@ -171,6 +171,17 @@ func (w *world) fail(a *actor) {
 	if !a.condemned && !w.lost() && !(w.leaver > 0 && w.actors[w.leaver].departed) {
 		w.wrong = fmt.Errorf("member %d ends with an error, and nobody is gone", a.me)
 	}
+	if !a.condemned && !w.early && w.lost() && !w.owed(a) {
+		w.wrong = fmt.Errorf("member %d ends op %d with an error, which all that are gone had completed", a.me, a.op)
+	}
+}
+
+// owed reports whether somebody who is gone had not completed a member's op.
+func (w *world) owed(a *actor) bool {
+	return slices.ContainsFunc(w.members, func(who int) bool {
+		o := &w.actors[who]
+		return (o.crashed || o.condemned) && o.at != over && o.op <= a.op
+	})
 }
 
 // check gives what is wrong with a state in which these steps are possible.

@@ -66,6 +66,11 @@ func TestExhaustive(t *testing.T) {
 		tasks = tasks[:4]
 	}
 	for _, j := range tasks {
+		if j.early = j.crashes > 0; j.early {
+			tasks = append(tasks, j)
+		}
+	}
+	for _, j := range tasks {
 		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
 			states, err := exhaust(j, 1<<30)
 			t.Logf("%d states", states)
@@ -114,7 +119,7 @@ func TestExplore(t *testing.T) {
 			j.ops += string("bmme0123"[rng.IntN(8)])
 		}
 		j.crashes = rng.IntN(j.n)
-		j.zombies = rng.IntN(2) == 0
+		j.zombies, j.early = rng.IntN(2) == 0, rng.IntN(4) == 0
 		if j.crashes == 0 && rng.IntN(2) == 0 {
 			j.leaver, j.after = 1+rng.IntN(j.n-1), rng.IntN(len(j.ops))
 		}
@@ -131,6 +136,7 @@ func TestMutants(t *testing.T) {
 		"one place for parts":             {n: 2, ops: "mm", broken: oneTurn},
 		"nobody waits for those who read": {n: 2, ops: "000000000", broken: endlessRoot},
 		"who has left need not wake":      {n: 3, ops: "00", leaver: 1, after: 1, broken: trusting},
+		"who learns of a death looks":     {n: 2, ops: "mm", crashes: 1, broken: abrupt},
 		"memory of one that may go on":    {n: 3, ops: "mm", crashes: 1, zombies: true, broken: hasty},
 	} {
 		t.Run(name, func(t *testing.T) {

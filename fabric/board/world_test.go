@@ -19,6 +19,7 @@ const (
 	endlessRoot        // no step of many roots' is for everyone
 	trusting           // who is missing and is not waited for does not count
 	hasty              // a hall serves others while one that only counts as dead may write
+	abrupt             // who learns of a death does not look once more
 )
 
 // task is what the members are to do.
@@ -32,7 +33,9 @@ type task struct {
 	zombies bool
 	// leaver is a member that departs after that many of its ops; 0: nobody.
 	leaver, after int
-	broken        mutant
+	// early: a member that knows of a death begins no op, as in run-through stabilization.
+	early  bool
+	broken mutant
 }
 
 // what a member does next.
