@@ -61,7 +61,8 @@ func (faultDrillCmd) Help() string {
 operation, some collectives and recovery by agree, revoke and shrink, while some of them are
 killed: anywhere, also while the job starts and ends. Each rank knows what it must receive
 and whose death may spoil it. A finding is a rank that hangs, gets wrong data, comes to
-another agreement than another survivor, blames somebody who lives, fails for any other reason, or leaves a descriptor, mapping, file or process. It is printed with its
+another agreement than another survivor, blames somebody who lives, fails under ULFM in a collective
+that each dead rank had completed, fails for any other reason, or leaves a descriptor, mapping, file or process. It is printed with its
 seed, what the ranks said, and the command that runs it again. Exit code 1.
 
 The table says of each operation how often it has ended, how often with an error, and how

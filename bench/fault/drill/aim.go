@@ -35,7 +35,7 @@ func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 		ph.waits = k
 		p.put(r, ph, number, from, size)
 	case k <= lastCollective:
-		ph.collective = k
+		ph.shared = p.drawShared(r, k)
 	case k <= lastRepair:
 		ph.repair = p.drawRepair(r)
 		ph.repair.aim(k, victim)
@@ -53,5 +53,9 @@ func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 			ph.late[rank] = time.Duration(r.IntN(3000)) * time.Microsecond
 		}
 	}
-	return doom{aim: k, in: number, delay: delay}
+	d := doom{aim: k, in: number, delay: delay}
+	if d.after = k >= barrier && k <= lastCollective && r.IntN(2) == 0; d.after && r.IntN(2) == 0 {
+		d.delay = 0
+	}
+	return d
 }

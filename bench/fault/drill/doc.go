@@ -15,6 +15,7 @@
 //   - every survivor ends; a watchdog asks ranks that do not what they wait for
 //   - an operation between survivors succeeds, with the right data, whoever else dies
 //   - an operation with the dead succeeds or blames exactly them
+//   - under ULFM a collective that each dead rank had completed succeeds at every survivor
 //   - a wildcard or a collective blames only ranks that have really died; a wildcard that
 //     is pending goes on when the failure is acknowledged; by the rules of run-through
 //     stabilization it fails at once, and who was acknowledged is as ProcNull
@@ -52,7 +53,7 @@
 //
 // # Deaths
 //
-// A rank dies at its n-th operation, within an operation of a kind, some time after it has
+// A rank dies at its n-th operation, within an operation of a kind, right after a collective, some time after it has
 // started, while the job starts or while it finalizes: by its own hand, or killed by the
 // driver. Others may be doomed in the same operation of a recovery. What it had under way stands in a file that all ranks map, which outlives
 // them; [Report] counts it by [Kind]. [Driver.Aim] has the first death be within a kind.

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -82,7 +80,7 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 		err = d.judge(p, result, words)
 	}
 	if err == nil {
-		err = tr.compare(slices.Sorted(maps.Keys(words.ends)))
+		err = errors.Join(tr.compare(words.survivors()), tr.owed(p, result, words.survivors()))
 	}
 	if err == nil {
 		err = left(dir, words.pids)

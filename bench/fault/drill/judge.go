@@ -158,44 +158,6 @@ func still(buf []byte) error {
 	return nil
 }
 
-// together does the phase's collective on a communicator of its own, so that one that
-// has failed here leaves nothing for the next.
-func (r *rank) together(ph *phase) error {
-	if ph.collective == noKind {
-		return nil
-	}
-	c, err := r.dup(r.c)
-	if err != nil {
-		return err
-	}
-	r.step("%v of %d elements", ph.collective, ph.elements)
-	data := make([]int64, ph.elements)
-	want := int64(0)
-	r.begin(ph.collective)
-	switch ph.collective {
-	case barrier:
-		data, err = nil, c.Barrier()
-	case bcast:
-		if want = int64(1000 + ph.root); r.me == ph.root {
-			fill(data, want)
-		}
-		err = banyan.Bcast(c, data, ph.root)
-	case allreduce:
-		fill(data, int64(r.me))
-		want = int64(r.p.n * (r.p.n - 1) / 2)
-		err = banyan.Allreduce(c, data, banyan.Sum)
-	}
-	if r.done(ph.collective, err) != nil {
-		return errors.Join(r.excuseAny(err), c.Free())
-	}
-	for _, v := range data {
-		if v != want {
-			return fmt.Errorf("%v gave %d, want %d", ph.collective, v, want)
-		}
-	}
-	return c.Free()
-}
-
 func (r *rank) dup(c *banyan.Comm) (*banyan.Comm, error) {
 	r.begin(dup)
 	d, err := c.Dup()

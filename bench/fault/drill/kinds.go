@@ -63,6 +63,11 @@ const (
 	barrier
 	bcast
 	allreduce
+	reduce
+	gather
+	scatter
+	allgather
+	begunCollective // any of them, begun
 
 	agree
 	iagree
@@ -95,7 +100,7 @@ const (
 	lastPosted     = irecvAny
 	lastReceive    = mprobeContext
 	lastWait       = waitSomeContext
-	lastCollective = allreduce
+	lastCollective = begunCollective
 	lastRepair     = isRevoked
 	lastMend       = rangedExchange
 )
@@ -109,7 +114,7 @@ var kindNames = [kinds]string{
 	"Message.Recv", "Message.Irecv", "Message.RecvContext",
 	"Wait", "Test", "WaitAll", "TestAll", "WaitAny", "TestAny", "WaitSome", "TestSome",
 	"WaitContext", "WaitAllContext", "WaitAnyContext", "WaitSomeContext",
-	"Barrier", "Bcast", "Allreduce",
+	"Barrier", "Bcast", "Allreduce", "Reduce", "Gather", "Scatter", "Allgather", "collective (begun)",
 	"Agree", "IAgree", "Shrink", "IShrink", "Revoke", "IsRevoked",
 	"Validate", "IValidate", "ValidateMultiple", "collective (uniform)", "creation (uniform)", "Sendrecv (range)",
 	"Dup", "FailureAck", "Cancel", "Finalize",

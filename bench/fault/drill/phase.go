@@ -85,7 +85,7 @@ func (r *rank) phase(ph *phase) error {
 	if err != nil {
 		return err
 	}
-	err = r.together(ph)
+	err = r.together(&ph.shared)
 	if err == nil && ph.repair != nil {
 		err = r.recover(ph.repair)
 	}

@@ -105,14 +105,12 @@ func (t *transfer) exchanged() bool { return t.send > lastSend }
 
 // phase is what all ranks do before the next one.
 type phase struct {
-	transfers  []transfer
-	collective Kind // noKind: none
-	root       int
-	elements   int  // of a broadcast or sum
-	waits      Kind // how requests are waited for
-	ack        bool // failures are acknowledged at the end
-	repair     *repair
-	mend       *mend
+	transfers []transfer
+	shared    shared
+	waits     Kind // how requests are waited for
+	ack       bool // failures are acknowledged at the end
+	repair    *repair
+	mend      *mend
 	// late is how long each rank does nothing at the begin.
 	late []time.Duration
 }
@@ -123,6 +121,7 @@ type doom struct {
 	aim   Kind          // instead: its operation of this kind; noKind: none
 	in    int           // from this phase on
 	delay time.Duration // from there, or from the rank's first word, to SIGKILL
+	after bool          // when its operation of that kind has succeeded, not when it begins
 	last  bool          // instead: when it finalizes
 	first bool          // instead: when it begins
 }
@@ -156,6 +155,9 @@ func (p *plan) dies(rank int) bool {
 	return doomed
 }
 
+// maxPhases bounds those of a run.
+const maxPhases = 13
+
 // The smallest tag of messages; 0 is an outcome that says nothing.
 const firstTag = 1
 
@@ -172,7 +174,7 @@ func newPlan(s script) *plan {
 		p.n = min(s.Max, s.Min+5+r.IntN(9))
 	}
 	p.drawFabrics(r)
-	for range 2 + r.IntN(12) {
+	for range 2 + r.IntN(maxPhases-1) {
 		p.phases = append(p.phases, p.drawPhase(r, len(p.phases)))
 	}
 	deaths := 1 + r.IntN(min(3, p.n-1))
@@ -273,11 +275,10 @@ func between(r *rand.Rand, first, last Kind) Kind { return first + Kind(r.IntN(i
 
 func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	ph := phase{
-		waits: between(r, waitEach, lastWait), root: r.IntN(p.n), elements: 1 + r.IntN(4)*2500,
-		collective: noKind, ack: r.IntN(6) == 0, late: make([]time.Duration, p.n),
+		waits: between(r, waitEach, lastWait), shared: p.drawShared(r, noKind), ack: r.IntN(6) == 0, late: make([]time.Duration, p.n),
 	}
 	if r.IntN(4) == 0 {
-		ph.collective = between(r, barrier, lastCollective)
+		ph.shared.kind = between(r, barrier, lastCollective)
 	}
 	if r.IntN(3) == 0 {
 		ph.repair = p.drawRepair(r)
@@ -294,6 +295,18 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 		p.put(r, &ph, number, t, sizes[r.IntN(len(sizes)-r.IntN(6))])
 	}
 	return ph
+}
+
+// drawShared draws a collective of a kind.
+func (p *plan) drawShared(r *rand.Rand, k Kind) shared {
+	s := shared{
+		kind: k, begun: between(r, barrier, begunCollective-1), rounds: 1 + r.IntN(maxRounds), root: r.IntN(p.n), elements: 1 + r.IntN(4)*2500,
+		design: designs[r.IntN(len(designs))], tree: trees[r.IntN(len(trees))],
+	}
+	if r.IntN(3) == 0 {
+		s.elements = 1
+	}
+	return s
 }
 
 // put adds a message to a phase, with the one that comes back of an exchange. Of those

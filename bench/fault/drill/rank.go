@@ -183,7 +183,7 @@ func (r *rank) step(format string, args ...any) {
 // begin notes an operation that comes next, in which this rank may be doomed.
 func (r *rank) begin(k Kind) {
 	r.trace.add(r.me, k, underWay, 1)
-	if d, doomed := r.p.doomed[r.me]; doomed && d.aim == k && r.phases >= d.in {
+	if d, doomed := r.p.doomed[r.me]; doomed && d.aim == k && !d.after && r.phases >= d.in {
 		endLater(d.delay)
 	}
 }

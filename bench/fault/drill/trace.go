@@ -33,7 +33,9 @@ const (
 	notesAt   = int(kinds)*columns + causes // their number, then the notes
 	noteWords = 6
 	maxNotes  = 400
-	rankWords = notesAt + 1 + maxNotes*noteWords
+	// completeAt is where each phase has a word, with a bit for each round of its collective that has succeeded.
+	completeAt = notesAt + 1 + maxNotes*noteWords
+	rankWords  = completeAt + maxPhases
 )
 
 func traceBytes(ranks int) int { return ranks * rankWords * wordBytes }

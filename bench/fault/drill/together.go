@@ -1,0 +1,193 @@
+package drill
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/launch"
+)
+
+// shared is the collective of a phase: one kind, several times in a row, or several under way at once.
+type shared struct {
+	kind     Kind // noKind: none
+	begun    Kind // of begunCollective: which one it is
+	rounds   int
+	root     int
+	elements int // of a buffer, or of a block
+	design   banyan.Design
+	tree     string
+}
+
+// maxRounds bounds shared.rounds. The second collective of a communicator may be the first in shared memory.
+const maxRounds = 5
+
+var (
+	designs = []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute, banyan.Unaware}
+	trees   = []string{"auto", "auto", "auto", "binomial", "knomial:3", "binary", "chain", "flat", "node"}
+)
+
+// together does the phase's collectives on a communicator of its own, so that one that
+// has failed here leaves nothing for the next.
+func (r *rank) together(s *shared) error {
+	if s.kind == noKind {
+		return nil
+	}
+	c, err := r.dup(r.c)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(c.SetDesign(s.design), c.SetTree(s.tree)); err != nil {
+		return err
+	}
+	r.step("%d times %v of %d elements, root %d, %v %s", s.rounds, s.kind, s.elements, s.root, s.design, s.tree)
+	for round := 0; round < s.rounds && err == nil; round++ {
+		if s.kind == begunCollective {
+			err = r.atOnce(c, s)
+			break
+		}
+		u := r.part(s, s.kind)
+		r.begin(s.kind)
+		err = r.completed(s, round, u, u.blocks(c))
+	}
+	return errors.Join(err, c.Free())
+}
+
+// atOnce has all rounds under way at once.
+func (r *rank) atOnce(c *banyan.Comm, s *shared) error {
+	var parts []*part
+	var reqs []banyan.Request
+	for range s.rounds {
+		u := r.part(s, s.begun)
+		r.begin(s.kind)
+		parts, reqs = append(parts, u), append(reqs, u.begins(c))
+	}
+	var all error
+	for round, q := range reqs {
+		_, err := q.Wait()
+		all = errors.Join(all, r.completed(s, round, parts[round], err))
+	}
+	return all
+}
+
+// completed judges the end of a collective. Where this rank is to die right after a success others can see that it had it.
+func (r *rank) completed(s *shared, round int, u *part, err error) error {
+	if err == nil {
+		r.trace.complete(r.me, r.phases, round)
+	}
+	if r.done(s.kind, err) != nil {
+		return r.excuseAny(err)
+	}
+	if d, doomed := r.p.doomed[r.me]; doomed && d.after && d.aim == s.kind && r.phases >= d.in {
+		end(d.delay)
+	}
+	if !slices.Equal(u.got, u.want) {
+		return fmt.Errorf("%v gave other numbers than %v …", s.kind, u.want[:min(4, len(u.want))])
+	}
+	return nil
+}
+
+// part is this rank's part in a collective.
+type part struct {
+	kind            Kind
+	root            int
+	mine, got, want []int64 // want is nil where nothing is promised; then got is
+	all             []int64 // of a scatter
+}
+
+func (r *rank) part(s *shared, k Kind) *part {
+	me, n, top := int64(r.me), r.p.n, r.me == s.root
+	u := &part{kind: k, root: s.root, mine: slices.Repeat([]int64{me}, s.elements)}
+	same := func(v int64) []int64 { return slices.Repeat([]int64{v}, s.elements) }
+	blocks := func() (all []int64) {
+		for rank := range n {
+			all = append(all, same(int64(rank))...)
+		}
+		return all
+	}
+	switch {
+	case k == barrier:
+		u.mine = nil
+	case k == bcast:
+		u.got, u.want = u.mine, same(int64(s.root))
+	case k == allreduce || k == reduce && top:
+		u.got, u.want = u.mine, same(int64(n*(n-1)/2))
+	case k == allgather || k == gather && top:
+		u.got, u.want = make([]int64, n*s.elements), blocks()
+	case k == scatter:
+		if u.got, u.want = make([]int64, s.elements), same(me); top {
+			u.all = blocks()
+		}
+	}
+	return u
+}
+
+// blocks does it.
+func (u *part) blocks(c *banyan.Comm) error {
+	switch u.kind {
+	case barrier:
+		return c.Barrier()
+	case bcast:
+		return banyan.Bcast(c, u.got, u.root)
+	case allreduce:
+		return banyan.Allreduce(c, u.got, banyan.Sum)
+	case reduce:
+		return banyan.Reduce(c, u.mine, banyan.Sum, u.root)
+	case gather:
+		return banyan.Gather(c, u.mine, u.got, u.root)
+	case scatter:
+		return banyan.Scatter(c, u.all, u.got, u.root)
+	}
+	return banyan.Allgather(c, u.mine, u.got)
+}
+
+// begins begins it.
+func (u *part) begins(c *banyan.Comm) banyan.Request {
+	switch u.kind {
+	case barrier:
+		return c.IBarrier()
+	case bcast:
+		return banyan.IBcast(c, u.got, u.root)
+	case allreduce:
+		return banyan.IAllreduce(c, u.got, banyan.Sum)
+	case reduce:
+		return banyan.IReduce(c, u.mine, banyan.Sum, u.root)
+	case gather:
+		return banyan.IGather(c, u.mine, u.got, u.root)
+	case scatter:
+		return banyan.IScatter(c, u.all, u.got, u.root)
+	}
+	return banyan.IAllgather(c, u.mine, u.got)
+}
+
+// complete notes that a collective of a phase has succeeded at a rank.
+func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase, 1<<round) }
+
+// owed finds collectives that failed at a survivor although all that were killed had success from them, which in the ULFM profile must not be.
+func (t *trace) owed(p *plan, result *launch.Result, survivors []int) error {
+	if p.profile != banyan.ULFM {
+		return nil
+	}
+	for i, ph := range p.phases {
+		all := 1<<ph.shared.rounds - 1
+		had := all // success at all of the dead
+		for rank, end := range result.Ends {
+			if end.Signal == unix.SIGKILL {
+				had &= t.count(rank, completeAt+i)
+			}
+		}
+		for _, rank := range survivors {
+			if lacks := had &^ t.count(rank, completeAt+i); lacks != 0 && ph.shared.kind != noKind {
+				return fmt.Errorf("phase %d: %+v failed at rank %d (rounds %b), though all of the dead had completed it (rounds %b)", i, ph.shared, rank, lacks, had)
+			}
+		}
+	}
+	return nil
+}
+
+// survivors are the ranks that have come to their end.
+func (r *reader) survivors() []int { return slices.Sorted(maps.Keys(r.ends)) }
