@@ -287,6 +287,22 @@ func TestExitsTell(t *testing.T) {
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
+// A peer that has called exec has failed, and what it has become is killed.
+func TestExitsTellOfExec(t *testing.T) {
+	p, _ := told(t)
+	v := spawn(t, role{Self: 1, MaxProcs: 2})
+	v.meet(p)
+	l := p.cfg.Exits.(*ledger)
+	l.mu.Lock()
+	l.execs++
+	l.mu.Unlock()
+	_, err := unix.Write(l.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	require.NoError(t, err)
+	require.Equal(t, proc.Cause{Kind: proc.Exec}, newEar().end(p))
+	require.EqualValues(t, 1, p.watch.by[byExits].Load())
+	require.Equal(t, unix.SIGKILL, v.signaled())
+}
+
 // Pids come back. The end of an earlier process with the peer's pid, which stands in the
 // record where the peer itself does not, costs nobody its life: the word tells of
 // this one's end, and how it ended is not taken from there either.
