@@ -30,3 +30,15 @@ func FuzzQuota(f *testing.F) {
 		}
 	})
 }
+
+// Whatever stands in /proc/self/status: processors that can be, or none.
+func FuzzListed(f *testing.F) {
+	f.Add("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t0-3,7\nMems_allowed_list:\t0\n")
+	f.Add("Cpus_allowed_list:\t1-0,5")
+	f.Add("Cpus_allowed_list:\t-1-99999999999999999999\n")
+	f.Fuzz(func(t *testing.T, status string) {
+		for _, cpu := range listed(status) {
+			require.True(t, 0 <= cpu && cpu < maxCPUs, "%d", cpu)
+		}
+	})
+}
