@@ -17,8 +17,9 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// completion is a simulated job in which ranks die in or right after collectives. In the ULFM profile this holds: if every dead rank
-// had success from a collective before it died, every survivor has success from it. All of the job is drawn here.
+// completion is a simulated job in which ranks die in or right after collectives. In the ULFM profile this
+// holds: if every dead rank had success from a collective before it died, every survivor has success from it.
+// All of the job is drawn here.
 type completion struct {
 	seed    uint64
 	n       int
@@ -153,7 +154,8 @@ func (r *completionRun) judge() error {
 	return nil
 }
 
-// rank does all operations, in the order of all those that block and that are begun, and waits for the latter in an order of its own.
+// rank does all operations, in the order of all those that block and that are begun, and waits for the latter
+// in an order of its own.
 func (r *completionRun) rank(w *banyan.World) error {
 	c := w.Comm()
 	if r.uniform {
@@ -252,8 +254,8 @@ func (j *completion) String() string {
 	return s
 }
 
-// Whoever dies, in a collective or right after it: each operation ends at each survivor, with success or ErrProcFailed, and with success if all that
-// are dead had completed it.
+// Whoever dies, in a collective or right after it: each operation ends at each survivor, with success or
+// ErrProcFailed, and with success if all that are dead had completed it.
 func TestCompletedCollectivesSimulated(t *testing.T) {
 	first, last := uint64(1), simulated(1500)
 	switch seeds := os.Getenv("BANYAN_SEED"); {

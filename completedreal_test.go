@@ -13,8 +13,9 @@ import (
 
 func init() { roles["completed"] = completedRank }
 
-// completedRank has one rank after the other die as soon as a collective has succeeded there, on a communicator that has had none before, or some: the
-// others succeed too, also those that are late and know of the death. Those that are left go on without it.
+// completedRank has one rank after the other die as soon as a collective has succeeded there, on a communicator
+// that has had none before, or some: the others succeed too, also those that are late and know of the death.
+// Those that are left go on without it.
 func completedRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := jobSeed()

@@ -11,7 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// Ranks that name different roots get an error where a message shows it, and no rank has another one's data for its root's.
+// Ranks that name different roots get an error where a message shows it, and no rank has another one's data for
+// its root's.
 func TestDifferentRoots(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, root int) error{
 		"bcast":   func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
@@ -32,8 +33,8 @@ func TestDifferentRoots(t *testing.T) {
 					w.Sleep(time.Millisecond)
 					c.GetFailed() // makes progress: the other one's message is here
 				}
-				// The first one to call sends and has nothing to wait for. The second one finds its message, or finds it
-				// in place of that of the next collective.
+				// The first one to call sends and has nothing to wait for. The second one finds its message, or finds it in
+				// place of that of the next collective.
 				err := op(c, c.Rank())
 				if c.Rank() != late && err != nil {
 					return err
@@ -54,7 +55,8 @@ func TestDifferentRoots(t *testing.T) {
 	}
 }
 
-// A receive that waits, or is posted later, finds that what comes has another root, and that keeps nobody waiting.
+// A receive that waits, or is posted later, finds that what comes has another root, and that keeps nobody
+// waiting.
 func TestOtherRootThanTheParent(t *testing.T) {
 	const n = 4
 	for _, begun := range []bool{false, true} {

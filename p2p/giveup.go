@@ -9,21 +9,24 @@ import (
 	"github.com/banyan-hpc/banyan/progress"
 )
 
-// What a failure ends of a communicator's collectives depends on its profile. In run-through stabilization it ends all of their
-// messages at once. In ULFM it ends those to and from the failed rank: a message from a living rank may still come, and if the failed rank
-// had completed the collective it does, since that rank owes nothing to anybody.
+// What a failure ends of a communicator's collectives depends on its profile. In run-through stabilization it
+// ends all of their messages at once. In ULFM it ends those to and from the failed rank: a message from a
+// living rank may still come, and if the failed rank had completed the collective it does, since that rank owes
+// nothing to anybody.
 //
-// A living rank may have given up instead. So a rank that waits for another one in a collective, and knows of a failure in the
-// communicator, inquires of that one. A rank gives a collective up when a message of it to or from a failed rank cannot be transferred any more,
-// or when a rank that it waits for has given it up. Then it ends its own messages of that collective, and answers all inquiries about it; those that
-// come later it answers at once. So each wait ends, with the message or the answer, as there is no circle of living ranks that
-// wait for each other. Without a failure nothing of this is sent.
+// A living rank may have given up instead. So a rank that waits for another one in a collective, and knows of a
+// failure in the communicator, inquires of that one. A rank gives a collective up when a message of it to or
+// from a failed rank cannot be transferred any more, or when a rank that it waits for has given it up. Then it
+// ends its own messages of that collective, and answers all inquiries about it; those that come later it
+// answers at once. So each wait ends, with the message or the answer, as there is no circle of living ranks
+// that wait for each other. Without a failure nothing of this is sent.
 //
-// An inquiry arrives behind nothing in particular, but an answer arrives behind all messages that its sender has sent in the collective. So a rank that has completed
-// it may answer as well: the message is there.
+// An inquiry arrives behind nothing in particular, but an answer arrives behind all messages that its sender
+// has sent in the collective. So a rank that has completed it may answer as well: the message is there.
 //
-// Collectives that block follow each other in one stream of messages without numbers. So a rank that has given one of them up gives up all
-// later ones too, until a validate. Each of those that go on by themselves has a tag of its own.
+// Collectives that block follow each other in one stream of messages without numbers. So a rank that has given
+// one of them up gives up all later ones too, until a validate. Each of those that go on by themselves has a
+// tag of its own.
 
 // strand is a communicator's collectives that block, or one that goes on by itself.
 type strand struct {
@@ -60,7 +63,8 @@ func (r *Request) strand() strand {
 	return s
 }
 
-// insulated reports whether a request carries a collective's message that the failure of another rank than its peer does not end.
+// insulated reports whether a request carries a collective's message that the failure of another rank than its
+// peer does not end.
 func (r *Request) insulated() bool { return r.comm.of != nil && r.comm.of.profile != RTS }
 
 // unsure reports whether a request of a collective may wait for a rank that has given up: a member has failed.
@@ -175,7 +179,8 @@ func (e *Engine) giveUpEnded() {
 	}
 }
 
-// giveUp ends all of a collective here, or of all that block and those that follow, and tells whoever has inquired.
+// giveUp ends all of a collective here, or of all that block and those that follow, and tells whoever has
+// inquired.
 func (e *Engine) giveUp(s strand) {
 	w := e.comms.with(uint64(s.ctx)<<32, 0)
 	switch {
@@ -232,9 +237,14 @@ func (c *Comm) reported(op string, by proc.ID) error {
 	return failed
 }
 
-// waits reports whether a request of a collective may wait for a peer though a member has failed; if not, it has ended. It inquires of the peer.
+// waits reports whether a request of a collective may wait for a peer though a member has failed; if not, it
+// has ended. It inquires of the peer.
 func (e *Engine) waits(l *link, r *Request) bool {
-	if tag := r.strand().tag; tag == 0 && r.comm.state.Load()&stateBroken != 0 || tag != 0 && !slices.Contains(r.comm.kept().running, tag) {
+	over := r.comm.state.Load()&stateBroken != 0
+	if tag := r.strand().tag; tag != 0 {
+		over = !slices.Contains(r.comm.kept().running, tag)
+	}
+	if over {
 		r.fail(r.comm.bereaved(r.kind.String()))
 		return false
 	}
@@ -249,8 +259,8 @@ func (e *Engine) stuck(r *Request) {
 	}
 }
 
-// GiveUp ends the collectives that block, after an error of one of them, unless nobody has failed: then the others do not know
-// that they may wait in vain.
+// GiveUp ends the collectives that block, after an error of one of them, unless nobody has failed: then the
+// others do not know that they may wait in vain.
 func (c *Comm) GiveUp() {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -259,8 +269,9 @@ func (c *Comm) GiveUp() {
 	}
 }
 
-// Ready is the early exit of a collective. In run-through stabilization any member that has failed and is not agreed to be gone is an error. In ULFM
-// the messages decide, unless an earlier collective has been given up here. It waits for validates that have been begun.
+// Ready is the early exit of a collective. In run-through stabilization any member that has failed and is not
+// agreed to be gone is an error. In ULFM the messages decide, unless an earlier collective has been given up
+// here. It waits for validates that have been begun.
 func (c *Comm) Ready(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
@@ -293,7 +304,8 @@ func (e *Engine) Leaving() {
 	e.answerAll()
 }
 
-// absent waits for an agreement that the application has called, in which this process is not to begin a collective of its communicator.
+// absent waits for an agreement that the application has called, in which this process is not to begin a
+// collective of its communicator.
 func (e *Engine) absent(r *Request) {
 	s := r.comm.rare()
 	s.away++

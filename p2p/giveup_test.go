@@ -15,8 +15,8 @@ func gaveUp(s strand) frame {
 	return frame{fabric.ClassFlow, flowGaveUp, appendUint64(nil, s.name())}
 }
 
-// In ULFM a collective's messages to and from the living go on after a failure, until the peer says that it has given up; and
-// then this rank says so to whoever asks.
+// In ULFM a collective's messages to and from the living go on after a failure, until the peer says that it has
+// given up; and then this rank says so to whoever asks.
 func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	w := c.Coll()

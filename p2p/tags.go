@@ -7,17 +7,19 @@ import (
 	"github.com/banyan-hpc/banyan/proc"
 )
 
-// The tags of collectives. Each has the root that its sender has named, so that a rank that has named another one learns of it:
+// The tags of collectives. Each has the root that its sender has named, so that a rank that has named another
+// one learns of it:
 //
 //	bit     30  29   28 … 16   15 … 4   3 … 0
 //	blocks   0   1      0       root     kind
 //	task     1   -  number's    root     number's
 //
-// Messages of collectives that block match in order. So a receive of one ends with ft.ErrArgument if the next message of its source
-// has another tag: the source has called another collective, or named another root. That of a task does so if the message has another root. So as not to
-// search for them, such tags share a bin.
+// Messages of collectives that block match in order. So a receive of one ends with ft.ErrArgument if the next
+// message of its source has another tag: the source has called another collective, or named another root. That
+// of a task does so if the message has another root. So as not to search for them, such tags share a bin.
 
-// TaskTag is the smallest tag of a collective that goes on by itself (Join). Smaller tags are those of collectives that block.
+// TaskTag is the smallest tag of a collective that goes on by itself (Join). Smaller tags are those of
+// collectives that block.
 const TaskTag = 1 << 30
 
 // Blocking is the tag of collectives that block, of kind 0 and root 0; see BlockingTag.
@@ -67,7 +69,8 @@ func rivals(a, b uint64) bool {
 	return a != b && collective(a) && a&(TaskTag|Blocking) != 0 && binned(a) == binned(b)
 }
 
-// contradicted reports whether a collective's receive has ended since another message is there in place of its own.
+// contradicted reports whether a collective's receive has ended since another message is there in place of its
+// own.
 func (e *Engine) contradicted(r *Request) bool {
 	m := e.early.rival(r.src, r.imm)
 	if m != nil {
@@ -83,7 +86,8 @@ func (e *Engine) otherRoot(r *Request, m *message) {
 }
 
 func (c *Comm) otherRoot(from proc.ID) error {
-	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: all ranks must call the same", c.name, ft.ErrArgument, c.said(from))
+	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: all ranks must call the same",
+		c.name, ft.ErrArgument, c.said(from))
 }
 
 // rival takes out the message that is there in place of the next one of a collective that a receive asks for.
@@ -121,7 +125,8 @@ func (q *posted) rival(from proc.ID, imm uint64) *Request {
 // fewMessages can be looked through whenever a task begins.
 const fewMessages = 64
 
-// OtherRoot is ft.ErrArgument if a message of the task with a tag is here whose sender has named another root. Precondition: the lock is held.
+// OtherRoot is ft.ErrArgument if a message of the task with a tag is here whose sender has named another root.
+// Precondition: the lock is held.
 func (c *Comm) OtherRoot(tag int) error {
 	if c.e.early.n == 0 || c.e.early.n > fewMessages {
 		return nil

@@ -31,8 +31,8 @@ var (
 	trees   = []string{"auto", "auto", "auto", "binomial", "knomial:3", "binary", "chain", "flat", "node"}
 )
 
-// together does the phase's collectives on a communicator of its own, so that one that
-// has failed here leaves nothing for the next.
+// together does the phase's collectives on a communicator of its own, so that one that has failed here leaves
+// nothing for the next.
 func (r *rank) together(s *shared) error {
 	if s.kind == noKind {
 		return nil
@@ -74,7 +74,8 @@ func (r *rank) atOnce(c *banyan.Comm, s *shared) error {
 	return all
 }
 
-// completed judges the end of a collective. Where this rank is to die right after a success others can see that it had it.
+// completed judges the end of a collective. Where this rank is to die right after a success others can see that
+// it had it.
 func (r *rank) completed(s *shared, round int, u *part, err error) error {
 	if err == nil {
 		r.trace.complete(r.me, r.phases, round)
@@ -167,7 +168,8 @@ func (u *part) begins(c *banyan.Comm) banyan.Request {
 // complete notes that a collective of a phase has succeeded at a rank.
 func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase, 1<<round) }
 
-// owed finds collectives that failed at a survivor although all that were killed had success from them, which in the ULFM profile must not be.
+// owed finds collectives that failed at a survivor although all that were killed had success from them, which
+// in the ULFM profile must not be.
 func (t *trace) owed(p *plan, result *launch.Result, survivors []int) error {
 	if p.profile != banyan.ULFM {
 		return nil
@@ -182,7 +184,8 @@ func (t *trace) owed(p *plan, result *launch.Result, survivors []int) error {
 		}
 		for _, rank := range survivors {
 			if lacks := had &^ t.count(rank, completeAt+i); lacks != 0 && ph.shared.kind != noKind {
-				return fmt.Errorf("phase %d: %+v failed at rank %d (rounds %b), though all of the dead had completed it (rounds %b)", i, ph.shared, rank, lacks, had)
+				return fmt.Errorf("phase %d: %+v failed at rank %d (rounds %b), though all of the dead had completed it (rounds %b)",
+					i, ph.shared, rank, lacks, had)
 			}
 		}
 	}
