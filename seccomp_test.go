@@ -52,7 +52,8 @@ var refusable = map[string]call{
 	"mmap (MAP_SHARED)":   {nr: unix.SYS_MMAP, arg: 3, mask: 3, value: unix.MAP_SHARED},
 	"sched_getaffinity":   {nr: unix.SYS_SCHED_GETAFFINITY}, "sched_getattr": {nr: unix.SYS_SCHED_GETATTR},
 	"sched_setattr": {nr: unix.SYS_SCHED_SETATTR}, "sched_yield": {nr: unix.SYS_SCHED_YIELD},
-	"prctl": {nr: unix.SYS_PRCTL}, "membarrier": {nr: unix.SYS_MEMBARRIER},
+	"prlimit64": {nr: unix.SYS_PRLIMIT64},
+	"prctl":     {nr: unix.SYS_PRCTL}, "membarrier": {nr: unix.SYS_MEMBARRIER},
 	"set_robust_list": {nr: unix.SYS_SET_ROBUST_LIST}, "get_robust_list": {nr: unix.SYS_GET_ROBUST_LIST},
 	"futex_waitv": {nr: unix.SYS_FUTEX_WAITV}, "process_vm_readv": {nr: unix.SYS_PROCESS_VM_READV},
 	"futex (shared)": {nr: unix.SYS_FUTEX, arg: 1, mask: 128, value: 0, needed: true},
@@ -85,7 +86,7 @@ var unrefusable = map[string]string{
 
 // callOf is the name in refusable of functions that have another one than their call.
 var callOf = map[string]string{
-	"PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll", "FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
+	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll", "FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
 	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt", "GetsockoptTCPInfo": "getsockopt",
 	"SetsockoptInt": "setsockopt", "SetsockoptString": "setsockopt", "SchedGetAttr": "sched_getattr", "SchedSetAttr": "sched_setattr",
 }

@@ -127,10 +127,15 @@ const offered = 300
 // survive the one, and nobody starts, reports and ends a job without the other. Where it cannot be written nothing changes.
 func offer(pid int) {
 	own, err := os.ReadFile("/proc/self/oom_score_adj")
-	n, nerr := strconv.Atoi(strings.TrimSpace(string(own)))
-	if err == nil && nerr == nil {
-		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(min(n+offered, 1000))), 0)
+	if n, ok := offeredOf(string(own)); err == nil && ok {
+		_ = os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(n)), 0)
 	}
+}
+
+// offeredOf is a rank's oom_score_adj by that of the launcher.
+func offeredOf(own string) (int, bool) {
+	n, err := strconv.Atoi(strings.TrimSpace(own))
+	return min(n+offered, 1000), err == nil && n >= -1000 && n <= 1000
 }
 
 func withCure(err error) error {

@@ -66,8 +66,8 @@ func TestRunExits(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	for _, c := range []struct{ flag, env, want string }{
-		{"auto", "", "4,5,6(,7)?"}, {"on", "", "4,5,6(,7)?"}, {"off", "", "off"},
-		{"auto", "@agent", "@agent"}, {"on", "@agent", "4,5,6(,7)?"}, {"auto", "off", "off"},
+		{"auto", "", "4,5,6(,7(,8)?)?"}, {"on", "", "4,5,6(,7(,8)?)?"}, {"off", "", "off"},
+		{"auto", "@agent", "@agent"}, {"on", "@agent", "4,5,6(,7(,8)?)?"}, {"auto", "off", "off"},
 	} {
 		cmd := exec.Command(self, "run", "--exits", c.flag, "--", "sh", "-c", "echo $"+exits.Env)
 		cmd.Env = append(os.Environ(), exits.Env+"="+c.env)

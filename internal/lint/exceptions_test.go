@@ -16,7 +16,6 @@ type exception struct {
 var exceptions = []exception{
 	{"decoders", "routes.go", "routeOf decodes", "it reads what the providers of this process say of themselves"},
 	{"decoders", "launch/proxy.go", "prepare decodes", "it sets variables that launch.FuzzJob has read; what is no pair has an empty value"},
-	{"decoders", "launch/spawn.go", "offer decodes", "it reads one number of the kernel's about the launcher itself, and writes another"},
 	{"decoders", "launch/reach.go", "decodes", "it takes apart what newMeeting has put together, which launch.FuzzPlace reads"},
 	{"decoders", "ft/repair/call.go", "end decodes", "it reads a decision as long as its own proposal, which ft/control.FuzzAgree asserts"},
 	{"decoders", "ft/repair/validate.go", "validate decodes", "the same"},
