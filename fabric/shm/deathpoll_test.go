@@ -137,14 +137,15 @@ func TestDeathIsPassedOn(t *testing.T) {
 	require.EqualValues(t, 1, second.watch.by[byPoll].Load())
 }
 
-// No mark makes a living process dead: one that a stranger has written, also while threads of the process end.
+// No mark makes a living process dead: one that a stranger has written, also while threads of the process end. It asks half as often as
+// mostDoubts allows.
 func TestMarkOfTheLiving(t *testing.T) {
 	withWords(t)
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2, Threads: 1})
 	c := v.meet(p)
 	e := newEar()
-	for range scaledDown(200) {
+	for range scaledDown(100) {
 		scribble(c.segment, 1<<30)
 		v.tell("churn")
 		for range 500 {
