@@ -1,6 +1,8 @@
 package tcp
 
 import (
+	"time"
+
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/proc"
 )
@@ -27,11 +29,15 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 }
 
 // believe ends the connections to peers that have ended by what Inform has said,
-// after what has come of them.
+// after what has come of them. A peer that was dialled sends frames right behind its verdict, so the
+// verdict is read first, which may still be in the socket.
 func (p *Provider) believe(s *fabric.Sink) int {
 	informed := p.informed
 	p.informed = nil
 	for _, c := range informed {
+		if c.state == dialling && c.dial.stage == proved {
+			c.advance(time.Now())
+		}
 		for n := 0; c.state == up && n < lastWords && c.receive(s) > 0; n++ {
 		}
 		c.conclude(*c.rumour)
