@@ -11,8 +11,9 @@ LONGTIMEOUT ?= 60m
 # what computes without a second goroutine: the house rules, trees, the agreement's and
 # the detector's state machines, which their drivers bring in again.
 NORACE = bench/% cmd/% examples examples/% internal/lint internal/pattern coll/tree ft/agree ft/detect proc settings
-# And tests that count allocations, which the detector makes itself, or only compute.
-NORACETESTS = ^Test(NoAllocation.*|DeepestValues)$$
+# And tests that count allocations or memory, of which the detector takes its own, that only compute, or that
+# refuse system calls which the loader of a program with cgo makes.
+NORACETESTS = ^Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls)$$
 
 MODULE  = github.com/banyan-hpc/banyan
 CC_HERE = $(shell command -v $${CC:-gcc} || command -v cc || command -v clang)
