@@ -96,6 +96,8 @@ func ask(conn *net.UnixConn) ([]int, error) {
 		err = io.ErrUnexpectedEOF
 	case string(text) != Welcome:
 		err = errors.New(strings.ToValidUTF8(string(text), "?"))
+	case len(fds) > MaxFiles: // room for a number of them is rounded up
+		err = fmt.Errorf("%d descriptors came, at most %d do", len(fds), MaxFiles)
 	}
 	if err != nil {
 		return nil, errors.Join(err, closeFDs(fds))

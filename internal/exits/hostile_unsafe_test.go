@@ -84,6 +84,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(Welcome), uint8(0))
 	f.Add([]byte("the agent serves 64 users\xff"), uint8(MaxFiles+1))
 	f.Add([]byte(nil), uint8(1))
+	f.Add([]byte(Welcome), uint8(2*MaxFiles-1))
 	f.Fuzz(func(t *testing.T, text []byte, n uint8) {
 		_ = answered(t, text, n)
 	})
