@@ -1,16 +1,12 @@
 package banyan
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"sync"
 
 	"github.com/banyan-hpc/banyan/fabric/host"
-	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 	"github.com/banyan-hpc/banyan/progress"
 )
 
@@ -55,7 +51,7 @@ func absent() *Comm {
 }
 
 func newAbsent() *Comm {
-	w, err := newWorld(nobody{}, progress.Config{Host: host.New(host.Config{})}, new(options))
+	w, err := newWorld(nobody{bench{size: 1, perNode: 1}}, progress.Config{Host: host.New(host.Config{})}, new(options))
 	var core *p2p.Comm
 	if err == nil {
 		core, err = w.p2p.NewComm("no communicator", p2p.Group{}, Undefined, noticeContext+1)
@@ -91,22 +87,13 @@ func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request { return absent().I
 //go:noinline
 func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request { return absent().Irecv(buf, src, tag) }
 
-// nobody is the bootstrap of the world of no communicator.
-type nobody struct{}
+// nobody is the bootstrap of the world of no communicator: that of a simulated world of one, without a simulation.
+type nobody struct{ bench }
 
-var errNobody = errors.New("a world of nobody")
+// Expire implements bootstrap.
+func (n nobody) Expire(why error) { n.Abort(ExitExpelled, why.Error()) }
 
-func (nobody) Rank() int                                 { return 0 }
-func (nobody) Size() int                                 { return 1 }
-func (nobody) Node(int) int                              { return 0 }
-func (nobody) Crowded() bool                             { return false }
-func (nobody) Verdicts(proc.ID) ([]route.Verdict, error) { return nil, errNobody }
-func (nobody) Address(string, proc.ID) ([]byte, error)   { return nil, errNobody }
-func (nobody) Fence(context.Context) error               { return nil }
-func (nobody) SparesDead() bool                          { return true }
-func (nobody) Finalize(context.Context) error            { return nil }
-func (nobody) Warn(string)                               {}
-func (nobody) Expire(why error)                          { nobody{}.Abort(ExitExpelled, why.Error()) }
+// Abort implements bootstrap.
 func (nobody) Abort(code int, why string) {
 	fmt.Fprintln(os.Stderr, "banyan:", why)
 	os.Exit(code)
