@@ -10,7 +10,7 @@ LONGTIMEOUT ?= 60m
 # Left out of the race detector: programs and harnesses (their libraries are in), and
 # what computes without a second goroutine: the house rules, trees, the agreement's and
 # the detector's state machines, which their drivers bring in again.
-NORACE = bench/% cmd/% examples examples/% internal/lint internal/pattern coll/tree ft/agree ft/detect proc settings
+NORACE = bench/% cmd/% examples examples/% internal/lint internal/pattern coll/tree ft/agree ft/detect internal/proc internal/settings
 # And tests that count allocations or memory, of which the detector takes its own, that only compute, or that
 # refuse system calls which the loader of a program with cgo makes.
 NORACETESTS = ^Test(NoAllocation.*|DeepestValues|UnbridledPeer|RefusedCalls)$$
@@ -21,7 +21,7 @@ PKGS     = $(shell $(GO) list ./...)
 RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
 # The tests of these start jobs that spin on all cores.
-SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p progress)
+SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress)
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
@@ -62,7 +62,7 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
 	$(GO) build ./...
 	$(GO) vet ./...
-	$(GO) vet -tags launchers . ./launch
+	$(GO) vet -tags launchers . ./internal/launch
 	$(GO) vet -tags emulator .
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
@@ -116,7 +116,7 @@ test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each
 # The tests fail where a launcher lacks; a plain go test does not know them.
 .PHONY: test-launchers
 test-launchers: ## start the same program under Hydra, Slurm, ftbench run, by RANK and as pods; needs make launchers, root
-	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v . ./launch
+	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v . ./internal/launch
 
 .PHONY: test-emulator
 test-emulator: ## run ranks built for arm64 under QEMU's user mode, alone and beside ranks of this machine; needs make emulator

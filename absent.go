@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/progress"
 )
 
 // Whatever is called on nil or on a zero value of this package is ErrArgument. A nil *Comm is what MPI calls

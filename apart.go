@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft/detect"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // apart hears of the ends of peers before agreements do, for those that have not ended.

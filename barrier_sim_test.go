@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Nobody leaves a barrier before all have come, over any tree and in any design, begun or not, with ranks that are gone too; whoever is late.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Counters are what this rank has counted at its sockets since Init, and what its

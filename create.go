@@ -8,8 +8,8 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Group is the group of this communicator's ranks; of an intercommunicator, that

@@ -3,8 +3,8 @@ package banyan
 import (
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Profile is the set of rules that a communicator follows after failures, where the

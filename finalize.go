@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/progress"
 )
 
 // Finalize ends this process's membership. It returns when what was sent has

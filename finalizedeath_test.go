@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // seedEnv says what the ranks of a job do before they finalize, and who dies when.

@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Whatever a leader passes on as its verdict: no error, or one of a class that can be printed; and an error

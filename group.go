@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Undefined is the rank of a process that is not in a group, and the color with

@@ -12,11 +12,11 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/internal/settings"
 	"github.com/banyan-hpc/banyan/internal/warm"
-	"github.com/banyan-hpc/banyan/launch"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
-	"github.com/banyan-hpc/banyan/settings"
 )
 
 // Init makes this process a rank of the job that started it, or a world of one

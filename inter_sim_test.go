@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // bridgeBreaks has 6 ranks make an intercommunicator of the even and the odd ones, whose leaders are rank 0 of their side; one

@@ -13,10 +13,10 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/launch"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // launcher is what a start asks of whoever has started the ranks: a *launch.Job, or the simulator's.

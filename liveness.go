@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Detection is how this rank learns that others have died, for people who look after

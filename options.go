@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/coll"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 type options struct {

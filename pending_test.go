@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 func init() { roles["pending"] = pending }

@@ -6,8 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // slowToConnect is how long a connection may take before a remark says that it is not

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan/fabric/route"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Route is how two ranks of a job reach each other.

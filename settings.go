@@ -6,7 +6,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // set is what holds for a real job: the options, and where they are silent the

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // lengthEnv is how long the message of the role "held back" is, and for each

@@ -5,7 +5,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/coll/tree"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // Design is what becomes of the trees of collectives when ranks are gone (Hursey and Graham, §3.1); see [Comm.SetDesign].

@@ -5,8 +5,8 @@ import (
 	"runtime"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Unbridled sends frames to rank 0 until rank 0 has ended the connection, and looks at nothing that it is told: neither

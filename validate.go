@@ -3,8 +3,8 @@ package banyan
 import (
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Validate makes collective operations work again on this communicator after failures, among the

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // warnf is Warn for fabrics, which speak of processes where users know ranks.

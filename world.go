@@ -15,9 +15,9 @@ import (
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/repair"
 	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
 )
 
 // World is this process's membership in its job: what Init gives and Finalize

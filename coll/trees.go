@@ -6,8 +6,8 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Choice is over which trees the operations of a communicator go. It is the same at all members.

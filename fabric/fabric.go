@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // ErrUnsupported answers an operation that a provider does not have. Ask

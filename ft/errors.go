@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // The classes of errors, for errors.Is.

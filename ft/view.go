@@ -3,7 +3,7 @@ package ft
 import (
 	"sync/atomic"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // View is what this process knows of the dead. One goroutine writes it (the

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Acknowledging is saying, for one communicator and without a message, that the

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Free ends the communicator: no operation can be begun on it any more. Those

@@ -5,7 +5,7 @@ import (
 	"sort"
 
 	"github.com/banyan-hpc/banyan/coll/tree"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Group maps ranks to process ids. It is kept as runs of equal stride, because

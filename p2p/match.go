@@ -3,7 +3,7 @@ package p2p
 import (
 	"math/bits"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // anyTag stands in the tag's half of an imm that matches every tag; tags are

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // A receive from any source cannot know whether the dead would have been the one

@@ -2,7 +2,7 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Long payloads on media that are read by system calls are received where they

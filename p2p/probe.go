@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Probe waits until a message from src (or AnySource) with a tag (or AnyTag)

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // ErrorRange says which failures end all operations on a communicator: as the info key mpi_error_range

@@ -3,7 +3,7 @@ package p2p
 import (
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Revoking a communicator ends, at every living member, whatever waits on it (ULFM

@@ -2,8 +2,8 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // seldom is what few communicators need: it takes no memory of the others. It is read and written with the lock held.

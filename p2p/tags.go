@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // The tags of collectives. Each has the root that its sender has named, so that a rank that has named another

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Task is an operation of a layer above that is made of requests and has no goroutine of its own: when the requests

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // message is one that has arrived before its receive, or one that arrives in

@@ -2,7 +2,7 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // A send that has been announced ends when its receiver answers. If it belongs to

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/ranks"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // Simulated starts a job in the simulator, all of whose times are virtual. Configure changes the simulated machine; nil

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // CheckTimes finds what no detector can run with: 0 is the library's. The ranks would find it

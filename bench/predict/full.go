@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // In the full simulator ranks are killed at the virtual time death, the others validate at the time repair, all is measured from begin, when

@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/strangers"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // maxProcs is the size of the job in whose id space the strangers would like to be.

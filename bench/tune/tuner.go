@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"maps"
 
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // Values are settings that differ from the defaults.

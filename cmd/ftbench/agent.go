@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/exits/agent"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 type agentCmd struct {

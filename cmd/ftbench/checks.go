@@ -20,7 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/futex"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // state is how something stands.

@@ -20,7 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/ranks"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // collectiveOptions are those of all collective operations among those who are left.

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
-	"github.com/banyan-hpc/banyan/launch"
 )
 
 // startedBy names the variable by which a rank knows that this command has started it:

@@ -19,7 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/recovery"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // recoverOptions are those of all operations after a failure.

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
-	"github.com/banyan-hpc/banyan/launch"
 )
 
 // faultSoakCmd looks for false failures.

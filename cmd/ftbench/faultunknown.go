@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // unknownJobs makes the options of all jobs in which ranks die that nobody knows of: until each line has as many deaths as sets are asked for.

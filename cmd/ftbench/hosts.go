@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/internal/exits"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // hostFlags say on which machines ranks run, and how they are reached.

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 type infoCmd struct {

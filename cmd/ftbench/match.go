@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 type matchCmd struct {

@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
-	"github.com/banyan-hpc/banyan/launch"
 )
 
 // netnsFlags make the hosts themselves.

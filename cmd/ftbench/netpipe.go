@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/netpipe"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // netpipeCmd has NetPIPE's letters where it has the same options.

@@ -4,7 +4,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // osuInitCmd measures a job's start-up.

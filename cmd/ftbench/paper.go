@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
-	"github.com/banyan-hpc/banyan/launch"
 )
 
 type paperCmd struct {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/launch"
+	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 type runCmd struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/tune"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // The whole machinery for a moment: it measures with processes, writes a file,

@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/tune"
-	"github.com/banyan-hpc/banyan/settings"
+	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // tuneBench carries out trials with pairs of real processes, one pair for each

@@ -6,7 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Case is one thing that every provider must do.

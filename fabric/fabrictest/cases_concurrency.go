@@ -3,7 +3,7 @@ package fabrictest
 import (
 	"sync/atomic"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 func concurrencyCases() []Case {

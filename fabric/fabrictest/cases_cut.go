@@ -1,6 +1,6 @@
 package fabrictest
 
-import "github.com/banyan-hpc/banyan/proc"
+import "github.com/banyan-hpc/banyan/internal/proc"
 
 func cutCases() []Case {
 	return []Case{

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 func endCases() []Case {

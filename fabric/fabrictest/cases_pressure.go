@@ -3,7 +3,7 @@ package fabrictest
 import (
 	"fmt"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 func pressureCases() []Case {

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 func trafficCases() []Case {

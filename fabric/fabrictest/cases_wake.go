@@ -1,6 +1,6 @@
 package fabrictest
 
-import "github.com/banyan-hpc/banyan/proc"
+import "github.com/banyan-hpc/banyan/internal/proc"
 
 func wakeCases() []Case {
 	wakeups := func(b Budget) map[string]int64 { return map[string]int64{"wakeups": int64(b.Wakeups)} }

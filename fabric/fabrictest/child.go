@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Open makes the endpoint and the host of process id in a job of n.

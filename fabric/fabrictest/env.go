@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Setup is what a driver brings together for one process of a job.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Job is one run of one case: N processes, all running the case's body.

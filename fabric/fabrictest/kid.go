@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // kid is one process of a [Real] job, as its driver sees it. The goroutine that

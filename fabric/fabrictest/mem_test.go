@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // memNet is the simplest network that keeps the contract: one lock, one queue

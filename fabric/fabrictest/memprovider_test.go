@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // The limits of memNet: what one process may have under way to another.

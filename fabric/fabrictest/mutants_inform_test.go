@@ -3,7 +3,7 @@ package fabrictest
 import (
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // informMutants do wrong when they are told of an end.

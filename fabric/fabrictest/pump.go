@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // wait is what a body waits for.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Real is the driver of real processes: copies of the test binary, whose

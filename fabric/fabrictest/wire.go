@@ -6,7 +6,7 @@ import (
 	"io"
 	"sync"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // message is one line between the driver of real processes and one of them.

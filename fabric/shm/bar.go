@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Shared memory is used by both sides of a pair or by none. A process that finds

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // BenchmarkDeath measures from kill(2) to Down at an observer that polls, or sleeps, for

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/robust"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // SlowDetection is the method of Detection where nothing tells of a death before

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // BenchmarkIdlePoll measures a Poll that finds nothing, with so many peers.

@@ -7,8 +7,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/board"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/robust"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Provider is one process's endpoint in shared memory. One goroutine at a time

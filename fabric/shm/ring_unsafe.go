@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/release"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Why unsafe: the ring lies in memory that two processes map. Every pointer

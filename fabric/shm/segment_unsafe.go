@@ -15,8 +15,8 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/futex"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/robust"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // Why unsafe: the structures below are laid over mappings that other processes

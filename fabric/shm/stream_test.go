@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // One goroutine sends as fast as credit allows, another polls: the rate at which

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // BenchmarkSwitch measures one switch from a process to the scheduler's choice

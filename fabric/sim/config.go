@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Picos is a length of virtual time in picoseconds: one byte at 50 GB/s takes

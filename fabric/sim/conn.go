@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // conn is fabric.Conn: the outgoing flow, seen by its owner.

@@ -5,7 +5,7 @@ import (
 	"syscall"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // killed is the cause that Kill leaves.

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // port is one network port of a process. Self, node and network traffic do not

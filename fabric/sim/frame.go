@@ -4,7 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // frameKind tells what an entry of an inbox is.

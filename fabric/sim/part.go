@@ -5,7 +5,7 @@ import (
 	"syscall"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // apart is the cause with which Part ends a connection: one side lacks a descriptor, say.

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // TestMain also checks that no test leaves a goroutine behind: however a run

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Sim is one simulated job. Its methods are called by the goroutine that calls

@@ -6,7 +6,7 @@ import (
 	"strconv"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // traceKind is what happened.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric/fabrictest"
 	"github.com/banyan-hpc/banyan/internal/netns"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // mostProcs is the largest number of processes in a case of the suite.

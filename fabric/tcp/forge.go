@@ -4,7 +4,7 @@ import (
 	"crypto/rand"
 	"net/netip"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Forgery is what somebody can do who has seen a process's address, which is no

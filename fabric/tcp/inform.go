@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // lastWords bounds how many times a batch is read of a peer whose end is known from

@@ -1,6 +1,6 @@
 package agree
 
-import "github.com/banyan-hpc/banyan/proc"
+import "github.com/banyan-hpc/banyan/internal/proc"
 
 // left says that a member is gone.
 func (l *line) left(p proc.ID) {

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric/board"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Where all members of a line share memory an agreement in which nothing is wrong takes no messages. Each member

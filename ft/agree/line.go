@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // line is the agreements of one group, of which one at a time runs.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 const (

@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 
 	"github.com/banyan-hpc/banyan/fabric/board"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // shelf is the boards of a world: memory that all its members share.

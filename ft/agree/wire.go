@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Kinds of frames; the first byte of each.

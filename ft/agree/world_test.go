@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // A world is a group of machines, the messages between them, and what happens to both. What may happen

@@ -5,8 +5,8 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft/agree"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Agreements takes part in agreements over a process's progress engine: frames are

@@ -3,7 +3,7 @@ package control
 import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft/detect"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // gracePart is the part of a period for which news of a death, and greetings to new receivers of

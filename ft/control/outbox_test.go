@@ -11,8 +11,8 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // office is a job of which process 0 sends with an outbox, and the others receive until it leaves.

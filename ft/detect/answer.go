@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // plea is a question to be answered when something is heard of a suspect.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Rule says who goes on when processes fall silent together, as the two sides

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // EndError is why this process has to end. It is returned by no method, but

@@ -2,7 +2,7 @@ package detect
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // neighbour is a process that this one tells of every end it knows, as a stream:

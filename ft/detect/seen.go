@@ -2,7 +2,7 @@ package detect
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Stats is what a detector has seen so far of the patience that its job needs.

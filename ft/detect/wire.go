@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // The kinds of frames; the first byte of each.

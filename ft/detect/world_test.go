@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 const ms = fabric.Time(1e6)

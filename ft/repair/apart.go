@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
-	"github.com/banyan-hpc/banyan/progress"
 )
 
 // Two processes may be unable to reach each other although both live: for want of a descriptor, or because no fabric joins

@@ -6,8 +6,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // S4-10: communicators of the same members, in whatever order these have their ranks and are named, take one agreement together; one of

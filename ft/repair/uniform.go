@@ -7,8 +7,8 @@ import (
 
 	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
-	"github.com/banyan-hpc/banyan/proc"
 )
 
 // An operation is uniform if it ends with one agreement on its outcome (S1-46): each member says what it has met,

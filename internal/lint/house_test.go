@@ -21,7 +21,7 @@ type place struct {
 // house is the order of the packages. A package imports only packages with a
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
-	{"proc", 0},                   // the words that floor 1 shares
+	{"internal/proc", 0},          // the words that floor 1 shares
 	{"internal/exits", 3},         // the log of exits, for readers
 	{"internal/exits/hook", 4},    // its privileged side, for the agent above it
 	{"internal/", 5},              // primitives of the operating system; they may use proc's words
@@ -38,13 +38,13 @@ var house = []place{
 	{"fabric/tcp", 20},            // provider: sockets
 	{"fabric/verbs", 20},          // provider: RDMA
 	{"fabric/sim", 20},            // provider: the simulated network, with its Host
-	{"launch", 20},                // who am I, who are my peers
-	{"progress", 30},              // one per process
+	{"internal/launch", 20},       // who am I, who are my peers
+	{"internal/progress", 30},     // one per process
 	{"p2p", 40},                   // communicator core, matching, protocols
 	{"ft/control", 40},            // drivers of agreement and revoke; bypass matching
 	{"coll", 50},                  // collectives over p2p and a plan
 	{"ft/repair", 60},             // agreement and collectives put together
-	{"settings", 60},              // what a user may set, above the layers whose defaults it states
+	{"internal/settings", 60},     // what a user may set, above the layers whose defaults it states
 	{".", applicationFloor},       // what an application links
 	{"bench/kill", 72},            // which ranks die, for all that measures or predicts failures
 	{"bench/ranks", 75},           // what harnesses share that start ranks some of which die
@@ -238,21 +238,26 @@ func (b ban) names(imp string) bool {
 // the simulator can own time and order.
 var ownWaiting = map[string]string{
 	"internal/":         "primitives of the operating system, from which the real Host is made",
+	"internal/proc":     "",
+	"internal/progress": "",
+	"internal/settings": "",
 	"fabric/host":       "it is the real Host",
 	"fabric/sim":        "it is the simulated Host: every rank is a goroutine that it alone lets run",
 	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
-	"launch":            "starts and waits for operating-system processes, before there is a Host",
+	"internal/launch":   "starts and waits for operating-system processes, before there is a Host",
 }
 
+// waitsByItself follows the longest entry that covers a package; one without a reason forbids it.
 func waitsByItself(dir string) bool {
-	for d := range ownWaiting {
-		if covers(d, dir) {
-			return true
+	longest, reason := "", ""
+	for d, why := range ownWaiting {
+		if covers(d, dir) && len(d) > len(longest) {
+			longest, reason = d, why
 		}
 	}
-	return false
+	return reason != ""
 }
 
 // waiting are the standard library's ways to wait, to tell the time and to

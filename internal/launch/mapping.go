@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // mapping says which ranks share a node, in the form in which MPICH's

@@ -2,7 +2,7 @@ package progress
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // HandlePlaces registers who says where long payloads go, and is told when they are

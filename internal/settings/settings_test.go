@@ -349,7 +349,7 @@ func TestDistance(t *testing.T) {
 
 // The chapter on tuning has every knob with its default and range.
 func TestDocumented(t *testing.T) {
-	doc := read(t, "../docs/tuning.md")
+	doc := read(t, "../../docs/tuning.md")
 	for _, k := range Knobs() {
 		row := regexp.MustCompile("(?m)^\\| `" + regexp.QuoteMeta(k.Name) + "` \\|.*$").FindString(doc)
 		require.Contains(t, row, " | "+k.Format(k.Default)+" | ", k.Name)

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // meeting is where and how the ranks of a job find each other that were

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // A launcher and the proxy that it has started on a host talk over the standard

@@ -2,7 +2,7 @@ package progress
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // loopback is the connection of a process to itself: a bounded queue of frames

@@ -104,7 +104,7 @@ func TestLaunchersKubernetes(t *testing.T) {
 	service, job := readManifest(t)
 	n := job.Spec.Completions
 	bin, secrets := t.TempDir(), t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin, "../examples/ring").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", bin, "../../examples/ring").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.WriteFile(filepath.Join(secrets, "secret"), []byte(sixteen), 0o440))
 

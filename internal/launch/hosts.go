@@ -10,7 +10,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // Host is a machine on which ranks of a job run.

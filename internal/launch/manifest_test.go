@@ -55,7 +55,7 @@ const indexAnnotation = "metadata.annotations['batch.kubernetes.io/job-completio
 
 // readManifest returns the Service and the Job.
 func readManifest(t *testing.T) (service, job manifest) {
-	f, err := os.Open("../docs/kubernetes.yaml")
+	f, err := os.Open("../../docs/kubernetes.yaml")
 	require.NoError(t, err)
 	defer f.Close()
 	d := yaml.NewDecoder(f)

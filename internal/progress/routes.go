@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/proc"
+	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
 // A pair of processes is joined by one provider, in both directions. Both sides
