@@ -2,12 +2,9 @@ package banyan
 
 import (
 	"fmt"
-	"os"
 	"sync"
 
-	"github.com/banyan-hpc/banyan/fabric/host"
-	"github.com/banyan-hpc/banyan/internal/progress"
-	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
 // Whatever is called on nil or on a zero value of this package is ErrArgument. A nil *Comm is what MPI calls
@@ -51,19 +48,8 @@ func absent() *Comm {
 }
 
 func newAbsent() *Comm {
-	w, err := newWorld(nobody{bench{size: 1, perNode: 1}}, progress.Config{Host: host.New(host.Config{})}, new(options))
-	var core *p2p.Comm
-	if err == nil {
-		core, err = w.p2p.NewComm("no communicator", p2p.Group{}, Undefined, noticeContext+1)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("banyan: the communicator of nobody: %v", err)) // it depends on nothing outside
-	}
-	c := &Comm{core: core, e: w.p2p, mode: modeAware, world: w}
-	w.p2p.CloseFor(errAbsent)
-	w.control.stop(w.progress)
-	w.comm = nil
-	return c
+	j, core := job.Detached(errAbsent)
+	return &Comm{core: core, e: j.P2P, mode: modeAware, world: &World{job: j}}
 }
 
 // Of nil and the zero Comm. They are apart, so that the others keep nothing for the call of absent.
@@ -86,15 +72,3 @@ func (c *Comm) isendAbsent(buf []byte, dst, tag int) Request { return absent().I
 
 //go:noinline
 func (c *Comm) irecvAbsent(buf []byte, src, tag int) Request { return absent().Irecv(buf, src, tag) }
-
-// nobody is the bootstrap of the world of no communicator: that of a simulated world of one, without a simulation.
-type nobody struct{ bench }
-
-// Expire implements bootstrap.
-func (n nobody) Expire(why error) { n.Abort(ExitExpelled, why.Error()) }
-
-// Abort implements bootstrap.
-func (nobody) Abort(code int, why string) {
-	fmt.Fprintln(os.Stderr, "banyan:", why)
-	os.Exit(code)
-}

@@ -129,7 +129,7 @@ func (c *Comm) free() error {
 	err := c.core.Free()
 	if err == nil {
 		c.e.Lock()
-		c.world.repair.Freed(c.core)
+		c.world.job.Repair.Freed(c.core)
 		c.e.Unlock()
 	}
 	return errors.Join(lost, err)

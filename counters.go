@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
 // Counters are what this rank has counted at its sockets since Init, and what its
@@ -110,45 +107,23 @@ func (c Counters) String() string {
 // any time, also after Finalize; it takes some nanoseconds and waits for nobody.
 func (w *World) Counters() Counters {
 	var c Counters
-	if w == nil {
+	if w.absent() {
 		return c
 	}
-	for _, p := range w.counting {
-		s := p.Stats()
+	for _, s := range w.job.Sockets() {
 		c = c.Plus(Counters{
 			Admitted: s.Admitted, Healed: s.Heals,
 			Refused: Refused{s.Strangers, s.Versions, s.Forgers, s.Misled, s.Dawdlers, s.Crowded},
 		})
 	}
-	if w.pulse != nil {
-		s := w.pulse.Stats()
-		c.Detector = Detector{time.Duration(s.Late), time.Duration(s.Silence), s.Suspicions}
-	}
+	s := w.job.DetectorStats()
+	c.Detector = Detector{time.Duration(s.Late), time.Duration(s.Silence), s.Suspicions}
 	return c
 }
 
-// counting is a provider that counts. Precondition of an implementation: Stats may be
-// called by any goroutine at any time.
-type counting interface{ Stats() tcp.Stats }
-
-// countingOf lists the providers of a configuration that count.
-func countingOf(cfg *progress.Config) []counting {
-	var out []counting
-	for _, p := range cfg.Others {
-		if c, ok := p.(counting); ok {
-			out = append(out, c)
-		}
-	}
-	return out
-}
-
-// tally tells the log what was counted, if there was anything to count, and nothing
-// more of connections.
-func (w *World) tally() {
-	if l, ok := w.job.(*launched); ok {
-		l.remarks.stop()
-	}
-	if w.logf != nil && len(w.counting) > 0 {
-		w.logf("connections: %v", w.Counters())
+// logCounters logs what was counted at sockets, if there were any.
+func (w *World) logCounters() {
+	if len(w.job.Sockets()) > 0 {
+		w.job.Logf("connections: %v", w.Counters())
 	}
 }

@@ -16,14 +16,14 @@ import (
 // of this side.
 func (c *Comm) Group() Group {
 	c = c.valid()
-	return Group{c.core.Group(), c.world.self}
+	return Group{c.core.Group(), c.world.job.Self}
 }
 
 // RemoteGroup is the group whose ranks an intercommunicator's operations name;
 // of other communicators it is the same as Group.
 func (c *Comm) RemoteGroup() Group {
 	c = c.valid()
-	return Group{c.core.Peers(), c.world.self}
+	return Group{c.core.Peers(), c.world.job.Self}
 }
 
 // IsInter reports whether this is an intercommunicator.
@@ -68,7 +68,7 @@ func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
 	if tag < 0 || tag > MaxTag {
 		return nil, c.raise(fmt.Errorf("create group on %s: %w: tag %d, want 0 … %d", c.Name(), ErrArgument, tag, MaxTag))
 	}
-	if g.rank(c.world.self) == Undefined {
+	if g.rank(c.world.job.Self) == Undefined {
 		return nil, nil
 	}
 	core, ctx, err := c.core.DeriveAmong(g.g, tag)
@@ -141,7 +141,7 @@ func decodeColors(all []byte, color int) (ranks []int) {
 // memory (see [World.Node]), ordered by key, then by rank. It is collective.
 func (c *Comm) SplitByNode(key int) (*Comm, error) {
 	c = c.valid()
-	return c.Split(c.world.node, key)
+	return c.Split(c.world.job.Node(), key)
 }
 
 // CreateInter makes an intercommunicator between the ranks of this communicator

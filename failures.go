@@ -103,4 +103,4 @@ func (c *Comm) ReenableAnySource() (Group, error) {
 	return c.FailureGetAcked(), nil
 }
 
-func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), c.world.self} }
+func (c *Comm) groupOf(procs []proc.ID) Group { return Group{p2p.NewGroup(procs), c.world.job.Self} }

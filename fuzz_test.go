@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/coll"
-	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -132,14 +131,14 @@ func FuzzTrees(f *testing.F) {
 		f.Add(word)
 	}
 	f.Fuzz(func(t *testing.T, word string) {
-		choice, err := withTree(coll.Choice{}, word)
+		choice, err := job.WithTree(coll.Choice{}, word)
 		switch {
 		case err != nil:
 			require.ErrorIs(t, err, ErrArgument)
 		case choice.Auto:
-			require.Equal(t, autoTree, word)
+			require.Equal(t, job.AutoTree, word)
 		default:
-			again, err := withTree(coll.Choice{}, choice.Shape.String())
+			again, err := job.WithTree(coll.Choice{}, choice.Shape.String())
 			require.NoError(t, err)
 			require.Equal(t, choice, again)
 		}
@@ -233,33 +232,4 @@ func disturb(c *Comm, script []byte) error {
 		script = script[2+n:]
 	}
 	return nil
-}
-
-// Whatever a user gives for fabrics and networks, the option counts before the variable, and an empty one is as
-// good as none.
-func FuzzFabrics(f *testing.F) {
-	f.Add("shm,tcp", "eth0,!10.0.0.0/8", true)
-	f.Add("", " ", false)
-	f.Add("verbs", ",", false)
-	f.Fuzz(func(t *testing.T, fabrics, networks string, byOption bool) {
-		var o options
-		vars := map[string]string{fabricVariable: fabrics, networksVariable: networks}
-		if byOption {
-			o.fabric, o.networks = &fabrics, &networks
-			vars = map[string]string{fabricVariable: "unix", networksVariable: "lo"}
-		}
-		getenv := func(name string) string { return vars[name] }
-		allowed, err := o.allowed(getenv)
-		if err == nil {
-			require.NotZero(t, allowed)
-			require.Zero(t, allowed&^route.All)
-		} else {
-			require.Equal(t, byOption, errors.Is(err, ErrArgument))
-		}
-		if list := o.listed(getenv); list != nil {
-			require.Equal(t, networks, strings.Join(list, ","))
-		} else {
-			require.Empty(t, strings.TrimSpace(networks))
-		}
-	})
 }

@@ -1,11 +1,6 @@
 package banyan
 
-import (
-	"time"
-
-	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/internal/progress"
-)
+import "time"
 
 // Detection is how this rank learns that others have died, for people who look after
 // a job.
@@ -29,25 +24,8 @@ type Detection struct {
 
 // Detection says how deaths are found here. Any goroutine may call it at any time.
 func (w *World) Detection() Detection {
-	if w == nil {
+	if w.absent() {
 		return Detection{}
 	}
-	return w.finding
-}
-
-// findings are what Detection says.
-func findings(p *pulse, cfg *progress.Config, alone bool) Detection {
-	d := Detection{Evidence: "connection"}
-	if cfg.Shm != nil {
-		d.Evidence = cfg.Shm.Evidence()
-	}
-	if !p.on || alone {
-		return d
-	}
-	in := func(t fabric.Time) time.Duration { return time.Duration(t) }
-	d.On, d.Period, d.Timeout, d.Partition, d.Longer = true, in(p.period), in(p.timeout), p.rule.String(), 1
-	if p.longer {
-		d.Longer = crowdPatience
-	}
-	return d
+	return Detection(w.job.Detection())
 }

@@ -69,7 +69,7 @@ func (c *Comm) agree(flag *uint64) p2p.Handle {
 	c.e.Lock()
 	defer c.e.Unlock()
 	promise, h := c.e.NewAgreement(c.core)
-	c.world.repair.Agree(c.core, flag, promise)
+	c.world.job.Repair.Agree(c.core, flag, promise)
 	return h
 }
 
@@ -153,7 +153,7 @@ func (c *Comm) shrink(s *shrinking) (h p2p.Handle) {
 		s.heir = new(whole)
 	}
 	s.promise, h = c.e.NewAgreement(c.core)
-	c.world.repair.Shrink(c.core, &s.heir.room, s.done)
+	c.world.job.Repair.Shrink(c.core, &s.heir.room, s.done)
 	return h
 }
 

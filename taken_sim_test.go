@@ -40,7 +40,7 @@ func making(t *testing.T, u Uniformity, taken uint32, create func(*Comm) (*Comm,
 	err := Simulate(takers, Simulation{}, func(w *World) error {
 		c := w.Comm()
 		if c.Rank() == 1 && taken != 0 {
-			if _, err := w.p2p.NewComm("squatter", p2p.WorldGroup(takers), 1, taken); err != nil {
+			if _, err := w.job.P2P.NewComm("squatter", p2p.WorldGroup(takers), 1, taken); err != nil {
 				return err
 			}
 		}

@@ -3,9 +3,8 @@ package banyan
 import (
 	"fmt"
 
-	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/coll/tree"
-	"github.com/banyan-hpc/banyan/internal/settings"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
 // Design is what becomes of the trees of collectives when ranks are gone (Hursey and Graham, §3.1); see [Comm.SetDesign].
@@ -31,9 +30,6 @@ func ParseDesign(text string) (Design, error) {
 	}
 	return d, err
 }
-
-// autoTree is the tree that is none: collectives choose.
-const autoTree = "auto"
 
 // SetDesign chooses what becomes of the trees of this communicator's collectives when ranks are gone. All ranks choose
 // the same before the same operation; communicators that are made from this one inherit it. Without failures, or before the first validate
@@ -62,7 +58,7 @@ func (c *Comm) SetTree(text string) error {
 	if err := c.present("set tree"); err != nil {
 		return err
 	}
-	choice, err := withTree(c.trees.Choice, text)
+	choice, err := job.WithTree(c.trees.Choice, text)
 	if err != nil {
 		return c.raise(fmt.Errorf("set tree of %s: %w", c.Name(), err))
 	}
@@ -74,48 +70,15 @@ func (c *Comm) SetTree(text string) error {
 func (c *Comm) Tree() string {
 	c = c.valid()
 	if c.trees.Auto {
-		return autoTree
+		return job.AutoTree
 	}
 	return c.trees.Shape.String()
 }
 
-// withTree gives a choice another tree.
-func withTree(choice coll.Choice, text string) (coll.Choice, error) {
-	if choice.Auto, choice.Shape = text == autoTree, tree.Binomial; choice.Auto {
-		return choice, nil
-	}
-	var err error
-	if choice.Shape, err = tree.ParseShape(text); err != nil {
-		return choice, fmt.Errorf("%w: %w, or auto", ErrArgument, err)
-	}
-	return choice, nil
-}
-
 // WithDesign chooses the design of the world's communicator, and so of all that are made from it, where [Comm.SetDesign] does
 // not say otherwise. Without it the user's settings say (BANYAN_COLL_DESIGN), rebalance by default. All ranks choose the same.
-func WithDesign(d Design) Option { return func(o *options) { o.design = &d } }
+func WithDesign(d Design) Option { return func(o *options) { o.Design = &d } }
 
 // WithTree chooses the trees in the same way, by a word as of [Comm.SetTree]. Without it the user's settings say
 // (BANYAN_COLL_TREE), auto by default.
-func WithTree(text string) Option { return func(o *options) { o.tree = &text } }
-
-// plant takes the trees from s, and from the options that have been given.
-func (o *options) plant(s *settings.Set) error {
-	design := Design(s.Int(settings.CollDesign))
-	if o.design != nil {
-		design = *o.design
-	}
-	if design > Rebalance {
-		return fmt.Errorf("%w: WithDesign: %v, want unaware, reroute, lookup or rebalance", ErrArgument, design)
-	}
-	text := settings.Of(settings.CollTree).Format(s.Int(settings.CollTree))
-	if o.tree != nil {
-		text = *o.tree
-	}
-	choice, err := withTree(coll.Choice{Design: design}, text)
-	if err != nil {
-		return fmt.Errorf("WithTree: %w", err)
-	}
-	o.trees = choice
-	return nil
-}
+func WithTree(text string) Option { return func(o *options) { o.Tree = &text } }

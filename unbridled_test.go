@@ -41,7 +41,7 @@ func Unbridled(w *World, kind string) {
 	default:
 		panic(kind)
 	}
-	e := w.progress
+	e := w.job.Progress
 	ep, err := e.Endpoint(proc.ID(0))
 	if err != nil {
 		panic(err)

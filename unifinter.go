@@ -14,7 +14,7 @@ func (c *Comm) endAmong(what repair.What, d *Comm, members p2p.Group, context ui
 		err = c.whole(what, d)
 	}
 	v := repair.Vote{What: what, Op: names[what], Err: err, Makes: true}
-	return c.decided(func(done func(error)) { c.world.repair.EndAmong(c.core, members, context, v, done) })
+	return c.decided(func(done func(error)) { c.world.job.Repair.EndAmong(c.core, members, context, v, done) })
 }
 
 // endInter brings the making of an intercommunicator to its common end at both sides, which do not
@@ -44,7 +44,7 @@ func (c *Comm) endInter(d *Comm, leader int, peer *Comm, remote, tag int, err er
 	err = c.end(repair.Vote{What: repair.CreateInterReady, Err: cmp.Or(told, c.whole(repair.CreateInter, d)), Makes: true})
 	last := func(done func(error)) {
 		v := repair.Vote{What: repair.CreateInter, Op: names[repair.CreateInter], Err: err, Makes: true}
-		c.world.repair.EndAmong(d.core, d.core.Everyone(), d.core.Context(), v, done)
+		c.world.job.Repair.EndAmong(d.core, d.core.Everyone(), d.core.Context(), v, done)
 	}
 	if err != nil {
 		c.e.Lock()

@@ -100,7 +100,7 @@ var names = map[repair.What]string{
 // end brings an operation to its common end.
 func (c *Comm) end(v repair.Vote) error {
 	v.Op = names[v.What]
-	return c.decided(func(done func(error)) { c.world.repair.End(c.core, v, done) })
+	return c.decided(func(done func(error)) { c.world.job.Repair.End(c.core, v, done) })
 }
 
 // decided waits for the outcome of something that is agreed on.

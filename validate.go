@@ -91,7 +91,7 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 	c.e.Lock()
 	defer c.e.Unlock()
 	promise, h := c.e.NewPromise(c.core)
-	c.world.repair.Validate(cores, func(failed [][]proc.ID, err error) {
+	c.world.job.Repair.Validate(cores, func(failed [][]proc.ID, err error) {
 		for i, procs := range failed {
 			into(i, comms[i].groupOf(procs))
 		}

@@ -45,6 +45,7 @@ var house = []place{
 	{"coll", 50},                  // collectives over p2p and a plan
 	{"ft/repair", 60},             // agreement and collectives put together
 	{"internal/settings", 60},     // what a user may set, above the layers whose defaults it states
+	{"internal/job", 65},          // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},       // what an application links
 	{"bench/kill", 72},            // which ranks die, for all that measures or predicts failures
 	{"bench/ranks", 75},           // what harnesses share that start ranks some of which die
@@ -246,6 +247,7 @@ var ownWaiting = map[string]string{
 	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
+	"internal/job":      "its log and its warnings must not wait for what they report on; the rest goes through the Host",
 	"internal/launch":   "starts and waits for operating-system processes, before there is a Host",
 }
 

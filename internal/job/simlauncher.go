@@ -1,4 +1,4 @@
-package banyan
+package job
 
 import (
 	"context"
@@ -14,20 +14,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// SimulatedLauncher has the ranks of a simulation start and end as under a launcher: with the
-// fences of Init and of Finalize, and with a request to the launcher before the first contact with
-// a rank. The zero value is like ftbench run, with requests that take no time.
+// SimulatedLauncher is the launcher of a simulated job. The root package says what its fields mean.
 type SimulatedLauncher struct {
-	// Latency is the time from a request to its reply.
 	Latency time.Duration
-	// Strict is what Hydra and Slurm are: a rank that is in a fence can ask nothing, and a fence
-	// waits for the dead too.
-	Strict bool
-	// Late, if set, is how much later than it could a rank enters the fence of that number: 0 … 2 in
-	// Init, 3 in Finalize.
-	Late func(rank, fence int) time.Duration
-
-	deaf bool // a mutant: a rank that is in a fence can ask nothing, as if the launcher were strict
+	Strict  bool
+	Late    func(rank, fence int) time.Duration
+	// Deaf is a mutant: a rank that is in a fence gets no answers, as if the launcher were strict.
+	Deaf bool
 }
 
 // simServer is the launcher of a simulated job. One of all activities runs at a time.
@@ -178,7 +171,7 @@ func (l *simLauncher) Fence(ctx context.Context) error {
 	if err := l.begin(); err != nil {
 		return err
 	}
-	if l.Strict || l.deaf {
+	if l.Strict || l.Deaf {
 		defer l.end()
 	}
 	l.host.Pause(fabric.Time(l.Latency / 2))
@@ -188,7 +181,7 @@ func (l *simLauncher) Fence(ctx context.Context) error {
 	l.out, l.lost = l.host.NewParker(), nil
 	l.inside[l.rank] = l
 	l.settle()
-	if !l.Strict && !l.deaf {
+	if !l.Strict && !l.Deaf {
 		l.end()
 	}
 	for l.inside[l.rank] != nil {
@@ -218,29 +211,29 @@ func (l *simLauncher) Finalize(context.Context) error {
 // Abort is the bootstrap's.
 func (l *simLauncher) Abort(int, string) error { return errors.ErrUnsupported }
 
-// launchedBench is the bootstrap of a simulated rank that has a launcher.
-type launchedBench struct {
-	bench
+// simulatedLaunch is the bootstrap of a simulated rank that has a launcher.
+type simulatedLaunch struct {
+	simulated
 	l *launched
 }
 
-// join has a simulated rank start as a real one does.
-func (b bench) join(s *simServer, provider string) (*launchedBench, error) {
-	host, node := b.proc.Host(), b.Node(b.rank)
-	l := &launched{launcher: &simLauncher{simServer: s, rank: b.rank, host: host}, host: host, key: firstCard}
+// join starts a simulated rank as a real one starts.
+func (s simulated) join(server *simServer, provider string) (*simulatedLaunch, error) {
+	host, node := s.proc.Host(), s.Node(s.rank)
+	l := &launched{launcher: &simLauncher{simServer: server, rank: s.rank, host: host}, host: host, key: firstCard}
 	l.self = route.Card{
 		Node:      route.Node{Name: fmt.Sprint("node ", node), Boot: [16]byte{byte(node), byte(node >> 8), byte(node >> 16)}},
-		Addresses: []route.Address{{Provider: provider, Blob: sim.Address(proc.ID(b.rank))}},
+		Addresses: []route.Address{{Provider: provider, Blob: sim.Address(proc.ID(s.rank))}},
 	}
 	if err := l.exchange(context.Background()); err != nil {
 		return nil, err
 	}
-	return &launchedBench{b, l}, l.complete(context.Background())
+	return &simulatedLaunch{s, l}, l.complete(context.Background())
 }
 
 // Address implements bootstrap: the launcher has it.
-func (b *launchedBench) Address(provider string, peer proc.ID) ([]byte, error) {
-	c, err := b.l.card(peer)
+func (s *simulatedLaunch) Address(provider string, peer proc.ID) ([]byte, error) {
+	c, err := s.l.card(peer)
 	if err != nil {
 		return nil, err
 	}
@@ -248,10 +241,10 @@ func (b *launchedBench) Address(provider string, peer proc.ID) ([]byte, error) {
 }
 
 // Fence implements bootstrap.
-func (b *launchedBench) Fence(ctx context.Context) error { return b.l.Fence(ctx) }
+func (s *simulatedLaunch) Fence(ctx context.Context) error { return s.l.Fence(ctx) }
 
 // SparesDead implements bootstrap.
-func (b *launchedBench) SparesDead() bool { return b.l.SparesDead() }
+func (s *simulatedLaunch) SparesDead() bool { return s.l.SparesDead() }
 
 // Finalize implements bootstrap.
-func (b *launchedBench) Finalize(ctx context.Context) error { return b.l.launcher.Finalize(ctx) }
+func (s *simulatedLaunch) Finalize(ctx context.Context) error { return s.l.launcher.Finalize(ctx) }

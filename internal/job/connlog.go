@@ -1,4 +1,4 @@
-package banyan
+package job
 
 import (
 	"errors"
@@ -14,10 +14,10 @@ import (
 // there.
 const slowToConnect = time.Second
 
-// remarks makes one line of what the engine and the sockets say of a connection: the
+// connLog makes one line of what the engine and the sockets say of a connection: the
 // engine knows what speaks against faster fabrics, the sockets when they are
 // connected and over which addresses. Either may be first.
-type remarks struct {
+type connLog struct {
 	mu   sync.Mutex
 	logf func(string, ...any)
 	// waiting has the reasons of peers that are routed and not connected, and told the
@@ -31,16 +31,16 @@ type reason struct {
 	late *time.Timer
 }
 
-// newRemarks is nil if nobody listens.
-func newRemarks(logf func(string, ...any)) *remarks {
+// newConnLog is nil if nobody listens.
+func newConnLog(logf func(string, ...any)) *connLog {
 	if logf == nil {
 		return nil
 	}
-	return &remarks{logf: logf, waiting: make(map[proc.ID]*reason), told: make(map[proc.ID]bool)}
+	return &connLog{logf: logf, waiting: make(map[proc.ID]*reason), told: make(map[proc.ID]bool)}
 }
 
 // ofRoutes is what the engine tells of connections; nil if nobody listens.
-func (m *remarks) ofRoutes() func(*progress.Endpoint) {
+func (m *connLog) ofRoutes() func(*progress.Endpoint) {
 	if m == nil {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (m *remarks) ofRoutes() func(*progress.Endpoint) {
 }
 
 // ofSockets is what the sockets say; nil if nobody listens.
-func (m *remarks) ofSockets() func(string, ...any) {
+func (m *connLog) ofSockets() func(string, ...any) {
 	if m == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (m *remarks) ofSockets() func(string, ...any) {
 }
 
 // ofMemory is what shared memory says; nil if nobody listens.
-func (m *remarks) ofMemory() func(string, ...any) {
+func (m *connLog) ofMemory() func(string, ...any) {
 	if m == nil {
 		return nil
 	}
@@ -67,9 +67,9 @@ func (m *remarks) ofMemory() func(string, ...any) {
 	}
 }
 
-// routed remarks on a connection that an endpoint has got. Precondition: the engine's
+// routed connLog on a connection that an endpoint has got. Precondition: the engine's
 // lock is held.
-func (m *remarks) routed(ep *progress.Endpoint) {
+func (m *connLog) routed(ep *progress.Endpoint) {
 	r := routeOf(ep)
 	for _, err := range ep.Tried {
 		if why, known := errors.AsType[noPath](err); known {
@@ -103,7 +103,7 @@ func (m *remarks) routed(ep *progress.Endpoint) {
 // heard is what the sockets say, of ranks where they say processes. The first remark
 // on a peer has the reasons with it, or is left out if the route is yet to be
 // remarked on: it has the addresses.
-func (m *remarks) heard(format string, args ...any) {
+func (m *connLog) heard(format string, args ...any) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	text := fmt.Sprintf(format, inRanks(args)...)
@@ -125,7 +125,7 @@ func (m *remarks) heard(format string, args ...any) {
 }
 
 // stop ends the waiting: the library is being finalized.
-func (m *remarks) stop() {
+func (m *connLog) stop() {
 	if m == nil {
 		return
 	}

@@ -1,4 +1,4 @@
-package banyan
+package job
 
 import (
 	"fmt"
@@ -50,7 +50,7 @@ func (l *launched) unreachable(rank int, c *route.Card) string {
 // unneeded tells, once a node, of networks that are none here, where nobody opens
 // sockets and would notice. That is no error: one environment may serve for machines with a
 // fast network and for those that need none.
-func (l *launched) unneeded(o *options) {
+func (l *launched) unneeded(o *Options) {
 	networks := o.listed(os.Getenv)
 	if networks == nil || l.Size() == 1 || !l.self.Allowed.Has(route.TCP) || !first(l.launcher) {
 		return

@@ -1,4 +1,4 @@
-package banyan
+package job
 
 import (
 	"context"
@@ -15,7 +15,6 @@ import (
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/proc"
-	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
@@ -41,8 +40,8 @@ type launched struct {
 	nodes *route.Topology
 	// lost are ranks that have died between the fences of the start; of many the
 	// first.
-	lost    []launch.Lost
-	remarks *remarks                         // nil: nobody listens
+	lost    []int
+	connLog *connLog                         // nil: nobody listens
 	logf    func(format string, args ...any) // the same
 
 	key string // under which cards are found
@@ -73,7 +72,7 @@ const (
 )
 
 // here is the card of this process but for its addresses.
-func here(o *options, job launcher) (c route.Card, err error) {
+func here(o *Options, job launcher) (c route.Card, err error) {
 	if c.Allowed, err = o.allowed(os.Getenv); err != nil {
 		return c, err
 	}
@@ -162,26 +161,19 @@ func (l *launched) exchange(ctx context.Context) error {
 func (l *launched) next(ctx context.Context) error {
 	err := l.launcher.Fence(ctx)
 	if missing, ok := errors.AsType[*launch.MissingError](err); ok {
-		l.lost = append(l.lost, missing.Lost...)
+		for _, lost := range missing.Lost {
+			l.lost = append(l.lost, lost.Rank)
+		}
 		return nil
 	}
 	return err
-}
-
-// mourn enters those in a world's View that have died while it started.
-func mourn(e *progress.Engine, lost []launch.Lost) {
-	e.Lock()
-	defer e.Unlock()
-	for _, lost := range lost {
-		e.Report(proc.ID(lost.Rank), proc.Cause{Kind: proc.Unknown})
-	}
 }
 
 // sockets opens what reaches the ranks that share no memory with this one, and
 // publishes its address. Where all share memory nobody opens sockets: they cost
 // descriptors, and a port that strangers can reach. All ranks of a job come to one
 // answer, as all have one topology.
-func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
+func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
 		l.unneeded(o)
 		return nil, nil
@@ -192,10 +184,10 @@ func (l *launched) sockets(ctx context.Context, o *options, set *settings.Set, h
 		if err != nil {
 			return nil, err
 		}
-		cfg := o.tcpConfig(set)
+		cfg := tcpConfig(set)
 		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
-		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.remarks.ofSockets()
+		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err

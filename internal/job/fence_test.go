@@ -1,4 +1,4 @@
-package banyan
+package job
 
 import (
 	"context"
@@ -16,9 +16,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// strict is the bootstrap of a rank whose launcher ends a fence when all have come, the dead too, as Hydra and Slurm do.
+// strict is the bootstrap of a rank whose launcher ends a fence when all ranks have come, failed ones
+// too, as Hydra and Slurm do.
 type strict struct {
-	bench
+	simulated
 	come *int
 }
 
@@ -34,8 +35,8 @@ func (s strict) Fence(ctx context.Context) error {
 	return nil
 }
 
-// S1-12: a rank that knows of a death waits in Finalize for those who live, whatever the launcher would do; nobody waits
-// for the dead; and where all live the launcher's fence is enough.
+// A rank that knows of a failure waits in Finalize for the living ranks, whatever the launcher would
+// do. No rank waits for a failed one. Where all live the launcher's fence is enough.
 func TestFinalizeUnderStrictLauncher(t *testing.T) {
 	waited := 0
 	for seed := uint64(1); seed <= 60; seed++ {
@@ -51,19 +52,19 @@ func TestFinalizeUnderStrictLauncher(t *testing.T) {
 		called, left, errs := make([]time.Duration, n), make([]time.Duration, n), make([]error, n)
 		for rank := range n {
 			delay := time.Duration(r.IntN(2000)) * time.Millisecond
-			o, err := gather([]Option{WithDetection(200*time.Millisecond, time.Second)})
-			require.NoError(t, errors.Join(err, o.applyDetection()))
+			c, err := (&Options{Detection: &DetectionTimes{200 * time.Millisecond, time.Second}}).configureSimulated()
+			require.NoError(t, err)
 			require.NoError(t, machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-				job := strict{bench{rank: rank, proc: p, size: n, perNode: n, aborted: &errs[rank]}, &come}
-				w, err := newWorld(job, progress.Config{Host: p.Host(), Others: []fabric.Provider{p.Provider()}}, &o)
+				boot := strict{simulated{rank: rank, proc: p, size: n, perNode: n, aborted: &errs[rank]}, &come}
+				j, err := newJob(boot, progress.Config{Host: p.Host(), Others: []fabric.Provider{p.Provider()}}, c)
 				if err != nil {
 					errs[rank] = err
 					return
 				}
-				w.Sleep(delay)
-				called[rank] = w.Now()
-				errs[rank] = w.Finalize()
-				left[rank] = w.Now()
+				j.Sleep(delay)
+				called[rank] = j.Now()
+				errs[rank] = j.Finalize(func() error { return nil }, func() {})
+				left[rank] = j.Now()
 			}))
 		}
 		for _, rank := range r.Perm(n)[:r.IntN(n)] {
