@@ -89,9 +89,10 @@ func (d *detector) describe(cfg *progress.Config, alone bool) Detection {
 func (j *Job) Detection() Detection { return j.detection }
 
 // startDetector starts the failure detector, unless it is off or the rank is alone.
-func (j *Job) startDetector(d *detector, host fabric.Host) {
+func (j *Job) startDetector(cfg *progress.Config, c *config) error {
+	d := &c.detector
 	if !d.on || j.Size() == 1 {
-		return
+		return nil
 	}
 	j.detector = control.Start(control.Config{
 		Engine: j.Progress, Die: j.expire, Logf: j.logf,
@@ -100,10 +101,11 @@ func (j *Job) startDetector(d *detector, host fabric.Host) {
 		},
 		Detect: detect.Config{
 			Self: j.Self, Procs: j.Size(), Period: d.period, Timeout: d.timeout,
-			Seed: uint64(host.Now()), Partition: d.rule,
+			Seed: uint64(cfg.Host.Now()), Partition: d.rule,
 			Node: j.NodeOfProc,
 		},
 	})
+	return nil
 }
 
 // condemned explains why a rank that is not known to have ended counts as failed, and which setting

@@ -9,7 +9,6 @@ import (
 
 	"github.com/banyan-hpc/banyan/coll"
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/ft/agree"
 	"github.com/banyan-hpc/banyan/ft/control"
@@ -65,23 +64,17 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 		Self: cfg.Self, Progress: progress.New(cfg), Trees: c.trees, Unaware: c.Unaware, Fatal: c.fatal,
 		boot: boot, sockets: socketsOf(&cfg), logf: c.Logf, detection: c.detector.describe(&cfg, boot.Size() == 1),
 	}
-	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
-	j.P2P.SetProfile(c.Profile)
-	var err error
-	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err == nil {
-		j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
+	// The end of a peer is reported to these parts in this order, which each joins when it starts.
+	// Messages come first: whatever the others do finds the communicators marked and the requests
+	// ended. An unreachable peer comes before agreements, as this rank may have to exit before its
+	// contribution could name the peer. The detector is last: it informs other ranks.
+	for _, start := range []func(*progress.Config, *config) error{
+		j.startMessages, j.startUnreachable, j.startAgreements, j.startRevocations, j.startDetector,
+	} {
+		if err := start(&cfg, c); err != nil {
+			return nil, errors.Join(err, j.Progress.Close())
+		}
 	}
-	if err != nil {
-		return nil, errors.Join(err, j.Progress.Close())
-	}
-	j.startControl(cfg.Shm)
-	if c.segments != noSegments {
-		j.useSegments(cfg.Shm, c.segments)
-	}
-	if !c.detector.on {
-		j.agreements.Meet()
-	}
-	j.startDetector(&c.detector, cfg.Host)
 	if c.async {
 		j.Progress.Attend()
 	}
@@ -89,24 +82,55 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 	return j, nil
 }
 
-// startControl starts agreements and revocations. It is called after p2p has been made, which
-// learns of failures first, and before frames can arrive.
-func (j *Job) startControl(shm *shm.Provider) {
+// startMessages starts point-to-point communication.
+func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
+	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
+	j.P2P.SetProfile(c.Profile)
+	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
+		return err
+	}
+	if c.segments != noSegments {
+		var halls p2p.Halls
+		if cfg.Shm != nil && c.segments == ownSegments {
+			halls = cfg.Shm.Boards()
+		}
+		j.P2P.UseHalls(halls, j.NodeOfProc)
+	}
+	j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
+	return err
+}
+
+// startUnreachable starts the rule for pairs of ranks that cannot reach each other.
+func (j *Job) startUnreachable(*progress.Config, *config) error {
 	j.Progress.OnEnd(j.peerUnreachable)
+	return nil
+}
+
+// startAgreements starts agreements and repair.
+func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
 	j.outbox = control.NewOutbox(j.Progress, j.logf)
 	shape := agree.Binomial
 	if j.boot.Crowded() {
 		shape = agree.Shallow
 	}
 	j.agreements = control.StartAgreements(j.Progress, shape, j.outbox, j.logf)
-	if shm != nil {
-		j.agreements.Use(shm.Boards())
+	if cfg.Shm != nil {
+		j.agreements.Use(cfg.Shm.Boards())
 	}
-	j.revocations = control.StartRevocations(j.Progress, j.outbox, j.P2P.RevokeContext, j.P2P.RevokeUnmade)
-	j.P2P.OnRevoke(func(o *p2p.Comm) { j.revocations.Tell(o.Context(), o.Members()) })
+	if !c.detector.on {
+		j.agreements.Meet()
+	}
 	j.Repair = repair.New(j.Progress, j.agreements)
 	j.P2P.OnRevoked(j.Repair.Revoked)
 	j.Repair.OnForsaken(j.exitUnreachable, func(id proc.ID) bool { return j.detector != nil && j.detector.Ended(id) })
+	return nil
+}
+
+// startRevocations starts the broadcast of revocations.
+func (j *Job) startRevocations(*progress.Config, *config) error {
+	j.revocations = control.StartRevocations(j.Progress, j.outbox, j.P2P.RevokeContext, j.P2P.RevokeUnmade)
+	j.P2P.OnRevoke(func(o *p2p.Comm) { j.revocations.Tell(o.Context(), o.Members()) })
+	return nil
 }
 
 // stopControl stops agreements and revocations. A rank that departs takes part in none.
@@ -116,15 +140,6 @@ func (j *Job) stopControl() {
 	j.agreements.Stop()
 	j.revocations.Stop()
 	j.outbox.Stop()
-}
-
-// useSegments lets small collectives go through shared memory.
-func (j *Job) useSegments(shm *shm.Provider, s segments) {
-	var halls p2p.Halls
-	if shm != nil && s == ownSegments {
-		halls = shm.Boards()
-	}
-	j.P2P.UseHalls(halls, j.NodeOfProc)
 }
 
 // reportLost enters the ranks that died during the start in the job's view of failures.
