@@ -96,6 +96,14 @@ func WithLog(logf func(format string, args ...any)) Option {
 	return func(o *options) { o.Logf = logf }
 }
 
+// WithDesign chooses the design of the world's communicator, and so of all that are made from it, where [Comm.SetDesign] does
+// not say otherwise. Without it the user's settings say (BANYAN_COLL_DESIGN), rebalance by default. All ranks choose the same.
+func WithDesign(d Design) Option { return func(o *options) { o.Design = &d } }
+
+// WithTree chooses the trees in the same way, by a word as of [Comm.SetTree]. Without it the user's settings say
+// (BANYAN_COLL_TREE), auto by default.
+func WithTree(text string) Option { return func(o *options) { o.Tree = &text } }
+
 func gather(opts []Option) (options, error) {
 	var o options
 	for _, f := range opts {

@@ -45,6 +45,7 @@ var house = []place{
 	{"coll", 50},                  // collectives over p2p and a plan
 	{"ft/repair", 60},             // agreement and collectives put together
 	{"internal/settings", 60},     // what a user may set, above the layers whose defaults it states
+	{"ft/create", 65},             // communicators from others, by messages and agreement
 	{"internal/job", 65},          // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},       // what an application links
 	{"bench/kill", 72},            // which ranks die, for all that measures or predicts failures

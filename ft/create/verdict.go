@@ -1,4 +1,4 @@
-package banyan
+package create
 
 import (
 	"encoding/binary"
@@ -7,12 +7,12 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A leader that could not reach the other side tells the ranks of its own what it has met with, so
-// that all of them get an error of the same class, with the ranks that have failed. As it is sent,
-// numbers little endian:
+// A leader that could not reach the other side sends a verdict to the ranks of its own, so that all of
+// them get an error of the same class, with the ranks that have failed. Numbers are little endian:
 //
 //	class 1 | kind of the cause 1 | its code 4 | ranks 1 | local ranks 1 |
 //	both, each 4, verdictRanks together at most | length of the name 1 | name of their communicator
@@ -22,14 +22,14 @@ const (
 	verdictName  = 63 // bytes of a longer name
 )
 
-// classes are what a verdict can say, by number; 0 is success, any other number an error of no class.
-var classes = [...]error{1: ErrProcFailed, 2: ErrDeparted, 3: ErrRevoked, 4: ErrClosed, 5: ErrArgument}
+// classes are those of a verdict, by number; 0 is success, any other number an error of no class.
+var classes = [...]error{1: ft.ErrProcFailed, 2: ft.ErrDeparted, 3: ft.ErrRevoked, 4: ft.ErrClosed, 5: ft.ErrArgument}
 
 const unclassed = 255
 
 var errLeader = errors.New("its own error says why")
 
-// encodeVerdict writes what an error says. Precondition: len(b) is verdictLen.
+// encodeVerdict writes the class and the ranks of an error. Precondition: len(b) is verdictLen.
 func encodeVerdict(b []byte, err error) {
 	clear(b)
 	if err == nil {
@@ -42,7 +42,7 @@ func encodeVerdict(b []byte, err error) {
 			break
 		}
 	}
-	failed, ok := errors.AsType[*ProcFailedError](err)
+	failed, ok := errors.AsType[*ft.ProcFailedError](err)
 	if !ok {
 		return
 	}
@@ -63,19 +63,19 @@ func encodeVerdict(b []byte, err error) {
 	name[0] = byte(copy(name[1:], failed.Comm))
 }
 
-// decodeVerdict gives the error that encodeVerdict was given, of an operation of that name; nil if
-// there was none.
+// decodeVerdict reads the error that encodeVerdict wrote, of an operation of that name; nil if there
+// was none.
 func decodeVerdict(b []byte, op string) error {
 	switch class := int(b[0]); {
 	case class == 0:
 		return nil
 	case class >= len(classes):
 		return errLeader
-	case classes[class] != ErrProcFailed || int(b[6])+int(b[7]) > verdictRanks:
+	case classes[class] != ft.ErrProcFailed || int(b[6])+int(b[7]) > verdictRanks:
 		return classes[class]
 	}
 	le := binary.LittleEndian
-	failed := &ProcFailedError{Op: op, Cause: proc.Cause{Kind: proc.Kind(b[1]), Code: int32(le.Uint32(b[2:]))}}
+	failed := &ft.ProcFailedError{Op: op, Cause: proc.Cause{Kind: proc.Kind(b[1]), Code: int32(le.Uint32(b[2:]))}}
 	at := b[8:]
 	take := func(n byte) (ranks []int) {
 		for range n {
@@ -90,7 +90,8 @@ func decodeVerdict(b []byte, op string) error {
 	return failed
 }
 
-// printable keeps what a terminal shows of a name that a peer wrote, which may also have been cut within a letter.
+// printable replaces what a terminal does not show of a name that a peer wrote, which may have been
+// cut within a letter.
 func printable(r rune) rune {
 	if r == utf8.RuneError || !unicode.IsPrint(r) {
 		return '?'

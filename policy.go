@@ -1,11 +1,44 @@
 package banyan
 
 import (
-	"errors"
+	"fmt"
 
+	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
 )
+
+// Profile is the set of rules that a communicator follows after failures, where the
+// documents that propose them differ: [ULFM] or [RTS].
+type Profile = p2p.Profile
+
+const (
+	// ULFM is user level failure mitigation, the default: each operation with a
+	// dead rank is ErrProcFailed, acknowledged or not. A non-blocking receive from
+	// AnySource can always be begun; with failures that are not acknowledged it is
+	// ErrProcFailedPending when it is waited for.
+	ULFM = p2p.ULFM
+	// RTS is run-through stabilization: a dead rank that has been acknowledged is as
+	// ProcNull. Sends to it succeed and send nothing, receives from it get the
+	// Status of ProcNull, and messages of it that have not been received are dropped.
+	// A receive or probe from AnySource that is begun with failures that are not
+	// acknowledged is ErrProcFailed at once.
+	RTS = p2p.RTS
+)
+
+// SetProfile chooses the rules for this communicator on this rank, in place of the
+// job's ([WithProfile]); communicators made from it have the same. Error:
+// ErrArgument once a failure has been acknowledged on it.
+func (c *Comm) SetProfile(p Profile) error {
+	if err := c.present("set profile"); err != nil {
+		return err
+	}
+	return c.raise(c.core.SetProfile(p))
+}
+
+// Profile is the set of rules in force.
+func (c *Comm) Profile() Profile { return c.valid().core.Profile() }
 
 // ErrorRange says which failures end all operations on a communicator; see [Comm.SetErrorRange].
 type ErrorRange = p2p.ErrorRange
@@ -89,11 +122,9 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return c.valid().core.Uniformity() }
 
-// names are those of the uniform operations in errors.
+// names are those of the uniform collectives in errors.
 var names = map[repair.What]string{
 	repair.Barrier: "barrier", repair.Bcast: "bcast", repair.Reduce: "reduce", repair.Allreduce: "allreduce", repair.Allgather: "allgather",
-	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
-	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
 	repair.Gather: "gather", repair.Scatter: "scatter",
 }
 
@@ -112,42 +143,70 @@ func (c *Comm) decided(begin func(done func(error))) error {
 	return c.wait(h)
 }
 
-// uniformly reports whether what is made from this communicator is to be made everywhere or nowhere. On a communicator
-// that has been freed nothing is agreed.
-func (c *Comm) uniformly(err error) bool {
-	return c.core.Uniformity() >= UniformCreation && !errors.Is(err, ErrClosed)
+// Design is what becomes of the trees of collectives when ranks are gone (Hursey and Graham, §3.1); see [Comm.SetDesign].
+type Design = tree.Design
+
+const (
+	// Unaware takes no notice: the tree over all ranks, whose messages do not look for failures. It is there to be
+	// compared with. Where a validate has left ranks out its collectives are ErrArgument.
+	Unaware = tree.Unaware
+	// Reroute keeps the tree and goes round the gone, looked up in each call: their children are adopted.
+	Reroute = tree.Reroute
+	// LookupAvoiding has the same edges, computed by Validate.
+	LookupAvoiding = tree.LookupAvoiding
+	// Rebalance is the default: a tree of those who are left, as if the gone had never been there.
+	Rebalance = tree.Rebalance
+)
+
+// ParseDesign reads "unaware", "reroute", "lookup" or "rebalance".
+func ParseDesign(text string) (Design, error) {
+	d, err := tree.ParseDesign(text)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	return d, err
 }
 
-// made ends the making of a communicator, or of none for this rank, in which err was met: with what all ranks have come to if that is wanted.
-func (c *Comm) made(what repair.What, d *Comm, err error) (*Comm, error) {
-	if c.uniformly(err) {
-		if err == nil {
-			err = c.whole(what, d)
-		}
-		err = c.end(repair.Vote{What: what, Err: err, Makes: true})
+// SetDesign chooses what becomes of the trees of this communicator's collectives when ranks are gone. All ranks choose
+// the same before the same operation; communicators that are made from this one inherit it. Without failures, or before the first validate
+// after them, the designs have the same trees. Not to be called while a collective is under way. Error: ErrArgument.
+func (c *Comm) SetDesign(d Design) error {
+	if err := c.present("set design"); err != nil {
+		return err
 	}
-	return c.kept(d, err)
+	if d > Rebalance {
+		return c.raise(fmt.Errorf("set design of %s: %w: %v, want unaware, reroute, lookup or rebalance", c.Name(), ErrArgument, d))
+	}
+	choice := c.trees.Choice
+	choice.Design = d
+	c.trees.Set(choice)
+	return nil
 }
 
-// kept gives a new communicator, or frees it for an error.
-func (c *Comm) kept(d *Comm, err error) (*Comm, error) {
-	if err == nil {
-		return d, nil
+// Design is the design in force.
+func (c *Comm) Design() Design { return c.valid().trees.Design }
+
+// SetTree chooses the trees of this communicator's collectives: "binomial", "knomial:4" or of another radix, "binary", "chain",
+// "flat", or "node", which goes between nodes once. "auto", the default, leaves the way to each operation, by length and number
+// of ranks: it need not be a tree, as it is for Reroute and LookupAvoiding after failures. As
+// SetDesign otherwise. Error: ErrArgument.
+func (c *Comm) SetTree(text string) error {
+	if err := c.present("set tree"); err != nil {
+		return err
 	}
-	if d != nil {
-		err = errors.Join(err, d.free())
+	choice, err := job.WithTree(c.trees.Choice, text)
+	if err != nil {
+		return c.raise(fmt.Errorf("set tree of %s: %w", c.Name(), err))
 	}
-	return nil, c.raise(err)
+	c.trees.Set(choice)
+	return nil
 }
 
-// whole is the error of making d when a rank that is known to have failed would have a part in it (S4-22).
-func (c *Comm) whole(what repair.What, d *Comm) error {
-	op := names[what]
-	switch {
-	case what != repair.Create && what != repair.CreateGroup || c.Profile() == RTS:
-		return c.core.Collective(op)
-	case d == nil:
-		return nil
+// Tree is what SetTree has chosen.
+func (c *Comm) Tree() string {
+	c = c.valid()
+	if c.trees.Auto {
+		return job.AutoTree
 	}
-	return c.core.Dead(op, d.core.Group())
+	return c.trees.Shape.String()
 }
