@@ -38,22 +38,23 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("banyan: the start was not begun: %w", err)
 	}
-	joined, err := launch.Join(ctx)
+	link, err := launch.Join(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w%s", err, cureOf(err))
 	}
-	as(joined.Rank())
-	j, err := start(ctx, joined, c, set)
+	as(link.Rank())
+	j, err := start(ctx, link, c, set)
 	if err != nil {
-		return nil, fmt.Errorf("banyan: rank %d: %w%s", joined.Rank(), err, cureOf(err))
+		return nil, fmt.Errorf("banyan: rank %d: %w%s", link.Rank(), err, cureOf(err))
 	}
+	joined.Store(j)
 	return j, nil
 }
 
 // start publishes where this rank stands, learns where the others do, and opens what
 // it takes to reach them.
-func start(ctx context.Context, joined *launch.Job, c *config, set *settings.Set) (j *Job, err error) {
-	l := &launched{launcher: joined, key: firstCard, logf: c.Logf, connLog: newConnLog(c.Logf)}
+func start(ctx context.Context, link *launch.Job, c *config, set *settings.Set) (j *Job, err error) {
+	l := &launched{launcher: link, key: firstCard, logf: c.Logf, connLog: newConnLog(c.Logf)}
 	cfg := progress.Config{Routed: l.connLog.ofRoutes()}
 	var ends *exits.Table
 	defer func() {
@@ -61,7 +62,7 @@ func start(ctx context.Context, joined *launch.Job, c *config, set *settings.Set
 			err = errors.Join(err, closeAll(&cfg), closeExits(ends))
 		}
 	}()
-	if l.self, err = here(&c.Options, joined); err != nil {
+	if l.self, err = here(&c.Options, link); err != nil {
 		return nil, err
 	}
 	if err := futex.Probe(); err != nil {
@@ -70,9 +71,9 @@ func start(ctx context.Context, joined *launch.Job, c *config, set *settings.Set
 	var bell *futex.Pull
 	if l.self.Allowed.Has(route.Shm) {
 		sc := shmConfig(set)
-		sc.Self, sc.MaxProcs, sc.Logf = proc.ID(joined.Rank()), joined.Size(), l.connLog.ofMemory()
+		sc.Self, sc.MaxProcs, sc.Logf = proc.ID(link.Rank()), link.Size(), l.connLog.ofMemory()
 		sc.Warn = l.warnf
-		if ends = openExits(joined.Size(), c.Logf); ends != nil {
+		if ends = openExits(link.Size(), c.Logf); ends != nil {
 			sc.Exits = ends
 		}
 		if cfg.Shm, err = shm.Open(sc); err != nil && !l.doesWithout(err) {
@@ -89,7 +90,7 @@ func start(ctx context.Context, joined *launch.Job, c *config, set *settings.Set
 	}
 	c.detector.adapt(l.nodes, c.Logf)
 	h := host.New(host.Config{
-		Bell: bell, Shared: l.nodes.Crowded(l.Node(joined.Rank())),
+		Bell: bell, Shared: l.nodes.Crowded(l.Node(link.Rank())),
 		Spins: unlessAuto(set.Int(settings.Spins)), Yields: unlessAuto(set.Int(settings.Yields)),
 	})
 	cfg.Host, l.host = h, h
@@ -100,7 +101,7 @@ func start(ctx context.Context, joined *launch.Job, c *config, set *settings.Set
 	if sockets != nil {
 		cfg.Others = []fabric.Provider{sockets}
 	}
-	if err := enoughFiles(joined.Size()); err != nil {
+	if err := enoughFiles(link.Size()); err != nil {
 		return nil, err
 	}
 	if j, err = newJob(l, cfg, c); err == nil {
