@@ -42,7 +42,7 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	}
 	simulation := job.Simulation{Seed: s.Seed, Configure: s.Configure, Faults: s.Faults}
 	if l := s.Launcher; l != nil {
-		simulation.Launcher = &job.SimulatedLauncher{Latency: l.Latency, Strict: l.Strict, Late: l.Late, Deaf: l.deaf}
+		simulation.Launcher = &job.SimulatedLauncher{Latency: l.Latency, Strict: l.Strict, Late: l.Late}
 	}
 	return job.Simulate(n, simulation, &o.Options, func(j *job.Job) error {
 		w := newWorld(j)
@@ -65,6 +65,4 @@ type SimulatedLauncher struct {
 	// Late, if set, is how much later than it could a rank enters the fence of that number: 0 … 2 in
 	// Init, 3 in Finalize.
 	Late func(rank, fence int) time.Duration
-
-	deaf bool // see job.SimulatedLauncher
 }

@@ -88,3 +88,45 @@ func TestFinalizeUnderStrictLauncher(t *testing.T) {
 	}
 	require.NotZero(t, waited)
 }
+
+// The detector of a rank that waits in a fence connects to new neighbours, for which it asks the
+// launcher. Were the launcher not to answer, living ranks would count as failed.
+func TestLauncherAnswersInFence(t *testing.T) {
+	found := 0
+	for seed := range uint64(200) {
+		for _, deaf := range []bool{false, true} {
+			err := naps(seed, deaf)
+			if !deaf {
+				require.NoError(t, err, "seed %d", seed)
+			} else if err != nil {
+				require.ErrorContains(t, err, "ends itself")
+				found++
+			}
+		}
+	}
+	require.NotZero(t, found, "the mutant is not found")
+}
+
+// naps simulates a job in which some ranks sleep, and many are killed soon after the start.
+func naps(seed uint64, deaf bool) error {
+	r := rand.New(rand.NewPCG(seed, 3))
+	n := 8 + r.IntN(8)
+	sleeps := make([]time.Duration, n)
+	for range 1 + r.IntN(2) {
+		sleeps[r.IntN(n)] = time.Duration(r.IntN(6000)) * time.Millisecond
+	}
+	kills := r.Perm(n)[:n/2+r.IntN(n/4)]
+	s := Simulation{Seed: seed, Launcher: &SimulatedLauncher{Latency: 1, Deaf: deaf}}
+	s.Faults = func(m *sim.Sim) (err error) {
+		for _, rank := range kills {
+			err = errors.Join(err, m.Kill(proc.ID(rank), fabric.Time(r.Int64N(100_000))))
+		}
+		return err
+	}
+	s.Configure = func(c *sim.Config) { c.Topology.ProcsPerNode, c.LossAtDeath = 3, 0.5 }
+	o := &Options{Detection: &DetectionTimes{200 * time.Millisecond, time.Second}}
+	return Simulate(n, s, o, func(j *Job) error {
+		j.Sleep(sleeps[j.Rank()])
+		return j.Finalize(func() error { return nil }, func() {})
+	})
+}
