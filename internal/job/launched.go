@@ -18,7 +18,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// launcher is what a start asks of whoever has started the ranks: a *launch.Job, or the simulator's.
+// launcher is what a start needs of the launcher: a *launch.Job, or the simulator's.
 type launcher interface {
 	Rank() int
 	Size() int
@@ -38,8 +38,7 @@ type launched struct {
 	host  fabric.Host // set before the first card is asked for
 	self  route.Card
 	nodes *route.Topology
-	// lost are ranks that have died between the fences of the start; of many the
-	// first.
+	// lost are ranks that have died between the fences of the start; of many the first.
 	lost    []int
 	connLog *connLog                         // nil: nobody listens
 	logf    func(format string, args ...any) // the same
@@ -71,7 +70,7 @@ const (
 	fullCard = "card2"
 )
 
-// here is the card of this process but for its addresses.
+// here is the card of this process without its addresses.
 func here(o *Options, job launcher) (c route.Card, err error) {
 	if c.Allowed, err = o.allowed(os.Getenv); err != nil {
 		return c, err
@@ -98,8 +97,7 @@ func here(o *Options, job launcher) (c route.Card, err error) {
 	return c, nil
 }
 
-// first reports whether this is the first rank of those that the launcher has put
-// on one machine.
+// first reports whether this is the first rank of those that the launcher has put on one machine.
 func first(job launcher) bool {
 	for rank := range job.Rank() {
 		node, said := job.Node(rank)
@@ -110,17 +108,17 @@ func first(job launcher) bool {
 	return true
 }
 
-// exchange publishes this rank's card, waits for the others, and learns who shares
-// a node and what is needed to reach all. Rank 0 finds that out and tells the others:
-// if each read the cards of all, a job's start would take quadratic time in the
-// launcher.
+// exchange publishes this rank's card, waits for the others, and learns which ranks share a node
+// and whether sockets are needed. Rank 0 surveys the cards and publishes the result: if each rank
+// read all cards the launcher would need quadratic time.
 func (l *launched) exchange(ctx context.Context) error {
 	if l.Size() == 1 {
 		l.nodes = route.One(1)
 		return nil
 	}
 	if l.Rank() == 0 {
-		// Before the fence without which there is no job: who dies later has left it to the others.
+		// Before the fence without which there is no job: a rank that dies later has left it to the
+		// others.
 		if _, err := l.Secret(ctx); err != nil {
 			return err
 		}
@@ -156,8 +154,8 @@ func (l *launched) exchange(ctx context.Context) error {
 	return err
 }
 
-// next is a fence of the start after the first one: that a rank has died meanwhile keeps the others
-// from nothing (S1-11).
+// next is a fence of the start after the first one: the death of a rank meanwhile does not stop the
+// others.
 func (l *launched) next(ctx context.Context) error {
 	err := l.launcher.Fence(ctx)
 	if missing, ok := errors.AsType[*launch.MissingError](err); ok {
@@ -169,10 +167,9 @@ func (l *launched) next(ctx context.Context) error {
 	return err
 }
 
-// sockets opens what reaches the ranks that share no memory with this one, and
-// publishes its address. Where all share memory nobody opens sockets: they cost
-// descriptors, and a port that strangers can reach. All ranks of a job come to one
-// answer, as all have one topology.
+// sockets opens the sockets that reach ranks without shared memory, and publishes their address.
+// Where all ranks share memory no rank opens sockets: they cost descriptors, and a port that others
+// can reach. All ranks decide alike, as all have one topology.
 func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
 	if !l.nodes.Apart {
 		l.unneeded(o)
@@ -223,7 +220,7 @@ func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
 }
 
 // fetch reads a rank's card. A rank without one has died before the last fence of the start:
-// fabric.ErrPeerGone. Without launcher it is fabric.ErrNoAddress.
+// fabric.ErrPeerGone. Without launcher the error is fabric.ErrNoAddress.
 func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	b, err := l.Get(ctx, rank, l.key)
 	if errors.Is(err, launch.ErrNotFound) {
@@ -242,7 +239,7 @@ func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	return &c, nil
 }
 
-// card is fetch for one who asks the same several times.
+// card is fetch with a cache for repeated requests.
 func (l *launched) card(peer proc.ID) (*route.Card, error) {
 	l.mu.Lock()
 	if l.last != nil && l.owner == peer {
@@ -265,10 +262,10 @@ func (l *launched) card(peer proc.ID) (*route.Card, error) {
 	return c, err
 }
 
-// Fence implements bootstrap. Banyan's own launchers give addresses to a rank that is in a fence.
-// Others do not, and wait for the dead in it; but then the ranks must reach others that they have
-// never met: the detector its neighbours, and all of them who may be dead. So the cards of all are
-// read first.
+// Fence implements bootstrap. Banyan's own launchers answer a rank that is in a fence. Others do
+// not, and their fences wait for failed ranks; but the ranks must reach others without an address
+// then: the detector its neighbours, and all ranks those that may have failed. So the cards of all
+// are read first.
 func (l *launched) Fence(ctx context.Context) error {
 	if !l.SparesDead() {
 		if err := l.readAll(ctx); err != nil {
@@ -278,17 +275,18 @@ func (l *launched) Fence(ctx context.Context) error {
 	return l.launcher.Fence(ctx)
 }
 
-// askPause is how long readAll waits before it looks again whether others have been answered.
+// askPause is how long readAll waits before it checks again whether other requests have been
+// answered.
 const askPause = fabric.Time(100 * time.Microsecond)
 
-// readAll reads the cards of all ranks. Afterwards nobody asks the launcher for one.
+// readAll reads the cards of all ranks. Afterwards no card is requested from the launcher.
 func (l *launched) readAll(ctx context.Context) error {
 	all := make([]foundCard, l.Size())
 	for rank := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		// A request that is given up would be the launcher's last.
+		// A cancelled request would be the launcher's last.
 		all[rank].card, all[rank].err = l.fetch(context.WithoutCancel(ctx), rank)
 	}
 	l.mu.Lock()
@@ -314,9 +312,8 @@ func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
 // providers name the one that has each fabric.
 var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
 
-// Address implements bootstrap. The reasons why a provider does not join a pair
-// include those of fabrics that nobody will be asked for, since they are not
-// open here.
+// Address implements bootstrap. The reasons why a provider does not join a pair include those of
+// fabrics that are not open here.
 func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 	c, err := l.card(peer)
 	if err != nil {
@@ -331,7 +328,9 @@ func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 		case !v.OK:
 			why = append(why, v.String())
 		case !open || addr == nil:
-			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
+			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: "+
+				"%s=unix,tcp does",
+				v.Fabric, fabricVariable))
 		default:
 			shut := ""
 			if v.Fabric == route.TCP {
@@ -346,7 +345,7 @@ func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
 	return nil, noPath(strings.Join(why, "; "))
 }
 
-// noPath says why a fabric does not join a pair.
+// noPath is the reason why a fabric does not join a pair.
 type noPath string
 
 // Error gives the reason.
