@@ -34,6 +34,8 @@ func (c *Comm) AckFailed(n int) (int, error) {
 	return acked, c.raise(err)
 }
 
+// The names of other documents for the same functions follow.
+
 // FailureAck acknowledges all failures that this process knows of. It is the older form of
 // AckFailed (ULFM): a failure that becomes known between query and acknowledgement is acknowledged
 // unseen, so call FailureGetAcked afterwards. Error: ErrClosed.

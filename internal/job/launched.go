@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
-	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
@@ -43,21 +41,9 @@ type launched struct {
 	connLog *connLog                         // nil: nobody listens
 	logf    func(format string, args ...any) // the same
 
-	key string // under which cards are found
-
-	mu     sync.Mutex  // never held while the launcher is waited for
-	last   *route.Card // the card that was asked for last
-	owner  proc.ID     // whose it is
-	all    []foundCard // by rank, once they have been read; nil: they have not
-	asking int         // cards that are being asked for
-
+	key      string // under which cards are found
+	cards    cards
 	warnings sync.WaitGroup // those that are being written
-}
-
-// foundCard is the card of a rank, or why there is none.
-type foundCard struct {
-	card *route.Card
-	err  error
 }
 
 // The keys under which ranks publish.
@@ -219,49 +205,6 @@ func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
 	return route.Survey(l.Size(), func(rank int) (*route.Card, error) { return l.fetch(ctx, rank) })
 }
 
-// fetch reads a rank's card. A rank without one has died before the last fence of the start:
-// fabric.ErrPeerGone. Without launcher the error is fabric.ErrNoAddress.
-func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
-	b, err := l.Get(ctx, rank, l.key)
-	if errors.Is(err, launch.ErrNotFound) {
-		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
-	}
-	if errors.Is(err, launch.ErrLauncherGone) {
-		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	c, err := route.DecodeCard(b)
-	if err != nil {
-		return nil, fmt.Errorf("what rank %d published: %w", rank, err)
-	}
-	return &c, nil
-}
-
-// card is fetch with a cache for repeated requests.
-func (l *launched) card(peer proc.ID) (*route.Card, error) {
-	l.mu.Lock()
-	if l.last != nil && l.owner == peer {
-		defer l.mu.Unlock()
-		return l.last, nil
-	}
-	if l.all != nil {
-		defer l.mu.Unlock()
-		return l.all[peer].card, l.all[peer].err
-	}
-	l.asking++
-	l.mu.Unlock()
-	c, err := l.fetch(context.Background(), int(peer))
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.asking--
-	if err == nil {
-		l.last, l.owner = c, peer
-	}
-	return c, err
-}
-
 // Fence implements bootstrap. Banyan's own launchers answer a rank that is in a fence. Others do
 // not, and their fences wait for failed ranks; but the ranks must reach others without an address
 // then: the detector its neighbours, and all ranks those that may have failed. So the cards of all
@@ -274,85 +217,6 @@ func (l *launched) Fence(ctx context.Context) error {
 	}
 	return l.launcher.Fence(ctx)
 }
-
-// askPause is how long readAll waits before it checks again whether other requests have been
-// answered.
-const askPause = fabric.Time(100 * time.Microsecond)
-
-// readAll reads the cards of all ranks. Afterwards no card is requested from the launcher.
-func (l *launched) readAll(ctx context.Context) error {
-	all := make([]foundCard, l.Size())
-	for rank := range all {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		// A cancelled request would be the launcher's last.
-		all[rank].card, all[rank].err = l.fetch(context.WithoutCancel(ctx), rank)
-	}
-	l.mu.Lock()
-	l.all = all
-	for l.asking > 0 {
-		l.mu.Unlock()
-		l.host.Pause(askPause)
-		l.mu.Lock()
-	}
-	l.mu.Unlock()
-	return nil
-}
-
-// Verdicts implements bootstrap.
-func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
-	c, err := l.card(peer)
-	if err != nil {
-		return nil, err
-	}
-	return route.Choose(&l.self, c), nil
-}
-
-// providers name the one that has each fabric.
-var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
-
-// Address implements bootstrap. The reasons why a provider does not join a pair include those of
-// fabrics that are not open here.
-func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
-	c, err := l.card(peer)
-	if err != nil {
-		return nil, err
-	}
-	var why []string
-	for _, v := range route.Choose(&l.self, c) {
-		name := providers[v.Fabric]
-		open := l.self.Address(name) != nil
-		switch addr := c.Address(name); {
-		case name != provider && open:
-		case !v.OK:
-			why = append(why, v.String())
-		case !open || addr == nil:
-			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: "+
-				"%s=unix,tcp does",
-				v.Fabric, fabricVariable))
-		default:
-			shut := ""
-			if v.Fabric == route.TCP {
-				shut = l.unreachable(int(peer), c)
-			}
-			if shut == "" {
-				return addr, nil
-			}
-			why = append(why, shut)
-		}
-	}
-	return nil, noPath(strings.Join(why, "; "))
-}
-
-// noPath is the reason why a fabric does not join a pair.
-type noPath string
-
-// Error gives the reason.
-func (n noPath) Error() string { return string(n) }
-
-// Is makes it a fabric.ErrNoPath.
-func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
 
 // Node implements bootstrap.
 func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
