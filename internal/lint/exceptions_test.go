@@ -19,8 +19,6 @@ var exceptions = []exception{
 	{"decoders", "internal/launch/reach.go", "decodes", "it takes apart what newMeeting has put together, which internal/launch.FuzzPlace reads"},
 	{"decoders", "ft/repair/call.go", "end decodes", "it reads a decision as long as its own proposal, which ft/control.FuzzAgree asserts"},
 	{"decoders", "ft/repair/validate.go", "validate decodes", "the same"},
-	{"decoders", "internal/netns/cut.go", "decodes", "it changes flags in requests that it has made itself"},
-	{"decoders", "internal/netns/netlink.go", "ask decodes", "the same"},
 }
 
 func (e exception) covers(f finding) bool {
