@@ -10,15 +10,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
-	"time"
 )
-
-// connection is what both sides of the protocol need of a socket: the
-// descriptor that a launcher left, a TCP connection, a pipe within the process.
-type connection interface {
-	io.ReadWriteCloser
-	SetWriteDeadline(t time.Time) error
-}
 
 // client is this process's connection to its launcher. Calls are made one at a time, but for
 // abort, and for a barrier that has been entered, beside which others may be made if the launcher

@@ -5,11 +5,8 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -192,39 +189,6 @@ func TestWrongArguments(t *testing.T) {
 	require.NoError(t, j.Abort(3, "nobody to end"))
 }
 
-func TestEnvironment(t *testing.T) {
-	for _, c := range []struct{ env, want string }{
-		{"PMI_FD=3 PMI_RANK=0", "PMI_SIZE is not"},
-		{"PMI_FD=3 PMI_SIZE=2", "PMI_RANK is not"},
-		{"PMI_RANK=1 PMI_SIZE=2", "PMI_FD is not"},
-		{"PMI_FD=x PMI_RANK=0 PMI_SIZE=1", `PMI_FD="x"`},
-		{"PMI_FD=3 PMI_RANK=-1 PMI_SIZE=1", `PMI_RANK="-1"`},
-		{"PMI_FD=3 PMI_RANK=0 PMI_SIZE=99999999", `PMI_SIZE="99999999"`},
-		{"PMI_FD=3 PMI_RANK=2 PMI_SIZE=2", "not below"},
-		{"PMI_PORT=host:1 PMI_ID=0", "PMI_PORT"},
-		{"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_SIZE=2"},
-		{"SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=1", "SLURM_STEP_NUM_TASKS=2"},
-		{"SLURM_STEP_NUM_TASKS=1 SLURM_PROCID=0", ""},
-		{"SLURM_NTASKS=4 SLURM_PROCID=0", ""}, // a batch script
-		{"", ""},
-		{"RANK=0 WORLD_SIZE=1", ""},
-	} {
-		vars := map[string]string{}
-		for v := range strings.FieldsSeq(c.env) {
-			name, value, _ := strings.Cut(v, "=")
-			vars[name] = value
-		}
-		_, ok, err := findPlace(func(n string) (string, bool) { v, ok := vars[n]; return v, ok })
-		require.False(t, ok, c.env)
-		if c.want == "" {
-			require.NoError(t, err)
-			continue
-		}
-		require.ErrorIs(t, err, ErrEnvironment)
-		require.ErrorContains(t, err, c.want)
-	}
-}
-
 func TestDescriptorIsChecked(t *testing.T) {
 	_, err := openPMI(1 << 20)
 	require.ErrorIs(t, err, ErrEnvironment)
@@ -234,34 +198,6 @@ func TestDescriptorIsChecked(t *testing.T) {
 	defer f.Close()
 	_, err = openPMI(int(f.Fd()))
 	require.ErrorContains(t, err, "is not a socket (did a wrapper close it")
-}
-
-// A launcher that does not answer does not hold up Join for ever.
-func TestSilentLauncher(t *testing.T) {
-	ours, theirs, err := socketPair()
-	require.NoError(t, err)
-	defer ours.Close()
-	defer theirs.Close()
-	self, err := os.Executable()
-	require.NoError(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = cleanEnv(roleEnv+"=join", InitTimeoutEnv+"=0.2", "PMI_FD=3", "PMI_RANK=0", "PMI_SIZE=1")
-	cmd.ExtraFiles = []*os.File{theirs}
-	out, _ := cmd.CombinedOutput() // the error is the code, which is looked at
-	require.Equal(t, 9, cmd.ProcessState.ExitCode())
-	require.Contains(t, string(out), "nothing has answered on PMI_FD=3 within 200ms ("+InitTimeoutEnv+")")
-}
-
-func TestInitTimeout(t *testing.T) {
-	for text, want := range map[string]time.Duration{"": time.Minute, "90s": 90 * time.Second, "1.5": 1500 * time.Millisecond} {
-		d, err := initTimeout(text)
-		require.NoError(t, err)
-		require.Equal(t, want, d)
-	}
-	for _, bad := range []string{"0", "-1s", "soon", "NaN", "1e300"} {
-		_, err := initTimeout(bad)
-		require.ErrorContains(t, err, strconv.Quote(bad))
-	}
 }
 
 func FuzzClient(f *testing.F) {

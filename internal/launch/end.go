@@ -63,17 +63,3 @@ func (e End) String() string {
 	}
 	return fmt.Sprintf("exited with code %d", e.Code)
 }
-
-// Result is how a job ended.
-type Result struct {
-	Job  string // its name
-	Ends []End  // by rank
-	// Code is the exit status that the launcher should end with, by Spec.Exit: unless
-	// that says otherwise the status of the first rank that failed, 0 when none did. A rank that asked for the end
-	// of the job counts with the code that it named, output that could not be
-	// written with 1, or as SIGPIPE (141) when its reader was gone.
-	Code int
-	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do
-	// not notice, and what they print after it is lost; with [Abort] they are ended.
-	Output error
-}

@@ -18,17 +18,18 @@ type place struct {
 	seed       *seed    // of the job's secret; read by Join
 }
 
-// environment looks a variable up, as os.LookupEnv does.
-type environment func(name string) (string, bool)
-
 // findPlace reports false when nothing says that this process is one of
 // several. A launcher's word counts before RANK and WORLD_SIZE: these may come
 // from further out.
 func findPlace(env environment) (place, bool, error) {
-	for _, read := range []func(environment) (place, bool, error){pmiPlace, meetingPlace} {
-		if p, ok, err := read(env); ok || err != nil {
-			return p, ok, err
+	if p, ok, err := pmiPlace(env); ok || err != nil {
+		return p, ok, err
+	}
+	if m, ok, err := meetingPlace(env); ok || err != nil {
+		if err != nil {
+			return place{}, false, err
 		}
+		return place{rank: m.rank, size: m.size, at: m}, true, nil
 	}
 	return place{}, false, otherLauncher(env)
 }
@@ -90,15 +91,6 @@ func otherLauncher(env environment) error {
 		}
 	}
 	return nil
-}
-
-// variable reads a number in least…most.
-func variable(name, text string, least, most int) (int, error) {
-	n, err := strconv.Atoi(text)
-	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("launch: %w: %s=%q is not a number in %d…%d", ErrEnvironment, name, text, least, most)
-	}
-	return n, nil
 }
 
 // openPMI takes over the inherited descriptor: children of this process do not

@@ -27,10 +27,10 @@ type Exits interface {
 // which on hosts is that of the ranks.
 type OpenExits func() (Exits, error)
 
-// openExits is called before the first rank is started.
-func (s *spawner) openExits() (err error) {
-	if s.plan.Exits != nil {
-		s.exits, err = s.plan.Exits()
+// startExits is called before the first rank is started.
+func (s *spawner) startExits() (err error) {
+	if s.openExits != nil {
+		s.exits, err = s.openExits()
 	}
 	return err
 }
@@ -52,7 +52,7 @@ func (c *child) forget() {
 	}
 }
 
-// closeExits ends what openExits began.
+// closeExits ends what startExits began.
 func (s *spawner) closeExits() {
 	if s.exits != nil {
 		_ = s.exits.Close() // all ranks have ended: nobody is left to miss it

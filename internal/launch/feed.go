@@ -18,16 +18,6 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// feed copies the launcher's input to rank 0 until either ends.
-func (j *job) feed(c *child) {
-	tty, ok := j.plan.Stdin.(*os.File) // other files are rank 0's own
-	if ok {
-		j.work.Go(func() { c.feedFrom(&terminal{tty: int(tty.Fd()), quit: int(c.quit[0].Fd())}) })
-		return
-	}
-	go c.feedFrom(j.plan.Stdin) // not part of work: it may hang in a read
-}
-
 // feedFrom copies until either ends.
 func (c *child) feedFrom(r io.Reader) {
 	_, _ = io.Copy(struct{ io.Writer }{c.stdin}, r) // a rank need not read its input to the end

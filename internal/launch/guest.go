@@ -21,14 +21,14 @@ const (
 // visit connects to rank 0 and waits until it listens, but no longer than a
 // start-up may take. Where there is a secret, id is the job's name as rank 0 has
 // proved it.
-func visit(ctx context.Context, p place) (conn connection, id string, err error) {
-	err = p.patiently(ctx, "rank 0 at "+p.at.addr+" (MASTER_ADDR and MASTER_PORT)", func(ctx context.Context) error {
+func visit(ctx context.Context, p *meeting) (conn connection, id string, err error) {
+	err = p.patiently(ctx, "rank 0 at "+p.addr+" (MASTER_ADDR and MASTER_PORT)", func(ctx context.Context) error {
 		conn, id, err = knock(ctx, p)
 		return err
 	}, func(err error) bool { return errors.Is(err, ErrRefused) || errors.Is(err, ErrProtocol) })
 	var late *lateError
 	if errors.As(err, &late) {
-		why := fmt.Sprintf("has not answered at %s within %v: %v", p.at.addr, p.at.timeout, late.last)
+		why := fmt.Sprintf("has not answered at %s within %v: %v", p.addr, p.timeout, late.last)
 		err = &MissingError{Lost: []Lost{{0, why}}, Total: 1}
 	}
 	return conn, id, err
@@ -43,15 +43,15 @@ func (e *lateError) Unwrap() error { return e.last }
 // patiently tries until an attempt succeeds, fails in a way that is final, or
 // the start-up has taken too long (then the error is a lateError). After a while
 // it says on standard error, once, what it waits for.
-func (p place) patiently(ctx context.Context, what string, try func(context.Context) error, final func(error) bool) error {
-	limited, cancel := context.WithTimeout(ctx, p.at.timeout)
+func (p *meeting) patiently(ctx context.Context, what string, try func(context.Context) error, final func(error) bool) error {
+	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	var last atomic.Pointer[error]
 	until, _ := limited.Deadline()
 	told := p.tell(what, &last)
 	defer told.Stop()
 	pauseMax := knockPauseMax
-	if p.at.named() {
+	if p.named() {
 		pauseMax = askPauseMax
 	}
 	for pause := knockPauseMin; ; pause = min(2*pause, pauseMax) {
@@ -75,8 +75,8 @@ func (p place) patiently(ctx context.Context, what string, try func(context.Cont
 
 // knock is one attempt. An error of class ErrRefused or ErrProtocol will not
 // change with time.
-func knock(ctx context.Context, p place) (_ connection, id string, err error) {
-	conn, err := p.at.reach(ctx)
+func knock(ctx context.Context, p *meeting) (_ connection, id string, err error) {
+	conn, err := p.reach(ctx)
 	if err != nil {
 		return nil, "", err
 	}
@@ -94,10 +94,10 @@ func knock(ctx context.Context, p place) (_ connection, id string, err error) {
 
 // introduce says who this rank is, proves that it knows the secret if there is
 // one, and has rank 0 prove the same.
-func introduce(conn net.Conn, p place) (id string, err error) {
-	e := exam{guest: hello{rank: p.rank, size: p.size, token: p.at.token}}
-	if p.at.key != nil {
-		e.key, e.guests = *p.at.key, newNonce()
+func introduce(conn net.Conn, p *meeting) (id string, err error) {
+	e := exam{guest: hello{rank: p.rank, size: p.size, token: p.token}}
+	if p.key != nil {
+		e.key, e.guests = *p.key, newNonce()
 		e.guest.nonce = e.guests
 	}
 	if _, err := conn.Write([]byte(e.guest.line())); err != nil {
@@ -105,7 +105,7 @@ func introduce(conn net.Conn, p place) (id string, err error) {
 	}
 	r := bufio.NewReaderSize(conn, helloMax)
 	line, err := hear(r)
-	if nonce, ok := parseChallenge(line); ok && err == nil && p.at.key != nil {
+	if nonce, ok := parseChallenge(line); ok && err == nil && p.key != nil {
 		e.hosts = nonce
 		if _, err := conn.Write([]byte(response(e.mac("guest", "")))); err != nil {
 			return "", err
@@ -121,8 +121,8 @@ func introduce(conn net.Conn, p place) (id string, err error) {
 	case err != nil:
 		return "", err
 	case w.why != nil:
-		return "", fmt.Errorf("launch: rank 0 at %s: %w: %w", p.at.addr, ErrRefused, w.why)
-	case p.at.key == nil:
+		return "", fmt.Errorf("launch: rank 0 at %s: %w: %w", p.addr, ErrRefused, w.why)
+	case p.key == nil:
 		return "", nil
 	case e.hosts == "" || w.id == "" || !e.passes("host", w.id, w.mac):
 		return "", p.nobody("it does not know the secret in the file of " + SecretFileEnv)
@@ -131,7 +131,7 @@ func introduce(conn net.Conn, p place) (id string, err error) {
 }
 
 // nobody is the error for what answers and is not rank 0.
-func (p place) nobody(why string) error {
+func (p *meeting) nobody(why string) error {
 	return fmt.Errorf("launch: %w: what answers at %s (MASTER_ADDR and MASTER_PORT) is not rank 0 of a Banyan job: %s",
-		ErrProtocol, p.at.addr, why)
+		ErrProtocol, p.addr, why)
 }

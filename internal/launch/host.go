@@ -27,7 +27,7 @@ const (
 // The port stays open until rank 0 finalizes, so that a process that comes too
 // late or a second time is told so.
 type host struct {
-	place
+	*meeting
 	srv      *server
 	ports    []net.Listener // one for each address that MASTER_ADDR stands for
 	unproved unproved
@@ -37,18 +37,18 @@ type host struct {
 }
 
 // newHost begins to listen and returns rank 0's own connection.
-func newHost(ctx context.Context, p place) (*host, connection, error) {
+func newHost(ctx context.Context, p *meeting) (*host, connection, error) {
 	ports, err := p.listen(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	h := &host{
-		place: p, ports: ports, srv: newServer(newID(), p.size, p.at.timeout),
+		meeting: p, ports: ports, srv: newServer(newID(), p.size, p.timeout),
 		unproved: newUnproved(p.size), claimed: make([]bool, p.size),
 	}
-	delete(h.srv.kv, mappingKey) // unknown here: the guests' environment says it, or nothing does
+	h.srv.setNodes(nil, nil) // unknown here: the guests' environment says it, or nothing does
 	h.claimed[0] = true
-	h.srv.refused = onlyHere(p.at.addr, ports)
+	h.srv.explain(onlyHere(p.addr, ports))
 	ours, theirs := net.Pipe()
 	go h.serve(0, theirs)
 	for _, l := range ports {
@@ -113,7 +113,8 @@ func (h *host) greet(conn net.Conn) (rank int, ok bool) {
 		w.why = h.claim(guest)
 	}
 	if w.why != nil {
-		h.srv.turnAway(w.why)
+		text := w.why.Error()
+		h.srv.explain("refused: " + text[:min(len(text), answerMax)])
 	}
 	if _, err := conn.Write([]byte(w.line())); w.why != nil {
 		return 0, false
@@ -141,14 +142,14 @@ func hear(r *bufio.Reader) (string, error) {
 func (h *host) examine(conn net.Conn, r *bufio.Reader, guest hello) welcome {
 	refuse := func(format string, args ...any) welcome { return welcome{why: fmt.Errorf(format, args...)} }
 	switch {
-	case h.at.key == nil && guest.nonce == "":
+	case h.key == nil && guest.nonce == "":
 		return welcome{}
-	case h.at.key == nil:
+	case h.key == nil:
 		return refuse("RANK=%d has %s, rank 0 has not: set it for all ranks or for none", guest.rank, SecretFileEnv)
 	case guest.nonce == "":
 		return refuse("RANK=%d has no %s, rank 0 has: set it for all ranks or for none", guest.rank, SecretFileEnv)
 	}
-	e := exam{key: *h.at.key, guest: guest, guests: guest.nonce, hosts: newNonce()}
+	e := exam{key: *h.key, guest: guest, guests: guest.nonce, hosts: newNonce()}
 	if _, err := conn.Write([]byte(challenge(e.hosts))); err != nil {
 		return welcome{why: errStranger}
 	}
@@ -170,7 +171,7 @@ func (h *host) claim(g hello) error {
 		return fmt.Errorf("RANK=%d has WORLD_SIZE=%d, rank 0 has %d", g.rank, g.size, h.size)
 	case g.rank < 0 || g.rank >= h.size:
 		return fmt.Errorf("RANK=%d is not below WORLD_SIZE=%d", g.rank, h.size)
-	case g.token != h.at.token:
+	case g.token != h.token:
 		return fmt.Errorf("RANK=%d has another TORCHELASTIC_RUN_ID than rank 0", g.rank)
 	}
 	h.mu.Lock()

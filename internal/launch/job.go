@@ -2,8 +2,6 @@ package launch
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -118,16 +116,6 @@ func alone() *Job {
 		id: newID(), size: 1, nodes: oneNode(1),
 		turn: make(chan struct{}, 1), fence: make(chan struct{}, 1), values: make(map[string][]byte),
 	}
-}
-
-// idPrefix begins the names of jobs that Banyan launched.
-const idPrefix = "banyan-"
-
-// newID makes the name of a job: unlike any other's, short enough to be typed.
-func newID() string {
-	var b [5]byte
-	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
-	return idPrefix + hex.EncodeToString(b[:])
 }
 
 // Rank is this process's position in the job, 0 … Size-1.

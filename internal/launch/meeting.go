@@ -20,12 +20,13 @@ import (
 // started one by one, without launcher: rank 0 is the host and serves PMI-1 at
 // addr, the others are its guests.
 type meeting struct {
-	addr    string           // host:port
-	key     *[SecretLen]byte // what both sides prove to know; nil: nothing
-	token   string           // what the environment says about the job, "" for nothing
-	nodes   mapping
-	timeout time.Duration // for a guest to find the host, and for all to join
-	agent   bool          // torchrun's agent has a server of its own at addr
+	rank, size int
+	addr       string           // host:port
+	key        *[SecretLen]byte // what both sides prove to know; nil: nothing
+	token      string           // what the environment says about the job, "" for nothing
+	nodes      mapping
+	timeout    time.Duration // for a guest to find the host, and for all to join
+	agent      bool          // torchrun's agent has a server of its own at addr
 
 	resolver *net.Resolver // nil: the machine's
 }
@@ -33,33 +34,35 @@ type meeting struct {
 // meetingPlace reads what torchrun sets: RANK, WORLD_SIZE, MASTER_ADDR,
 // MASTER_PORT, LOCAL_RANK, LOCAL_WORLD_SIZE. It reports false when the first
 // two do not say that this is one of several processes.
-func meetingPlace(env environment) (place, bool, error) {
+func meetingPlace(env environment) (*meeting, bool, error) {
 	rank, hasRank := env("RANK")
 	size, hasSize := env("WORLD_SIZE")
 	switch {
 	case !hasSize && (!hasRank || !aboveZero(rank)), !hasRank && size == "1":
-		return place{}, false, nil // RANK alone is a name that others use too
+		return nil, false, nil // RANK alone is a name that others use too
 	case !hasSize:
-		return place{}, false, fmt.Errorf("launch: %w: RANK=%s says this is one of several processes, but WORLD_SIZE is not set: set both, or unset RANK to run alone", ErrEnvironment, rank)
+		return nil, false, fmt.Errorf("launch: %w: RANK=%s says this is one of several processes, but WORLD_SIZE is not set: set both, or unset RANK to run alone", ErrEnvironment, rank)
 	case !hasRank:
-		return place{}, false, fmt.Errorf("launch: %w: WORLD_SIZE=%s says this is one of several processes, but neither RANK nor PMI_FD is set: set RANK, start with ftbench run, mpiexec or srun --mpi=pmi2, or unset WORLD_SIZE to run alone", ErrEnvironment, size)
+		return nil, false, fmt.Errorf("launch: %w: WORLD_SIZE=%s says this is one of several processes, but neither RANK nor PMI_FD is set: set RANK, start with ftbench run, mpiexec or srun --mpi=pmi2, or unset WORLD_SIZE to run alone", ErrEnvironment, size)
 	}
-	var p place
+	p := &meeting{}
 	var err error
 	if p.size, err = variable("WORLD_SIZE", size, 1, proc.MaxIDs); err != nil {
-		return p, false, err
+		return nil, false, err
 	}
 	if p.rank, err = variable("RANK", rank, 0, proc.MaxIDs-1); err != nil {
-		return p, false, err
+		return nil, false, err
 	}
 	if p.rank >= p.size {
-		return p, false, fmt.Errorf("launch: %w: RANK=%d is not below WORLD_SIZE=%d", ErrEnvironment, p.rank, p.size)
+		return nil, false, fmt.Errorf("launch: %w: RANK=%d is not below WORLD_SIZE=%d", ErrEnvironment, p.rank, p.size)
 	}
 	if p.size == 1 {
-		return p, false, nil
+		return nil, false, nil
 	}
-	p.at, err = newMeeting(env, p)
-	return p, err == nil, err
+	if err := p.find(env); err != nil {
+		return nil, false, err
+	}
+	return p, true, nil
 }
 
 func aboveZero(text string) bool {
@@ -67,19 +70,19 @@ func aboveZero(text string) bool {
 	return err == nil && n > 0
 }
 
-func newMeeting(env environment, p place) (*meeting, error) {
+func (m *meeting) find(env environment) error {
 	port, ok := env("MASTER_PORT")
 	if !ok {
-		return nil, fmt.Errorf("launch: %w: RANK and WORLD_SIZE are set but MASTER_PORT is not: give all ranks the number of a TCP port that is free where rank 0 runs", ErrEnvironment)
+		return fmt.Errorf("launch: %w: RANK and WORLD_SIZE are set but MASTER_PORT is not: give all ranks the number of a TCP port that is free where rank 0 runs", ErrEnvironment)
 	}
 	if _, err := variable("MASTER_PORT", port, 1, 65535); err != nil {
-		return nil, err
+		return err
 	}
 	host, err := masterAddr(env)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	m := &meeting{addr: net.JoinHostPort(host, port)}
+	m.addr = net.JoinHostPort(host, port)
 	if id, _ := env("TORCHELASTIC_RUN_ID"); id != "" {
 		sum := sha256.Sum256([]byte(id))
 		m.token = hex.EncodeToString(sum[:8]) // the name may have blanks and any length
@@ -88,10 +91,10 @@ func newMeeting(env environment, p place) (*meeting, error) {
 	m.agent = agent == "True"
 	text, _ := env(InitTimeoutEnv)
 	if m.timeout, err = initTimeout(text); err != nil {
-		return nil, err
+		return err
 	}
-	m.nodes, err = localNodes(env, p)
-	return m, err
+	m.nodes, err = localNodes(env, m)
+	return err
 }
 
 // masterAddr returns a name, or an address of either family without brackets.
@@ -113,7 +116,7 @@ func masterAddr(env environment) (string, error) {
 // localNodes tells which ranks share a node, from LOCAL_RANK and
 // LOCAL_WORLD_SIZE. It is unknown where these are missing, or do not fit the
 // usual order: as many ranks on each node, one node after the other.
-func localNodes(env environment, p place) (mapping, error) {
+func localNodes(env environment, p *meeting) (mapping, error) {
 	rank, ok1 := env("LOCAL_RANK")
 	size, ok2 := env("LOCAL_WORLD_SIZE")
 	if !ok1 || !ok2 {
@@ -133,40 +136,20 @@ func localNodes(env environment, p place) (mapping, error) {
 	return mapping{{0, p.size / n, n}}, nil
 }
 
-// meet makes the Job of a rank that was started without launcher.
-func meet(ctx context.Context, p place) (*Job, error) {
-	if p.seed != nil {
-		key := p.seed.derive("meeting")
-		p.at.key = &key
-	}
-	var conn connection
-	var h *host
-	var id string // as rank 0 has proved it to a guest
-	var err error
+// meet connects this rank to the others. conn is the rank's connection to rank 0, which serves PMI-1 on it; id is the job's
+// name as rank 0 has proved it, "" where there is no secret; h is the server, in rank 0.
+func (p *meeting) meet(ctx context.Context) (conn connection, id string, h *host, err error) {
 	if p.rank == 0 {
 		h, conn, err = newHost(ctx, p)
 	} else {
 		conn, id, err = visit(ctx, p)
 	}
-	if err != nil {
-		return nil, err
-	}
-	limited, cancel := context.WithTimeoutCause(ctx, p.at.timeout, fmt.Errorf("rank 0 at %s has not answered within %v (%s): %w",
-		p.at.addr, p.at.timeout, InitTimeoutEnv, context.DeadlineExceeded))
-	defer cancel()
-	j, err := join1(limited, p, conn)
-	if err == nil && id != "" && id != j.id {
-		conn.Close()
-		err = fmt.Errorf("launch: %w: rank 0 at %s has proved to be of another job than the one whose name came after that: somebody changes what is sent", ErrProtocol, p.at.addr)
-	}
-	if err != nil {
-		if h != nil {
-			h.close()
-		}
-		return nil, err
-	}
-	j.unled, j.host, j.nodes = true, h, p.at.nodes
-	return j, nil
+	return conn, id, h, err
+}
+
+// silent is the cause of giving up a rank 0 that has accepted this rank and does not answer.
+func (p *meeting) silent() error {
+	return fmt.Errorf("rank 0 at %s has not answered within %v (%s): %w", p.addr, p.timeout, InitTimeoutEnv, context.DeadlineExceeded)
 }
 
 // hello is the first line that a guest writes. It tells a rank of this job from

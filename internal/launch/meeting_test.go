@@ -6,17 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,29 +23,6 @@ import (
 var meetingNames = []string{
 	"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
 	"TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE", InitTimeoutEnv, SecretFileEnv,
-}
-
-// ports numbers those that have been tried, from anywhere on.
-var ports = sync.OnceValue(func() *atomic.Int32 {
-	var n atomic.Int32
-	n.Store(rand.Int32N(5000))
-	return &n
-})
-
-// freePort finds a port that nobody listens at, below those that the kernel
-// gives away by itself. No two tests get the same, and other packages' have other ranges.
-func freePort(t testing.TB) string {
-	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
-	defer syscall.ForkLock.RUnlock()
-	for range 100 {
-		port := strconv.Itoa(20000 + int(ports().Add(1))%5000)
-		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
-			require.NoError(t, l.Close())
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return ""
 }
 
 // single is one process that the test starts as a rank, without launcher.
@@ -80,11 +52,6 @@ func (s *single) end(code int) string {
 	_ = s.Wait() // the state says more
 	require.Equal(s.t, code, s.ProcessState.ExitCode(), s.out.String())
 	return regexp.MustCompile(`(?m)^banyan: rank \d+ waits for .*\n`).ReplaceAllString(s.out.String(), "")
-}
-
-// at describes a rank for tests within this process.
-func at(port string, rank, size int, timeout time.Duration) place {
-	return place{rank: rank, size: size, at: &meeting{addr: "127.0.0.1:" + port, timeout: timeout}}
 }
 
 // awaitHost returns when rank 0 listens: it turns a rank of another job away.
@@ -268,38 +235,6 @@ func TestRankZeroTwice(t *testing.T) {
 	host.end(0)
 }
 
-func TestPortThatCannotBeUsed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	closed := make(chan struct{})
-	go func() { // another program: it says nothing
-		defer close(closed)
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
-	defer func() { l.Close(); <-closed }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	p := at(port, 0, 2, time.Minute)
-	_, _, err = newHost(context.Background(), p)
-	require.ErrorIs(t, err, ErrEnvironment)
-	require.ErrorContains(t, err, "MASTER_PORT is taken by another program")
-	p.at.agent = true
-	_, _, err = newHost(context.Background(), p)
-	require.ErrorContains(t, err, "agent of torchrun")
-	p.at.addr = "192.0.2.1:" + port // reserved for documentation
-	_, _, err = newHost(context.Background(), p)
-	require.ErrorContains(t, err, "MASTER_ADDR is no address of the machine")
-	p.at.addr = "127.0.0.1:port"
-	_, _, err = newHost(context.Background(), p)
-	require.ErrorContains(t, err, "cannot listen")
-}
-
 // Whatever connects to the port, the job starts as if nothing had.
 func TestStrangersDoNoHarm(t *testing.T) {
 	port := freePort(t)
@@ -377,31 +312,5 @@ func TestIdleStrangersMakeWay(t *testing.T) {
 		for _, r := range ranks {
 			r.end(0)
 		}
-	}
-}
-
-func TestHostThatIsNone(t *testing.T) {
-	for said, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n":               `it said "HTTP/1.1 400 Bad Request"`,
-		strings.Repeat("x", helloMax+1):                  "longer than",
-		hello{1, 2, "", ""}.line():                       "cmd=hello",
-		welcome{}.line() + "x":                           "cmd=welcome",
-		"cmd=challenge nonce=AAAAAAAAAAAAAAAAAAAAAA\n":   "cmd=challenge",
-		"cmd=welcome\n":                                  "cmd=welcome",
-		"cmd=welcome rc=1 why=!\n":                       "why=!",
-		welcome{why: fmt.Errorf("no room today")}.line(): "the launcher refused: no room today",
-	} {
-		ours, theirs := net.Pipe()
-		heard := make(chan struct{})
-		go func() {
-			defer close(heard)
-			_, _ = readLine(bufio.NewReader(theirs))
-			_, _ = theirs.Write([]byte(said))
-		}()
-		_, err := introduce(ours, at("1", 1, 2, time.Minute))
-		require.ErrorContains(t, err, want)
-		ours.Close()
-		<-heard
-		theirs.Close()
 	}
 }

@@ -207,19 +207,3 @@ func (t *tail) waiting() (n int, err error) {
 	})
 	return n, errors.Join(cerr, err)
 }
-
-// hear waits, but not long, until what a rank that has ended printed is written: the launcher's
-// word about its end comes after its own, which may explain it.
-func (j *job) hear(heard ...<-chan struct{}) {
-	grace := time.NewTimer(drainGrace)
-	defer grace.Stop()
-	for _, h := range heard {
-		select {
-		case <-h:
-		case <-j.gone:
-			return
-		case <-grace.C:
-			return
-		}
-	}
-}

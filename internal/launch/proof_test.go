@@ -20,9 +20,9 @@ func keyOf(content byte) *[SecretLen]byte {
 }
 
 // keyed gives a rank a secret; 0 is none.
-func keyed(p place, content byte) place {
+func keyed(p *meeting, content byte) *meeting {
 	if content != 0 {
-		p.at.key = keyOf(content)
+		p.key = keyOf(content)
 	}
 	return p
 }
@@ -30,7 +30,7 @@ func keyed(p place, content byte) place {
 // lockedHost is bareHost with a secret, and with rank 0 in it.
 func lockedHost(size int, content byte) *host {
 	h := bareHost(size)
-	h.place = keyed(h.place, content)
+	keyed(h.meeting, content)
 	h.claimed[0] = true
 	return h
 }
@@ -50,7 +50,7 @@ func (w *wire) Write(b []byte) (int, error) {
 }
 
 // encounter lets a guest meet a host, and returns what each said, in order.
-func encounter(h *host, guest place) (id string, admitted bool, guests, hosts []string, err error) {
+func encounter(h *host, guest *meeting) (id string, admitted bool, guests, hosts []string, err error) {
 	a, b := net.Pipe()
 	ours, theirs := &wire{Conn: a}, &wire{Conn: b}
 	done := make(chan bool)
@@ -96,8 +96,8 @@ func TestProofs(t *testing.T) {
 // one, however wrong the rest is.
 func TestRefusalLeaksNothing(t *testing.T) {
 	h := lockedHost(3, 1)
-	h.at.token = "0011223344556677"
-	for _, guest := range []place{
+	h.token = "0011223344556677"
+	for _, guest := range []*meeting{
 		at("1", 1, 3, time.Minute), at("1", 1, 4, time.Minute), at("1", 0, 3, time.Minute), at("1", 7, 3, time.Minute),
 	} {
 		for _, content := range []byte{0, 2} {
@@ -229,26 +229,6 @@ func TestChangedUnderWay(t *testing.T) {
 		if name != "job" { // the host has let in whom it knows; the guest leaves
 			require.Equal(t, []bool{true, false, false}, h.claimed, name)
 		}
-	}
-}
-
-func TestMeetingWithSecrets(t *testing.T) {
-	t.Parallel() // rank 0 waits for the time-out
-	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"x")
-	port := freePort(t)
-	host := setOut(t, "start-up", port, 0, 4, SecretFileEnv+"="+one, InitTimeoutEnv+"=10s")
-	known := []*single{host} // rank 3 never comes
-	for r := 1; r < 3; r++ {
-		known = append(known, setOut(t, "start-up", port, r, 4, SecretFileEnv+"="+one))
-	}
-	for file, want := range map[string]string{
-		other: "start-up: launch: rank 0 at 127.0.0.1:" + port + ": the launcher refused: RANK=2 has another secret than rank 0: give all ranks the same file (BANYAN_SECRET_FILE)\n",
-		"":    "start-up: launch: rank 0 at 127.0.0.1:" + port + ": the launcher refused: RANK=2 has no BANYAN_SECRET_FILE, rank 0 has: set it for all ranks or for none\n",
-	} {
-		require.Equal(t, "joining\n"+want, setOut(t, "start-up", port, 2, 4, SecretFileEnv+"="+file).end(9))
-	}
-	for _, s := range known {
-		require.Regexp(t, `^joining\nstart-up: launch: rank 3 has not joined within 10s \(refused: RANK=2 has (no BANYAN_SECRET_FILE|another secret).*\)\n$`, s.end(0))
 	}
 }
 

@@ -26,7 +26,7 @@ type proxy struct {
 	exits    OpenExits
 	link     *link
 	text     jobText
-	plan     plan
+	spawner  spawner
 	children []*child
 	work     sync.WaitGroup
 	told     chan struct{} // closed when the launcher has been told that all ranks run
@@ -139,16 +139,17 @@ func (x *proxy) prepare(payload []byte) (err error) {
 			return fmt.Errorf("variable %s: %w", excerpt(name), err)
 		}
 	}
-	spec := Spec{N: t.N, Dir: dir, Bind: t.Bind, OnFailure: t.OnFailure, Exits: x.exits}
+	x.spawner = spawner{
+		id: t.Job, n: t.N, dir: dir, env: withoutLauncher(os.Environ()), bind: t.Bind, onFailure: t.OnFailure, openExits: x.exits,
+		first: t.First, count: t.Count, firstCPU: t.FirstCPU, onStart: x.serve, finished: x.finished,
+	}
 	for _, a := range t.Argv {
-		spec.Argv = append(spec.Argv, string(a))
+		x.spawner.argv = append(x.spawner.argv, string(a))
 	}
 	if t.Stdin && t.First == 0 {
-		spec.Stdin = x.link.stream(streamIn, 0)
+		x.spawner.stdin = x.link.stream(streamIn, 0)
 	}
-	x.plan, err = spec.check()
-	x.plan.first, x.plan.count, x.plan.firstCPU = t.First, t.Count, t.FirstCPU
-	return err
+	return x.spawner.check()
 }
 
 func orNotDir(err error) error {
@@ -160,10 +161,9 @@ func orNotDir(err error) error {
 
 // startAll starts the ranks and tells the launcher.
 func (x *proxy) startAll() error {
-	sp := &spawner{plan: &x.plan, id: x.text.Job, onStart: x.serve, finished: x.finished}
 	started := make(chan error)
 	ended := &sync.WaitGroup{}
-	go sp.run(started)
+	go x.spawner.run(started)
 	err := <-started
 	var text startedText
 	for _, c := range x.children {
@@ -217,7 +217,7 @@ func (x *proxy) serve(c *child) {
 		c.conn.Close() // to the rank the launcher is gone
 	})
 	if c.stdin != nil {
-		go c.feedFrom(x.plan.Stdin) // it may hang in a write to what the rank has started
+		go c.feedFrom(x.spawner.stdin) // it may hang in a write to what the rank has started
 	}
 	x.work.Go(func() { x.await(c) })
 }
@@ -256,7 +256,7 @@ func (x *proxy) listen() {
 		}
 	}
 	x.link.close()
-	if x.plan.OnFailure == Abort {
+	if x.spawner.onFailure == Abort {
 		for _, c := range x.children {
 			c.signal(unix.SIGKILL, true)
 		}

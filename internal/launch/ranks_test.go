@@ -74,14 +74,6 @@ func hang() {
 	<-never
 }
 
-func value(rank int, length int) []byte {
-	v := make([]byte, length)
-	for i := range v {
-		v[i] = byte(rank*31 + i)
-	}
-	return v
-}
-
 // roleExchange publishes values of many lengths and checks everybody's.
 func roleExchange() error {
 	ctx := context.Background()

@@ -33,8 +33,8 @@ const (
 )
 
 // named reports whether MASTER_ADDR is a name.
-func (m *meeting) named() bool {
-	host, _, err := net.SplitHostPort(m.addr)
+func (p *meeting) named() bool {
+	host, _, err := net.SplitHostPort(p.addr)
 	if err != nil {
 		return false
 	}
@@ -44,8 +44,8 @@ func (m *meeting) named() bool {
 
 // addresses returns what MASTER_ADDR stands for now. The two families take
 // turns, the resolver's first choice first.
-func (m *meeting) addresses(ctx context.Context) ([]netip.AddrPort, error) {
-	host, service, err := net.SplitHostPort(m.addr)
+func (p *meeting) addresses(ctx context.Context) ([]netip.AddrPort, error) {
+	host, service, err := net.SplitHostPort(p.addr)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (m *meeting) addresses(ctx context.Context) ([]netip.AddrPort, error) {
 	if err != nil {
 		return nil, err
 	}
-	ips, err := m.resolver.LookupNetIP(ctx, "ip", host) // an address stands for itself
+	ips, err := p.resolver.LookupNetIP(ctx, "ip", host) // an address stands for itself
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (m *meeting) addresses(ctx context.Context) ([]netip.AddrPort, error) {
 }
 
 // reach connects to whichever of the addresses answers first.
-func (m *meeting) reach(ctx context.Context) (net.Conn, error) {
-	addrs, err := m.addresses(ctx)
+func (p *meeting) reach(ctx context.Context) (net.Conn, error) {
+	addrs, err := p.addresses(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -132,26 +132,26 @@ func (m *meeting) reach(ctx context.Context) (net.Conn, error) {
 
 // tell says on standard error what a start-up waits for, when it has waited for
 // some seconds.
-func (p place) tell(what string, last *atomic.Pointer[error]) *time.Timer {
-	return time.AfterFunc(min(tellAfter, p.at.timeout/4), func() {
+func (p *meeting) tell(what string, last *atomic.Pointer[error]) *time.Timer {
+	return time.AfterFunc(min(tellAfter, p.timeout/4), func() {
 		why := ""
 		if err := last.Load(); err != nil {
 			why = ": " + (*err).Error()
 		}
-		fmt.Fprintf(os.Stderr, "banyan: rank %d waits for %s, at most %v (%s)%s\n", p.rank, what, p.at.timeout, InitTimeoutEnv, why)
+		fmt.Fprintf(os.Stderr, "banyan: rank %d waits for %s, at most %v (%s)%s\n", p.rank, what, p.timeout, InitTimeoutEnv, why)
 	})
 }
 
 // listen takes the port at all addresses of this machine that MASTER_ADDR
 // stands for, or says who has it. A name may resolve late, or still to the
 // address of a pod that was here before.
-func (p place) listen(ctx context.Context) (ports []net.Listener, err error) {
+func (p *meeting) listen(ctx context.Context) (ports []net.Listener, err error) {
 	final := func(err error) bool {
 		var dns *net.DNSError
-		return !p.at.named() || !errors.As(err, &dns) && !errors.Is(err, syscall.EADDRNOTAVAIL)
+		return !p.named() || !errors.As(err, &dns) && !errors.Is(err, syscall.EADDRNOTAVAIL)
 	}
 	err = p.patiently(ctx, "MASTER_ADDR to be an address of the machine where it runs", func(ctx context.Context) error {
-		addrs, err := p.at.addresses(ctx)
+		addrs, err := p.addresses(ctx)
 		if err == nil {
 			ports, err = listenAt(ctx, addrs)
 		}
@@ -169,7 +169,7 @@ func (p place) listen(ctx context.Context) (ports []net.Listener, err error) {
 		return nil, fmt.Errorf("launch: %w: MASTER_ADDR is no address of the machine where RANK=0 runs: %w", ErrEnvironment, err)
 	case !errors.Is(err, syscall.EADDRINUSE):
 		return nil, fmt.Errorf("launch: %w: rank 0 cannot listen at MASTER_ADDR and MASTER_PORT: %w", ErrEnvironment, err)
-	case p.at.agent:
+	case p.agent:
 		return nil, fmt.Errorf("launch: %w: MASTER_PORT is taken by the agent of torchrun, as TORCHELASTIC_USE_AGENT_STORE=True says: give the program another one, as in torchrun --no-python sh -c 'MASTER_PORT=29511 exec ./app': %w", ErrEnvironment, err)
 	}
 	// Another rank 0 says so itself.

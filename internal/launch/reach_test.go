@@ -92,14 +92,14 @@ func (s *nameServer) reply(q []byte) []byte {
 }
 
 // byName describes a rank whose MASTER_ADDR is a name with these answers.
-func byName(t *testing.T, rank, size int, port string, answers ...[]string) (place, *nameServer) {
+func byName(t *testing.T, rank, size int, port string, answers ...[]string) (*meeting, *nameServer) {
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	const name = "rank0.banyan.test."
 	s := serveName(t, conn, name, answers...)
 	p := at(port, rank, size, time.Minute)
-	p.at.addr = name + ":" + port
-	p.at.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	p.addr = name + ":" + port
+	p.resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
 	}}
 	return p, s
@@ -108,7 +108,7 @@ func byName(t *testing.T, rank, size int, port string, answers ...[]string) (pla
 var nobody []string
 
 // A host whose guests come by name, and stay.
-func hostAt(t *testing.T, p place) *host {
+func hostAt(t *testing.T, p *meeting) *host {
 	h, conn, err := newHost(t.Context(), p)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close(); h.close() })
@@ -150,7 +150,7 @@ func TestRankZeroWhoseNameResolvesLate(t *testing.T) {
 
 	for answer, want := range map[string]string{"": "MASTER_ADDR does not resolve where RANK=0 runs", "192.0.2.1": "MASTER_ADDR is no address of the machine where RANK=0 runs"} {
 		p, _ := byName(t, 0, 2, port, strings.Fields(answer))
-		p.at.timeout = time.Second // it tells what it waits for, once a name has been resolved
+		p.timeout = time.Second // it tells what it waits for, once a name has been resolved
 		_, _, err := newHost(t.Context(), p)
 		require.ErrorIs(t, err, ErrEnvironment)
 		require.ErrorContains(t, err, want)
@@ -182,7 +182,7 @@ func TestMeetingOverIPv6(t *testing.T) {
 	require.Len(t, hostAt(t, p).ports, 2, "it listens at all of its addresses")
 	for _, addr := range []string{"[::1]:", "127.0.0.1:"} {
 		q := at(port, 7, 99, time.Minute)
-		q.at.addr = addr + port
+		q.addr = addr + port
 		_, _, err := visit(t.Context(), q)
 		require.ErrorIs(t, err, ErrRefused)
 	}
@@ -223,20 +223,4 @@ func TestAddressThatSwallows(t *testing.T) {
 			conn.Close()
 		})
 	}
-}
-
-// What takes long is told, once.
-func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
-	t.Parallel() // it waits for the time-out
-	port := freePort(t)
-	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=4s")
-	host := setOut(t, "join", port, 0, 2, InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
-	guest.end(9)
-	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\): .*connection refused
-join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 4s: .*connection refused
-$`, guest.out.String())
-	host.end(9)
-	require.Regexp(t, `^banyan: rank 0 waits for MASTER_ADDR to be an address of the machine where it runs, at most 4s \(BANYAN_INIT_TIMEOUT\).*
-join: launch: unusable launcher environment: MASTER_ADDR does not resolve where RANK=0 runs: lookup nowhere\.invalid.*
-$`, host.out.String())
 }

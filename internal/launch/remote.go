@@ -11,20 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jobText tells a proxy what to run. Arguments and variables need not be UTF-8,
-// which the strings of JSON are.
-type jobText struct {
-	Job             string
-	N, First, Count int
-	Argv, Env       [][]byte
-	Dir             []byte
-	Bind            Bind
-	FirstCPU        int
-	OnFailure       Policy
-	WholeLines      bool
-	Stdin           bool
-}
-
 // startedText and endedText are what a proxy tells of its ranks.
 type startedText struct{ PIDs []int }
 
@@ -39,7 +25,7 @@ type endedText struct {
 // the link to the proxy at its other end.
 type remote struct {
 	share
-	job   *job
+	fleet *fleet
 	said  hearing
 	proc  *os.Process // the remote shell; nil: it has not been started
 	in    *os.File    // its standard input
@@ -75,8 +61,41 @@ type remoteRank struct {
 	exited, drained   chan struct{}
 }
 
+// answered is a host's reply: that it is ready, that its ranks have started, or
+// why not.
+type answered struct {
+	host *remote
+	err  error
+}
+
+func (p *fleet) newRemote(s share) *remote {
+	h := &remote{
+		share: s, fleet: p, link: newLink(nil, nil), said: hearing{},
+		exited: make(chan struct{}), heard: make(chan struct{}),
+	}
+	for i := range s.count {
+		rank := s.first + i
+		r := &remoteRank{
+			rank: rank, exited: make(chan struct{}), drained: make(chan struct{}),
+			pmi: h.link.stream(streamPMI, rank), out: h.link.stream(streamOut, rank), err: h.link.stream(streamErr, rank),
+		}
+		if rank == 0 && p.stdin {
+			r.in = h.link.stream(streamIn, rank)
+		}
+		h.ranks = append(h.ranks, r)
+	}
+	return h
+}
+
+// begin has the ranks of a host started.
+func (h *remote) begin() {
+	h.limit("its ranks were not started")
+	h.link.send(frame{kind: frameStart})
+}
+
 // run looks after a host from the start of its remote shell to its end.
-func (h *remote) run(turn chan struct{}, answer func(error)) {
+func (h *remote) run() {
+	turn, answer := h.fleet.turn, func(err error) { h.fleet.answer <- answered{h, err} }
 	turn <- struct{}{}
 	err := h.start()
 	if err != nil {
@@ -91,7 +110,7 @@ func (h *remote) run(turn chan struct{}, answer func(error)) {
 	<-turn
 	if err == nil {
 		label := "banyan: " + h.Name + ": "
-		h.job.err.note(labelled(h.said.pass(func(p []byte) bool { return h.job.err.write(labelled(p, label)) }), label))
+		h.fleet.note(labelled(h.said.pass(func(p []byte) bool { return h.fleet.print(labelled(p, label)) }), label))
 		answer(nil)
 		err = h.attend(answer)
 	}
@@ -107,9 +126,9 @@ func (h *remote) greet() error {
 	}
 	if version != strconv.Itoa(protocolVersion) {
 		return fmt.Errorf("%s speaks version %s of the proxies' protocol, this launcher version %d: use the same build on all hosts, or name it with --remote-ftbench",
-			h.job.plan.Proxy[0], excerpt(version), protocolVersion)
+			h.fleet.proxy[0], excerpt(version), protocolVersion)
 	}
-	text, err := h.job.describe(h.share)
+	text, err := h.fleet.describe(h.share)
 	if err != nil {
 		return err
 	}
@@ -133,29 +152,6 @@ type refusalError struct{ why string }
 func (e refusalError) Error() string { return e.why }
 
 func refusal(f frame) error { return refusalError{string(f.payload)} }
-
-// describe gives the text of the job for one host.
-func (j *job) describe(s share) ([]byte, error) {
-	p := &j.plan
-	text, err := json.Marshal(jobText{
-		Job: j.srv.id, N: p.N, First: s.first, Count: s.count,
-		Argv: toBytes(p.Argv), Env: toBytes(p.forwarded(s.Host)), Dir: []byte(p.Dir),
-		Bind: p.Bind, FirstCPU: s.FirstCPU, OnFailure: p.OnFailure,
-		WholeLines: p.TagOutput, Stdin: p.Stdin != nil && s.first == 0,
-	})
-	if err == nil && len(text) > jobMax {
-		err = fmt.Errorf("arguments and variables take %d bytes, at most %d can be passed on", len(text), jobMax)
-	}
-	return text, err
-}
-
-func toBytes(list []string) [][]byte {
-	out := make([][]byte, len(list))
-	for i, s := range list {
-		out[i] = []byte(s)
-	}
-	return out
-}
 
 // attend handles what the proxy says until it is done. A nil error is a proxy
 // that has said so.
@@ -252,8 +248,8 @@ func (h *remote) dropRanks(err error, answer func(error)) {
 	case !running:
 		answer(h.failure)
 	case news:
-		h.job.note("host %s is lost: %v; %s", h.Name, err, h.fate())
-		h.job.lost <- h
+		h.fleet.note(fmt.Appendf(nil, "banyan: host %s is lost: %v; %s\n", h.Name, err, h.fate()))
+		h.fleet.lost <- h
 	}
 	h.link.close()
 	for _, r := range h.ranks {
@@ -269,7 +265,7 @@ func (h *remote) dropRanks(err error, answer func(error)) {
 func (h *remote) fate() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ends := h.stopping || h.job.plan.OnFailure == Abort
+	ends := h.stopping || h.fleet.onFailure == Abort
 	switch {
 	case h.count == 1 && ends:
 		return fmt.Sprintf("rank %d, if still running, ends with it", h.first)

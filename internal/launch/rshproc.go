@@ -73,7 +73,7 @@ func (h *remote) start() (err error) {
 	if h.given != "" {
 		return errors.New(h.given)
 	}
-	argv := h.job.plan.Proxy
+	argv := h.fleet.proxy
 	cmd := &exec.Cmd{Path: argv[0], Args: slices.Clone(argv)}
 	var ours, theirs []*os.File
 	defer func() {
@@ -92,20 +92,20 @@ func (h *remote) start() (err error) {
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of the terminal are the launcher's to forward
-	if err = h.job.plan.Shell(h.Name, cmd); err != nil {
+	if err = h.fleet.shell(h.Name, cmd); err != nil {
 		return withCure(err)
 	}
 	h.command = strings.Join(cmd.Args, " ")
 	h.proc, h.in, h.out.f = cmd.Process, ours[0], ours[1]
 	h.link.r, h.link.w = bufio.NewReaderSize(&h.out, chunkMax), h.in
 	errs := &tail{f: ours[2]}
-	h.job.work.Go(func() { h.wait(cmd, errs) })
-	h.job.work.Go(func() {
+	h.fleet.work.Go(func() { h.wait(cmd, errs) })
+	h.fleet.work.Go(func() {
 		copyLines(h.said.hear, errs, true)
 		errs.f.Close()
 		close(h.heard)
 	})
-	h.job.work.Go(func() { h.link.write(); h.in.Close() })
+	h.fleet.work.Go(func() { h.link.write(); h.in.Close() })
 	return nil
 }
 
@@ -176,10 +176,10 @@ func (h *remote) explain(err error) error {
 	switch {
 	case given != "":
 	case strings.HasSuffix(h.status, "code 127"), strings.HasSuffix(h.status, "code 126"):
-		fmt.Fprintf(&text, ": is %s on that host, for this user to execute? Copy ftbench there, or say with --remote-ftbench where it is", h.job.plan.Proxy[0])
+		fmt.Fprintf(&text, ": is %s on that host, for this user to execute? Copy ftbench there, or say with --remote-ftbench where it is", h.fleet.proxy[0])
 	case h.status == "ended": // with code 0, which neither ssh nor ftbench would
 		fmt.Fprintf(&text, ": has it run %s there, and is that ftbench? It waits for the launcher and does not end by itself: say with --remote-ftbench where ftbench is on that host, and with --rsh what runs a command there",
-			h.job.plan.Proxy[0])
+			h.fleet.proxy[0])
 	}
 	return errors.New(text.String())
 }
@@ -191,7 +191,7 @@ func (h *remote) limit(fault string) {
 	if h.settled {
 		return
 	}
-	d := h.job.plan.InitTimeout
+	d := h.fleet.timeout
 	h.late = time.AfterFunc(d, func() { h.kill(fmt.Sprintf("%s within %v (--init-timeout, %s)", fault, d, InitTimeoutEnv)) })
 }
 

@@ -15,9 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// killGrace is the time between SIGTERM and SIGKILL when a job is ended.
-const killGrace = 5 * time.Second
-
 // job is one job under way. The goroutine in loop owns what has no mutex.
 type job struct {
 	plan     plan
@@ -117,48 +114,12 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 	return result, err
 }
 
-// startHere starts the ranks on this machine. When it fails it kills those that
-// it has started.
-func (j *job) startHere() error {
-	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: j.finished}
-	started := make(chan error)
-	j.work.Go(func() { sp.run(started) })
-	err := <-started
-	if err != nil {
-		j.end(unix.SIGKILL)
-	}
-	return err
-}
-
 // label is what begins each line of a rank's output.
 func (j *job) label(rank int) string {
 	if j.plan.TagOutput {
 		return fmt.Sprintf("[%d] ", rank)
 	}
 	return ""
-}
-
-// serve begins to look after a rank that has just started.
-func (j *job) serve(c *child) {
-	j.targets = append(j.targets, c)
-	j.left++
-	label := j.label(c.rank)
-	for _, stream := range []struct {
-		from *tail
-		to   *sink
-	}{{&c.out, j.out}, {&c.err, j.err}} {
-		j.work.Go(func() {
-			copyLines(func(p []byte) bool { return stream.to.write(labelled(p, label)) }, stream.from, label != "")
-			stream.from.hush()
-			stream.from.f.Close()
-		})
-	}
-	if c.stdin != nil {
-		j.feed(c)
-	}
-	s := j.session(c.rank, c.conn, c.exited)
-	j.work.Go(func() { s.run(c.drained) })
-	j.work.Go(func() { j.ended <- j.await(c) })
 }
 
 // session makes the launcher's side of the conversation with a rank.
@@ -181,23 +142,6 @@ func (j *job) who(rank int) string {
 		return fmt.Sprintf("rank %d on %s", rank, h)
 	}
 	return fmt.Sprintf("rank %d", rank)
-}
-
-// await returns when a rank has ended, what it had said to the launcher
-// before has been handled, and what it printed is written.
-func (j *job) await(c *child) End {
-	end := c.wait()
-	close(c.exited)
-	c.out.ended()
-	c.err.ended()
-	if c.stdin != nil {
-		c.endFeed()
-	}
-	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
-	<-c.drained
-	end.Finalized, end.Joined = j.srv.lose(c.rank, end.String())
-	j.hear(c.out.heard, c.err.heard)
-	return end
 }
 
 // loop runs until all ranks have ended and their output is written. Nothing in

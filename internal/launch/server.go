@@ -39,8 +39,8 @@ type barrier struct {
 // blocks.
 type server struct {
 	id      string
-	timeout time.Duration // for the first barrier, from the first init
-	shares  []share       // the hosts, for people; nil: ranks are named alone
+	timeout time.Duration         // for the first barrier, from the first init
+	host    func(rank int) string // names the host of a rank, for people; nil: there are none
 
 	mu       sync.Mutex
 	peers    []peer
@@ -66,11 +66,11 @@ func newServer(id string, size int, timeout time.Duration) *server {
 	}
 }
 
-// setNodes says which ranks share a host, before any of them has joined.
-func (s *server) setNodes(shares []share) {
-	s.shares = shares
+// setNodes replaces the mapping of a single node, before any rank has joined. An empty m publishes none. host may be nil.
+func (s *server) setNodes(m mapping, host func(rank int) string) {
+	s.host = host
 	delete(s.kv, mappingKey)
-	if m := mappingOf(shares); m != nil {
+	if m != nil {
 		s.kv[mappingKey] = m.String()
 	}
 }
@@ -144,10 +144,10 @@ func (s *server) lose(rank int, how string) (finalized, hadJoined bool) {
 
 // on gives the words between "rank 2 " and what has become of it: where it ran.
 func (s *server) on(rank int) string {
-	if h := hostOf(s.shares, rank); h != "" {
-		return "on " + h + " "
+	if s.host == nil {
+		return ""
 	}
-	return ""
+	return "on " + s.host(rank) + " "
 }
 
 // expire is called when the time for the first barrier has passed.
@@ -160,12 +160,11 @@ func (s *server) expire() {
 	}
 }
 
-// turnAway remembers why somebody who came as a rank was not taken in.
-func (s *server) turnAway(why error) {
+// explain sets what may explain a missing rank, such as the last refusal. Errors of the start-up quote it.
+func (s *server) explain(why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := why.Error()
-	s.refused = "refused: " + text[:min(len(text), answerMax)]
+	s.refused = why
 }
 
 func (s *server) isOverdue() bool {

@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"strconv"
@@ -82,8 +83,23 @@ func (c *child) wait() End {
 // inherits this thread's affinity with its first instruction, so it holds for
 // every thread that the rank will ever have.
 type spawner struct {
-	plan     *plan
-	id       string
+	id        string // of the job
+	n         int    // ranks of the job
+	argv      []string
+	dir       string
+	env       []string
+	bind      Bind
+	onFailure Policy
+	openExits OpenExits
+	stdin     io.Reader // of rank 0
+
+	// The ranks that this process itself starts, and the position in cpus for the
+	// first of them.
+	first, count, firstCPU int
+
+	path string // set by check
+	cpus []int  // BindCore: where ranks go, in turn; set by check
+
 	onStart  func(*child)
 	exits    Exits         // or nil
 	finished chan struct{} // closed when all ranks have ended
@@ -99,13 +115,13 @@ func (s *spawner) run(started chan<- error) {
 }
 
 func (s *spawner) startAll() error {
-	if err := s.openExits(); err != nil {
+	if err := s.startExits(); err != nil {
 		return err
 	}
-	for i := range s.plan.count {
-		rank := s.plan.first + i
-		if s.plan.Bind == BindCore {
-			if err := affinity.Pin(s.plan.cpus[(s.plan.firstCPU+i)%len(s.plan.cpus)]); err != nil {
+	for i := range s.count {
+		rank := s.first + i
+		if s.bind == BindCore {
+			if err := affinity.Pin(s.cpus[(s.firstCPU+i)%len(s.cpus)]); err != nil {
 				return fmt.Errorf("launch: bind rank %d: %w", rank, err)
 			}
 		}
@@ -165,7 +181,7 @@ func (s *spawner) start(rank int) (_ *child, err error) {
 	if c.stdin != nil {
 		ours = append(ours, c.stdin)
 	}
-	if files[0] != s.plan.Stdin {
+	if files[0] != s.stdin {
 		theirs = append(theirs, files[0])
 	}
 	if c.stdin != nil {
@@ -185,17 +201,17 @@ func (s *spawner) start(rank int) (_ *child, err error) {
 		return nil, err
 	}
 	ours, theirs = append(ours, c.conn), append(theirs, files[pmiFD])
-	more, env := s.inherited(s.plan.envOf(rank, s.id))
+	more, env := s.inherited(s.envOf(rank))
 	c.since = time.Now()
-	c.proc, err = os.StartProcess(s.plan.path, s.plan.Argv, &os.ProcAttr{
-		Dir: s.plan.Dir, Env: env, Files: append(files, more...), Sys: s.attributes(),
+	c.proc, err = os.StartProcess(s.path, s.argv, &os.ProcAttr{
+		Dir: s.dir, Env: env, Files: append(files, more...), Sys: s.attributes(),
 	})
 	return c, err
 }
 
 func (s *spawner) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
-	if s.plan.OnFailure == Abort {
+	if s.onFailure == Abort {
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 	return attr
@@ -204,11 +220,11 @@ func (s *spawner) attributes() *syscall.SysProcAttr {
 // stdinOf returns what a rank reads and, if the launcher has to feed it, the
 // writing end.
 func (s *spawner) stdinOf(rank int) (feed, read *os.File, err error) {
-	if rank > 0 || s.plan.Stdin == nil {
+	if rank > 0 || s.stdin == nil {
 		read, err = os.Open(os.DevNull)
 		return nil, read, err
 	}
-	if f, ok := s.plan.Stdin.(*os.File); ok && !isTerminal(f) {
+	if f, ok := s.stdin.(*os.File); ok && !isTerminal(f) {
 		return nil, f, nil
 	}
 	read, feed, err = os.Pipe()

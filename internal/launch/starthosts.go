@@ -33,26 +33,22 @@ func (e *InterruptedError) Error() string {
 	return fmt.Sprintf("launch: %v before the ranks were started", unix.SignalName(e.Signal))
 }
 
-// answered is a host's reply: that it is ready, that its ranks have started, or
-// why not.
-type answered struct {
-	host *remote
-	err  error
-}
-
 // startHosts starts a proxy on each host, waits until all are ready, and only
 // then has the ranks started. When it fails everything is being ended, and loop
 // waits for it.
 func (j *job) startHosts(ctx context.Context) error {
-	j.srv.setNodes(j.plan.shares)
-	answers := make(chan answered, 3*len(j.plan.shares)) // ready, started, and one failure
-	turn := make(chan struct{}, startMost)
-	for _, s := range j.plan.shares {
-		h := j.newRemote(s)
+	p := &j.plan
+	j.srv.setNodes(mappingOf(p.shares), func(rank int) string { return hostOf(p.shares, rank) })
+	answers := make(chan answered, 3*len(p.shares)) // ready, started, and one failure
+	all := &fleet{
+		id: j.srv.id, n: p.N, argv: p.Argv, dir: p.Dir, env: p.env, export: p.Export, bind: p.Bind, onFailure: p.OnFailure,
+		wholeLines: p.TagOutput, stdin: p.Stdin != nil, shell: p.Shell, proxy: p.Proxy, timeout: p.InitTimeout,
+		work: &j.work, turn: make(chan struct{}, startMost), answer: answers, lost: j.lost, print: j.err.write, note: j.err.note,
+	}
+	for _, s := range p.shares {
+		h := all.newRemote(s)
 		j.hosts = append(j.hosts, h)
-		j.work.Go(func() {
-			h.run(turn, func(err error) { answers <- answered{h, err} })
-		})
+		j.work.Go(h.run)
 	}
 	if err := j.gather(ctx, answers, "ready", j.early); err != nil {
 		for _, h := range j.hosts {
@@ -78,25 +74,6 @@ func (j *job) startHosts(ctx context.Context) error {
 		j.left += h.count
 	}
 	return nil
-}
-
-func (j *job) newRemote(s share) *remote {
-	h := &remote{
-		share: s, job: j, link: newLink(nil, nil), said: hearing{},
-		exited: make(chan struct{}), heard: make(chan struct{}),
-	}
-	for i := range s.count {
-		rank := s.first + i
-		r := &remoteRank{
-			rank: rank, exited: make(chan struct{}), drained: make(chan struct{}),
-			pmi: h.link.stream(streamPMI, rank), out: h.link.stream(streamOut, rank), err: h.link.stream(streamErr, rank),
-		}
-		if rank == 0 && j.plan.Stdin != nil {
-			r.in = h.link.stream(streamIn, rank)
-		}
-		h.ranks = append(h.ranks, r)
-	}
-	return h
 }
 
 // gather waits until all hosts have answered, or one has failed, or the
@@ -206,8 +183,7 @@ func (j *job) serveHost(h *remote) {
 			j.feedRemote(r)
 		}
 	}
-	h.limit("its ranks were not started")
-	h.link.send(frame{kind: frameStart})
+	h.begin()
 }
 
 // pass writes a rank's output.

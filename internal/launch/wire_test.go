@@ -74,53 +74,6 @@ func TestLostTravels(t *testing.T) {
 	require.Nil(t, encodeLost(nil))
 }
 
-func TestSplitAndJoin(t *testing.T) {
-	for _, length := range []int{0, 1, 18, 19, 20, 21, 22, 100, 1000, MaxValue} {
-		for _, room := range []int{minRoom, 33, 100, 900} {
-			want := value(3, length)
-			pieces := split(want, room)
-			for _, p := range pieces {
-				require.LessOrEqual(t, len(p), room)
-				require.NotEmpty(t, p)
-			}
-			got, err := join(func(i int) (string, error) { return pieces[i], nil })
-			require.NoError(t, err)
-			require.Equal(t, want, append([]byte{}, got...))
-		}
-	}
-}
-
-func TestJoinRefuses(t *testing.T) {
-	for _, first := range []string{"", "0001", "1.", "0000.", "-001.", "+001.", "0001.A", "0001.!!", "0002.AAAA"} {
-		_, err := join(func(i int) (string, error) {
-			if i == 0 {
-				return first, nil
-			}
-			return "", ErrNotFound
-		})
-		require.Error(t, err, first)
-	}
-	calls := 0
-	_, err := join(func(i int) (string, error) {
-		calls++
-		if i == 0 {
-			return "9999.", nil
-		}
-		return strings.Repeat("A", 1000), nil
-	})
-	require.ErrorContains(t, err, "longer than")
-	require.Less(t, calls, 100, "it stops reading in time")
-}
-
-func TestWireKeysFit(t *testing.T) {
-	require.LessOrEqual(t, len(wireKey(1<<20, strings.Repeat("k", MaxKey), piecesMax)), wireKeyMax)
-	require.Less(t, wireKeyMax, keyLenMax)
-	for _, bad := range []string{"", "a-b", "a b", "é", strings.Repeat("k", MaxKey+1)} {
-		require.Error(t, checkKey(bad), bad)
-	}
-	require.NoError(t, checkKey("az.AZ_09"))
-}
-
 func TestMapping(t *testing.T) {
 	m, err := parseMapping("(vector,(0,2,4),(2,1,1))")
 	require.NoError(t, err)
@@ -173,22 +126,6 @@ func FuzzMapping(f *testing.F) {
 		m, err := parseMapping(text)
 		if err == nil && rank >= 0 && m.nodeOf(rank) < 0 {
 			t.Fatal(text, rank)
-		}
-	})
-}
-
-func FuzzJoinValue(f *testing.F) {
-	f.Add("0002.AAAA", "AAAA")
-	f.Add("0001.", "")
-	f.Fuzz(func(t *testing.T, first, next string) {
-		value, err := join(func(i int) (string, error) {
-			if i == 0 {
-				return first, nil
-			}
-			return next, nil
-		})
-		if err == nil && len(value) > MaxValue {
-			t.Fatal(len(value))
 		}
 	})
 }

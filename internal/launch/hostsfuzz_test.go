@@ -6,19 +6,16 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"net"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode"
 
-	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same from a file
@@ -65,67 +62,6 @@ func FuzzShell(f *testing.F) {
 		}
 		require.LessOrEqual(t, total, 3*len(line), "of invalid UTF-8 each byte is three")
 		require.ErrorContains(t, shell("n1", &exec.Cmd{Args: []string{"a b"}}), "cannot be passed")
-	})
-}
-
-// Whatever launchers and users put into the environment: no rank of a job, an error of its class that names a
-// variable, or a place that can be.
-func FuzzPlace(f *testing.F) {
-	f.Add("PMI_FD=3\nPMI_RANK=1\nPMI_SIZE=4")
-	f.Add("RANK=1\nWORLD_SIZE=4\nMASTER_PORT=29500\nMASTER_ADDR=[::1]\nLOCAL_RANK=1\nLOCAL_WORLD_SIZE=2\nTORCHELASTIC_RUN_ID=x y")
-	f.Add("RANK=1\nWORLD_SIZE=4194304\nMASTER_PORT=65536\nMASTER_ADDR=a:b\nBANYAN_INIT_TIMEOUT=1e300")
-	f.Add("PMI_PORT=1\nOMPI_COMM_WORLD_SIZE=x\nSLURM_STEP_NUM_TASKS=2")
-	f.Fuzz(func(t *testing.T, text string) {
-		vars := map[string]string{}
-		for line := range strings.SplitSeq(text, "\n") {
-			if name, value, ok := strings.Cut(line, "="); ok {
-				vars[name] = value
-			}
-		}
-		p, ok, err := findPlace(func(name string) (string, bool) { v, ok := vars[name]; return v, ok })
-		switch {
-		case err != nil:
-			require.ErrorIs(t, err, ErrEnvironment)
-		case ok:
-			require.True(t, 0 <= p.rank && p.rank < p.size && p.size <= proc.MaxIDs)
-			if p.at != nil {
-				p.at.named()
-				_, port, err := net.SplitHostPort(p.at.addr)
-				require.NoError(t, err)
-				n, err := strconv.ParseUint(port, 10, 16)
-				require.NoError(t, err)
-				require.NotZero(t, n)
-				require.Positive(t, p.at.timeout)
-				if p.at.nodes != nil {
-					require.GreaterOrEqual(t, p.at.nodes.nodeOf(p.rank), 0)
-				}
-			}
-		}
-	})
-}
-
-// What rank 0 publishes of the secret is the job's, or an error; from a file nothing but its check value is believed.
-func FuzzSecret(f *testing.F) {
-	s := &seed{path: "f", prk: make([]byte, 32)}
-	own := s.derive("job")
-	f.Add(append([]byte{fromFile}, check(own)...), true)
-	f.Add(append([]byte{fromRandom}, own[:]...), false)
-	f.Add([]byte{}, true)
-	f.Fuzz(func(t *testing.T, said []byte, file bool) {
-		from := s
-		if !file {
-			from = nil
-		}
-		secret, err := from.compare(own, said)
-		switch {
-		case err != nil:
-			require.Equal(t, own, secret)
-		case file:
-			require.Equal(t, own, secret)
-			require.Equal(t, append([]byte{fromFile}, check(own)...), said)
-		default:
-			require.Equal(t, append([]byte{fromRandom}, secret[:]...), said)
-		}
 	})
 }
 
@@ -212,8 +148,7 @@ func FuzzEnviron(f *testing.F) {
 			seen[name] = true
 			require.False(t, strings.HasPrefix(name, "PMI_") || name == exits.Env && exits.Descriptors(value), e)
 		}
-		p := plan{Spec: Spec{Export: strings.Split(export, "\n")}, env: kept}
-		require.Subset(t, kept, p.forwarded(Host{}))
+		require.Subset(t, kept, forwarded(kept, strings.Split(export, "\n"), Host{}))
 	})
 }
 

@@ -1,0 +1,33 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+)
+
+// meet makes the Job of a rank that was started without launcher.
+func meet(ctx context.Context, p place) (*Job, error) {
+	if p.seed != nil {
+		key := p.seed.derive("meeting")
+		p.at.key = &key
+	}
+	conn, id, h, err := p.at.meet(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, p.at.timeout, p.at.silent())
+	defer cancel()
+	j, err := join1(limited, p, conn)
+	if err == nil && id != "" && id != j.id {
+		conn.Close()
+		err = fmt.Errorf("launch: %w: rank 0 at %s has proved to be of another job than the one whose name came after that: somebody changes what is sent", ErrProtocol, p.at.addr)
+	}
+	if err != nil {
+		if h != nil {
+			h.close()
+		}
+		return nil, err
+	}
+	j.unled, j.host, j.nodes = true, h, p.at.nodes
+	return j, nil
+}

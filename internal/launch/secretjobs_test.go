@@ -1,0 +1,147 @@
+package launch
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// fileOfEnv and a rank name the file of that rank; "" takes the variable away.
+const fileOfEnv = "BANYAN_TEST_SECRET_"
+
+// roleSecret asks for the secret too early, and then in time.
+func roleSecret() error {
+	ctx := context.Background()
+	if own, ok := os.LookupEnv(fileOfEnv + os.Getenv("PMI_RANK")); ok {
+		if err := os.Setenv(SecretFileEnv, own); err != nil {
+			return err
+		}
+	}
+	j, err := Join(ctx)
+	if err != nil {
+		return err
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	if j.Rank() > 0 {
+		if _, err := j.Secret(ctx); !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "rank 0 calls Secret before a Fence") {
+			return fmt.Errorf("before rank 0: %v", err)
+		}
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	if j.Rank() == 0 {
+		if _, err := j.Secret(ctx); err != nil {
+			return err
+		}
+	}
+	if err := j.Fence(ctx); err != nil {
+		return err
+	}
+	secret, err := j.Secret(ctx)
+	if err != nil {
+		return err
+	}
+	if err := unseen(j, secret); err != nil {
+		return err
+	}
+	sum := sha256.Sum256(secret)
+	fmt.Printf("secret %x\n", sum[:8])
+	if err := j.Fence(ctx); err != nil { // rank 0 may be the one that answers
+		return err
+	}
+	return j.Finalize(ctx)
+}
+
+// oneSecret checks that all ranks have said the same, and returns it.
+func oneSecret(t *testing.T, out string, n int) string {
+	said := regexp.MustCompile(`secret ([0-9a-f]{16})\n`).FindAllString(out, -1)
+	require.Len(t, said, n, out)
+	for _, s := range said {
+		require.Equal(t, said[0], s)
+	}
+	return said[0]
+}
+
+func TestSecret(t *testing.T) {
+	t.Parallel()
+	file := secretFile(t, sixteen)
+	seen := map[string]bool{}
+	for name, own := range map[string][]string{"random": nil, "file": {SecretFileEnv + "=" + file}} {
+		for range 2 {
+			t.Run("launcher, "+name, func(t *testing.T) {
+				s := ranks(t, "secret", 4)
+				s.Env = append(s.Env, own...)
+				res, out, err := run(t, s)
+				require.Zero(t, res.Code, err)
+				seen[oneSecret(t, out, 4)] = true
+			})
+			t.Run("no launcher, "+name, func(t *testing.T) {
+				port, out := freePort(t), ""
+				var ranks []*single
+				for r := range 4 {
+					ranks = append(ranks, setOut(t, "secret", port, r, 4, own...))
+				}
+				for _, s := range ranks {
+					out += s.end(0)
+				}
+				seen[oneSecret(t, out, 4)] = true
+			})
+		}
+	}
+	require.Len(t, seen, 8, "each job has its own")
+	s := ranks(t, "secret", 1)
+	s.Env = append(s.Env, fileOfEnv+"0="+file)
+	res, out, err := run(t, s)
+	require.Zero(t, res.Code, err)
+	oneSecret(t, out, 1)
+}
+
+func TestSecretsThatDiffer(t *testing.T) {
+	t.Parallel()
+	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"\n")
+	for _, c := range []struct{ zero, two, want string }{
+		{one, other, "has other content than the file of rank 0"},
+		{one, "", SecretFileEnv + " is set where rank 0 runs but not here"},
+		{"", other, SecretFileEnv + " is set here but not where rank 0 runs"},
+		{one, t.TempDir() + "/none", "no such file"},
+	} {
+		s := ranks(t, "secret", 3)
+		s.Env = append(s.Env, SecretFileEnv+"="+c.zero, fileOfEnv+"2="+c.two)
+		s.OnFailure = Abort
+		res, out, err := run(t, s)
+		require.Equal(t, 9, res.Ends[2].Code, err)
+		require.Contains(t, err, c.want)
+		require.Contains(t, err, ErrEnvironment.Error())
+		require.NotContains(t, out+err, sixteen)
+	}
+}
+
+func TestMeetingWithSecrets(t *testing.T) {
+	t.Parallel() // rank 0 waits for the time-out
+	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"x")
+	port := freePort(t)
+	host := setOut(t, "start-up", port, 0, 4, SecretFileEnv+"="+one, InitTimeoutEnv+"=10s")
+	known := []*single{host} // rank 3 never comes
+	for r := 1; r < 3; r++ {
+		known = append(known, setOut(t, "start-up", port, r, 4, SecretFileEnv+"="+one))
+	}
+	for file, want := range map[string]string{
+		other: "start-up: launch: rank 0 at 127.0.0.1:" + port + ": the launcher refused: RANK=2 has another secret than rank 0: give all ranks the same file (BANYAN_SECRET_FILE)\n",
+		"":    "start-up: launch: rank 0 at 127.0.0.1:" + port + ": the launcher refused: RANK=2 has no BANYAN_SECRET_FILE, rank 0 has: set it for all ranks or for none\n",
+	} {
+		require.Equal(t, "joining\n"+want, setOut(t, "start-up", port, 2, 4, SecretFileEnv+"="+file).end(9))
+	}
+	for _, s := range known {
+		require.Regexp(t, `^joining\nstart-up: launch: rank 3 has not joined within 10s \(refused: RANK=2 has (no BANYAN_SECRET_FILE|another secret).*\)\n$`, s.end(0))
+	}
+}

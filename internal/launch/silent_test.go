@@ -1,0 +1,25 @@
+package launch
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A launcher that does not answer does not hold up Join for ever.
+func TestSilentLauncher(t *testing.T) {
+	ours, theirs, err := socketPair()
+	require.NoError(t, err)
+	defer ours.Close()
+	defer theirs.Close()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = cleanEnv(roleEnv+"=join", InitTimeoutEnv+"=0.2", "PMI_FD=3", "PMI_RANK=0", "PMI_SIZE=1")
+	cmd.ExtraFiles = []*os.File{theirs}
+	out, _ := cmd.CombinedOutput() // the error is the code, which is looked at
+	require.Equal(t, 9, cmd.ProcessState.ExitCode())
+	require.Contains(t, string(out), "nothing has answered on PMI_FD=3 within 200ms ("+InitTimeoutEnv+")")
+}

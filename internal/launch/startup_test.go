@@ -1,0 +1,23 @@
+package launch
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What takes long is told, once.
+func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel() // it waits for the time-out
+	port := freePort(t)
+	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=4s")
+	host := setOut(t, "join", port, 0, 2, InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
+	guest.end(9)
+	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\): .*connection refused
+join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 4s: .*connection refused
+$`, guest.out.String())
+	host.end(9)
+	require.Regexp(t, `^banyan: rank 0 waits for MASTER_ADDR to be an address of the machine where it runs, at most 4s \(BANYAN_INIT_TIMEOUT\).*
+join: launch: unusable launcher environment: MASTER_ADDR does not resolve where RANK=0 runs: lookup nowhere\.invalid.*
+$`, host.out.String())
+}
