@@ -76,7 +76,7 @@ func TestClientAgainstABrokenLauncher(t *testing.T) {
 		{"gone at once", nil, join, ErrLauncherGone, "init"},
 		{"not PMI", []string{"HTTP/1.1 400 Bad Request\n"}, join, ErrProtocol, "HTTP"},
 		{"no newline", []string{"cmd=response_to_init"}, join, ErrLauncherGone, "inside the line"},
-		{"endless line", []string{strings.Repeat("x", clientLineMax+1)}, join, ErrProtocol, "longer than"},
+		{"endless line", []string{strings.Repeat("x", 1<<14+1)}, join, ErrProtocol, "longer than"},
 		{"another command", []string{"cmd=maxes\n"}, join, ErrProtocol, "response_to_init expected"},
 		{"version", []string{"cmd=response_to_init pmi_version=2 rc=0\n"}, join, ErrProtocol, "version 1 wanted"},
 		{"refused", []string{"cmd=response_to_init pmi_version=1 rc=-1\n"}, join, ErrRefused, "init"},

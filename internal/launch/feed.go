@@ -18,8 +18,12 @@ func isTerminal(f *os.File) bool {
 	return err == nil
 }
 
-// feedFrom copies until either ends.
-func (c *child) feedFrom(r io.Reader) {
+// feed copies from r to the rank's input until either ends. If r is a terminal it ends with the rank; a read of another r may
+// last longer.
+func (c *child) feed(r io.Reader) {
+	if tty, ok := r.(*os.File); ok { // other files are the rank's own
+		r = readTerminal(tty, c.quit[0])
+	}
 	_, _ = io.Copy(struct{ io.Writer }{c.stdin}, r) // a rank need not read its input to the end
 	c.quit[0].Close()
 	c.stdin.Close() // last: the rank may end of it, and with it the job
@@ -29,6 +33,11 @@ func (c *child) feedFrom(r io.Reader) {
 func (c *child) endFeed() {
 	c.stdin.Close()
 	c.quit[1].Close()
+}
+
+// readTerminal returns a reader of a terminal that ends when quit can be read.
+func readTerminal(tty, quit *os.File) io.Reader {
+	return &terminal{tty: int(tty.Fd()), quit: int(quit.Fd())}
 }
 
 // terminal reads a terminal only while this process is in its foreground. From

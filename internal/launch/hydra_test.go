@@ -15,7 +15,7 @@ import (
 func TestLaunchersSecretUnderHydra(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
-	for _, file := range []string{"", secretFile(t, sixteen)} {
+	for _, file := range []string{"", fileOf(t, sixteenBytes)} {
 		cmd := exec.CommandContext(t.Context(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n", "4", self)
 		cmd.Env = cleanEnv(roleEnv+"=secret", SecretFileEnv+"="+file)
 		out, err := cmd.CombinedOutput()

@@ -5,17 +5,25 @@
 package launch
 
 import (
+	"bytes"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
+
+// pod is a process in one of them.
+type pod struct {
+	*exec.Cmd
+	out bytes.Buffer
+}
 
 // pods are network namespaces that stand for pods, joined by a bridge in one
 // more, where the name server is.
@@ -104,7 +112,7 @@ func TestLaunchersKubernetes(t *testing.T) {
 	service, job := readManifest(t)
 	n := job.Spec.Completions
 	bin, secrets := t.TempDir(), t.TempDir()
-	out, err := exec.Command("go", "build", "-o", bin, "../../examples/ring").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", bin, "../../../examples/ring").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.WriteFile(filepath.Join(secrets, "secret"), []byte(sixteen), 0o440))
 
@@ -116,12 +124,12 @@ func TestLaunchersKubernetes(t *testing.T) {
 	answers = append(answers, []string{fmt.Sprintf(podAddr, 0)})
 	dns := serveName(t, p.listenPacket(hubAddr+":53"), fmt.Sprintf("%s-0.%s.%s.", job.Metadata.Name, service.Metadata.Name, domain), answers...)
 
-	var ranks []*single
+	var ranks []*pod
 	for i := n - 1; i >= 0; i-- {
 		command := job.Spec.Template.Spec.Containers[0].Command
 		argv := append([]string{"netns", "exec", p.name[i], filepath.Join(bin, command[0])}, command[1:]...)
-		s := &single{Cmd: exec.Command("ip", argv...), t: t}
-		s.Env = append(cleanEnv(job.podEnv(t, i, secrets)...), "BANYAN_FABRIC=tcp") // pods see nothing of each other but the network
+		s := &pod{Cmd: exec.Command("ip", argv...)}
+		s.Env = append([]string{"PATH=" + os.Getenv("PATH"), "BANYAN_FABRIC=tcp"}, job.podEnv(t, i, secrets)...) // pods see nothing of each other but the network
 		s.Stdout, s.Stderr = &s.out, &s.out
 		require.NoError(t, s.Start())
 		t.Cleanup(func() { _ = s.Process.Kill() })
@@ -129,7 +137,8 @@ func TestLaunchersKubernetes(t *testing.T) {
 	}
 	said := ""
 	for _, s := range ranks {
-		said += s.end(0)
+		require.NoError(t, s.Wait(), s.out.String())
+		said += regexp.MustCompile(`(?m)^banyan: rank \d+ waits for .*\n`).ReplaceAllString(s.out.String(), "")
 	}
 	require.Equal(t, "the token came back with 6, the sum of 4 ranks is 6\n", said)
 	require.Greater(t, dns.turns(), len(answers)-1)

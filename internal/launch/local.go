@@ -32,8 +32,7 @@ func (j *job) serve(c *child) {
 	}{{&c.out, j.out}, {&c.err, j.err}} {
 		j.work.Go(func() {
 			copyLines(func(p []byte) bool { return stream.to.write(labelled(p, label)) }, stream.from, label != "")
-			stream.from.hush()
-			stream.from.f.Close()
+			stream.from.close()
 		})
 	}
 	if c.stdin != nil {
@@ -57,18 +56,17 @@ func (j *job) await(c *child) End {
 	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
 	<-c.drained
 	end.Finalized, end.Joined = j.srv.lose(c.rank, end.String())
-	j.hear(c.out.heard, c.err.heard)
+	j.hear(c.out.written(), c.err.written())
 	return end
 }
 
-// feed copies the launcher's input to rank 0 until either ends.
+// feed copies the launcher's input to rank 0.
 func (j *job) feed(c *child) {
-	tty, ok := j.plan.Stdin.(*os.File) // other files are rank 0's own
-	if ok {
-		j.work.Go(func() { c.feedFrom(&terminal{tty: int(tty.Fd()), quit: int(c.quit[0].Fd())}) })
+	if _, ok := j.plan.Stdin.(*os.File); ok {
+		j.work.Go(func() { c.feed(j.plan.Stdin) })
 		return
 	}
-	go c.feedFrom(j.plan.Stdin) // not part of work: it may hang in a read
+	go c.feed(j.plan.Stdin) // not part of work: it may hang in a read
 }
 
 // hear waits, but not long, until what a rank that has ended printed is written: the launcher's

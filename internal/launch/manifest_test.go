@@ -55,7 +55,7 @@ const indexAnnotation = "metadata.annotations['batch.kubernetes.io/job-completio
 
 // readManifest returns the Service and the Job.
 func readManifest(t *testing.T) (service, job manifest) {
-	f, err := os.Open("../../docs/kubernetes.yaml")
+	f, err := os.Open("../../../docs/kubernetes.yaml")
 	require.NoError(t, err)
 	defer f.Close()
 	d := yaml.NewDecoder(f)
@@ -103,13 +103,13 @@ func TestKubernetesManifest(t *testing.T) {
 			name, value, _ := strings.Cut(e, "=")
 			env[name] = value
 		}
-		p, ok, err := findPlace(func(n string) (string, bool) { v, ok := env[n]; return v, ok })
+		p, ok, err := meetingPlace(func(n string) (string, bool) { v, ok := env[n]; return v, ok })
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, i, p.rank)
 		require.Equal(t, job.Spec.Completions, p.size)
 		require.Equal(t, job.Spec.Parallelism, p.size)
-		require.Equal(t, job.Metadata.Name+"-0."+service.Metadata.Name+":29500", p.at.addr)
+		require.Equal(t, job.Metadata.Name+"-0."+service.Metadata.Name+":29500", p.addr)
 		_, err = readSeed(env[SecretFileEnv])
 		require.NoError(t, err)
 	}

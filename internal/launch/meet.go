@@ -7,15 +7,11 @@ import (
 
 // meet makes the Job of a rank that was started without launcher.
 func meet(ctx context.Context, p place) (*Job, error) {
-	if p.seed != nil {
-		key := p.seed.derive("meeting")
-		p.at.key = &key
-	}
-	conn, id, h, err := p.at.meet(ctx)
+	conn, id, h, err := p.at.meet(ctx, p.seed)
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, p.at.timeout, p.at.silent())
+	limited, cancel := p.at.limit(ctx)
 	defer cancel()
 	j, err := join1(limited, p, conn)
 	if err == nil && id != "" && id != j.id {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -83,17 +82,15 @@ func TestHostThatIsNone(t *testing.T) {
 // ports numbers those that have been tried, from anywhere on.
 var ports = sync.OnceValue(func() *atomic.Int32 {
 	var n atomic.Int32
-	n.Store(rand.Int32N(5000))
+	n.Store(rand.Int32N(2000))
 	return &n
 })
 
-// freePort finds a port that nobody listens at, below those that the kernel
-// gives away by itself. No two tests get the same, and other packages' have other ranges.
+// freePort finds a port that nobody listens at, below those that the kernel gives away by itself. Other packages' tests have
+// other ranges.
 func freePort(t testing.TB) string {
-	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
-	defer syscall.ForkLock.RUnlock()
 	for range 100 {
-		port := strconv.Itoa(20000 + int(ports().Add(1))%5000)
+		port := strconv.Itoa(17000 + int(ports().Add(1))%2000)
 		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
 			require.NoError(t, l.Close())
 			return port
@@ -101,4 +98,15 @@ func freePort(t testing.TB) string {
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+func TestRankZeroThatNeverListens(t *testing.T) {
+	_, _, err := visit(context.Background(), at(freePort(t), 1, 2, time.Nanosecond))
+	var missing *MissingError
+	require.ErrorAs(t, err, &missing)
+	require.Zero(t, missing.Lost[0].Rank)
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	_, _, err = visit(gone, at(freePort(t), 1, 2, time.Minute))
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -136,20 +136,25 @@ func localNodes(env environment, p *meeting) (mapping, error) {
 	return mapping{{0, p.size / n, n}}, nil
 }
 
-// meet connects this rank to the others. conn is the rank's connection to rank 0, which serves PMI-1 on it; id is the job's
-// name as rank 0 has proved it, "" where there is no secret; h is the server, in rank 0.
-func (p *meeting) meet(ctx context.Context) (conn connection, id string, h *host, err error) {
-	if p.rank == 0 {
-		h, conn, err = newHost(ctx, p)
+// meet connects this rank to the others. conn is the rank's connection to rank 0, which serves PMI-1 on it. id is the job's
+// name as rank 0 has proved it, "" without a secret. h is the server, in rank 0.
+func (m *meeting) meet(ctx context.Context, secret *seed) (conn connection, id string, h *host, err error) {
+	if secret != nil {
+		key := secret.derive("meeting")
+		m.key = &key
+	}
+	if m.rank == 0 {
+		h, conn, err = newHost(ctx, m)
 	} else {
-		conn, id, err = visit(ctx, p)
+		conn, id, err = visit(ctx, m)
 	}
 	return conn, id, h, err
 }
 
-// silent is the cause of giving up a rank 0 that has accepted this rank and does not answer.
-func (p *meeting) silent() error {
-	return fmt.Errorf("rank 0 at %s has not answered within %v (%s): %w", p.addr, p.timeout, InitTimeoutEnv, context.DeadlineExceeded)
+// limit bounds the time in which rank 0 has to answer once it has accepted this rank.
+func (m *meeting) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, m.timeout, fmt.Errorf("rank 0 at %s has not answered within %v (%s): %w",
+		m.addr, m.timeout, InitTimeoutEnv, context.DeadlineExceeded))
 }
 
 // hello is the first line that a guest writes. It tells a rank of this job from

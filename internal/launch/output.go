@@ -95,6 +95,18 @@ func (t *tail) ended() {
 	t.arm()
 }
 
+// newTail reads a pipe of which nobody asks what the process wrote.
+func newTail(f *os.File) *tail { return &tail{f: f} }
+
+// written is closed when all that the process wrote has been passed on.
+func (t *tail) written() <-chan struct{} { return t.heard }
+
+// close ends the reading.
+func (t *tail) close() {
+	t.hush()
+	t.f.Close()
+}
+
 // hush says that whoever read has passed on all that the process wrote, or will read no more.
 func (t *tail) hush() {
 	if t.heard != nil {

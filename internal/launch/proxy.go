@@ -167,7 +167,7 @@ func (x *proxy) startAll() error {
 	err := <-started
 	var text startedText
 	for _, c := range x.children {
-		text.PIDs = append(text.PIDs, c.proc.Pid)
+		text.PIDs = append(text.PIDs, c.pid())
 		if err != nil {
 			c.signal(unix.SIGKILL, true)
 		}
@@ -202,7 +202,7 @@ func (x *proxy) serve(c *child) {
 				_, _ = to.Write(p) // a launcher that is gone does not hold up a rank that prints
 				return true
 			}, s.from, x.text.WholeLines)
-			s.from.f.Close()
+			s.from.close()
 			to.Close()
 		})
 	}
@@ -217,14 +217,17 @@ func (x *proxy) serve(c *child) {
 		c.conn.Close() // to the rank the launcher is gone
 	})
 	if c.stdin != nil {
-		go c.feedFrom(x.spawner.stdin) // it may hang in a write to what the rank has started
+		go c.feed(x.spawner.stdin) // it may hang in a write to what the rank has started
 	}
 	x.work.Go(func() { x.await(c) })
 }
 
+// relayBytes is the buffer of a relay, for a few requests.
+const relayBytes = 4 << 10
+
 // relay copies requests or replies until one side ends, which ends both.
 func relay(to io.Writer, from io.Reader) {
-	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, serverLineMax))
+	_, _ = io.CopyBuffer(struct{ io.Writer }{to}, struct{ io.Reader }{from}, make([]byte, relayBytes))
 }
 
 // await tells the launcher how a rank has ended.

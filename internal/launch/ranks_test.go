@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // The test binary is also the program of the ranks, and the launcher that gets
@@ -144,7 +145,7 @@ func fences(between func(*Job)) error {
 	return j.Finalize(ctx)
 }
 
-// roleInside: all but rank 0 publish while they are in a fence, and rank 0 comes when it has read that.
+// roleInside: all but rank 0 publish while they are in a fence, which rank 0 enters only when it has read all of that.
 func roleInside() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -155,19 +156,19 @@ func roleInside() error {
 	if err := j.Fence(ctx); err != nil {
 		return err
 	}
+	const values = 100 // the fence has been entered long before the last of them
 	fence := make(chan error, 1)
 	if j.Rank() > 0 {
 		go func() { fence <- j.Fence(ctx) }()
-		for !j.inside() {
-			runtime.Gosched()
-		}
-		if err := j.Put(ctx, "inside", []byte("yes")); err != nil {
-			return err
+		for i := range values {
+			if err := j.Put(ctx, fmt.Sprint("inside", i), []byte("yes")); err != nil {
+				return err
+			}
 		}
 		return errors.Join(<-fence, j.Finalize(ctx))
 	}
 	for peer := 1; peer < j.Size(); {
-		switch _, err := j.Get(ctx, peer, "inside"); {
+		switch _, err := j.Get(ctx, peer, fmt.Sprint("inside", values-1)); {
 		case err == nil:
 			peer++
 		case !errors.Is(err, ErrNotFound):
@@ -175,13 +176,6 @@ func roleInside() error {
 		}
 	}
 	return errors.Join(j.Fence(ctx), j.Finalize(ctx))
-}
-
-// inside reports whether this rank is in a fence.
-func (j *Job) inside() bool {
-	j.pmi.replies.mu.Lock()
-	defer j.pmi.replies.mu.Unlock()
-	return j.pmi.replies.round != nil
 }
 
 // victim is the rank that misbehaves.
@@ -201,11 +195,28 @@ func roleDie() error {
 func roleGarbage() error {
 	return fences(func(j *Job) {
 		if j.Rank() == victim {
-			_, err := j.pmi.roundTrip(context.Background(), "GET / HTTP/1.1\r\n")
-			fmt.Printf("after garbage: %v\n", err)
+			conn := ownConnection()
+			_, err := conn.WriteString("GET / HTTP/1.1\r\n")
+			for err == nil { // the answer, if there is one, is not ours
+				_, err = j.Get(context.Background(), 0, "nothing")
+				if errors.Is(err, ErrNotFound) {
+					err = nil
+				}
+			}
+			fmt.Printf("after garbage: %v\n", errors.Is(err, ErrLauncherGone))
 			os.Exit(0)
 		}
 	})
+}
+
+// ownConnection is the socket over which this rank talks to its launcher, or to rank 0: it has no other.
+func ownConnection() *os.File {
+	for fd := 3; fd < 100; fd++ {
+		if t, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil && t == unix.SOCK_STREAM {
+			return os.NewFile(uintptr(fd), "pmi")
+		}
+	}
+	panic("no connection")
 }
 
 // roleAbandon: the victim closes its connection to the launcher and lives on
@@ -213,7 +224,9 @@ func roleGarbage() error {
 func roleAbandon() error {
 	return fences(func(j *Job) {
 		if j.Rank() == victim {
-			j.pmi.conn.Close()
+			if err := unix.Shutdown(int(ownConnection().Fd()), unix.SHUT_RDWR); err != nil {
+				fmt.Println(err)
+			}
 			fmt.Println("closed")
 			hang()
 		}
@@ -422,4 +435,12 @@ func roleLauncher() error {
 	}
 	_, err := Run(context.Background(), spec)
 	return err
+}
+
+func value(rank int, length int) []byte {
+	v := make([]byte, length)
+	for i := range v {
+		v[i] = byte(rank*31 + i)
+	}
+	return v
 }

@@ -29,7 +29,7 @@ type remote struct {
 	said  hearing
 	proc  *os.Process // the remote shell; nil: it has not been started
 	in    *os.File    // its standard input
-	out   tail
+	out   *tail
 	link  *link
 	ranks []*remoteRank // by rank-first
 
@@ -92,6 +92,12 @@ func (h *remote) begin() {
 	h.limit("its ranks were not started")
 	h.link.send(frame{kind: frameStart})
 }
+
+// flush returns when all that was sent to the host has been written, or cannot be.
+func (h *remote) flush() { h.link.flush() }
+
+// exitGrace is how long a remote shell may live on after its proxy has done its work.
+const exitGrace = 2 * time.Second
 
 // run looks after a host from the start of its remote shell to its end.
 func (h *remote) run() {
@@ -219,7 +225,7 @@ func (h *remote) onEnded(f frame) error {
 func (h *remote) over(err error, answer func(error)) {
 	if h.done {
 		h.link.finish()
-		h.killAfter(closeGrace, "it did not end with its proxy")
+		h.killAfter(exitGrace, "it did not end with its proxy")
 	} else {
 		err = h.explain(err)
 		h.dropRanks(err, answer)
@@ -235,7 +241,7 @@ func (h *remote) over(err error, answer func(error)) {
 	}
 	h.mu.Unlock()
 	h.link.close()
-	h.out.f.Close()
+	h.out.close()
 }
 
 // dropRanks gives up the ranks whose ends the proxy has not told.
@@ -308,5 +314,5 @@ func (h *remote) dismiss() {
 	h.mu.Unlock()
 	h.link.send(frame{kind: frameSignal, payload: []byte{byte(unix.SIGKILL), 1}})
 	h.link.finish()
-	h.killAfter(closeGrace, "it was dismissed")
+	h.killAfter(exitGrace, "it was dismissed")
 }

@@ -96,13 +96,13 @@ func (h *remote) start() (err error) {
 		return withCure(err)
 	}
 	h.command = strings.Join(cmd.Args, " ")
-	h.proc, h.in, h.out.f = cmd.Process, ours[0], ours[1]
-	h.link.r, h.link.w = bufio.NewReaderSize(&h.out, chunkMax), h.in
-	errs := &tail{f: ours[2]}
+	h.proc, h.in, h.out = cmd.Process, ours[0], newTail(ours[1])
+	h.link.r, h.link.w = bufio.NewReaderSize(h.out, chunkMax), h.in
+	errs := newTail(ours[2])
 	h.fleet.work.Go(func() { h.wait(cmd, errs) })
 	h.fleet.work.Go(func() {
 		copyLines(h.said.hear, errs, true)
-		errs.f.Close()
+		errs.close()
 		close(h.heard)
 	})
 	h.fleet.work.Go(func() { h.link.write(); h.in.Close() })

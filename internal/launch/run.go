@@ -147,7 +147,7 @@ func (j *job) who(rank int) string {
 // loop runs until all ranks have ended and their output is written. Nothing in
 // it waits for a reader of the output, so that signals are always heeded.
 func (j *job) loop(ctx context.Context) {
-	done, overdue := ctx.Done(), (<-chan struct{})(j.srv.overdue)
+	done, overdue := ctx.Done(), j.srv.overdue()
 	var over <-chan struct{}    // set when all ranks have ended
 	var giveUp <-chan time.Time // set when output is waited for no longer than that
 	for _, sig := range j.pending {

@@ -2,7 +2,6 @@ package launch
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,9 +49,7 @@ func (j *Job) Secret(ctx context.Context) ([]byte, error) {
 
 // findSecret is called with the turn.
 func (j *Job) findSecret(ctx context.Context) (secret [SecretLen]byte, err error) {
-	if j.seed != nil {
-		secret = j.seed.derive("job " + j.id)
-	}
+	purpose := "job " + j.id
 	if j.rank > 0 {
 		said, err := j.lookup(ctx, 0, secretKey)
 		if errors.Is(err, ErrNotFound) {
@@ -61,13 +58,9 @@ func (j *Job) findSecret(ctx context.Context) (secret [SecretLen]byte, err error
 		if err != nil {
 			return secret, err
 		}
-		return j.seed.compare(secret, said)
+		return j.seed.compare(purpose, said)
 	}
-	published := append([]byte{fromFile}, check(secret)...)
-	if j.seed == nil {
-		_, _ = rand.Read(secret[:]) // never fails: it ends the program instead
-		published = append([]byte{fromRandom}, secret[:]...)
-	}
+	secret, published := j.seed.share(purpose)
 	if j.size == 1 {
 		return secret, nil
 	}

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -95,15 +96,28 @@ func (s *seed) derive(purpose string) (secret [SecretLen]byte) {
 	return [SecretLen]byte(b)
 }
 
+// share returns the secret for a purpose, with what rank 0 publishes of it: a check value or, without a file, the random secret
+// itself.
+func (s *seed) share(purpose string) (secret [SecretLen]byte, published []byte) {
+	if s == nil {
+		_, _ = rand.Read(secret[:]) // never fails: it ends the program instead
+		return secret, append([]byte{fromRandom}, secret[:]...)
+	}
+	secret = s.derive(purpose)
+	return secret, append([]byte{fromFile}, check(secret)...)
+}
+
 // check is the check value of a secret.
 func check(secret [SecretLen]byte) []byte {
 	sum := sha256.Sum256(append([]byte("banyan 1 check "), secret[:]...))
 	return sum[:checkLen]
 }
 
-// compare returns the job's secret, given what this rank has derived and what
-// rank 0 has said.
-func (s *seed) compare(own [SecretLen]byte, said []byte) ([SecretLen]byte, error) {
+// compare returns the secret for a purpose, given what rank 0 has published.
+func (s *seed) compare(purpose string, said []byte) (own [SecretLen]byte, err error) {
+	if s != nil {
+		own = s.derive(purpose)
+	}
 	if len(said) == 0 {
 		return own, errors.New("rank 0 has published nothing: start all ranks from one build")
 	}

@@ -1,11 +1,15 @@
 package launch
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -74,7 +78,7 @@ func oneSecret(t *testing.T, out string, n int) string {
 
 func TestSecret(t *testing.T) {
 	t.Parallel()
-	file := secretFile(t, sixteen)
+	file := fileOf(t, sixteenBytes)
 	seen := map[string]bool{}
 	for name, own := range map[string][]string{"random": nil, "file": {SecretFileEnv + "=" + file}} {
 		for range 2 {
@@ -86,7 +90,7 @@ func TestSecret(t *testing.T) {
 				seen[oneSecret(t, out, 4)] = true
 			})
 			t.Run("no launcher, "+name, func(t *testing.T) {
-				port, out := freePort(t), ""
+				port, out := somePort(t), ""
 				var ranks []*single
 				for r := range 4 {
 					ranks = append(ranks, setOut(t, "secret", port, r, 4, own...))
@@ -108,7 +112,7 @@ func TestSecret(t *testing.T) {
 
 func TestSecretsThatDiffer(t *testing.T) {
 	t.Parallel()
-	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"\n")
+	one, other := fileOf(t, sixteenBytes), fileOf(t, sixteenBytes+"\n")
 	for _, c := range []struct{ zero, two, want string }{
 		{one, other, "has other content than the file of rank 0"},
 		{one, "", SecretFileEnv + " is set where rank 0 runs but not here"},
@@ -122,14 +126,14 @@ func TestSecretsThatDiffer(t *testing.T) {
 		require.Equal(t, 9, res.Ends[2].Code, err)
 		require.Contains(t, err, c.want)
 		require.Contains(t, err, ErrEnvironment.Error())
-		require.NotContains(t, out+err, sixteen)
+		require.NotContains(t, out+err, sixteenBytes)
 	}
 }
 
 func TestMeetingWithSecrets(t *testing.T) {
 	t.Parallel() // rank 0 waits for the time-out
-	one, other := secretFile(t, sixteen), secretFile(t, sixteen+"x")
-	port := freePort(t)
+	one, other := fileOf(t, sixteenBytes), fileOf(t, sixteenBytes+"x")
+	port := somePort(t)
 	host := setOut(t, "start-up", port, 0, 4, SecretFileEnv+"="+one, InitTimeoutEnv+"=10s")
 	known := []*single{host} // rank 3 never comes
 	for r := 1; r < 3; r++ {
@@ -145,3 +149,65 @@ func TestMeetingWithSecrets(t *testing.T) {
 		require.Regexp(t, `^joining\nstart-up: launch: rank 3 has not joined within 10s \(refused: RANK=2 has (no BANYAN_SECRET_FILE|another secret).*\)\n$`, s.end(0))
 	}
 }
+
+// A world of one has a secret of its own, and looks at no file.
+func TestSecretOfOne(t *testing.T) {
+	t.Setenv(SecretFileEnv, "/nowhere")
+	for _, name := range append([]string{"PMI_FD", "PMI_RANK", "PMI_SIZE"}, meetingNames[:2]...) {
+		if _, set := os.LookupEnv(name); set {
+			t.Skip(name, " is set")
+		}
+	}
+	a, err := Join(t.Context())
+	require.NoError(t, err)
+	b, err := Join(t.Context())
+	require.NoError(t, err)
+	one, err := a.Secret(t.Context())
+	require.NoError(t, err)
+	two, err := b.Secret(t.Context())
+	require.NoError(t, err)
+	require.Len(t, one, SecretLen)
+	require.NotEqual(t, one, two)
+	require.NoError(t, unseen(a, one))
+	require.NoError(t, a.Finalize(t.Context()))
+	_, err = a.Secret(t.Context())
+	require.ErrorIs(t, err, ErrClosed)
+}
+
+// unseen looks for the secret where others could read it.
+func unseen(j *Job, secret []byte) error {
+	again, err := j.Secret(context.Background())
+	if err != nil || !bytes.Equal(again, secret) || len(secret) != SecretLen {
+		return fmt.Errorf("%d bytes; a second time %v, %w", len(secret), bytes.Equal(again, secret), err)
+	}
+	again[0]++ // the caller's own
+	if third, _ := j.Secret(context.Background()); !bytes.Equal(third, secret) {
+		return errors.New("a caller has changed the job's copy")
+	}
+	text := fmt.Sprintf("%v %+v %#v", j, j, j)
+	for _, name := range []string{"/proc/self/environ", "/proc/self/cmdline"} {
+		b, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		text += string(b)
+	}
+	for _, form := range []string{
+		string(secret), hex.EncodeToString(secret), base64.RawURLEncoding.EncodeToString(secret),
+		strings.Trim(fmt.Sprint(secret), "[]"), strings.Trim(fmt.Sprintf("%#v", secret), "[]byte{}"),
+	} {
+		if strings.Contains(text, form) {
+			return errors.New("the secret stands where it can be read")
+		}
+	}
+	return nil
+}
+
+// fileOf writes a file as Job.Secret wants it.
+func fileOf(t *testing.T, content string) string {
+	path := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(path, []byte(content), 0o400))
+	return path
+}
+
+const sixteenBytes = "0123456789abcdef"

@@ -52,8 +52,8 @@ type server struct {
 	started  bool          // the first barrier has completed with all ranks
 	broken   *barrier      // the first barrier, when it failed: the answer to all later ones
 	refused  string        // whom a host has turned away last: it may explain who is missing
-	overdue  chan struct{} // closed when the time for the first barrier has passed without it
-	deadline *time.Timer   // closes overdue; set by the first init
+	expired  chan struct{} // closed when the time for the first barrier has passed without it
+	deadline *time.Timer   // closes expired; set by the first init
 }
 
 func newServer(id string, size int, timeout time.Duration) *server {
@@ -62,7 +62,7 @@ func newServer(id string, size int, timeout time.Duration) *server {
 		peers: make([]peer, size), waiting: size,
 		kv:      map[string]string{mappingKey: oneNode(size).String()},
 		round:   &barrier{done: make(chan struct{})},
-		overdue: make(chan struct{}),
+		expired: make(chan struct{}),
 	}
 }
 
@@ -155,7 +155,7 @@ func (s *server) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.started {
-		close(s.overdue)
+		close(s.expired)
 		s.settle()
 	}
 }
@@ -167,9 +167,12 @@ func (s *server) explain(why string) {
 	s.refused = why
 }
 
+// overdue is closed when the time for the first barrier has passed without it.
+func (s *server) overdue() <-chan struct{} { return s.expired }
+
 func (s *server) isOverdue() bool {
 	select {
-	case <-s.overdue:
+	case <-s.expired:
 		return true
 	default:
 		return false

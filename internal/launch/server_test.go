@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -97,7 +98,7 @@ func TestServerBoundsWhatARankPublishes(t *testing.T) {
 	value := strings.Repeat("x", valLenMax)
 	puts := 0
 	for i := range kvBytesMax {
-		if strings.Contains(d.say(0, "cmd=put kvsname=k key="+wireKey(0, "k", i)+" value="+value), "too_much") {
+		if strings.Contains(d.say(0, "cmd=put kvsname=k key=k-"+strconv.Itoa(i)+" value="+value), "too_much") {
 			break
 		}
 		puts++

@@ -6,13 +6,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A launcher that does not answer does not hold up Join for ever.
 func TestSilentLauncher(t *testing.T) {
-	ours, theirs, err := socketPair()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	defer ours.Close()
+	defer unix.Close(fds[0])
+	theirs := os.NewFile(uintptr(fds[1]), "pmi")
 	defer theirs.Close()
 	self, err := os.Executable()
 	require.NoError(t, err)

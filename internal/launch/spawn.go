@@ -36,6 +36,9 @@ type child struct {
 	stopped bool // the launcher has begun to end this rank
 }
 
+// pid is the process id of the rank.
+func (c *child) pid() int { return c.proc.Pid }
+
 // signal sends a signal to the rank and to what it has started. The process
 // group exists until its leader is reaped, so it can be nobody else's.
 func (c *child) signal(sig unix.Signal, stop bool) {

@@ -215,7 +215,7 @@ func (j *job) feedRemote(r *remoteRank) {
 		return
 	}
 	j.work.Go(func() {
-		copyTo(&terminal{tty: int(f.Fd()), quit: int(read.Fd())})
+		copyTo(readTerminal(f, read))
 		read.Close()
 	})
 	j.work.Go(func() { <-r.exited; r.in.Close(); quit.Close() })
@@ -235,7 +235,7 @@ func (j *job) flushHosts() {
 	j.work.Go(func() {
 		defer close(told)
 		for _, h := range j.hosts {
-			h.link.flush()
+			h.flush()
 		}
 	})
 	grace := time.NewTimer(flushGrace)

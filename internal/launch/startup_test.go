@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,7 +10,7 @@ import (
 // What takes long is told, once.
 func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel() // it waits for the time-out
-	port := freePort(t)
+	port := somePort(t)
 	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=4s")
 	host := setOut(t, "join", port, 0, 2, InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
 	guest.end(9)
@@ -20,4 +21,23 @@ $`, guest.out.String())
 	require.Regexp(t, `^banyan: rank 0 waits for MASTER_ADDR to be an address of the machine where it runs, at most 4s \(BANYAN_INIT_TIMEOUT\).*
 join: launch: unusable launcher environment: MASTER_ADDR does not resolve where RANK=0 runs: lookup nowhere\.invalid.*
 $`, host.out.String())
+}
+
+// Without IPv6 rank 0 says so; with it the ranks meet there.
+func TestMeetingOverIPv6(t *testing.T) {
+	port := somePort(t)
+	l, err := net.Listen("tcp", "[::1]:"+port)
+	if err != nil {
+		out := setOut(t, "join", port, 0, 2, "MASTER_ADDR=::1").end(9)
+		require.Regexp(t, "MASTER_ADDR is no address of the machine|cannot listen", out)
+		return
+	}
+	require.NoError(t, l.Close())
+	var ranks []*single
+	for r, addr := range []string{"::1", "[::1]", "::1"} {
+		ranks = append(ranks, setOut(t, "exchange", port, r, 3, "MASTER_ADDR="+addr))
+	}
+	for _, s := range ranks {
+		s.end(0)
+	}
 }

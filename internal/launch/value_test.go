@@ -10,7 +10,7 @@ import (
 func TestSplitAndJoin(t *testing.T) {
 	for _, length := range []int{0, 1, 18, 19, 20, 21, 22, 100, 1000, MaxValue} {
 		for _, room := range []int{minRoom, 33, 100, 900} {
-			want := value(3, length)
+			want := bytesOf(3, length)
 			pieces := split(want, room)
 			for _, p := range pieces {
 				require.LessOrEqual(t, len(p), room)
@@ -47,7 +47,7 @@ func TestJoinRefuses(t *testing.T) {
 
 func TestWireKeysFit(t *testing.T) {
 	require.LessOrEqual(t, len(wireKey(1<<20, strings.Repeat("k", MaxKey), piecesMax)), wireKeyMax)
-	require.Less(t, wireKeyMax, keyLenMax)
+	require.Less(t, wireKeyMax, 64, "keylen_max of Hydra")
 	for _, bad := range []string{"", "a-b", "a b", "é", strings.Repeat("k", MaxKey+1)} {
 		require.Error(t, checkKey(bad), bad)
 	}
@@ -70,10 +70,21 @@ func FuzzJoinValue(f *testing.F) {
 	})
 }
 
-func value(rank int, length int) []byte {
+func bytesOf(rank int, length int) []byte {
 	v := make([]byte, length)
 	for i := range v {
 		v[i] = byte(rank*31 + i)
 	}
 	return v
+}
+
+// The same holds for a value that is not encoded as it should be.
+func TestValueErrorsQuoteNoValue(t *testing.T) {
+	const value = "0001.c2VjcmV0IHNlY3JldCBzZWNyZXQgc2VjcmV0IHNlY3I"
+	_, err := join(func(int) (string, error) { return value[2:], nil })
+	require.ErrorContains(t, err, "number of pieces")
+	require.NotContains(t, err.Error(), value[5:10])
+	_, err = join(func(int) (string, error) { return value + "!", nil })
+	require.Error(t, err)
+	require.NotContains(t, err.Error(), value[5:10])
 }
