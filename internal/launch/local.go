@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"golang.org/x/sys/unix"
 )
 
@@ -11,9 +12,9 @@ import (
 // it has started.
 func (j *job) startHere() error {
 	sp := &j.plan.here
-	sp.id, sp.onStart, sp.finished = j.srv.id, j.serve, j.finished
+	sp.ID, sp.OnStart, sp.Finished = j.srv.ID, j.serve, j.finished
 	started := make(chan error)
-	j.work.Go(func() { sp.run(started) })
+	j.work.Go(func() { sp.Run(started) })
 	err := <-started
 	if err != nil {
 		j.end(unix.SIGKILL)
@@ -22,57 +23,57 @@ func (j *job) startHere() error {
 }
 
 // serve begins to look after a rank that has just started.
-func (j *job) serve(c *child) {
+func (j *job) serve(c *spawn.Process) {
 	j.targets = append(j.targets, c)
 	j.left++
-	label := j.label(c.rank)
+	label := j.label(c.Rank)
 	for _, stream := range []struct {
-		from *tail
+		from *spawn.Output
 		to   *sink
-	}{{&c.out, j.out}, {&c.err, j.err}} {
+	}{{&c.Stdout, j.out}, {&c.Stderr, j.err}} {
 		j.work.Go(func() {
-			copyLines(func(p []byte) bool { return stream.to.write(labelled(p, label)) }, stream.from, label != "")
-			stream.from.close()
+			spawn.CopyLines(func(p []byte) bool { return stream.to.write(spawn.Label(p, label)) }, stream.from, label != "")
+			stream.from.Close()
 		})
 	}
-	if c.stdin != nil {
+	if c.Stdin != nil {
 		j.feed(c)
 	}
-	s := j.session(c.rank, c.conn, c.exited)
-	j.work.Go(func() { s.run(c.drained) })
+	s := j.session(c.Rank, c.Conn, c.Exited)
+	j.work.Go(func() { s.Run(c.Drained) })
 	j.work.Go(func() { j.ended <- j.await(c) })
 }
 
 // await returns when a rank has ended, what it had said to the launcher
 // before has been handled, and what it printed is written.
-func (j *job) await(c *child) End {
-	end := c.wait()
-	close(c.exited)
-	c.out.ended()
-	c.err.ended()
-	if c.stdin != nil {
-		c.endFeed()
+func (j *job) await(c *spawn.Process) spawn.End {
+	end := c.Wait()
+	close(c.Exited)
+	c.Stdout.ProcessEnded()
+	c.Stderr.ProcessEnded()
+	if c.Stdin != nil {
+		c.EndFeed()
 	}
-	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
-	<-c.drained
-	end.Finalized, end.Joined = j.srv.lose(c.rank, end.String())
-	j.hear(c.out.written(), c.err.written())
+	_ = c.Conn.SetDeadline(time.Now().Add(spawn.DrainGrace)) // for the case that others hold the socket
+	<-c.Drained
+	end.Finalized, end.Joined = j.srv.Lose(c.Rank, end.String())
+	j.hear(c.Stdout.Drained(), c.Stderr.Drained())
 	return end
 }
 
 // feed copies the launcher's input to rank 0.
-func (j *job) feed(c *child) {
+func (j *job) feed(c *spawn.Process) {
 	if _, ok := j.plan.Stdin.(*os.File); ok {
-		j.work.Go(func() { c.feed(j.plan.Stdin) })
+		j.work.Go(func() { c.Feed(j.plan.Stdin) })
 		return
 	}
-	go c.feed(j.plan.Stdin) // not part of work: it may hang in a read
+	go c.Feed(j.plan.Stdin) // not part of work: it may hang in a read
 }
 
 // hear waits, but not long, until what a rank that has ended printed is written: the launcher's
 // word about its end comes after its own, which may explain it.
 func (j *job) hear(heard ...<-chan struct{}) {
-	grace := time.NewTimer(drainGrace)
+	grace := time.NewTimer(spawn.DrainGrace)
 	defer grace.Stop()
 	for _, h := range heard {
 		select {

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 )
@@ -78,7 +81,7 @@ func hang() {
 // roleExchange publishes values of many lengths and checks everybody's.
 func roleExchange() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -102,10 +105,10 @@ func roleExchange() error {
 			}
 		}
 	}
-	if _, err := j.Get(ctx, 0, "nothing"); !errors.Is(err, ErrNotFound) {
+	if _, err := j.Get(ctx, 0, "nothing"); !errors.Is(err, pmi.ErrNotFound) {
 		return fmt.Errorf("an absent value: %v", err)
 	}
-	if err := j.Put(ctx, "v.1", nil); !errors.Is(err, ErrRefused) {
+	if err := j.Put(ctx, "v.1", nil); !errors.Is(err, pmi.ErrRefused) {
 		return fmt.Errorf("a second put: %v", err)
 	}
 	if err := j.Fence(ctx); err != nil {
@@ -114,7 +117,7 @@ func roleExchange() error {
 	if err := j.Finalize(ctx); err != nil {
 		return err
 	}
-	if err := j.Fence(ctx); !errors.Is(err, ErrClosed) {
+	if err := j.Fence(ctx); !errors.Is(err, pmi.ErrClosed) {
 		return fmt.Errorf("a fence after finalize: %v", err)
 	}
 	fmt.Printf("rank %d of %d in %s, local %v\n", j.Rank(), j.Size(), j.ID(), j.Local())
@@ -122,11 +125,11 @@ func roleExchange() error {
 }
 
 // roleFences passes one fence and reports the second and third.
-func roleFences() error { return fences(func(*Job) {}) }
+func roleFences() error { return fences(func(*join.Job) {}) }
 
-func fences(between func(*Job)) error {
+func fences(between func(*join.Job)) error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -137,7 +140,7 @@ func fences(between func(*Job)) error {
 	for range 2 {
 		err := j.Fence(ctx)
 		fmt.Printf("fence: %v\n", err)
-		var missing *MissingError
+		var missing *pmi.MissingError
 		if err != nil && !errors.As(err, &missing) {
 			return err
 		}
@@ -149,7 +152,7 @@ func fences(between func(*Job)) error {
 func roleInside() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -171,7 +174,7 @@ func roleInside() error {
 		switch _, err := j.Get(ctx, peer, fmt.Sprint("inside", values-1)); {
 		case err == nil:
 			peer++
-		case !errors.Is(err, ErrNotFound):
+		case !errors.Is(err, pmi.ErrNotFound):
 			return err
 		}
 	}
@@ -183,7 +186,7 @@ const victim = 2
 
 // roleDie: the victim kills itself between two fences.
 func roleDie() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			hang()
@@ -193,17 +196,17 @@ func roleDie() error {
 
 // roleGarbage: the victim talks nonsense to the launcher between two fences.
 func roleGarbage() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			conn := ownConnection()
 			_, err := conn.WriteString("GET / HTTP/1.1\r\n")
 			for err == nil { // the answer, if there is one, is not ours
 				_, err = j.Get(context.Background(), 0, "nothing")
-				if errors.Is(err, ErrNotFound) {
+				if errors.Is(err, pmi.ErrNotFound) {
 					err = nil
 				}
 			}
-			fmt.Printf("after garbage: %v\n", errors.Is(err, ErrLauncherGone))
+			fmt.Printf("after garbage: %v\n", errors.Is(err, pmi.ErrLauncherGone))
 			os.Exit(0)
 		}
 	})
@@ -222,7 +225,7 @@ func ownConnection() *os.File {
 // roleAbandon: the victim closes its connection to the launcher and lives on
 // until the others have noticed.
 func roleAbandon() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			if err := unix.Shutdown(int(ownConnection().Fd()), unix.SHUT_RDWR); err != nil {
 				fmt.Println(err)
@@ -275,12 +278,12 @@ func roleStartUp() error {
 
 func startUp() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
 	err = j.Fence(ctx)
-	var missing *MissingError
+	var missing *pmi.MissingError
 	if !errors.As(err, &missing) {
 		return fmt.Errorf("fence: %w", err)
 	}
@@ -290,7 +293,7 @@ func startUp() error {
 
 // roleAbort: the victim asks for the end of the job; the others wait for it.
 func roleAbort() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			if err := j.Abort(42, "cannot go on"); err != nil {
 				fmt.Println(err)
@@ -302,7 +305,7 @@ func roleAbort() error {
 
 // roleSilent: the victim exits with a code, the others wait for ever.
 func roleSilent() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			os.Exit(7)
 		}
@@ -312,7 +315,7 @@ func roleSilent() error {
 
 // roleNoGoodbye: the victim exits with code 0 and does not finalize.
 func roleNoGoodbye() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			os.Exit(0)
 		}
@@ -322,11 +325,11 @@ func roleNoGoodbye() error {
 // roleTwice joins twice.
 func roleTwice() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = Join(ctx)
+	_, err = join.Join(ctx)
 	fmt.Printf("again: %v\n", err)
 	return j.Finalize(ctx)
 }
@@ -388,7 +391,7 @@ const (
 // roleOutlive tells the test over a socket how it fares without launcher.
 func roleOutlive() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -407,7 +410,7 @@ func roleOutlive() error {
 		_, err = fmt.Println("to a broken pipe")
 	}
 	fmt.Fprintf(test, "print: %v\n", errors.Is(err, syscall.EPIPE))
-	fmt.Fprintf(test, "fence: %v\n", errors.Is(j.Fence(ctx), ErrLauncherGone))
+	fmt.Fprintf(test, "fence: %v\n", errors.Is(j.Fence(ctx), pmi.ErrLauncherGone))
 	fmt.Fprintf(test, "finalize: %v\n", j.Finalize(ctx))
 	return nil
 }
@@ -419,9 +422,9 @@ func roleLauncher() error {
 	if os.Getenv("PMI_RANK") != "" {
 		return errors.New("a rank was given the launcher's role")
 	}
-	policy := Continue
+	policy := spawn.Continue
 	if os.Getenv(policyEnv) == "abort" {
-		policy = Abort
+		policy = spawn.Abort
 	}
 	spec := Spec{
 		N: 2, Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), roleEnv+"=outlive"),

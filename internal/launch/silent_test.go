@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -19,9 +20,9 @@ func TestSilentLauncher(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(self)
-	cmd.Env = cleanEnv(roleEnv+"=join", InitTimeoutEnv+"=0.2", "PMI_FD=3", "PMI_RANK=0", "PMI_SIZE=1")
+	cmd.Env = cleanEnv(roleEnv+"=join", pmi.InitTimeoutEnv+"=0.2", "PMI_FD=3", "PMI_RANK=0", "PMI_SIZE=1")
 	cmd.ExtraFiles = []*os.File{theirs}
 	out, _ := cmd.CombinedOutput() // the error is the code, which is looked at
 	require.Equal(t, 9, cmd.ProcessState.ExitCode())
-	require.Contains(t, string(out), "nothing has answered on PMI_FD=3 within 200ms ("+InitTimeoutEnv+")")
+	require.Contains(t, string(out), "nothing has answered on PMI_FD=3 within 200ms ("+pmi.InitTimeoutEnv+")")
 }

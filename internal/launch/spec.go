@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -28,23 +31,23 @@ type Spec struct {
 	// gives, and over it those variables of Env that begin with BANYAN_ or GO (not
 	// BANYAN_NODE, which names one machine) and those of Export. Argv and Dir are
 	// looked for on the host.
-	Hosts []Host
+	Hosts []hosts.Host
 	// Oversubscribe allows more ranks than the hosts have slots.
 	Oversubscribe bool
 	// Shell starts Proxy on a host; nil: [DefaultShell]. Proxy is a program that
 	// calls [Proxy], with its arguments, such as "/usr/bin/ftbench", "proxy".
-	Shell Shell
+	Shell hosts.Shell
 	Proxy []string
 
-	Bind      Bind
-	OnFailure Policy
+	Bind      spawn.Bind
+	OnFailure spawn.Policy
 	// MaxFailures ends the job, as [Abort] does, when more ranks than that have failed. 0: there is no such bound.
 	MaxFailures int
 	// Exit says which ranks' ends make Result.Code.
 	Exit ExitRule
 	// Exits has the kernel record the ranks' ends, on this machine; what happens on
 	// Hosts is Proxy's business. nil: it does not.
-	Exits OpenExits
+	Exits spawn.OpenExits
 	// Verdicts are exit codes other than 0 that say what a program has found, not
 	// that it failed, as diff's 1: of a rank that has finalized they count in
 	// Result.Code, but nobody is told or ended.
@@ -79,8 +82,8 @@ type Spec struct {
 type plan struct {
 	Spec
 	env    []string
-	here   spawner // without Hosts
-	shares []share // of Hosts
+	here   spawn.Spawner // without Hosts
+	shares []hosts.Share // of Hosts
 }
 
 // check looks at everything that can be wrong before the first process starts.
@@ -100,26 +103,26 @@ func (s Spec) check() (plan, error) {
 	}
 	var err error
 	if p.InitTimeout == 0 {
-		if p.InitTimeout, err = initTimeout(os.Getenv(InitTimeoutEnv)); err != nil {
+		if p.InitTimeout, err = pmi.ParseInitTimeout(os.Getenv(pmi.InitTimeoutEnv)); err != nil {
 			return p, err
 		}
 	}
 	if p.env = s.Env; p.env == nil {
 		p.env = os.Environ()
 	}
-	exported, err := exported(p.env, s.Export)
+	exported, err := spawn.Exported(p.env, s.Export)
 	if err != nil {
 		return p, err
 	}
-	p.env = withoutLauncher(append(slices.Clip(p.env), exported...))
+	p.env = spawn.WithoutLauncher(append(slices.Clip(p.env), exported...))
 	if s.Hosts != nil {
 		return p, p.checkHosts()
 	}
-	p.here = spawner{
-		n: s.N, argv: s.Argv, dir: s.Dir, env: p.env, bind: s.Bind, onFailure: s.OnFailure,
-		openExits: s.Exits, stdin: s.Stdin, count: s.N,
+	p.here = spawn.Spawner{
+		N: s.N, Argv: s.Argv, Dir: s.Dir, Env: p.env, Bind: s.Bind, OnFailure: s.OnFailure,
+		OpenExits: s.Exits, Stdin: s.Stdin, Count: s.N,
 	}
-	return p, p.here.check()
+	return p, p.here.Check()
 }
 
 // checkHosts looks at what can be seen of a job on hosts without asking them.
@@ -127,14 +130,14 @@ func (p *plan) checkHosts() (err error) {
 	if len(p.Hosts) == 0 {
 		return errors.New("launch: an empty list of hosts")
 	}
-	if p.shares, err = deal(p.Hosts, p.N, p.Oversubscribe); err != nil {
+	if p.shares, err = hosts.Assign(p.Hosts, p.N, p.Oversubscribe); err != nil {
 		return err
 	}
 	if len(p.Proxy) == 0 {
 		return errors.New("launch: hosts need the name of the program that is the proxy on them")
 	}
 	if p.Shell == nil {
-		if p.Shell, err = ParseShell(DefaultShell); err != nil {
+		if p.Shell, err = hosts.ParseShell(hosts.DefaultShell); err != nil {
 			return err
 		}
 	}

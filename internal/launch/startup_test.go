@@ -4,6 +4,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 	"github.com/stretchr/testify/require"
 )
 
@@ -11,8 +12,8 @@ import (
 func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)
-	guest := setOut(t, "join", port, 1, 2, InitTimeoutEnv+"=4s")
-	host := setOut(t, "join", port, 0, 2, InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
+	guest := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4s")
+	host := setOut(t, "join", port, 0, 2, pmi.InitTimeoutEnv+"=4s", "MASTER_ADDR=nowhere.invalid")
 	guest.end(9)
 	require.Regexp(t, `^banyan: rank 1 waits for rank 0 at 127\.0\.0\.1:`+port+` \(MASTER_ADDR and MASTER_PORT\), at most 4s \(BANYAN_INIT_TIMEOUT\): .*connection refused
 join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 4s: .*connection refused
