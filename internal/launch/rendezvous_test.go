@@ -69,7 +69,7 @@ const (
 
 // helloLine is the first line of a client.
 func helloLine(rank, size int, token string) string {
-	return fmt.Sprintf("cmd=hello banyan=2 rank=%d size=%d token=%s nonce=\n", rank, size, token)
+	return fmt.Sprintf("cmd=hello banyan=3 rank=%d size=%d token=%s nonce=\n", rank, size, token)
 }
 
 // ask writes to the port of rank 0 and returns its answer: "" for none, or why it refuses.
@@ -278,8 +278,8 @@ func TestStrangersDoNoHarm(t *testing.T) {
 		{"cmd=hello\n", ""},
 		{helloLine(1, 3, "") + "cmd=init", ""},
 		{"cmd=hello banyan=1 rank=1 size=3\n", "start all ranks from one build"},
-		{"cmd=hello banyan=2 rank=one size=3\n", "no number"},
-		{"cmd=hello banyan=2 rank=1\n", "no number"},
+		{"cmd=hello banyan=3 rank=one size=3\n", "no number"},
+		{"cmd=hello banyan=3 rank=1\n", "no number"},
 		{helloLine(3, 3, ""), "RANK=3 is not below WORLD_SIZE=3"},
 		{helloLine(-1, 3, ""), "RANK=-1 is not below"},
 		{helloLine(0, 3, ""), "RANK=0 has come twice"},

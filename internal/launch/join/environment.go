@@ -68,10 +68,10 @@ func pmiPlace(env pmi.Lookup) (place, bool, error) {
 	case set == "":
 		return p, false, nil
 	case unset != "":
-		return p, false, fmt.Errorf("launch: %w: %s is set but %s is not: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
-			pmi.ErrEnvironment, set, unset, set)
+		return p, false, pmi.EnvironmentError("%s is set but %s is not: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
+			set, unset, set)
 	case p.rank >= p.size:
-		return p, false, fmt.Errorf("launch: %w: PMI_RANK=%d is not below PMI_SIZE=%d", pmi.ErrEnvironment, p.rank, p.size)
+		return p, false, pmi.EnvironmentError("PMI_RANK=%d is not below PMI_SIZE=%d", p.rank, p.size)
 	}
 	return p, true, nil
 }
@@ -80,15 +80,15 @@ func pmiPlace(env pmi.Lookup) (place, bool, error) {
 // this is one of several processes, started in a way that is not supported.
 func otherLauncher(env pmi.Lookup) error {
 	if _, ok := env("PMI_PORT"); ok {
-		return fmt.Errorf("launch: %w: PMI_PORT is set but PMI_FD is not: PMI-1 over TCP is not supported, start mpiexec without -pmi-port", pmi.ErrEnvironment)
+		return pmi.EnvironmentError("PMI_PORT is set but PMI_FD is not: PMI-1 over TCP is not supported, start mpiexec without -pmi-port")
 	}
 	// A batch script is one process and has SLURM_NTASKS; only srun sets the
 	// size of a step.
 	for _, name := range []string{"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"} {
 		text, ok := env(name)
 		if n, err := strconv.Atoi(text); ok && (err != nil || n > 1) {
-			return fmt.Errorf("launch: %w: %s=%s says this is one of several processes, but there is no PMI_FD: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
-				pmi.ErrEnvironment, name, text, name)
+			return pmi.EnvironmentError("%s=%s says this is one of several processes, but there is no PMI_FD: start with ftbench run, mpiexec or srun --mpi=pmi2, or unset %s to run alone",
+				name, text, name)
 		}
 	}
 	return nil
@@ -99,10 +99,10 @@ func otherLauncher(env pmi.Lookup) error {
 func openPMI(fd int) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not an open descriptor (did a wrapper close it?): fstat: %w", pmi.ErrEnvironment, fd, err)
+		return nil, pmi.EnvironmentError("PMI_FD=%d is not an open descriptor (did a wrapper close it?): fstat: %w", fd, err)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return nil, fmt.Errorf("launch: %w: PMI_FD=%d is not a socket (did a wrapper close it, and something else open?): keep descriptor %d open, or unset PMI_FD, PMI_RANK and PMI_SIZE to run alone", pmi.ErrEnvironment, fd, fd)
+		return nil, pmi.EnvironmentError("PMI_FD=%d is not a socket (did a wrapper close it, and something else open?): keep descriptor %d open, or unset PMI_FD, PMI_RANK and PMI_SIZE to run alone", fd, fd)
 	}
 	unix.CloseOnExec(fd)
 	if err := unix.SetNonblock(fd, true); err != nil {

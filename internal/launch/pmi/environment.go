@@ -11,11 +11,16 @@ import (
 // Lookup looks a variable up, as os.LookupEnv does.
 type Lookup func(name string) (string, bool)
 
+// EnvironmentError is an error of class [ErrEnvironment].
+func EnvironmentError(format string, args ...any) error {
+	return fmt.Errorf("launch: %w: %w", ErrEnvironment, fmt.Errorf(format, args...))
+}
+
 // Number reads a number in least…most.
 func Number(name, text string, least, most int) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("launch: %w: %s=%q is not a number in %d…%d", ErrEnvironment, name, text, least, most)
+		return 0, EnvironmentError("%s=%q is not a number in %d…%d", name, text, least, most)
 	}
 	return n, nil
 }

@@ -6,31 +6,55 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
-// Pauses between attempts to reach rank 0, or to find out where it is. Names are
-// asked of a server that many ranks may ask at once.
 const (
+	// Pauses between attempts to reach rank 0, or to find out where it is. Many ranks may ask one
+	// name server at once.
 	retryPauseMin   = 5 * time.Millisecond
 	retryPauseMax   = 250 * time.Millisecond
 	resolvePauseMax = time.Second
+	// warnAfter is when a start-up reports what it waits for, unless a quarter of the time that it
+	// may take is less.
+	warnAfter = 5 * time.Second
 )
 
-// dial connects to rank 0 and waits until it listens, but no longer than a
-// start-up may take. Where there is a secret, id is the job's name as rank 0 has
-// proved it.
-func dial(ctx context.Context, p *Config) (conn pmi.Conn, id string, err error) {
-	err = p.retry(ctx, "rank 0 at "+p.Addr+" (MASTER_ADDR and MASTER_PORT)", func(ctx context.Context) error {
-		conn, id, err = attempt(ctx, p)
-		return err
-	}, func(err error) bool { return errors.Is(err, pmi.ErrRefused) || errors.Is(err, pmi.ErrProtocol) })
+// Connect connects this rank to the others. conn is the rank's connection to rank 0, which serves
+// PMI-1 on it. id is the job's name as rank 0 has proved it, "" without a secret. s is the server, in
+// rank 0.
+func (c *Config) Connect(ctx context.Context, secret *Secret) (conn pmi.Conn, id string, s *Server, err error) {
+	if secret != nil {
+		key := secret.derive("meeting")
+		c.key = &key
+	}
+	if c.Rank == 0 {
+		s, conn, err = newServer(ctx, c)
+	} else {
+		conn, id, err = dial(ctx, c)
+	}
+	return conn, id, s, err
+}
+
+// Limit bounds the time in which rank 0 has to answer once it has admitted this rank.
+func (c *Config) Limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.timeout, fmt.Errorf("rank 0 at %s has not answered within %v (%s): %w",
+		c.Addr, c.timeout, pmi.InitTimeoutEnv, context.DeadlineExceeded))
+}
+
+// dial connects to rank 0. It waits until rank 0 listens, for as long as a start-up may take.
+func dial(ctx context.Context, c *Config) (conn pmi.Conn, id string, err error) {
+	err = c.retry(ctx, "rank 0 at "+c.Addr+" (MASTER_ADDR and MASTER_PORT)", func(ctx context.Context) (bool, error) {
+		conn, id, err = c.attempt(ctx)
+		return errors.Is(err, pmi.ErrRefused) || errors.Is(err, pmi.ErrProtocol), err
+	})
 	var late *lateError
 	if errors.As(err, &late) {
-		why := fmt.Sprintf("has not answered at %s within %v: %v", p.Addr, p.timeout, late.last)
+		why := fmt.Sprintf("has not answered at %s within %v: %v", c.Addr, c.timeout, late.last)
 		err = &pmi.MissingError{Lost: []pmi.Lost{{Why: why}}, Total: 1}
 	}
 	return conn, id, err
@@ -42,27 +66,33 @@ type lateError struct{ last error }
 func (e *lateError) Error() string { return e.last.Error() }
 func (e *lateError) Unwrap() error { return e.last }
 
-// retry tries until an attempt succeeds, fails in a way that is final, or
-// the start-up has taken too long (then the error is a lateError). After a while
-// it says on standard error, once, what it waits for.
-func (p *Config) retry(ctx context.Context, what string, try func(context.Context) error, final func(error) bool) error {
-	limited, cancel := context.WithTimeout(ctx, p.timeout)
+// retry calls try until it succeeds, fails with a final error, or the start-up has taken too long
+// (then the error is a lateError). After a while it prints to standard error, once, what it waits for.
+func (c *Config) retry(ctx context.Context, what string, try func(context.Context) (final bool, err error)) error {
+	limited, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	var last atomic.Pointer[error]
 	until, _ := limited.Deadline()
-	told := p.warnLater(what, &last)
-	defer told.Stop()
+	var last atomic.Pointer[error]
+	warning := time.AfterFunc(min(warnAfter, c.timeout/4), func() {
+		why := ""
+		if err := last.Load(); err != nil {
+			why = ": " + (*err).Error()
+		}
+		fmt.Fprintf(os.Stderr, "banyan: rank %d waits for %s, at most %v (%s)%s\n",
+			c.Rank, what, c.timeout, pmi.InitTimeoutEnv, why)
+	})
+	defer warning.Stop()
 	pauseMax := retryPauseMax
-	if p.named() {
+	if c.named() {
 		pauseMax = resolvePauseMax
 	}
 	for pause := retryPauseMin; ; pause = min(2*pause, pauseMax) {
-		err := try(limited)
-		if err == nil || final(err) {
+		final, err := try(limited)
+		if err == nil || final {
 			return err
 		}
 		if last.Load() == nil || time.Now().Before(until) { // the context may not have noticed
-			last.Store(&err) // the error of an attempt that was cut short says less
+			last.Store(&err) // an interrupted attempt explains less than the one before
 		}
 		select {
 		case <-time.After(pause):
@@ -75,15 +105,14 @@ func (p *Config) retry(ctx context.Context, what string, try func(context.Contex
 	}
 }
 
-// attempt is one attempt. An error of class ErrRefused or ErrProtocol will not
-// change with time.
-func attempt(ctx context.Context, p *Config) (_ pmi.Conn, id string, err error) {
-	conn, err := p.reach(ctx)
+// attempt connects to rank 0 once. An error of class ErrRefused or ErrProtocol is final.
+func (c *Config) attempt(ctx context.Context) (_ pmi.Conn, id string, err error) {
+	conn, err := c.dialAny(ctx)
 	if err != nil {
 		return nil, "", err
 	}
 	interrupt := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	id, err = handshake(conn, p)
+	id, err = handshake(conn, c)
 	if !interrupt() && err == nil {
 		err = context.Cause(ctx) // its deadline has passed or will
 	}
@@ -94,46 +123,45 @@ func attempt(ctx context.Context, p *Config) (_ pmi.Conn, id string, err error) 
 	return conn, id, nil
 }
 
-// handshake says who this rank is, proves that it knows the secret if there is
-// one, and has rank 0 prove the same.
-func handshake(conn net.Conn, p *Config) (id string, err error) {
-	e := proof{client: hello{rank: p.Rank, size: p.Size, token: p.token}}
-	if p.key != nil {
-		e.key, e.clientNonce = *p.key, newNonce()
-		e.client.nonce = e.clientNonce
+// handshake introduces this rank to rank 0. Where there is a secret, both prove that they know it.
+func handshake(conn net.Conn, c *Config) (id string, err error) {
+	p := proof{client: hello{rank: c.Rank, size: c.Size, token: c.token}}
+	if c.key != nil {
+		p.key, p.clientNonce = *c.key, newNonce()
+		p.client.nonce = p.clientNonce
 	}
-	if _, err := conn.Write([]byte(e.client.line())); err != nil {
+	if _, err := conn.Write([]byte(p.client.line())); err != nil {
 		return "", err
 	}
 	r := bufio.NewReaderSize(conn, helloMax)
 	line, err := readLine(r)
-	if nonce, ok := parseChallenge(line); ok && err == nil && p.key != nil {
-		e.serverNonce = nonce
-		if _, err := conn.Write([]byte(response(e.mac("guest", "")))); err != nil {
+	if nonce, ok := parseChallenge(line); ok && err == nil && c.key != nil {
+		p.serverNonce = nonce
+		if _, err := conn.Write([]byte(response(p.mac(clientSide, "")))); err != nil {
 			return "", err
 		}
 		line, err = readLine(r)
 	}
-	w, ok := parseVerdict(line)
+	v, ok := parseVerdict(line)
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return "", p.notRankZero("it said " + err.Error())
+		return "", c.notRankZero("it said " + err.Error())
 	case errors.Is(err, errOutOfTurn), err == nil && !ok:
-		return "", p.notRankZero("it said " + pmi.Excerpt(line))
+		return "", c.notRankZero("it said " + pmi.Excerpt(line))
 	case err != nil:
 		return "", err
-	case w.refusal != nil:
-		return "", fmt.Errorf("launch: rank 0 at %s: %w: %w", p.Addr, pmi.ErrRefused, w.refusal)
-	case p.key == nil:
+	case v.refusal != nil:
+		return "", fmt.Errorf("launch: rank 0 at %s: %w: %w", c.Addr, pmi.ErrRefused, v.refusal)
+	case c.key == nil:
 		return "", nil
-	case e.serverNonce == "" || w.id == "" || !e.verify("host", w.id, w.mac):
-		return "", p.notRankZero("it does not know the secret in the file of " + SecretFileEnv)
+	case p.serverNonce == "" || v.id == "" || !p.verify(serverSide, v.id, v.mac):
+		return "", c.notRankZero("it does not know the secret in the file of " + SecretFileEnv)
 	}
-	return w.id, nil
+	return v.id, nil
 }
 
-// notRankZero is the error for what answers and is not rank 0.
-func (p *Config) notRankZero(why string) error {
+// notRankZero is the error for another program at the port.
+func (c *Config) notRankZero(why string) error {
 	return fmt.Errorf("launch: %w: what answers at %s (MASTER_ADDR and MASTER_PORT) is not rank 0 of a Banyan job: %s",
-		pmi.ErrProtocol, p.Addr, why)
+		pmi.ErrProtocol, c.Addr, why)
 }

@@ -54,7 +54,7 @@ func ReadSecret(path string) (*Secret, error) {
 		return nil, nil
 	}
 	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("launch: %w: %s=%s: %w", pmi.ErrEnvironment, SecretFileEnv, path, fmt.Errorf(format, args...))
+		return pmi.EnvironmentError("%s=%s: %w", SecretFileEnv, path, fmt.Errorf(format, args...))
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) // a fifo would wait for its writer
 	if err != nil {

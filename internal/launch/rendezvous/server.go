@@ -13,194 +13,180 @@ import (
 )
 
 const (
-	// helloGrace is how long a connection may take to say who it is.
+	// helloGrace is how long a connection may take to authenticate.
 	helloGrace = 5 * time.Second
-	// replyGrace is how long a guest may leave a reply unread before it counts
-	// as lost. A reply is a line, for which the sockets have room.
+	// replyGrace is how long a client may leave a reply unread before it counts as lost. A reply is
+	// a line, for which the sockets have room.
 	replyGrace = 10 * time.Second
-	// acceptPause keeps the host from spinning when it has run out of descriptors.
+	// acceptPause keeps the server from spinning when it has run out of descriptors.
 	acceptPause = 50 * time.Millisecond
 )
 
-// Server is the side of rank 0 in a job without launcher: the launcher's server,
-// with guests that come over TCP. It knows of the end of a guest only by the
-// end of its connection.
+// Server is the side of rank 0: a PMI server whose clients connect over TCP. The end of a client is
+// the end of its connection.
 //
-// The port stays open until rank 0 finalizes, so that a process that comes too
-// late or a second time is told so.
+// The port stays open until rank 0 finalizes, so that a process that comes too late or a second time
+// gets the reason.
 type Server struct {
 	*Config
 	srv             *pmi.Server
-	ports           []net.Listener // one for each address that MASTER_ADDR stands for
+	ports           []net.Listener // one for each address of MASTER_ADDR
 	unauthenticated unauthenticated
 
 	mu       sync.Mutex
-	admitted []bool // by rank: it has said hello
+	admitted []bool // by rank
 }
 
-// newServer begins to listen and returns rank 0's own connection.
-func newServer(ctx context.Context, p *Config) (*Server, pmi.Conn, error) {
-	ports, err := p.listen(ctx)
+// newServer starts to listen and returns rank 0's own connection.
+func newServer(ctx context.Context, c *Config) (*Server, pmi.Conn, error) {
+	ports, err := c.listen(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	h := &Server{
-		Config: p, ports: ports, srv: pmi.NewServer(pmi.NewID(), p.Size, p.timeout),
-		unauthenticated: newUnauthenticated(p.Size), admitted: make([]bool, p.Size),
+	s := &Server{
+		Config: c, ports: ports, srv: pmi.NewServer(pmi.NewID(), c.Size, c.timeout),
+		unauthenticated: newUnauthenticated(c.Size), admitted: make([]bool, c.Size),
 	}
-	h.srv.SetNodes(nil, nil) // unknown here: the guests' environment says it, or nothing does
-	h.admitted[0] = true
-	h.srv.Explain(onlyHere(p.Addr, ports))
+	s.srv.SetNodes(nil, nil) // each rank knows its own from the environment, if at all
+	s.admitted[0] = true
+	s.srv.Explain(onlyHere(c.Addr, ports))
 	ours, theirs := net.Pipe()
-	go h.serve(0, theirs)
+	go s.serve(0, theirs)
 	for _, l := range ports {
-		go h.accept(l)
+		go s.accept(l)
 	}
-	return h, ours, nil
+	return s, ours, nil
 }
 
-// Close ends the listening. Guests that have joined are served on.
-func (h *Server) Close() {
-	for _, l := range h.ports {
+// Close ends the listening. Admitted clients keep their connections.
+func (s *Server) Close() {
+	for _, l := range s.ports {
 		l.Close()
 	}
 }
 
-func (h *Server) accept(l net.Listener) {
+func (s *Server) accept(l net.Listener) {
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
 		if err != nil {
-			if !h.unauthenticated.relieve() {
+			if !s.unauthenticated.relieve() {
 				<-time.After(acceptPause)
 			}
 			continue
 		}
-		h.unauthenticated.add(conn)
+		s.unauthenticated.add(conn)
 		go func() {
-			rank, ok := h.handshake(conn)
+			rank, ok := s.handshake(conn)
 			if !ok {
-				h.unauthenticated.remove(conn)
+				s.unauthenticated.remove(conn)
 				conn.Close()
 				return
 			}
-			h.serve(rank, timedConn{conn})
+			s.serve(rank, timedConn{conn})
 		}()
 	}
 }
 
-// handshake finds out which rank a connection comes from. A rank that is not wanted
-// is told why; a stranger hears nothing.
-func (h *Server) handshake(conn net.Conn) (rank int, ok bool) {
+// handshake admits a client or refuses it. Anything that is no rank gets no answer.
+func (s *Server) handshake(conn net.Conn) (rank int, ok bool) {
 	_ = conn.SetDeadline(time.Now().Add(helloGrace)) // fails only when closed
 	r := bufio.NewReaderSize(conn, helloMax)
 	line, err := readLine(r)
 	if err != nil {
 		return 0, false
 	}
-	guest, err := parseHello(line)
-	w := verdict{refusal: err}
-	if w.refusal == nil {
-		w = h.authenticate(conn, r, guest)
+	client, err := parseHello(line)
+	v := verdict{refusal: err}
+	if v.refusal == nil {
+		v = s.authenticate(conn, r, client)
 	}
-	if errors.Is(w.refusal, errNotRank) {
+	if errors.Is(v.refusal, errNotRank) {
 		return 0, false
 	}
-	if w.refusal == nil {
-		if !h.unauthenticated.remove(conn) { // dropped: the rank comes again
+	if v.refusal == nil {
+		if !s.unauthenticated.remove(conn) { // dropped: the rank connects again
 			return 0, false
 		}
-		w.refusal = h.admit(guest)
+		v.refusal = s.admit(client)
 	}
-	if w.refusal != nil {
-		text := w.refusal.Error()
-		h.srv.Explain("refused: " + text[:min(len(text), answerMax)])
+	if v.refusal != nil {
+		s.srv.Explain("refused: " + v.text())
 	}
-	if _, err := conn.Write([]byte(w.line())); w.refusal != nil {
+	if _, err := conn.Write([]byte(v.line())); v.refusal != nil {
 		return 0, false
 	} else if err != nil {
-		return guest.rank, true // it has died since: for its session to find out
+		return client.rank, true // the client has died since: its session will notice
 	}
 	_ = conn.SetDeadline(time.Time{})
-	return guest.rank, true
+	return client.rank, true
 }
 
-var errOutOfTurn = errors.New("more than one line")
-
-// readLine reads one line of a meeting, after which the other side waits.
-func readLine(r *bufio.Reader) (string, error) {
-	line, err := pmi.ReadLine(r)
-	if err == nil && r.Buffered() > 0 {
-		err = errOutOfTurn
-	}
-	return line, err
-}
-
-// authenticate finds out whether a guest knows the secret, if there is one, and
-// proves the same to it. Nothing that the guest has said counts before that: a
-// stranger learns only that a secret is needed.
-func (h *Server) authenticate(conn net.Conn, r *bufio.Reader, guest hello) verdict {
-	refuse := func(format string, args ...any) verdict { return verdict{refusal: fmt.Errorf(format, args...)} }
+// authenticate checks that a client knows the secret, if there is one, and proves the same to it.
+// Nothing that the client has sent counts before that: an impostor learns only that a secret is
+// needed.
+func (s *Server) authenticate(conn net.Conn, r *bufio.Reader, client hello) verdict {
+	refuse := func(format string) verdict { return verdict{refusal: fmt.Errorf(format, client.rank, SecretFileEnv)} }
 	switch {
-	case h.key == nil && guest.nonce == "":
+	case s.key == nil && client.nonce == "":
 		return verdict{}
-	case h.key == nil:
-		return refuse("RANK=%d has %s, rank 0 has not: set it for all ranks or for none", guest.rank, SecretFileEnv)
-	case guest.nonce == "":
-		return refuse("RANK=%d has no %s, rank 0 has: set it for all ranks or for none", guest.rank, SecretFileEnv)
+	case s.key == nil:
+		return refuse("RANK=%d has %s, rank 0 has not: set it for all ranks or for none")
+	case client.nonce == "":
+		return refuse("RANK=%d has no %s, rank 0 has: set it for all ranks or for none")
 	}
-	e := proof{key: *h.key, client: guest, clientNonce: guest.nonce, serverNonce: newNonce()}
-	if _, err := conn.Write([]byte(challenge(e.serverNonce))); err != nil {
+	p := proof{key: *s.key, client: client, clientNonce: client.nonce, serverNonce: newNonce()}
+	if _, err := conn.Write([]byte(challenge(p.serverNonce))); err != nil {
 		return verdict{refusal: errNotRank}
 	}
 	line, err := readLine(r)
-	proof, ok := parseResponse(line)
+	mac, ok := parseResponse(line)
 	switch {
 	case err != nil || !ok:
 		return verdict{refusal: errNotRank}
-	case !e.verify("guest", "", proof):
-		return refuse("RANK=%d has another secret than rank 0: give all ranks the same file (%s)", guest.rank, SecretFileEnv)
+	case !p.verify(clientSide, "", mac):
+		return refuse("RANK=%d has another secret than rank 0: give all ranks the same file (%s)")
 	}
-	return verdict{id: h.srv.ID, mac: e.mac("host", h.srv.ID)}
+	return verdict{id: s.srv.ID, mac: p.mac(serverSide, s.srv.ID)}
 }
 
-// admit gives a rank to the first that asks for it.
-func (h *Server) admit(g hello) error {
+// admit gives a rank to the first client that asks for it.
+func (s *Server) admit(h hello) error {
 	switch {
-	case g.size != h.Size:
-		return fmt.Errorf("RANK=%d has WORLD_SIZE=%d, rank 0 has %d", g.rank, g.size, h.Size)
-	case g.rank < 0 || g.rank >= h.Size:
-		return fmt.Errorf("RANK=%d is not below WORLD_SIZE=%d", g.rank, h.Size)
-	case g.token != h.token:
-		return fmt.Errorf("RANK=%d has another TORCHELASTIC_RUN_ID than rank 0", g.rank)
+	case h.size != s.Size:
+		return fmt.Errorf("RANK=%d has WORLD_SIZE=%d, rank 0 has %d", h.rank, h.size, s.Size)
+	case h.rank < 0 || h.rank >= s.Size:
+		return fmt.Errorf("RANK=%d is not below WORLD_SIZE=%d", h.rank, s.Size)
+	case h.token != s.token:
+		return fmt.Errorf("RANK=%d has another TORCHELASTIC_RUN_ID than rank 0", h.rank)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.admitted[g.rank] {
-		return fmt.Errorf("RANK=%d has come twice: two processes have it, or two jobs share MASTER_PORT", g.rank)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.admitted[h.rank] {
+		return fmt.Errorf("RANK=%d has come twice: two processes have it, or two jobs share MASTER_PORT", h.rank)
 	}
-	h.admitted[g.rank] = true
+	s.admitted[h.rank] = true
 	return nil
 }
 
-// serve talks to one rank until it leaves. Rank 0 hears the end of a barrier
-// last: its process may exit then, and the others are to know how it ended.
-func (h *Server) serve(rank int, conn pmi.Conn) {
-	s := &pmi.Session{Rank: rank, Server: h.srv, Conn: conn, Last: rank == 0, Abort: func(int, string) {}}
-	err := s.Serve()
+// serve serves one rank until it leaves. Rank 0 gets the end of a barrier last: its process may exit
+// then, and the others need the result.
+func (s *Server) serve(rank int, conn pmi.Conn) {
+	session := &pmi.Session{Rank: rank, Server: s.srv, Conn: conn, Last: rank == 0, Abort: func(int, string) {}}
+	err := session.Serve()
 	conn.Close()
 	switch {
 	case err == nil:
 	case errors.Is(err, pmi.ErrGarbage):
-		h.srv.Lose(rank, "was cut off for what it sent to rank 0")
+		s.srv.Lose(rank, "was cut off for what it sent to rank 0")
 	default:
-		h.srv.Lose(rank, "lost its connection to rank 0")
+		s.srv.Lose(rank, "lost its connection to rank 0")
 	}
 }
 
-// timedConn is a connection whose writes end.
+// timedConn is a connection whose writes end within replyGrace.
 type timedConn struct{ net.Conn }
 
 // Write is io.Writer's.

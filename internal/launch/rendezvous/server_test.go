@@ -31,7 +31,7 @@ func (h *Server) newcomer(conn net.Conn) (rank int, ok bool) {
 func FuzzStranger(f *testing.F) {
 	f.Add([]byte(hello{1, 3, "", ""}.line()))
 	f.Add([]byte(hello{0, 3, "", ""}.line()))
-	f.Add([]byte("cmd=hello banyan=2 rank=2 size=3 rank=1\n"))
+	f.Add([]byte("cmd=hello banyan=3 rank=2 size=3 rank=1\n"))
 	f.Add([]byte("cmd=hello banyan=9\n"))
 	f.Add([]byte("GET / HTTP/1.0\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, said []byte) {
@@ -75,7 +75,7 @@ func FuzzWelcome(f *testing.F) {
 		w, ok := parseVerdict(line)
 		if w.refusal != nil {
 			require.True(t, ok)
-			require.LessOrEqual(t, len(w.refusal.Error()), answerMax)
+			require.LessOrEqual(t, len(w.refusal.Error()), refusalMax)
 		}
 		if ok && w.refusal == nil {
 			require.Contains(t, line, "cmd=welcome")

@@ -9,19 +9,18 @@ import (
 )
 
 const (
-	// unauthenticatedMax bounds the connections that have proved nothing, beyond one for
-	// each rank of the job: all ranks may come at once. With a thousand strangers a second, a rank
-	// on a busy machine has half a second for its proof then.
+	// unauthenticatedMax bounds the unauthenticated connections, beyond one for each rank of the job:
+	// all ranks may come at once. At a thousand other connections a second, a rank on a busy machine
+	// has half a second for its proof.
 	unauthenticatedMax = 512
 	// unauthenticatedShare is the part of the descriptors of rank 0 that they may take.
 	unauthenticatedShare = 4
 )
 
-// unauthenticated are the connections that have not proved to be a rank, the oldest
-// first. Connections are always accepted: if one more than the limit comes, the oldest
-// is dropped. A proof takes two round trips, so a rank is dropped only if a
-// whole crowd comes in that time, and connects again. A limit
-// on accepting would let idle connections keep all ranks out.
+// unauthenticated are the connections that have not proved to be a rank, the oldest first. Every
+// connection is accepted; beyond the limit the oldest is dropped. A proof takes two round trips, so a
+// rank is dropped only if a crowd comes in that time, and it connects again. A limit on accepting
+// would let idle connections keep all ranks out.
 type unauthenticated struct {
 	limit int
 
@@ -29,7 +28,7 @@ type unauthenticated struct {
 	conns []net.Conn
 }
 
-// newUnauthenticated is for a job of so many ranks.
+// newUnauthenticated is for a job of size ranks.
 func newUnauthenticated(size int) unauthenticated {
 	limit := unauthenticatedMax + size
 	var files unix.Rlimit
@@ -39,7 +38,7 @@ func newUnauthenticated(size int) unauthenticated {
 	return unauthenticated{limit: limit}
 }
 
-// add keeps a new connection, and drops the oldest if there are too many.
+// add keeps a new connection. It drops the oldest if there are too many.
 func (u *unauthenticated) add(conn net.Conn) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -60,8 +59,7 @@ func (u *unauthenticated) remove(conn net.Conn) bool {
 	return i >= 0
 }
 
-// relieve drops the oldest connection for its descriptor. It reports false if
-// there is none.
+// relieve drops the oldest connection for its descriptor. It reports false if there is none.
 func (u *unauthenticated) relieve() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -72,7 +70,7 @@ func (u *unauthenticated) relieve() bool {
 	return true
 }
 
-// drop closes the oldest. Precondition: mu is held, there is one.
+// drop closes the oldest. Preconditions: mu is held, there is one.
 func (u *unauthenticated) drop() {
 	u.conns[0].Close()
 	u.conns = slices.Delete(u.conns, 0, 1)
