@@ -10,14 +10,14 @@ import (
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/exits"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // ExitExpelled is the exit code of a rank that ends itself because it counts as
 // dead at the others, or because it has lost a partition (docs/guide.md).
-const ExitExpelled = launch.FencedCode
+const ExitExpelled = join.ExitFenced
 
 // pulse is how the failure detector runs; off: there is none.
 type pulse struct {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -57,7 +57,7 @@ func strangers(w *banyan.World) error {
 // unmetFailure checks the error of a first contact without launcher.
 func unmetFailure(err error) error {
 	var failed *banyan.ProcFailedError
-	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) && errors.Is(err, launch.ErrLauncherGone) {
+	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) && errors.Is(err, join.ErrLauncherGone) {
 		return nil
 	}
 	return fmt.Errorf("first contact with a rank whose address nobody can tell: %w", err)

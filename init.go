@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/futex"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/internal/settings"
@@ -25,7 +25,7 @@ import (
 // buffers that the options leave open come from the environment and the files
 // that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that does
 // not come, or dies before all have come, is named in the error (errors.As with
-// *launch.MissingError). One that dies later in the start does not keep the others from starting:
+// *join.MissingError). One that dies later in the start does not keep the others from starting:
 // the operations that need it are ErrProcFailed.
 func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
 
@@ -52,7 +52,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("banyan: the start was not begun: %w", err)
 	}
-	job, err := launch.Join(ctx)
+	job, err := join.Join(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w%s", err, cureOf(err))
 	}
@@ -66,7 +66,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 
 // start publishes where this rank stands, learns where the others do, and opens what
 // it takes to reach them.
-func start(ctx context.Context, job *launch.Job, o *options, set *settings.Set) (w *World, err error) {
+func start(ctx context.Context, job *join.Job, o *options, set *settings.Set) (w *World, err error) {
 	l := &launched{launcher: job, key: firstCard, logf: o.logf, remarks: newRemarks(o.logf)}
 	cfg := progress.Config{Routed: l.remarks.ofRoutes()}
 	var ends *exits.Table
@@ -141,6 +141,6 @@ func closeAll(cfg *progress.Config) error {
 // application that finishes: ranks that died before they came, or a launcher
 // that is gone.
 func tolerable(err error) bool {
-	var missing *launch.MissingError
-	return errors.As(err, &missing) || errors.Is(err, launch.ErrLauncherGone)
+	var missing *join.MissingError
+	return errors.As(err, &missing) || errors.Is(err, join.ErrLauncherGone)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// launcher is what a start asks of whoever has started the ranks: a *launch.Job, or the simulator's.
+// launcher is what a start asks of whoever has started the ranks: a *join.Job, or the simulator's.
 type launcher interface {
 	Rank() int
 	Size() int
@@ -41,7 +41,7 @@ type launched struct {
 	nodes *route.Topology
 	// lost are ranks that have died between the fences of the start; of many the
 	// first.
-	lost    []launch.Lost
+	lost    []join.Lost
 	remarks *remarks                         // nil: nobody listens
 	logf    func(format string, args ...any) // the same
 
@@ -149,7 +149,7 @@ func (l *launched) exchange(ctx context.Context) error {
 	}
 	said, err := l.Get(ctx, 0, topology)
 	switch {
-	case errors.Is(err, launch.ErrNotFound): // it died before it could say
+	case errors.Is(err, join.ErrNotFound): // it died before it could say
 		l.nodes, err = l.survey(ctx)
 	case err == nil:
 		l.nodes, err = route.DecodeTopology(said, l.Size())
@@ -161,7 +161,7 @@ func (l *launched) exchange(ctx context.Context) error {
 // from nothing (S1-11).
 func (l *launched) next(ctx context.Context) error {
 	err := l.launcher.Fence(ctx)
-	if missing, ok := errors.AsType[*launch.MissingError](err); ok {
+	if missing, ok := errors.AsType[*join.MissingError](err); ok {
 		l.lost = append(l.lost, missing.Lost...)
 		return nil
 	}
@@ -169,7 +169,7 @@ func (l *launched) next(ctx context.Context) error {
 }
 
 // mourn enters those in a world's View that have died while it started.
-func mourn(e *progress.Engine, lost []launch.Lost) {
+func mourn(e *progress.Engine, lost []join.Lost) {
 	e.Lock()
 	defer e.Unlock()
 	for _, lost := range lost {
@@ -234,10 +234,10 @@ func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
 // fabric.ErrPeerGone. Without launcher it is fabric.ErrNoAddress.
 func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	b, err := l.Get(ctx, rank, l.key)
-	if errors.Is(err, launch.ErrNotFound) {
+	if errors.Is(err, join.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
 	}
-	if errors.Is(err, launch.ErrLauncherGone) {
+	if errors.Is(err, join.ErrLauncherGone) {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
 	}
 	if err != nil {

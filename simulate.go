@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
@@ -89,7 +89,7 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 func simulated(b bench, server *simServer, o *options, body func(*World) error) error {
 	provider := b.proc.Provider()
 	var job bootstrap = b
-	var lost []launch.Lost
+	var lost []join.Lost
 	if server != nil {
 		joined, err := b.join(server, provider.Name())
 		if err != nil {

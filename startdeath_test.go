@@ -15,6 +15,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // stepEnv is when the rank of victimEnv is killed in the start: at an even step before a request to
@@ -36,7 +37,7 @@ func deadStart() error {
 		}
 	}
 	w, err := banyan.Init()
-	var missing *launch.MissingError
+	var missing *join.MissingError
 	switch {
 	case doomed && err == nil:
 		fmt.Println("the start is over")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 )
 
 // The test binary is also the program of the ranks: roleEnv says what a rank
@@ -73,7 +74,7 @@ func TestMain(m *testing.M) {
 		os.Exit(4)
 	}
 	if len(os.Args) == 2 && os.Args[1] == proxyArg {
-		if err := launch.Proxy(os.Stdin, os.Stdout, nil); err != nil {
+		if err := hosts.Proxy(os.Stdin, os.Stdout, nil); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(3)
 		}

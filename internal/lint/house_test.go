@@ -21,24 +21,29 @@ type place struct {
 // house is the order of the packages. A package imports only packages with a
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
-	{"internal/proc", 0},          // the words that floor 1 shares
-	{"internal/exits", 3},         // the log of exits, for readers
-	{"internal/exits/hook", 4},    // its privileged side, for the agent above it
-	{"internal/", 5},              // primitives of the operating system; they may use proc's words
-	{"fabric/board", 5},           // cells that the members of a group share
-	{"fabric", 10},                // the provider contract
-	{"fabric/route", 10},          // pure: two processes' cards in, the fabrics between them out
-	{"ft", 10},                    // the words of failure
-	{"coll/tree", 10},             // pure: alive set in, plan out
-	{"ft/agree", 10},              // pure: event in, actions out
-	{"fabric/fabrictest", 15},     // the conformance suite stands on the contract it checks
-	{"ft/detect", 15},             // pure: evidence and time in, deaths and messages out; uses fabric's Time
-	{"fabric/host", 20},           // the real clock, scheduler and sleeping place
-	{"fabric/shm", 20},            // provider: shared memory
-	{"fabric/tcp", 20},            // provider: sockets
-	{"fabric/verbs", 20},          // provider: RDMA
-	{"fabric/sim", 20},            // provider: the simulated network, with its Host
-	{"internal/launch", 20},       // who am I, who are my peers
+	{"internal/proc", 0},        // the words that floor 1 shares
+	{"internal/exits", 3},       // the log of exits, for readers
+	{"internal/exits/hook", 4},  // its privileged side, for the agent above it
+	{"internal/", 5},            // primitives of the operating system; they may use proc's words
+	{"fabric/board", 5},         // cells that the members of a group share
+	{"fabric", 10},              // the provider contract
+	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
+	{"ft", 10},                  // the words of failure
+	{"coll/tree", 10},           // pure: alive set in, plan out
+	{"ft/agree", 10},            // pure: event in, actions out
+	{"fabric/fabrictest", 15},   // the conformance suite stands on the contract it checks
+	{"ft/detect", 15},           // pure: evidence and time in, deaths and messages out; uses fabric's Time
+	{"fabric/host", 20},         // the real clock, scheduler and sleeping place
+	{"fabric/shm", 20},          // provider: shared memory
+	{"fabric/tcp", 20},          // provider: sockets
+	{"fabric/verbs", 20},        // provider: RDMA
+	{"fabric/sim", 20},          // provider: the simulated network, with its Host
+	{"internal/launch/pmi", 20}, // the words between ranks and launcher
+	{"internal/launch/rendezvous", 21},
+	{"internal/launch/join", 22},  // who am I, who are my peers: all that an application links
+	{"internal/launch/spawn", 22}, // the ranks of one machine
+	{"internal/launch/hosts", 23}, // ranks of other machines
+	{"internal/launch", 24},       // the launcher
 	{"internal/progress", 30},     // one per process
 	{"p2p", 40},                   // communicator core, matching, protocols
 	{"ft/control", 40},            // drivers of agreement and revoke; bypass matching
@@ -233,6 +238,8 @@ func (b ban) names(imp string) bool {
 	})
 }
 
+const launches = "starts and waits for operating-system processes, before there is a Host"
+
 // ownWaiting lists the packages below the root package that wait, tell the time
 // or start goroutines by themselves. All others go through fabric.Host, so that
 // the simulator can own time and order.
@@ -246,7 +253,8 @@ var ownWaiting = map[string]string{
 	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
-	"internal/launch":   "starts and waits for operating-system processes, before there is a Host",
+	"internal/launch":   launches,
+	"internal/launch/":  launches,
 }
 
 // waitsByItself follows the longest entry that covers a package; one without a reason forbids it.
