@@ -27,8 +27,8 @@ type chaos struct {
 
 // chaosLauncher is who starts a job.
 type chaosLauncher struct {
-	strict, deaf bool
-	latency      time.Duration
+	strict  bool
+	latency time.Duration
 }
 
 // chaosFences are the fences of Init.

@@ -88,9 +88,6 @@ func (c *chaos) simulated() *banyan.SimulatedLauncher {
 		}
 		return 0
 	}}
-	if c.launcher.deaf {
-		l.Deafen()
-	}
 	return l
 }
 

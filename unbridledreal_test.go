@@ -26,7 +26,7 @@ func unbridled(w *banyan.World) error {
 		return err
 	}
 	if c.Rank() == 1 {
-		banyan.Unbridled(w, os.Getenv(floodEnv))
+		flood(os.Getenv(floodEnv))
 		return nil
 	}
 	before, err := peak()

@@ -50,6 +50,8 @@ var house = []place{
 	{"coll", 50},                  // collectives over p2p and a plan
 	{"ft/repair", 60},             // agreement and collectives put together
 	{"internal/settings", 60},     // what a user may set, above the layers whose defaults it states
+	{"ft/create", 65},             // communicators from others, by messages and agreement
+	{"internal/job", 65},          // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},       // what an application links
 	{"bench/kill", 72},            // which ranks die, for all that measures or predicts failures
 	{"bench/ranks", 75},           // what harnesses share that start ranks some of which die
@@ -255,6 +257,7 @@ var ownWaiting = map[string]string{
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
 	"internal/launch":   launches,
 	"internal/launch/":  launches,
+	"internal/job":      "its log and its warnings must not wait for what they report on; the rest goes through the Host",
 }
 
 // waitsByItself follows the longest entry that covers a package; one without a reason forbids it.

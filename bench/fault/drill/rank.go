@@ -20,7 +20,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/internal/insight"
+	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
@@ -146,7 +146,7 @@ const (
 // port is where strangers reach this rank, "none" if nowhere.
 func (r *rank) port() string {
 	if r.p.besiege {
-		if f, err := tcp.Forge(insight.Address(r.w, "tcp")); err == nil {
+		if f, err := tcp.Forge(job.Joined().Published("tcp")); err == nil {
 			for _, to := range f.To {
 				if r.p.hosts == 0 && to.Addr().IsValid() {
 					return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port()).String()
