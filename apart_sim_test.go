@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // parted is a job of n ranks, of which two cannot reach each other from some time on.
@@ -128,7 +129,7 @@ func (x *parted) judge() error {
 // and whether a failure detector runs.
 func TestPartedAgree(t *testing.T) {
 	lost := 0
-	for seed := uint64(1); seed <= uint64(scaled(400, 4)); seed++ {
+	for seed := uint64(1); seed <= uint64(ranktest.Scaled(400, 4)); seed++ {
 		r := rand.New(rand.NewPCG(seed, 8))
 		x := &parted{n: 2 + r.IntN(11), detector: r.IntN(2) == 0, meet: r.IntN(2) == 0}
 		two := r.Perm(x.n)
@@ -148,12 +149,12 @@ func TestPartedAgree(t *testing.T) {
 		require.ErrorContains(t, err, fmt.Sprintf("rank %d and rank %d", x.low, x.high), "%s", story)
 	}
 	t.Logf("%d ranks lost", lost)
-	occurred(t, lost, "no rank was lost")
+	ranktest.Occurred(t, lost, "no rank was lost")
 }
 
 // Who takes part in no agreement learns from the others that it counts as failed, and why.
 func TestPartedAbsent(t *testing.T) {
-	for seed := uint64(1); seed <= simulated(20); seed++ {
+	for seed := uint64(1); seed <= ranktest.Seeds(20); seed++ {
 		r := rand.New(rand.NewPCG(seed, 9))
 		x := &parted{n: 1 + 2<<r.IntN(3), at: 500_000_000, detector: seed%2 == 0, meet: true, absent: true}
 		x.high = proc.ID(x.n - 1) // a leaf below rank 0, which alone waits for it
@@ -169,7 +170,7 @@ func TestPartedAbsent(t *testing.T) {
 
 // Who cannot reach one that has died since need not make way for it: the others tell that it is dead.
 func TestPartedFromTheDead(t *testing.T) {
-	for seed := uint64(1); seed <= simulated(20); seed++ {
+	for seed := uint64(1); seed <= ranktest.Seeds(20); seed++ {
 		r := rand.New(rand.NewPCG(seed, 10))
 		x := &parted{n: 3 + r.IntN(6), at: 500_000_000, detector: true, meet: true, killed: true}
 		two := r.Perm(x.n)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["walled off"] = walledOff }
@@ -42,7 +43,7 @@ func TestWalledOff(t *testing.T) {
 		var out bytes.Buffer
 		res, err := launch.Run(t.Context(), launch.Spec{
 			N: 3, Argv: []string{"/bin/sh", "-c", each, exe}, Stdout: &out, Stderr: &out, OnFailure: launch.Continue,
-			Env: append(os.Environ(), roleEnv+"=walled off", "BANYAN_DETECT="+detect),
+			Env: append(os.Environ(), ranktest.RoleEnv+"=walled off", "BANYAN_DETECT="+detect),
 		})
 		require.NoError(t, err, "%s", out.String())
 		require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out.String())

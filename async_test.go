@@ -1,7 +1,6 @@
 package banyan_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,25 +14,21 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-)
-
-const (
-	asyncEnv = "BANYAN_TEST_ASYNC"
-	fifoEnv  = "BANYAN_TEST_FIFO"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // A rank that has begun to send and to receive long messages, and then makes no
 // call, completes them for its peer.
 func TestAsyncProgress(t *testing.T) {
 	for name, env := range map[string][]string{
-		"pulled":      {asyncEnv + "=1"},
-		"streamed":    {asyncEnv + "=1", copyEnv + "=1"},
+		"pulled":      {ranktest.AsyncEnv + "=1"},
+		"streamed":    {ranktest.AsyncEnv + "=1", ranktest.NoCopyEnv + "=1"},
 		"by variable": {"BANYAN_PROGRESS_ASYNC=on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-			succeed(t, 2, "absent", append(env, fifoEnv+"="+fifo)...)
+			ranktest.Succeed(t, 2, "absent", append(env, ranktest.FIFOEnv+"="+fifo)...)
 		})
 	}
 }
@@ -43,17 +38,17 @@ func absent(w *banyan.World) error {
 	const size = 4 << 20
 	c, in := w.Comm(), make([]byte, size)
 	if c.Rank() == 1 {
-		reqs := []banyan.Request{c.Irecv(in, 0, 1), c.Isend(pattern(1, size), 0, 2)}
+		reqs := []banyan.Request{c.Irecv(in, 0, 1), c.Isend(ranktest.Pattern(1, size), 0, 2)}
 		if err := c.Send(nil, 0, 3); err != nil {
 			return err
 		}
-		if _, err := os.ReadFile(os.Getenv(fifoEnv)); err != nil {
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv)); err != nil {
 			return err
 		}
 		if err := banyan.WaitAll(reqs); err != nil {
 			return err
 		}
-		return check(in, pattern(0, size))
+		return ranktest.CheckEqual(in, ranktest.Pattern(0, size))
 	}
 	if _, err := c.Recv(nil, 1, 3); err != nil {
 		return err
@@ -62,18 +57,11 @@ func absent(w *banyan.World) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	_, err := c.RecvContext(ctx, in, 1, 2)
-	err = errors.Join(c.SendContext(ctx, pattern(0, size), 1, 1), err, os.WriteFile(os.Getenv(fifoEnv), nil, 0))
+	err = errors.Join(c.SendContext(ctx, ranktest.Pattern(0, size), 1, 1), err, os.WriteFile(os.Getenv(ranktest.FIFOEnv), nil, 0))
 	if err != nil {
 		return err
 	}
-	return check(in, pattern(1, size))
-}
-
-func check(got, want []byte) error {
-	if !bytes.Equal(got, want) {
-		return errors.New("the data are wrong")
-	}
-	return nil
+	return ranktest.CheckEqual(in, ranktest.Pattern(1, size))
 }
 
 // The roles of others, with an attendant in each rank.
@@ -82,7 +70,7 @@ func TestAsyncRoles(t *testing.T) {
 		if testing.Short() && role == "crowd" {
 			continue
 		}
-		t.Run(role, func(t *testing.T) { succeed(t, n, role, asyncEnv+"=1") })
+		t.Run(role, func(t *testing.T) { ranktest.Succeed(t, n, role, ranktest.AsyncEnv+"=1") })
 	}
 }
 
@@ -121,7 +109,7 @@ func TestSimulatedAsyncDeath(t *testing.T) {
 			Seed: step, Faults: func(s *sim.Sim) error { return s.KillAtStep(1, step) },
 			Options: []banyan.Option{banyan.WithAsyncProgress(true)},
 		}, func(w *banyan.World) error {
-			err := ring(w)
+			err := ranktest.Ring(w)
 			if w.Comm().Rank() == 0 && err != nil && !errors.Is(err, banyan.ErrProcFailed) {
 				return fmt.Errorf("want a failure of rank 1, not: %w", err)
 			}

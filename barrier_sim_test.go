@@ -13,11 +13,12 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // Nobody leaves a barrier before all have come, over any tree and in any design, begun or not, with ranks that are gone too; whoever is late.
 func TestBarrierWaitsForAll(t *testing.T) {
-	for _, n := range []int{2, 3, 5, 8, 13}[:scaled(5, 3)] {
+	for _, n := range []int{2, 3, 5, 8, 13}[:ranktest.Scaled(5, 3)] {
 		for _, count := range []int{0, n / 3} {
 			dead := slices.Collect(seq(n))[1 : 1+count]
 			kill := func(s *sim.Sim) (err error) {

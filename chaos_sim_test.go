@@ -2,13 +2,12 @@ package banyan_test
 
 import (
 	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // revokedEarly is a job in which a rank makes an intercommunicator that others have revoked: it would
@@ -36,26 +35,13 @@ var neverMade = chaos{
 	},
 }
 
-// seedRange reads the number of one run, or of the first and the last.
-func seedRange(t *testing.T, text string) (first, last uint64) {
-	from, to, ranged := strings.Cut(text, "-")
-	first, err := strconv.ParseUint(from, 10, 64)
-	require.NoError(t, err)
-	if !ranged {
-		return first, first
-	}
-	last, err = strconv.ParseUint(to, 10, 64)
-	require.NoError(t, err)
-	return first, last
-}
-
 // Whoever dies in whatever step of revoke, agree, shrink, creation and what comes before and after: survivors
 // end, agree, and blame only the dead.
 func TestChaosSimulated(t *testing.T) {
-	first, last := uint64(1), uint64(scaled(1000, 20))
+	first, last := uint64(1), uint64(ranktest.Scaled(1000, 20))
 	switch seeds := os.Getenv("BANYAN_SEED"); {
 	case seeds != "":
-		first, last = seedRange(t, seeds)
+		first, last = ranktest.SeedRange(t, seeds)
 	case os.Getenv("BANYAN_LONG") != "":
 		last = 200_000
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // classOf is the class of an error: the first that it names, which in one of a uniform operation is that of all.
@@ -219,9 +220,9 @@ func (k *chaosRank) ranged(c *banyan.Comm, within banyan.ErrorRange, before int)
 
 // The leaders of the two sides find each other also where ranks before them in the peer communicator are agreed to be gone.
 func TestUniformBridgeOverValidated(t *testing.T) {
-	j := bereavedJob{n: 5, seed: 3, kills: map[int]time.Duration{1: time.Millisecond}}
+	j := ranktest.SimulatedJob{N: 5, Seed: 3, Kills: map[int]time.Duration{1: time.Millisecond}}
 	made := 0
-	require.NoError(t, j.run(func(w *banyan.World) error {
+	require.NoError(t, j.Run(func(w *banyan.World) error {
 		c, me := w.Comm(), w.Comm().Rank()
 		w.Sleep(2 * time.Second)
 		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
@@ -245,7 +246,7 @@ func TestUniformBridgeOverValidated(t *testing.T) {
 			return err
 		}
 		made++
-		lingers(w)
+		ranktest.Linger(w)
 		return inter.Free()
 	}))
 	require.Equal(t, 4, made)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // copied gives a duplicate that all ranks have, or nil.
@@ -52,7 +53,7 @@ func (k *chaosRank) validate() error {
 // block does every collective, and says whether it has succeeded at all. With a detector the validate that follows says so: it
 // does if nobody new has failed.
 func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
-	err = everyCollective(d, k.ranksOf(d, gone))
+	err = ranktest.CheckCollectives(d, k.ranksOf(d, gone))
 	if k.excuse(err) != nil {
 		return false, err
 	}
@@ -110,7 +111,7 @@ func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
 	}
 	e, err := k.copied(d)
 	if e != nil {
-		if err = everyCollective(e, k.ranksOf(d, gone)); err != nil && k.excuse(err) == nil {
+		if err = ranktest.CheckCollectives(e, k.ranksOf(d, gone)); err != nil && k.excuse(err) == nil {
 			err = e.Revoke()
 		}
 		err = errors.Join(err, k.agree(e))

@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // way is over which trees a communicator's collectives go.
@@ -247,7 +248,7 @@ func seq(n int) func(func(int) bool) {
 
 // Each collective over each tree in each design gives what a sequential program computes, among those who are left.
 func TestCollectivesAgainstOracle(t *testing.T) {
-	counts, sets := []int{1, 2, 3, 5, 8, 13}[:scaled(6, 3)], 1
+	counts, sets := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 3)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, sets = append(slices.Collect(seq(18))[1:], 32, 64), 16
 	}
@@ -273,7 +274,7 @@ func TestCollectivesAgainstOracle(t *testing.T) {
 // Long messages go in segments, and long reductions in parts.
 func TestLongCollectivesAgainstOracle(t *testing.T) {
 	over := []way{{banyan.Rebalance, "auto"}, {banyan.Rebalance, "chain"}, {banyan.LookupAvoiding, "binomial"}}
-	counts := []int{3, 2, 4}[:scaled(3, 1)]
+	counts := []int{3, 2, 4}[:ranktest.Scaled(3, 1)]
 	if os.Getenv("BANYAN_LONG") != "" {
 		counts, over = []int{2, 3, 4, 5, 6, 7, 8, 11}, ways()
 	}
@@ -317,7 +318,7 @@ func TestOperations(t *testing.T) {
 
 // A rank dies at some moment of a collective. All others get an error, each in its own operation, validate, and go on.
 func TestCollectivesAndDeaths(t *testing.T) {
-	seeds := simulated(12)
+	seeds := ranktest.Seeds(12)
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 3000
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // oneEach puts each rank on a node of its own, so that long buffers go in segments over any tree.
@@ -138,7 +139,7 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 
 // A rank dies somewhere in a long reduction, begun or not. All others learn of it, validate, and reduce again.
 func TestLongReductionsAndDeaths(t *testing.T) {
-	seeds := uint64(scaled(5, 2))
+	seeds := uint64(ranktest.Scaled(5, 2))
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 500
 	}

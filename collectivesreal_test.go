@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["collectives"], roles["long chain"] = collectivesRank, longChain }
@@ -17,7 +18,7 @@ func init() { roles["collectives"], roles["long chain"] = collectivesRank, longC
 // random moment. Those who are left validate, and go on with results that are right among them.
 func collectivesRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -26,7 +27,7 @@ func collectivesRank(w *banyan.World) error {
 	at := 2 + r.IntN(8)
 	var step atomic.Int64
 	if slices.Contains(dead, c.Rank()) {
-		dieDuring(&step, at, r.IntN(400_000))
+		ranktest.KillSelfAt(&step, at, r.IntN(400_000))
 	}
 	over := slices.DeleteFunc(ways(), func(w way) bool { return w.design == banyan.Unaware })
 	o := oracle{c: c, left: slices.Collect(seq(c.Size()))}
@@ -59,7 +60,7 @@ func collectivesRank(w *banyan.World) error {
 }
 
 func TestCollectivesWithProcesses(t *testing.T) {
-	uniformJobs(t, "collectives", 6, 2, jobSeeds(3, 40)...)
+	ranktest.JobsWithDeaths(t, "collectives", 6, 2, ranktest.JobSeeds(3, 40)...)
 }
 
 // longChain reduces long buffers up a chain and sends them down. In every other round reductions are begun from its end on, so that segments lie
@@ -117,6 +118,6 @@ func longChain(w *banyan.World) error {
 
 func TestLongChainWithProcesses(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
-		t.Run(fabric, func(t *testing.T) { succeed(t, 4, "long chain", "BANYAN_FABRIC="+fabric) })
+		t.Run(fabric, func(t *testing.T) { ranktest.Succeed(t, 4, "long chain", "BANYAN_FABRIC="+fabric) })
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // completion is a simulated job in which ranks die in or right after collectives. In the ULFM profile this
@@ -196,7 +197,7 @@ func (r *completionRun) rank(w *banyan.World) error {
 		}
 	}
 	r.over[c.Rank()] = true
-	for slices.ContainsFunc(numbers(r.n), func(rank int) bool { return !r.over[rank] && !r.killed(rank) }) {
+	for slices.ContainsFunc(ranktest.Iota(r.n), func(rank int) bool { return !r.over[rank] && !r.killed(rank) }) {
 		if w.Sleep(50 * time.Microsecond); r.detects {
 			w.Sleep(5 * time.Millisecond)
 		}
@@ -257,10 +258,10 @@ func (j *completion) String() string {
 // Whoever dies, in a collective or right after it: each operation ends at each survivor, with success or
 // ErrProcFailed, and with success if all that are dead had completed it.
 func TestCompletedCollectivesSimulated(t *testing.T) {
-	first, last := uint64(1), simulated(1500)
+	first, last := uint64(1), ranktest.Seeds(1500)
 	switch seeds := os.Getenv("BANYAN_SEED"); {
 	case seeds != "":
-		first, last = seedRange(t, seeds)
+		first, last = ranktest.SeedRange(t, seeds)
 	case os.Getenv("BANYAN_LONG") != "":
 		last = 1_000_000
 	}
@@ -283,5 +284,5 @@ func TestCompletedCollectivesSimulated(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs, %d ranks killed; at survivors %d operations succeeded, %d failed", last-first+1, killed, saved, failed)
-	occurred(t, min(killed, failed, saved), "not all outcomes")
+	ranktest.Occurred(t, min(killed, failed, saved), "not all outcomes")
 }

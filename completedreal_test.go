@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["completed"] = completedRank }
@@ -18,7 +19,7 @@ func init() { roles["completed"] = completedRank }
 // Those that are left go on without it.
 func completedRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -61,5 +62,5 @@ func completedRank(w *banyan.World) error {
 }
 
 func TestCompletedCollectivesWithProcesses(t *testing.T) {
-	uniformJobs(t, "completed", 6, 4, jobSeeds(1, 80)...)
+	ranktest.JobsWithDeaths(t, "completed", 6, 4, ranktest.JobSeeds(1, 80)...)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // alone is a world of one, whose waits are real.
@@ -61,7 +62,7 @@ func TestRecvContextIsTakenBack(t *testing.T) {
 // The wait for a send ends with the context; the send goes on.
 func TestWaitContextLeavesSendsUnderWay(t *testing.T) {
 	c := alone(t)
-	r := c.Issend(pattern(0, 100), 0, tagTested)
+	r := c.Issend(ranktest.Pattern(0, 100), 0, tagTested)
 	_, err := r.WaitContext(soon(t))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, done, _ := r.Test()
@@ -81,8 +82,8 @@ func TestSendContextGoesOn(t *testing.T) {
 			_, _ = c.Probe(0, tag)
 			cancel()
 		}()
-		require.ErrorIs(t, c.SendContext(ctx, pattern(0, size), 0, tag), context.Canceled)
-		require.NoError(t, c.SendContext(t.Context(), pattern(0, 8), 0, tag))
+		require.ErrorIs(t, c.SendContext(ctx, ranktest.Pattern(0, size), 0, tag), context.Canceled)
+		require.NoError(t, c.SendContext(t.Context(), ranktest.Pattern(0, 8), 0, tag))
 	}
 	for tag := range 3 {
 		require.NoError(t, expect(c, 0, tag, size))
@@ -158,13 +159,13 @@ func TestNoAllocationWithBackground(t *testing.T) {
 // is reported as without a context.
 func TestContextInASimulation(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		const size = 1 << 20
 		if c.Rank() == 1 {
 			if err := await(c, 0); err != nil {
 				return err
 			}
-			r := c.Isend(pattern(1, size), 0, tagTested)
+			r := c.Isend(ranktest.Pattern(1, size), 0, tagTested)
 			cancel() // after rank 0 began to wait, and without the message
 			_, err := r.Wait()
 			return err
@@ -177,13 +178,13 @@ func TestContextInASimulation(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			return fmt.Errorf("nobody sends: %v", err)
 		}
-		if _, err := c.Recv(buf, 1, tagTested); err != nil || !bytes.Equal(buf, pattern(1, size)) {
+		if _, err := c.Recv(buf, 1, tagTested); err != nil || !bytes.Equal(buf, ranktest.Pattern(1, size)) {
 			return fmt.Errorf("the message: %w", err)
 		}
 		other, stop := context.WithCancel(t.Context())
 		defer stop()
 		_, err = c.RecvContext(other, buf, 2, 7)
-		return isDead(err, 2)
+		return ranktest.WantFailed(err, 2)
 	}))
 	cancel()
 }
@@ -214,7 +215,7 @@ func TestMprobeContext(t *testing.T) {
 func TestSeveralRequestsWithContexts(t *testing.T) {
 	c := alone(t)
 	in := make([]byte, 100)
-	send, recv := c.Issend(pattern(0, 100), 0, tagTested), c.Irecv(in, 0, tagTested+1)
+	send, recv := c.Issend(ranktest.Pattern(0, 100), 0, tagTested), c.Irecv(in, 0, tagTested+1)
 	reqs := []banyan.Request{send, {}, recv}
 	i, _, err := banyan.WaitAnyContext(soon(t), reqs)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -224,12 +225,12 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 	require.Empty(t, out)
 	require.Equal(t, []banyan.Request{send, {}, recv}, reqs, "all are as they were")
 
-	require.NoError(t, c.Send(pattern(0, 100), 0, tagTested+1))
+	require.NoError(t, c.Send(ranktest.Pattern(0, 100), 0, tagTested+1))
 	i, st, err := banyan.WaitAnyContext(t.Context(), reqs)
 	require.NoError(t, err)
 	require.Equal(t, 2, i)
 	require.Equal(t, 100, st.Count)
-	require.Equal(t, pattern(0, 100), in)
+	require.Equal(t, ranktest.Pattern(0, 100), in)
 
 	// The receive is taken back, the send stays.
 	reqs[2] = c.Irecv(in, 0, tagTested+2)
@@ -241,7 +242,7 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 	require.Len(t, out, 1)
 	require.NoError(t, banyan.WaitAllContext(t.Context(), reqs))
 
-	p := c.SsendInit(pattern(0, 10), 0, tagTested)
+	p := c.SsendInit(ranktest.Pattern(0, 10), 0, tagTested)
 	p.Start()
 	_, err = p.WaitContext(soon(t))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
@@ -261,16 +262,16 @@ func TestInitContext(t *testing.T) {
 func TestSendrecvContext(t *testing.T) {
 	c := alone(t)
 	in := make([]byte, 100)
-	st, err := c.SendrecvContext(t.Context(), pattern(0, 50), 0, tagTested, in, 0, tagTested)
+	st, err := c.SendrecvContext(t.Context(), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested)
 	require.NoError(t, err)
 	require.Equal(t, 50, st.Count)
-	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
+	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, expect(c, 0, tagTested, 50), "what was sent has been sent")
 	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), pattern(0, 50), 0, tagTested), context.Canceled)
+	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested), context.Canceled)
 	require.NoError(t, expect(c, 0, tagTested, 50), "it stays under way")
 	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
 	require.ErrorIs(t, err, banyan.ErrArgument)

@@ -13,16 +13,17 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/insight"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // Each connection is admitted by one of its ranks; who forges a handshake at a
 // rank's port is refused and counted, and the job goes on. Another goroutine reads the
 // counters all the while, also when the rank has finalized.
 func TestCounters(t *testing.T) {
-	for range scaled(5, 1) {
-		succeed(t, 3, "counters", "BANYAN_FABRIC=tcp")
+	for range ranktest.Scaled(5, 1) {
+		ranktest.Succeed(t, 3, "counters", "BANYAN_FABRIC=tcp")
 	}
-	res, out := job(t, launch.Abort, 2, "ring", "BANYAN_FABRIC=unix", "BANYAN_VERBOSE=1")
+	res, out := ranktest.Job(t, launch.Abort, 2, "ring", "BANYAN_FABRIC=unix", "BANYAN_VERBOSE=1")
 	require.Zero(t, res.Code)
 	require.Equal(t, 2, strings.Count(out, ": connections: admitted "), out)
 }

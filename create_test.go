@@ -10,31 +10,21 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// everywhere runs body on n simulated ranks, for a few n.
-func everywhere(t *testing.T, body func(c *banyan.Comm) error) {
-	for _, n := range []int{1, 2, 3, 4, 7, 16, 33} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: uint64(n)}, func(w *banyan.World) error {
-				return body(w.Comm())
-			}))
-		})
-	}
-}
-
 func TestBcastFromEveryRoot(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		for root := range c.Size() {
 			for _, size := range []int{0, 1, 100, 40_000} {
 				buf := make([]byte, size)
 				if c.Rank() == root {
-					copy(buf, pattern(root, size))
+					copy(buf, ranktest.Pattern(root, size))
 				}
 				if err := c.Bcast(buf, root); err != nil {
 					return err
 				}
-				if !slices.Equal(buf, pattern(root, size)) {
+				if !slices.Equal(buf, ranktest.Pattern(root, size)) {
 					return fmt.Errorf("wrong data from root %d, %d bytes", root, size)
 				}
 			}
@@ -46,15 +36,15 @@ func TestBcastFromEveryRoot(t *testing.T) {
 // The operands come in the order of ranks: an operation that does not commute
 // shows it.
 func TestAllreduceKeepsTheOrder(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		// (a, b) stands for x -> a*x + b; composing is associative only.
 		mine := []int64{int64(c.Rank()%3 + 1), int64(c.Rank())}
 		want := []int64{1, 0}
 		for r := range c.Size() {
-			want = compose(want, []int64{int64(r%3 + 1), int64(r)})
+			want = ranktest.Compose(want, []int64{int64(r%3 + 1), int64(r)})
 		}
 		err := c.AllreduceBytes(banyan.Bytes(mine), func(acc, in []byte) {
-			copy(acc, banyan.Bytes(compose(unbytes(acc), unbytes(in))))
+			copy(acc, banyan.Bytes(ranktest.Compose(ranktest.Unbytes(acc), ranktest.Unbytes(in))))
 		})
 		if err == nil && !slices.Equal(mine, want) {
 			err = fmt.Errorf("got %v, want %v", mine, want)
@@ -63,20 +53,8 @@ func TestAllreduceKeepsTheOrder(t *testing.T) {
 	})
 }
 
-const prime = 1_000_003
-
-func compose(f, g []int64) []int64 {
-	return []int64{f[0] * g[0] % prime, (f[0]*g[1] + f[1]) % prime}
-}
-
-func unbytes(b []byte) []int64 {
-	out := make([]int64, len(b)/8)
-	copy(banyan.Bytes(out), b)
-	return out
-}
-
 func TestTypedHelpers(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		n := c.Size()
 		sum, top := []float64{float64(c.Rank()), 1}, []int32{int32(c.Rank())}
 		err := errors.Join(
@@ -134,7 +112,7 @@ func token(c, parent *banyan.Comm) error {
 }
 
 func TestSplit(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		color, key := c.Rank()%3, -c.Rank() // the last rank of a color comes first
 		if c.Rank() == 5 {
 			color = banyan.Undefined
@@ -152,7 +130,7 @@ func TestSplit(t *testing.T) {
 				want = append(want, r)
 			}
 		}
-		got, err := s.Group().Translate(numbers(s.Size()), c.Group())
+		got, err := s.Group().Translate(ranktest.Iota(s.Size()), c.Group())
 		if err != nil || !slices.Equal(got, want) {
 			return fmt.Errorf("color %d has the ranks %v, want %v: %w", color, got, want, err)
 		}
@@ -164,17 +142,9 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-func numbers(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
 func TestCreate(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
-		half, err := c.Group().Include(numbers((c.Size() + 1) / 2)...)
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
+		half, err := c.Group().Include(ranktest.Iota((c.Size() + 1) / 2)...)
 		if err != nil {
 			return err
 		}
@@ -212,7 +182,7 @@ func TestGroups(t *testing.T) {
 			return g
 		}
 		list := func(g banyan.Group) string {
-			r, err := g.Translate(numbers(g.Size()), world)
+			r, err := g.Translate(ranktest.Iota(g.Size()), world)
 			return fmt.Sprint(r, err)
 		}
 		a, b := pick(4, 1, 3), pick(3, 0, 4)
@@ -310,12 +280,12 @@ func bridge(c *banyan.Comm, high bool) error {
 
 // S2-7: with a member known to have failed a collective fails before it sends.
 func TestCollectiveAfterAFailure(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if _, err := c.Recv(make([]byte, 1), 2, 0); err == nil {
 			return errors.New("the dead has sent")
 		}
 		for _, err := range []error{c.Barrier(), c.Bcast(nil, 0), banyan.Allreduce(c, []int{1}, banyan.Sum)} {
-			if err := isDead(err, 2); err != nil {
+			if err := ranktest.WantFailed(err, 2); err != nil {
 				return err
 			}
 		}
@@ -409,7 +379,7 @@ func TestZeroGroup(t *testing.T) {
 // Who is no member of the group gets no communicator, and no error: neither the caller nor the handler.
 func TestCreateGroupOfOthers(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCreation} {
-		everywhere(t, func(c *banyan.Comm) error {
+		ranktest.EverySize(t, func(c *banyan.Comm) error {
 			var told error
 			c.SetErrorHandler(func(_ *banyan.Comm, err error) { told = err })
 			if err := c.SetUniformity(level); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // observed is a simulated job with a detector that calls collectives until one fails.
@@ -55,7 +56,7 @@ func (o *observed) run() error {
 // Whoever dies, and whenever: a collective ends at every survivor with the failure,
 // whomever it exchanges messages with.
 func TestCollectivesEndAtAllSurvivors(t *testing.T) {
-	for seed := range simulated(300) {
+	for seed := range ranktest.Seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 11))
 		o := observed{n: 2 + r.IntN(11), seed: seed}
 		dead := make(map[int]bool)
@@ -83,7 +84,7 @@ func TestCollectivesEndAtAllSurvivors(t *testing.T) {
 // themselves; the others go on, without an error if nobody had to end.
 func TestCollectivesUnderPartition(t *testing.T) {
 	ended := 0
-	for seed := range simulated(200) {
+	for seed := range ranktest.Seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 12))
 		o := observed{n: 3 + r.IntN(8), seed: seed}
 		var small, large []proc.ID
@@ -124,7 +125,7 @@ func TestCollectivesUnderPartition(t *testing.T) {
 			}
 		}
 	}
-	occurred(t, ended, "no rank was on the smaller side for long")
+	ranktest.Occurred(t, ended, "no rank was on the smaller side for long")
 }
 
 // unjoin gives the errors that errors.Join has put together.
@@ -139,7 +140,7 @@ func unjoin(err error) []error {
 // Ranks that finalize at their own times, and ranks that die meanwhile, do not keep
 // others from finalizing, and nobody who finalizes is taken for dead.
 func TestFinalizeUnderDeath(t *testing.T) {
-	for seed := range simulated(200) {
+	for seed := range ranktest.Seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 13))
 		n := 2 + r.IntN(10)
 		wrong := make([]error, n)

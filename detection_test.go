@@ -2,19 +2,15 @@ package banyan_test
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,31 +21,8 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// quick is a detector for tests: three times as fast as the default is slow enough for
-// a machine that is busy with other tests.
-var quick = []string{"BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=2s"}
-
-// steady is one for tests in which nobody falls silent: a rank that gets no core for longer on a machine of which others know nothing counts as dead.
-var steady = []string{"BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=5s"}
-
-// expectDeath checks that an operation has ended because of a death.
-func expectDeath(what string, err error) error {
-	if !errors.Is(err, banyan.ErrProcFailed) && !errors.Is(err, banyan.ErrProcFailedPending) {
-		return fmt.Errorf("%s: want the failure of a rank, got: %w", what, err)
-	}
-	return nil
-}
-
-// barriers calls Barrier until it fails.
-func barriers(c *banyan.Comm) error {
-	for {
-		if err := c.Barrier(); err != nil {
-			return err
-		}
-	}
-}
 
 // loneDeath has the last rank die, which has talked to nobody; the others wait for
 // what cannot come.
@@ -60,21 +33,21 @@ func loneDeath(w *banyan.World) error {
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	case 1:
 		_, err := c.Recv(make([]byte, 8), banyan.AnySource, 7)
-		return expectDeath("a receive from anybody", err)
+		return ranktest.WantFailure("a receive from anybody", err)
 	default:
-		return expectDeath("barrier", barriers(c))
+		return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 	}
 }
 
 // A death reaches ranks that have never talked to the dead, on every fabric.
 func TestDeathReachesStrangers(t *testing.T) {
 	for name, env := range map[string][]string{
-		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "both": {nodes("a;a;b;b;a;b")},
+		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "both": {ranktest.Nodes("a;a;b;b;a;b")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n = 6
-			for range scaled(5, 1) {
-				res, out := job(t, launch.Continue, n, "lone death", env...)
+			for range ranktest.Scaled(5, 1) {
+				res, out := ranktest.Job(t, launch.Continue, n, "lone death", env...)
 				for _, e := range res.Ends {
 					require.Equal(t, e.Rank == n-1, e.Failed(), "%v\n%s", e, out)
 				}
@@ -94,7 +67,7 @@ func computes(w *banyan.World) error {
 			sum += i
 		}
 	}
-	return errors.Join(w.Comm().Barrier(), check([]byte{byte(sum >> 63)}, []byte{0}))
+	return errors.Join(w.Comm().Barrier(), ranktest.CheckEqual([]byte{byte(sum >> 63)}, []byte{0}))
 }
 
 // Who computes without a call is not dead, however many share the cores.
@@ -103,7 +76,7 @@ func TestComputingIsNoDeath(t *testing.T) {
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // many wait for the one that computes
-			succeed(t, 3, "computes", append(env, steady...)...)
+			ranktest.Succeed(t, 3, "computes", append(env, ranktest.Steady...)...)
 		})
 	}
 }
@@ -148,7 +121,7 @@ func expectSilence(w *banyan.World, err error) error {
 	if rerr == nil && (err == nil || !strings.Contains(err.Error(), want)) {
 		return fmt.Errorf("recv: want the end of rank 2 as %q, got: %v", want, err)
 	}
-	return expectDeath("recv", err)
+	return ranktest.WantFailure("recv", err)
 }
 
 // S4-4: a rank that was stopped for longer than the timeout counts as dead, and does
@@ -158,7 +131,7 @@ func TestStoppedForTooLong(t *testing.T) {
 	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix": {"BANYAN_FABRIC=unix"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
-			res, out := job(t, launch.Continue, 3, "stopped", append(env, quick...)...)
+			res, out := ranktest.Job(t, launch.Continue, 3, "stopped", append(env, ranktest.Quick...)...)
 			require.False(t, res.Ends[0].Failed() || res.Ends[1].Failed(), "%v\n%s", res.Ends, out)
 			if name == "shm" { // killed at once by who shares its node
 				require.Equal(t, unix.SIGKILL, res.Ends[2].Signal, "%v\n%s", res.Ends, out)
@@ -177,7 +150,7 @@ func TestStoppedForTooLong(t *testing.T) {
 // absentees compute all the time, but for the last, which stops until one of the others
 // knows that it counts as dead.
 func absentees(w *banyan.World) error {
-	c, file := w.Comm(), os.Getenv(fifoEnv)
+	c, file := w.Comm(), os.Getenv(ranktest.FIFOEnv)
 	if c.Rank() == c.Size()-1 {
 		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 			return err
@@ -189,7 +162,7 @@ func absentees(w *banyan.World) error {
 		return fmt.Errorf("a rank that counts as dead goes on: %v", err)
 	}
 	w.Sleep(4 * time.Second)
-	err := expectDeath("barrier", barriers(c))
+	err := ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 	text, rerr := os.ReadFile(file)
 	pid, perr := strconv.Atoi(string(text))
 	if err := errors.Join(err, rerr, perr); err != nil {
@@ -213,7 +186,7 @@ func TestSilenceWhileAllCompute(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			const n = 17
 			file := filepath.Join(t.TempDir(), "pid")
-			res, out := job(t, launch.Continue, n, "absentees", append(env, fifoEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
+			res, out := ranktest.Job(t, launch.Continue, n, "absentees", append(env, ranktest.FIFOEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
 			for _, e := range res.Ends[:n-1] {
 				require.False(t, e.Failed(), "%v\n%s", e, out)
 			}
@@ -229,18 +202,18 @@ func orphans(w *banyan.World) error {
 	if err := c.Barrier(); err != nil {
 		return err
 	}
-	line, err := os.OpenFile(os.Getenv(fifoEnv), os.O_WRONLY, 0)
+	line, err := os.OpenFile(os.Getenv(ranktest.FIFOEnv), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(line, "ready", c.Rank())
 	if c.Rank() == c.Size()-1 {
-		if _, err := os.ReadFile(os.Getenv(fifoEnv) + "2"); err != nil { // until the launcher is gone
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "2"); err != nil { // until the launcher is gone
 			return err
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	err = expectDeath("barrier", barriers(c))
+	err = ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 	for range 2 { // nobody holds a fence any more, so nobody leaves before all know
 		left := c.Size() - 1
 		_, serr := c.Sendrecv(nil, (c.Rank()+1)%left, 0, nil, (c.Rank()+left-1)%left, 0)
@@ -249,19 +222,6 @@ func orphans(w *banyan.World) error {
 	err = errors.Join(err, w.Finalize())
 	fmt.Fprintln(line, "told", c.Rank(), err)
 	return line.Close()
-}
-
-// launches runs ranks in a role as their launcher, until it is killed.
-func launches(role string, n int) error {
-	exe, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	os.Unsetenv(roleEnv)
-	_, err = launch.Run(context.Background(), launch.Spec{
-		N: n, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"="+role), Stdout: io.Discard, Stderr: os.Stderr,
-	})
-	return err
 }
 
 const orphanRanks = 4
@@ -276,7 +236,7 @@ func TestLauncherKilled(t *testing.T) {
 			exe, err := os.Executable()
 			require.NoError(t, err)
 			cmd := exec.Command(exe)
-			cmd.Env = append(os.Environ(), roleEnv+"=launches", fifoEnv+"="+fifo, env)
+			cmd.Env = append(os.Environ(), ranktest.RoleEnv+"=launches", ranktest.FIFOEnv+"="+fifo, env)
 			cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
 			require.NoError(t, cmd.Start())
 			line, err := os.Open(fifo)
@@ -296,56 +256,6 @@ func TestLauncherKilled(t *testing.T) {
 			require.NoError(t, line.Close())
 		})
 	}
-}
-
-// apart runs a job whose ranks are on a host each, and does to the network what rank
-// 0 says on its standard output, a word a line.
-func apart(t *testing.T, n int, role string, do func(net *netns.Net, word string) error, env ...string) (*launch.Result, string) {
-	t.Helper()
-	net, err := netns.Open(netns.Config{Hosts: n})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, net.Close()) }()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	var hosts []launch.Host
-	number := make(map[string]int)
-	for i := range n {
-		number[net.Name(i)] = i
-		hosts = append(hosts, launch.Host{Name: net.Name(i), Slots: 1, Env: []string{"BANYAN_NODE=" + net.Name(i)}})
-	}
-	said, out := io.Pipe()
-	var heard sync.WaitGroup
-	heard.Go(func() {
-		for in := bufio.NewScanner(said); in.Scan(); {
-			if err := do(net, strings.TrimSpace(in.Text())); err != nil {
-				t.Errorf("%s: %v", in.Text(), err)
-			}
-		}
-	})
-	var errs bytes.Buffer
-	res, err := launch.Run(t.Context(), launch.Spec{
-		N: n, Argv: []string{exe}, Env: append(append(os.Environ(), roleEnv+"="+role), env...), Hosts: hosts,
-		Shell: func(host string, cmd *exec.Cmd) error { return net.Start(number[host], cmd) },
-		Proxy: []string{exe, proxyArg}, Stdout: out, Stderr: &errs,
-	})
-	require.NoError(t, err)
-	require.NoError(t, out.Close())
-	heard.Wait()
-	return res, errs.String()
-}
-
-// proxyArg makes the test binary the proxy on a host.
-const proxyArg = "proxy"
-
-// namespaces says whether this process may make some.
-func namespaces(t *testing.T) bool {
-	err := netns.Check()
-	if err != nil && os.Getenv("BANYAN_NO_NETNS") == "1" {
-		t.Logf("not tested: %v", err)
-		return false
-	}
-	require.NoError(t, err, "BANYAN_NO_NETNS=1 leaves this out")
-	return true
 }
 
 // outage has rank 0 cut the network for a while that is shorter than the timeout.
@@ -369,10 +279,10 @@ func outage(w *banyan.World) error {
 
 // A cut between hosts that is mended in time is no death.
 func TestOutage(t *testing.T) {
-	if !namespaces(t) {
+	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := apart(t, 3, "outage", func(net *netns.Net, word string) error {
+	res, out := ranktest.OnHosts(t, 3, "outage", func(net *netns.Net, word string) error {
 		if word == "cut" {
 			return net.Isolate(2)
 		}
@@ -391,7 +301,7 @@ func splitApart(w *banyan.World) error {
 	for {
 		if err := c.Barrier(); err != nil {
 			fmt.Fprintf(os.Stderr, "rank %d knows after %v\n", c.Rank(), (w.Now() - last).Round(time.Millisecond))
-			return expectDeath("barrier", err)
+			return ranktest.WantFailure("barrier", err)
 		}
 		last = w.Now()
 		if c.Rank() == 0 && !cut && last > 3*time.Second {
@@ -405,10 +315,10 @@ func splitApart(w *banyan.World) error {
 // end themselves.
 func TestHostsApart(t *testing.T) {
 	t.Parallel() // it waits most of the time
-	if !namespaces(t) {
+	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := apart(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) }, quick...)
+	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) }, ranktest.Quick...)
 	for _, e := range res.Ends[:3] {
 		require.False(t, e.Failed(), "%v\n%s", e, out)
 	}

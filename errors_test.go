@@ -11,6 +11,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["careless"] = careless }
@@ -33,7 +34,7 @@ const careText = "banyan: rank 0 aborts the job: errors are fatal to rank 0 of w
 
 // S1-6, S2-3: BANYAN_ERRORS=fatal gives a program that sets no handler MPI's default.
 func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
-	res, out := job(t, launch.Continue, 2, "careless", "BANYAN_ERRORS=fatal")
+	res, out := ranktest.Job(t, launch.Continue, 2, "careless", "BANYAN_ERRORS=fatal")
 	require.Contains(t, out, careText)
 	require.NotContains(t, out, "goes on")
 	require.True(t, res.Ends[0].Failed(), out) // by its exit, or by the launcher, which ends all
@@ -41,7 +42,7 @@ func TestErrorsAreFatalByTheEnvironment(t *testing.T) {
 }
 
 func TestErrorsAreReturnedByDefault(t *testing.T) {
-	res, out := job(t, launch.Continue, 2, "careless")
+	res, out := ranktest.Job(t, launch.Continue, 2, "careless")
 	require.Contains(t, out, "careless: rank 0 goes on")
 	require.NotContains(t, out, "errors are fatal")
 	require.False(t, res.Ends[0].Failed(), "%v\n%s", res.Ends[0], out)

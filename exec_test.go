@@ -22,6 +22,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() {
@@ -42,8 +43,8 @@ const lastsUntilOver = `n=0; until test -e "$BANYAN_TEST_OVER"; do
 // survivesTheLast waits for the failure of the last rank, and says that all is over.
 func survivesTheLast(w *banyan.World) error {
 	c := w.Comm()
-	err := barriers(c)
-	if err := expectDeath("barrier", err); err != nil {
+	err := ranktest.BarrierUntilError(c)
+	if err := ranktest.WantFailure("barrier", err); err != nil {
 		return err
 	}
 	if want := os.Getenv(causeEnv); want != "" && !strings.Contains(err.Error(), want) {
@@ -102,7 +103,7 @@ func runUntilOver(t *testing.T, spec *launch.Spec, role string, env ...string) *
 	var out bytes.Buffer
 	over := filepath.Join(t.TempDir(), "over")
 	spec.N, spec.Argv, spec.Stdout, spec.Stderr, spec.OnFailure = 3, []string{exe}, io.Discard, &out, launch.Continue
-	spec.Env = append(append(os.Environ(), roleEnv+"="+role, overEnv+"="+over), env...)
+	spec.Env = append(append(os.Environ(), ranktest.RoleEnv+"="+role, overEnv+"="+over), env...)
 	res, err := launch.Run(t.Context(), *spec)
 	require.NoError(t, err)
 	for _, e := range res.Ends {
@@ -165,7 +166,7 @@ func forks(w *banyan.World) error {
 func TestDeathOfARankThatHasForked(t *testing.T) {
 	for _, fabric := range []string{"shm", "unix", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
-			runUntilOver(t, &launch.Spec{}, "forks", append(quick, "BANYAN_FABRIC="+fabric)...)
+			runUntilOver(t, &launch.Spec{}, "forks", append(ranktest.Quick, "BANYAN_FABRIC="+fabric)...)
 		})
 	}
 }

@@ -9,52 +9,25 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// withDeath runs body on n simulated ranks; the last is killed after a
-// millisecond, when it waits for a message that nobody sends.
-func withDeath(n int, body func(c *banyan.Comm) error, opts ...banyan.Option) error {
-	return banyan.Simulate(n, banyan.Simulation{
-		Options: opts,
-		Faults: func(s *sim.Sim) error {
-			return s.Kill(proc.ID(n-1), fabric.Time(time.Millisecond))
-		},
-	}, func(w *banyan.World) error {
-		c := w.Comm()
-		if c.Rank() == n-1 {
-			_, err := c.Recv(make([]byte, 1), 0, 99)
-			return err
-		}
-		return body(c)
-	})
-}
-
-// isDead checks that err says that the rank has failed.
-func isDead(err error, rank int) error {
-	var failed *banyan.ProcFailedError
-	if !errors.As(err, &failed) || len(failed.Ranks) != 1 || failed.Ranks[0] != rank {
-		return fmt.Errorf("want the failure of rank %d, got: %v", rank, err)
-	}
-	return nil
-}
 
 // S1-14, S2-13 (the hook at the bottom): a receive that waits when its peer dies
 // ends with the error, and so does each later operation with the dead.
 func TestOperationsWithTheDeadFailEachTime(t *testing.T) {
-	require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		buf := make([]byte, 100_000)
 		for range 3 {
 			_, err := c.Recv(buf, 1, 5)
-			if err := isDead(err, 1); err != nil {
+			if err := ranktest.WantFailed(err, 1); err != nil {
 				return fmt.Errorf("recv: %w", err)
 			}
-			if err := isDead(c.Send(buf[:8], 1, 5), 1); err != nil {
+			if err := ranktest.WantFailed(c.Send(buf[:8], 1, 5), 1); err != nil {
 				return fmt.Errorf("send of 8 bytes: %w", err)
 			}
-			if err := isDead(c.Send(buf, 1, 5), 1); err != nil {
+			if err := ranktest.WantFailed(c.Send(buf, 1, 5), 1); err != nil {
 				return fmt.Errorf("send of 100000 bytes: %w", err)
 			}
 		}
@@ -64,14 +37,14 @@ func TestOperationsWithTheDeadFailEachTime(t *testing.T) {
 
 // S1-10: starting an operation with the dead reports nothing; waiting does.
 func TestStartingNeverFails(t *testing.T) {
-	require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		buf := make([]byte, 8)
 		if _, err := c.Recv(buf, 1, 5); err == nil {
 			return errors.New("the dead has sent")
 		}
 		for _, r := range []banyan.Request{c.Isend(buf, 1, 1), c.Irecv(buf, 1, 1)} {
 			_, err := r.Wait()
-			if err := isDead(err, 1); err != nil {
+			if err := ranktest.WantFailed(err, 1); err != nil {
 				return err
 			}
 		}
@@ -82,16 +55,16 @@ func TestStartingNeverFails(t *testing.T) {
 // S1-3, S4-12: ranks 0 and 1 exchange messages before, during and after the
 // death of rank 2 and see nothing of it, whatever they know.
 func TestTheUninvolvedSeeNothing(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		peer := 1 - c.Rank()
-		out, in := pattern(c.Rank(), 30_000), make([]byte, 30_000)
+		out, in := ranktest.Pattern(c.Rank(), 30_000), make([]byte, 30_000)
 		watch, waiting := c.Irecv(make([]byte, 1), 2, 7), c.Irecv(make([]byte, 8), peer, 0)
 		known := 0 // exchanges since this rank knows of the death
 		for i := 1; ; i++ {
 			if known > 0 {
 				known++
 			} else if _, done, err := watch.Test(); done {
-				if err := isDead(err, 2); err != nil {
+				if err := ranktest.WantFailed(err, 2); err != nil {
 					return err
 				}
 				known = 1
@@ -117,7 +90,7 @@ func TestTheUninvolvedSeeNothing(t *testing.T) {
 // S2-13 (the hook at the top): with a failure that nobody has acknowledged, an
 // operation that may depend on the dead fails before it is started.
 func TestWildcardAfterAFailure(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		buf := make([]byte, 8)
 		if _, err := c.Recv(buf, 2, 0); err == nil {
 			return errors.New("the dead has sent")
@@ -134,16 +107,16 @@ func TestWildcardAfterAFailure(t *testing.T) {
 func TestTheUnawareEngineHangs(t *testing.T) {
 	body := func(c *banyan.Comm) error {
 		_, err := c.Recv(make([]byte, 8), 1, 5)
-		return isDead(err, 1)
+		return ranktest.WantFailed(err, 1)
 	}
-	require.NoError(t, withDeath(2, body, banyan.WithAware(true)))
-	require.ErrorIs(t, withDeath(2, body, banyan.WithAware(false)), sim.ErrDeadlock)
+	require.NoError(t, ranktest.WithDeath(2, body, banyan.WithAware(true)))
+	require.ErrorIs(t, ranktest.WithDeath(2, body, banyan.WithAware(false)), sim.ErrDeadlock)
 }
 
 // Sends that are announced or wait in line when the receiver dies end with its
 // failure, each of them.
 func TestFloodOfTheDead(t *testing.T) {
-	require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		reqs := make([]banyan.Request, 20_000)
 		for i := range reqs {
 			reqs[i] = c.Isend(make([]byte, 8), 1, 1)
@@ -160,7 +133,7 @@ func TestFloodOfTheDead(t *testing.T) {
 			}
 			for _, o := range out {
 				if o.Err != nil {
-					if err := isDead(o.Err, 1); err != nil {
+					if err := ranktest.WantFailed(o.Err, 1); err != nil {
 						return err
 					}
 					failed++
@@ -180,7 +153,7 @@ func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 	const n = 5
 	failed := 0
 	for _, size := range []int{8, 100_000} {
-		for step := uint64(1); step < 900; step += uint64(scaled(3, 60)) {
+		for step := uint64(1); step < 900; step += uint64(ranktest.Scaled(3, 60)) {
 			errs := make([]error, n)
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{
 				Faults: func(s *sim.Sim) error { return s.KillAtStep(proc.ID(1+step%(n-1)), step) },

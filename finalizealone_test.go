@@ -17,6 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 const strangerRanks = 3
@@ -24,7 +25,7 @@ const strangerRanks = 3
 // strangers are ranks that lose their launcher. Rank 2 finalizes and exits; rank 0 has met rank 1
 // alone and wants to send to it then.
 func strangers(w *banyan.World) error {
-	c, fifo := w.Comm(), os.Getenv(fifoEnv)
+	c, fifo := w.Comm(), os.Getenv(ranktest.FIFOEnv)
 	line, err := os.OpenFile(fifo, os.O_WRONLY, 0)
 	if err != nil {
 		return err
@@ -108,7 +109,7 @@ func lead(t *testing.T, role string, env ...string) *leaderless {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	a.cmd = exec.Command(exe)
-	a.cmd.Env = append(append(os.Environ(), roleEnv+"=launches "+role, fifoEnv+"="+a.fifo), env...)
+	a.cmd.Env = append(append(os.Environ(), ranktest.RoleEnv+"=launches "+role, ranktest.FIFOEnv+"="+a.fifo), env...)
 	a.cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
 	require.NoError(t, a.cmd.Start())
 	a.line, err = os.Open(a.fifo)
@@ -140,7 +141,7 @@ func (a *leaderless) rest(t *testing.T) (told []string) {
 
 // unmetPair are ranks of which 0 and 2 have never met when the launcher is killed.
 func unmetPair(w *banyan.World) error {
-	line, err := os.OpenFile(os.Getenv(fifoEnv), os.O_WRONLY, 0)
+	line, err := os.OpenFile(os.Getenv(ranktest.FIFOEnv), os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -158,7 +159,7 @@ func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
 	}
 	fmt.Fprintln(line, c.Rank(), os.Getpid())
 	if c.Rank() == 0 {
-		if _, err := os.ReadFile(os.Getenv(fifoEnv) + "0"); err != nil { // until the launcher is gone
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "0"); err != nil { // until the launcher is gone
 			return 0, err
 		}
 		if err := errors.Join(unmetFailure(c.Send(nil, 2, 1)), unmetFailure(c.Send(nil, 2, 1)), c.Revoke()); err != nil {

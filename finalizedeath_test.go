@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -18,36 +17,8 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// seedEnv says what the ranks of a job do before they finalize, and who dies when.
-const seedEnv = "BANYAN_TEST_SEED"
-
-// jobSeed is what the ranks of this job draw from.
-func jobSeed() (uint64, error) { return strconv.ParseUint(os.Getenv(seedEnv), 10, 64) }
-
-// jobSeeds are first and, where there is time, so many more.
-func jobSeeds(first uint64, more int) []uint64 {
-	out := []uint64{first}
-	if os.Getenv("BANYAN_LONG") != "" {
-		for range more {
-			out = append(out, out[len(out)-1]+1)
-		}
-	}
-	return out
-}
-
-// dieDuring has this process kill itself, so many looks at step after that has come to at: in the middle of what another goroutine does then.
-func dieDuring(step *atomic.Int64, at, looks int) {
-	go func() {
-		for step.Load() < int64(at) {
-		}
-		for range looks {
-			step.Load()
-		}
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL) // cannot fail
-	}()
-}
 
 // farewell is one job: by its seed, the same in all ranks and in the test.
 type farewell struct {
@@ -72,7 +43,7 @@ func newFarewell(seed uint64) *farewell {
 
 // leave sends what nobody waits for, and finalizes. A doomed rank dies meanwhile.
 func leave(w *banyan.World) error {
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -95,7 +66,7 @@ func leave(w *banyan.World) error {
 
 // S1-12: whoever dies before, in and after Finalize, the others' Finalize ends well.
 func TestFinalizeAmongDeaths(t *testing.T) {
-	first, runs, killed := uint64(time.Now().UnixNano()), scaled(40, 8), 0
+	first, runs, killed := uint64(time.Now().UnixNano()), ranktest.Scaled(40, 8), 0
 	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
 		first, runs = seed, 1
 	}
@@ -121,7 +92,7 @@ func part(t *testing.T, seed uint64) (killed int) {
 	var errs bytes.Buffer
 	res, err := launch.Run(ctx, launch.Spec{
 		N: f.n, Argv: []string{exe}, Stdout: io.Discard, Stderr: &errs, OnFailure: launch.Continue, Signals: signals,
-		Env: append(os.Environ(), roleEnv+"=leave", fmt.Sprintf("%s=%d", seedEnv, seed), "BANYAN_FABRIC="+f.fabric),
+		Env: append(os.Environ(), ranktest.RoleEnv+"=leave", fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed), "BANYAN_FABRIC="+f.fabric),
 	})
 	story := fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, doomed %v\n%s", seed, f.n, f.fabric, f.doomed, errs.String())
 	require.NoError(t, err, "%s", story)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["flat"] = flatRank }
@@ -19,7 +20,7 @@ func init() { roles["flat"] = flatRank }
 // flatRank calls barriers, broadcasts and allreduces of few bytes, in which one rank after the other kills itself, validates, and goes on, until two are
 // left.
 func flatRank(w *banyan.World) error {
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 	victim, at, spins := alive[r.IntN(len(alive))], 1+r.IntN(60), r.IntN(20_000)
 	var step atomic.Int64
 	if c.Rank() == victim {
-		dieDuring(&step, at, spins)
+		ranktest.KillSelfAt(&step, at, spins)
 	}
 	for number := uint64(0); ; number++ {
 		step.Add(1)
@@ -107,11 +108,11 @@ func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number uint64) error {
 // Real processes, which die by SIGKILL at any moment of a collective that goes through shared memory: those that are left learn of it in the same or the
 // next one, whether they poll or sleep, and validate brings it back for them.
 func TestFlatWithProcesses(t *testing.T) {
-	for name, env := range map[string][]string{"patient": nil, "impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {asyncEnv + "=1"}} {
+	for name, env := range map[string][]string{"patient": nil, "impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {ranktest.AsyncEnv + "=1"}} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(often(2, 1000)) {
+			for seed := range uint64(ranktest.Often(2, 1000)) {
 				n := 3 + int(seed*5)%14
-				res, out := job(t, launch.Continue, n, "flat", append(append(env, steady...), seedEnv+"="+strconv.FormatUint(seed, 10))...)
+				res, out := ranktest.Job(t, launch.Continue, n, "flat", append(append(env, ranktest.Steady...), ranktest.SeedEnv+"="+strconv.FormatUint(seed, 10))...)
 				failed := 0
 				for _, e := range res.Ends {
 					if e.Failed() {

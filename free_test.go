@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["free"] = free }
@@ -21,7 +22,7 @@ func free(w *banyan.World) error {
 		if err != nil {
 			return err
 		}
-		out, in, wild := pattern(c.Rank(), size), make([]byte, size), make([]byte, size)
+		out, in, wild := ranktest.Pattern(c.Rank(), size), make([]byte, size), make([]byte, size)
 		reqs := []banyan.Request{d.Irecv(in, peer, 1), d.Irecv(wild, banyan.AnySource, 2)}
 		if c.Rank() == 0 { // the other one sends when this one has freed
 			if err := errors.Join(d.Free(), c.Send(nil, peer, 7)); err != nil {
@@ -47,7 +48,7 @@ func free(w *banyan.World) error {
 		if err := errors.Join(err, banyan.WaitAll(reqs), e.Free()); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		if want := pattern(peer, size); c.Rank() == 0 && (string(in) != string(want) || string(wild) != string(want)) {
+		if want := ranktest.Pattern(peer, size); c.Rank() == 0 && (string(in) != string(want) || string(wild) != string(want)) {
 			return fmt.Errorf("round %d: the wrong message", round)
 		}
 		if c.Rank() == 1 {
@@ -85,7 +86,7 @@ func isClosed(d *banyan.Comm) error {
 	return nil
 }
 
-func TestFree(t *testing.T) { succeed(t, 2, "free") }
+func TestFree(t *testing.T) { ranktest.Succeed(t, 2, "free") }
 
 func TestFreeInASimulation(t *testing.T) {
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, free))

@@ -13,20 +13,21 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // S1-19, S1-32: a communicator with failed ranks, or that has been revoked, is freed, and nothing more begins
 // on it; also with operations under way.
 func TestFreeOfWhatIsFailed(t *testing.T) {
 	for _, revoked := range []bool{false, true} {
-		require.NoError(t, death(4, 2, func(w *banyan.World) error {
+		require.NoError(t, ranktest.WithDetectedDeath(4, 2, func(w *banyan.World) error {
 			d, err := w.Comm().Dup()
 			if err != nil {
 				return err
 			}
 			waiting := d.Irecv(nil, (w.Comm().Rank()+1)%3, 1)
-			if _, err := d.Recv(nil, 3, 1); isDead(err, 3) != nil {
-				return isDead(err, 3)
+			if _, err := d.Recv(nil, 3, 1); ranktest.WantFailed(err, 3) != nil {
+				return ranktest.WantFailed(err, 3)
 			}
 			if revoked {
 				if err := d.Revoke(); err != nil {
@@ -55,7 +56,7 @@ func TestFreeOfWhatIsFailed(t *testing.T) {
 func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 	const n = 7
 	late := 0 // a rank died after some had freed
-	for seed := range simulated(300) {
+	for seed := range ranktest.Seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		lived, freed := make([]bool, n), 0
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{
@@ -84,7 +85,7 @@ func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 				freed++
 				d = left
 			}
-			linger(w, 20*time.Second)
+			ranktest.LingerUntil(w, 20*time.Second)
 			lived[w.Comm().Rank()] = true
 			return nil
 		}), "seed %d", seed)
@@ -92,7 +93,7 @@ func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 			late++
 		}
 	}
-	occurred(t, late, "none was late")
+	ranktest.Occurred(t, late, "none was late")
 }
 
 // A handler runs without locks also where a request has been ended by an agreement, or by a revocation that came from elsewhere:
@@ -100,7 +101,7 @@ func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 func TestHandlerRecovers(t *testing.T) {
 	for _, r := range []banyan.ErrorRange{banyan.ErrorsLocal, banyan.ErrorsGroup} {
 		for _, how := range []string{"iagree", "wait", "barrier", "uniform"} {
-			require.NoError(t, death(5, 3, func(w *banyan.World) error {
+			require.NoError(t, ranktest.WithDetectedDeath(5, 3, func(w *banyan.World) error {
 				c := w.Comm()
 				var left *banyan.Comm
 				var inside error
@@ -126,16 +127,16 @@ func TestHandlerRecovers(t *testing.T) {
 				switch how {
 				case "iagree":
 					flag := uint64(1)
-					linger(w, 5*time.Second)
+					ranktest.LingerUntil(w, 5*time.Second)
 					_, err = c.IAgree(&flag).Wait()
 				case "wait":
 					_, err = c.Irecv(nil, 4, 1).Wait()
 				case "uniform":
 					if err = c.SetUniformity(banyan.UniformCollectives); err == nil {
-						err = barriers(c)
+						err = ranktest.BarrierUntilError(c)
 					}
 				default:
-					err = barriers(c)
+					err = ranktest.BarrierUntilError(c)
 				}
 				if err == nil || inside != nil || left == nil || left.Size() != 4 {
 					return fmt.Errorf("%w; in the handler: %w; %d calls", err, inside, calls)

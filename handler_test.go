@@ -12,6 +12,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["fatal"] = fatal }
@@ -107,7 +108,7 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 func second[T any](_ T, err error) error { return err }
 
 func TestHandlerIsToldOnceOfEachFailedOperation(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
 			return nil
 		}
@@ -140,7 +141,7 @@ func TestHandlerIsToldOnceOfEachFailedOperation(t *testing.T) {
 // Each failed request of a call on several is one operation; all have ended when
 // the first is told of.
 func TestHandlerOfSeveralRequests(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		d, err := c.Dup()
 		if err != nil {
 			return err
@@ -157,7 +158,7 @@ func TestHandlerOfSeveralRequests(t *testing.T) {
 		if err := c.Send(nil, c.Rank(), 5); err != nil {
 			return err
 		}
-		if err := isDead(banyan.WaitAll(reqs), 2); err != nil {
+		if err := ranktest.WantFailed(banyan.WaitAll(reqs), 2); err != nil {
 			return err
 		}
 		if len(on) != 3 || on[0] != c || on[1] != d || on[2] != c {
@@ -177,7 +178,7 @@ func TestHandlerIsNotToldOfSuccess(t *testing.T) {
 		if !errors.Is(late, context.Canceled) {
 			return late
 		}
-		return errors.Join(append(h.errs, ring(w), crowd(w))...)
+		return errors.Join(append(h.errs, ranktest.Ring(w), ranktest.Crowd(w))...)
 	}))
 }
 
@@ -226,7 +227,7 @@ func fatal(w *banyan.World) error {
 const fatalText = "rank 1 aborts the job: errors are fatal to rank 1 of world: send on world: wrong argument: rank 77"
 
 func TestErrorsAreFatal(t *testing.T) {
-	res, out := job(t, launch.Continue, 3, "fatal")
+	res, out := ranktest.Job(t, launch.Continue, 3, "fatal")
 	require.Contains(t, out, fatalText)
 	require.Equal(t, 1, res.Code, out)
 	for _, e := range res.Ends {

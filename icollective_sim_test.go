@@ -13,6 +13,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // affine folds maps x -> a*x + b, which is associative and not commutative.
@@ -26,7 +27,7 @@ func affine(acc, in []byte) {
 }
 
 // blockOf is what a rank gives to the operation with a number.
-func blockOf(number, rank, size int) []byte { return pattern(1000*number+rank, size) }
+func blockOf(number, rank, size int) []byte { return ranktest.Pattern(1000*number+rank, size) }
 
 // folding is the operation of a reduction with a number: one that is not commutative, or one that is.
 func folding(number int) (op func(acc, in []byte), order banyan.Order) {
@@ -255,8 +256,8 @@ func onTrees(c *banyan.Comm, number uint64) error {
 
 // All kinds and trees, 1 … 17 ranks, several under way, mixed with those that block and with messages, waited for in any order.
 func TestBegunCollectives(t *testing.T) {
-	for n := 1; n <= 17; n += scaled(1, 5) {
-		for seed := range uint64(scaled(2, 1)) {
+	for n := 1; n <= 17; n += ranktest.Scaled(1, 5) {
+		for seed := range uint64(ranktest.Scaled(2, 1)) {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: seed, Configure: func(c *sim.Config) {
 				c.Topology.ProcsPerNode = 1 + int(seed%4)
 			}}, func(w *banyan.World) error {

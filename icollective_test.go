@@ -18,6 +18,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() {
@@ -88,7 +89,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 				return err
 			}
 			for _, buf := range got {
-				if !bytes.Equal(*buf, foldedOf(0, size, numbers(5))) {
+				if !bytes.Equal(*buf, foldedOf(0, size, ranktest.Iota(5))) {
 					return errors.New("wrong result")
 				}
 			}
@@ -145,13 +146,13 @@ func TestBegunCollectivesStay(t *testing.T) {
 		if _, err := q.Wait(); err != nil {
 			return err
 		}
-		return check(buf, foldedOf(0, 8, numbers(3)))
+		return ranktest.CheckEqual(buf, foldedOf(0, 8, ranktest.Iota(3)))
 	}))
 }
 
 // With a failure that is known they end with it, in run-through stabilization at once, until a validate.
 func TestBegunCollectivesAreInactive(t *testing.T) {
-	for _, profile := range bothProfiles {
+	for _, profile := range ranktest.BothProfiles {
 		begunAreInactive(t, profile)
 	}
 }
@@ -249,22 +250,22 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 func begunRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
 
 func TestBegunCollectivesWithProcesses(t *testing.T) {
-	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {asyncEnv + "=1"}, "unaware": {awareEnv + "=1"}} {
-		t.Run(name, func(t *testing.T) { succeed(t, 5, "begun", env...) })
+	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {ranktest.AsyncEnv + "=1"}, "unaware": {ranktest.UnawareEnv + "=1"}} {
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "begun", env...) })
 	}
 }
 
 // begunAndKilled has one rank kill itself in the middle of several operations, and the others go on without it.
 func begunAndKilled(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
 	r := rand.New(rand.NewPCG(seed, 3))
 	victim, spins := r.IntN(c.Size()), r.IntN(400_000)
 	if c.Rank() == victim {
-		dieDuring(new(atomic.Int64), 0, spins)
+		ranktest.KillSelfAt(new(atomic.Int64), 0, spins)
 	}
 	var all []endedOp
 	for len(all) < 400 || c.Rank() == victim {
@@ -281,7 +282,7 @@ func begunAndKilled(w *banyan.World) error {
 }
 
 func TestBegunCollectivesAndSIGKILL(t *testing.T) {
-	uniformJobs(t, "begun and killed", 6, 1, jobSeeds(1, 30)...)
+	ranktest.JobsWithDeaths(t, "begun and killed", 6, 1, ranktest.JobSeeds(1, 30)...)
 }
 
 // begunAllocs: once the like of it has run an operation allocates nothing.
@@ -318,7 +319,7 @@ func begunAllocs(w *banyan.World) error {
 	return nil
 }
 
-func TestBegunCollectivesAllocateNothing(t *testing.T) { succeed(t, 3, "begun allocs") }
+func TestBegunCollectivesAllocateNothing(t *testing.T) { ranktest.Succeed(t, 3, "begun allocs") }
 
 // begunAndAbsent has rank 2, which is to pass a broadcast on to rank 3, compute outside of the library until that has it.
 func begunAndAbsent(w *banyan.World) error {
@@ -339,21 +340,21 @@ func begunAndAbsent(w *banyan.World) error {
 			if err := c.Send(nil, 0, 1); err != nil {
 				return err
 			}
-			if _, err := os.ReadFile(os.Getenv(fifoEnv)); err != nil {
+			if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv)); err != nil {
 				return err
 			}
 		case 3:
 			if _, err := q.Wait(); err != nil {
 				return err
 			}
-			if err := os.WriteFile(os.Getenv(fifoEnv), []byte("go"), 0o600); err != nil {
+			if err := os.WriteFile(os.Getenv(ranktest.FIFOEnv), []byte("go"), 0o600); err != nil {
 				return err
 			}
 		}
 		if _, err := q.Wait(); err != nil {
 			return err
 		}
-		if err := check(buf, blockOf(1, 0, size)); err != nil {
+		if err := ranktest.CheckEqual(buf, blockOf(1, 0, size)); err != nil {
 			return err
 		}
 	}
@@ -364,5 +365,5 @@ func begunAndAbsent(w *banyan.World) error {
 func TestBegunCollectivesWhileComputing(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	succeed(t, 4, "begun and absent", asyncEnv+"=1", fifoEnv+"="+fifo)
+	ranktest.Succeed(t, 4, "begun and absent", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
 }

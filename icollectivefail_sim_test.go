@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // endedOp is an operation that has ended, and what its buffer held then.
@@ -68,7 +69,7 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		dead, err := failed.Translate(numbers(failed.Size()), c.Group())
+		dead, err := failed.Translate(ranktest.Iota(failed.Size()), c.Group())
 		if err != nil {
 			return 0, err
 		}
@@ -94,7 +95,7 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 // a validate all of them work among those who are left.
 func TestBegunCollectivesOutliveDeaths(t *testing.T) {
 	failed, succeeded, more := 0, 0, 0
-	for seed := range simulated(50) {
+	for seed := range ranktest.Seeds(50) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		n := 2 + r.IntN(8)
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{
@@ -137,5 +138,5 @@ func TestBegunCollectivesOutliveDeaths(t *testing.T) {
 		}), "seed %d, %d ranks", seed, n)
 	}
 	t.Logf("%d ended with an error, %d with success; %d more validates", failed, succeeded, more)
-	occurred(t, min(failed, succeeded), "not both outcomes")
+	ranktest.Occurred(t, min(failed, succeeded), "not both outcomes")
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // collective are the operations of barred that need all ranks.
@@ -22,10 +23,10 @@ var collective = []string{
 // S2-7, S1-36, S4-18: as soon as a rank knows of a failure each collective ends there with it, each time, also when the
 // failure has been acknowledged: in both profiles (under ULFM the first one by messages), and also where the messages of collectives look for no failures.
 func TestEveryCollectiveIsInactive(t *testing.T) {
-	for _, profile := range bothProfiles {
+	for _, profile := range ranktest.BothProfiles {
 		for _, design := range []banyan.Design{banyan.Rebalance, banyan.Unaware} {
-			j := bereavedJob{n: 4, kills: map[int]time.Duration{3: 100 * time.Millisecond}, opts: []banyan.Option{banyan.WithProfile(profile), banyan.WithDesign(design)}}
-			require.NoError(t, j.run(inactive), "%v, %v", profile, design)
+			j := ranktest.SimulatedJob{N: 4, Kills: map[int]time.Duration{3: 100 * time.Millisecond}, Opts: []banyan.Option{banyan.WithProfile(profile), banyan.WithDesign(design)}}
+			require.NoError(t, j.Run(inactive), "%v, %v", profile, design)
 		}
 	}
 }
@@ -42,7 +43,7 @@ func inactive(w *banyan.World) error {
 	w.Sleep(3 * time.Second)
 	for _, acknowledged := range []bool{false, true} {
 		for _, name := range collective {
-			if err := ops[name](); isDead(err, 3) != nil || !errors.Is(err, banyan.ErrRankFailStop) {
+			if err := ops[name](); ranktest.WantFailed(err, 3) != nil || !errors.Is(err, banyan.ErrRankFailStop) {
 				return fmt.Errorf("%s, acknowledged %v: %w", name, acknowledged, cmpOr(err))
 			}
 		}
@@ -50,7 +51,7 @@ func inactive(w *banyan.World) error {
 			return err
 		}
 	}
-	lingers(w)
+	ranktest.Linger(w)
 	return nil
 }
 
@@ -58,8 +59,8 @@ func inactive(w *banyan.World) error {
 // and without, and collectives on those go on among who is left; whether creation is uniform or not.
 func TestGroupsWithTheGone(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCreation} {
-		j := bereavedJob{n: 6, seed: 32, kills: map[int]time.Duration{1: time.Millisecond, 3: time.Millisecond}, opts: []banyan.Option{banyan.WithProfile(banyan.RTS)}}
-		require.NoError(t, j.run(func(w *banyan.World) error {
+		j := ranktest.SimulatedJob{N: 6, Seed: 32, Kills: map[int]time.Duration{1: time.Millisecond, 3: time.Millisecond}, Opts: []banyan.Option{banyan.WithProfile(banyan.RTS)}}
+		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			w.Sleep(2 * time.Second)
 			if failed, err := c.Validate(); err != nil || failed.Size() != 2 {
@@ -69,7 +70,7 @@ func TestGroupsWithTheGone(t *testing.T) {
 				return err
 			}
 			err := errors.Join(amongTheGone(c), withoutTheGone(c))
-			lingers(w)
+			ranktest.Linger(w)
 			return err
 		}), "%v", level)
 	}
@@ -100,7 +101,7 @@ func amongTheGone(c *banyan.Comm) error {
 	if st, err := d.Recv(nil, 4, 1); err != nil || st.Source != banyan.ProcNull {
 		return fmt.Errorf("from the gone: %+v, %w", st, err)
 	}
-	return every(d, []int{0, 4})
+	return ranktest.CheckCollectivesAndSplit(d, []int{0, 4})
 }
 
 // withoutTheGone makes one without them.
@@ -116,5 +117,5 @@ func withoutTheGone(c *banyan.Comm) error {
 	if d.Size() != 4 || d.GetFailed().Size() != 0 {
 		return fmt.Errorf("%d ranks, %d of them failed", d.Size(), d.GetFailed().Size())
 	}
-	return every(d, nil)
+	return ranktest.CheckCollectivesAndSplit(d, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // bridgeBreaks has 6 ranks make an intercommunicator of the even and the odd ones, whose leaders are rank 0 of their side; one
@@ -31,7 +32,7 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 		},
 		Faults: func(s *sim.Sim) error { return s.KillAtStep(doomed, step) },
 	}, func(w *banyan.World) error {
-		inter, err := across(w, sides, 0)
+		inter, err := ranktest.BridgeHalves(w, sides, 0)
 		me := w.Comm().Rank()
 		got[me], errs[me] = inter != nil, err
 		for w.Now() < 10*time.Second { // so that nobody is seen to depart
@@ -60,7 +61,7 @@ func TestCreateInterBreaks(t *testing.T) {
 	outcomes := [2]int{}
 	for seed := range uint64(2) {
 		for _, doomed := range []proc.ID{0, 2, 4} {
-			for step := uint64(10); step <= 120; step += uint64(scaled(1, 55)) { // from the start to the last agreement
+			for step := uint64(10); step <= 120; step += uint64(ranktest.Scaled(1, 55)) { // from the start to the last agreement
 				made, failed, err := bridgeBreaks(seed, step, doomed)
 				require.NoError(t, err, "seed %d, rank %d, step %d", seed, doomed, step)
 				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed, doomed, step, made, failed)
@@ -72,6 +73,6 @@ func TestCreateInterBreaks(t *testing.T) {
 			}
 		}
 	}
-	occurred(t, outcomes[0], "none succeeded")
-	occurred(t, outcomes[1], "none failed")
+	ranktest.Occurred(t, outcomes[0], "none succeeded")
+	ranktest.Occurred(t, outcomes[1], "none failed")
 }

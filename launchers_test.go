@@ -27,6 +27,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // manyEnv is the number of ranks that the role "many" expects.
@@ -106,7 +107,7 @@ func leaves(t *testing.T, role string, env []string, name string, args ...string
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Env = append(env, roleEnv+"="+role)
+	cmd.Env = append(env, ranktest.RoleEnv+"="+role)
 	out, _ := cmd.CombinedOutput() // the launcher reports the dead, each in its way
 	require.NoError(t, ctx.Err(), "%s hangs\n%s", cmd, out)
 	said := regexp.MustCompile(`rank \d has left`).FindAllString(string(out), -1)
@@ -157,7 +158,7 @@ func many(w *banyan.World) error {
 	if n, err := strconv.Atoi(os.Getenv(manyEnv)); err != nil || c.Size() != n {
 		return fmt.Errorf("the world has %d ranks, %s=%s", c.Size(), manyEnv, os.Getenv(manyEnv))
 	}
-	if err := errors.Join(ring(w), crowd(w)); err != nil {
+	if err := errors.Join(ranktest.Ring(w), ranktest.Crowd(w)); err != nil {
 		return err
 	}
 	fmt.Printf("rank %d of %d\n", c.Rank(), c.Size())
@@ -175,7 +176,7 @@ func asFour() []string {
 			env = append(env, e)
 		}
 	}
-	return append(env, roleEnv+"=many", fmt.Sprintf("%s=%d", manyEnv, four))
+	return append(env, ranktest.RoleEnv+"=many", fmt.Sprintf("%s=%d", manyEnv, four))
 }
 
 // tool runs a program, which must be there and succeed.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["long"] = long }
@@ -92,10 +93,10 @@ func long(w *banyan.World) error {
 func TestLongMessage(t *testing.T) {
 	ways := map[string][]string{"kernel copy": nil}
 	if os.Getenv("BANYAN_LONG") != "" { // seconds
-		ways["streamed"] = []string{copyEnv + "=1"}
+		ways["streamed"] = []string{ranktest.NoCopyEnv + "=1"}
 	}
 	for name, env := range ways {
-		t.Run(name, func(t *testing.T) { succeed(t, 2, "long", env...) })
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 2, "long", env...) })
 	}
 }
 

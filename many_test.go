@@ -6,17 +6,18 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // Receives are reported in the order in which their messages come, each once;
 // then nothing is active.
 func TestWaitAny(t *testing.T) {
 	order := []int{3, 0, 4, 1, 2}
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for _, size := range kinds {
 			if c.Rank() == 1 {
 				for _, tag := range order {
-					if err := errors.Join(await(c, 0), c.Send(pattern(1, size), 0, 10+tag)); err != nil {
+					if err := errors.Join(await(c, 0), c.Send(ranktest.Pattern(1, size), 0, 10+tag)); err != nil {
 						return err
 					}
 				}
@@ -51,7 +52,7 @@ func TestWaitAny(t *testing.T) {
 
 // Sends that were complete at once are reported like others, once.
 func TestWaitAnyReportsSendsThatWereComplete(t *testing.T) {
-	both(t, 1, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
 		reqs := []banyan.Request{c.Isend(nil, 0, 1), c.Isend(nil, 0, 1), {}}
 		for _, index := range []int{0, 1, -1} {
 			if i, _, err := banyan.WaitAny(reqs); i != index || err != nil {
@@ -63,11 +64,11 @@ func TestWaitAnyReportsSendsThatWereComplete(t *testing.T) {
 }
 
 func TestWaitSome(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		const n = 20
 		if c.Rank() == 1 {
 			for i := range n {
-				if err := c.Send(pattern(1, kinds[i%len(kinds)]), 0, i); err != nil {
+				if err := c.Send(ranktest.Pattern(1, kinds[i%len(kinds)]), 0, i); err != nil {
 					return err
 				}
 			}
@@ -114,7 +115,7 @@ func TestWaitSome(t *testing.T) {
 
 // TestAll ends all requests or none.
 func TestTestAll(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
 			return errors.Join(c.Send(nil, 0, 1), signal(c, 0), await(c, 0), c.Send(nil, 0, 3))
 		}
@@ -148,13 +149,13 @@ func TestTestAll(t *testing.T) {
 
 // A failure is the outcome of the request that it concerns.
 func TestWaitAnyOfTheDead(t *testing.T) {
-	err := withDeath(2, func(c *banyan.Comm) error {
+	err := ranktest.WithDeath(2, func(c *banyan.Comm) error {
 		reqs := []banyan.Request{c.Irecv(nil, 0, 5), c.Irecv(nil, 1, 5)}
 		i, _, err := banyan.WaitAny(reqs)
 		if i != 1 {
 			return fmt.Errorf("request %d", i)
 		}
-		return isDead(err, 1)
+		return ranktest.WantFailed(err, 1)
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,13 +165,13 @@ func TestWaitAnyOfTheDead(t *testing.T) {
 // A receive that was taken back gets no message: the next one does. One that has
 // a message keeps it.
 func TestCancel(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for _, size := range kinds {
 			if c.Rank() == 1 {
 				if err := await(c, 0); err != nil {
 					return err
 				}
-				r := c.Issend(pattern(1, size), 0, tagTested)
+				r := c.Issend(ranktest.Pattern(1, size), 0, tagTested)
 				if err := signal(c, 0); err != nil {
 					return err
 				}
@@ -211,7 +212,7 @@ func TestCancel(t *testing.T) {
 // The halves of a persistent exchange are started over and over, with the
 // buffer's contents of the moment; misuse is an error and harms nothing.
 func TestPersistent(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		peer := 1 - c.Rank()
 		for _, size := range kinds[1:] {
 			out, in := make([]byte, size), make([]byte, size)

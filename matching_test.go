@@ -19,6 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // This file compares matching with a model of MPI's rules so simple that it can
@@ -469,7 +470,7 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 	}
 	t.Logf("%d times pending, %d acknowledgements", pending.Load(), acked.Load())
 	require.GreaterOrEqual(t, pending.Load(), int64(100))
-	require.GreaterOrEqual(t, acked.Load(), int64(scaled(8*living, living)))
+	require.GreaterOrEqual(t, acked.Load(), int64(ranktest.Scaled(8*living, living)))
 }
 
 // opsEnv tells the ranks of a real job how many operations to do.
@@ -479,10 +480,10 @@ const opsEnv = "BANYAN_TEST_OPS"
 func TestMatchingAgainstTheRulesWithProcesses(t *testing.T) {
 	n := operations(160_000, 10_000)
 	for _, env := range [][]string{
-		nil, {copyEnv + "=1"}, {eagerEnv + "=1"},
-		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", eagerEnv + "=1"}, {nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
+		nil, {ranktest.NoCopyEnv + "=1"}, {ranktest.EagerEnv + "=1"},
+		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", ranktest.EagerEnv + "=1"}, {ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
 	} {
-		succeed(t, 4, "matching", append(env, opsEnv+"="+strconv.Itoa(n/4))...)
+		ranktest.Succeed(t, 4, "matching", append(env, opsEnv+"="+strconv.Itoa(n/4))...)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // unled is a rank that is started without launcher.
@@ -30,7 +31,7 @@ type unled struct {
 // variable of its own.
 func startUnled(t *testing.T, n int, role string, own ...string) []*unled {
 	t.Helper()
-	return startUnledIn(t, n, append(os.Environ(), roleEnv+"="+role), own...)
+	return startUnledIn(t, n, append(os.Environ(), ranktest.RoleEnv+"="+role), own...)
 }
 
 // startUnledIn is startUnled with an environment.
@@ -96,7 +97,7 @@ func TestDeathOfRankZeroWithoutLauncher(t *testing.T) {
 }
 
 func firstDies(w *banyan.World) error {
-	if err := ring(w); err != nil {
+	if err := ranktest.Ring(w); err != nil {
 		return err
 	}
 	c := w.Comm()
@@ -107,11 +108,11 @@ func firstDies(w *banyan.World) error {
 		return fmt.Errorf("receive from the dead: %v", err)
 	}
 	peer := 3 - c.Rank()
-	out, in := pattern(c.Rank(), 70_000), make([]byte, 70_000)
+	out, in := ranktest.Pattern(c.Rank(), 70_000), make([]byte, 70_000)
 	if _, err := c.Sendrecv(out, peer, 4, in, peer, 4); err != nil {
 		return err
 	}
-	if !bytes.Equal(in, pattern(peer, len(in))) {
+	if !bytes.Equal(in, ranktest.Pattern(peer, len(in))) {
 		return errors.New("the survivors' message is wrong")
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // misfit is an operation to which one rank, the odd one, comes with another length than the rest.
@@ -36,10 +37,10 @@ func (m *misfit) bcast(root int) error {
 		from = m.other
 	}
 	if m.c.Rank() == root {
-		buf = pattern(5, from)
+		buf = ranktest.Pattern(5, from)
 	}
 	err := m.do(func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.IBcast(buf, root) })
-	if err == nil && !bytes.Equal(buf, pattern(5, from)) {
+	if err == nil && !bytes.Equal(buf, ranktest.Pattern(5, from)) {
 		return errors.New("bcast has succeeded with wrong data")
 	}
 	return m.wants("bcast", m.here != from, err)

@@ -9,18 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// both runs body on n simulated ranks, with and without one-sided reads.
-func both(t *testing.T, n int, body func(*banyan.Comm) error, opts ...banyan.Option) {
-	t.Helper()
-	for _, get := range []bool{true, false} {
-		require.NoError(t, banyan.Simulate(n, banyan.Simulation{
-			Configure: func(c *sim.Config) { c.Get = get }, Options: opts,
-		}, func(w *banyan.World) error { return body(w.Comm()) }), "get %v", get)
-	}
-}
 
 // The tags of these tests: the message that is tested, and signals.
 const (
@@ -41,14 +31,14 @@ func await(c *banyan.Comm, peer int) error {
 // before, at every length; a standard send of a short message before it.
 func TestSynchronousSend(t *testing.T) {
 	for _, size := range []int{0, 8, 3000, 20_000, 1 << 20} {
-		both(t, 2, func(c *banyan.Comm) error {
+		ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 			if c.Rank() == 1 {
 				if err := errors.Join(await(c, 0), signal(c, 0), await(c, 0)); err != nil {
 					return err
 				}
 				return expect(c, 0, tagTested, size)
 			}
-			r := c.Issend(pattern(0, size), 1, tagTested)
+			r := c.Issend(ranktest.Pattern(0, size), 1, tagTested)
 			// The peer answers after the message has arrived at it.
 			if err := errors.Join(signal(c, 1), await(c, 1)); err != nil {
 				return err
@@ -69,7 +59,7 @@ func TestSynchronousSend(t *testing.T) {
 func expect(c *banyan.Comm, src, tag, size int) error {
 	buf := make([]byte, size)
 	st, err := c.Recv(buf, src, tag)
-	if err == nil && (st.Count != size || !bytes.Equal(buf, pattern(st.Source, size))) {
+	if err == nil && (st.Count != size || !bytes.Equal(buf, ranktest.Pattern(st.Source, size))) {
 		err = fmt.Errorf("wrong message %+v, want %d bytes", st, size)
 	}
 	return err
@@ -77,7 +67,7 @@ func expect(c *banyan.Comm, src, tag, size int) error {
 
 // All modes of sends arrive in the order in which they were sent.
 func TestModesKeepOrder(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		sizes := []int{5, 0, 30_000, 100, 200_000, 1}
 		if c.Rank() == 1 {
 			for range 4 {
@@ -92,7 +82,7 @@ func TestModesKeepOrder(t *testing.T) {
 		var reqs []banyan.Request
 		for mode := range 4 {
 			for _, size := range sizes {
-				buf := pattern(0, size)
+				buf := ranktest.Pattern(0, size)
 				switch mode {
 				case 0:
 					reqs = append(reqs, c.Isend(buf, 1, tagTested))
@@ -114,8 +104,8 @@ func TestModesKeepOrder(t *testing.T) {
 // A synchronous send to oneself completes with the receive.
 func TestSynchronousSendToOneself(t *testing.T) {
 	for _, size := range []int{0, 8, 100_000} {
-		both(t, 1, func(c *banyan.Comm) error {
-			r := c.Issend(pattern(0, size), 0, tagTested)
+		ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
+			r := c.Issend(ranktest.Pattern(0, size), 0, tagTested)
 			if _, done, _ := r.Test(); done {
 				return errors.New("complete before the match")
 			}
@@ -131,8 +121,8 @@ func TestSynchronousSendToOneself(t *testing.T) {
 // A synchronous send whose receiver dies ends with the failure (S1-14).
 func TestSynchronousSendToTheDead(t *testing.T) {
 	for _, size := range []int{0, 8, 100_000} {
-		require.NoError(t, withDeath(2, func(c *banyan.Comm) error {
-			return isDead(c.Ssend(make([]byte, size), 1, tagTested), 1)
+		require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
+			return ranktest.WantFailed(c.Ssend(make([]byte, size), 1, tagTested), 1)
 		}))
 	}
 }

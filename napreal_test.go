@@ -19,6 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // napping is a job in which nobody dies and some ranks sleep for several detection time-outs: by
@@ -66,13 +67,13 @@ func (j *napping) String() string {
 }
 
 func (j *napping) env() []string {
-	return append(os.Environ(), roleEnv+"=naps", fmt.Sprintf("%s=%d", seedEnv, j.seed), "BANYAN_FABRIC="+j.fabric,
+	return append(os.Environ(), ranktest.RoleEnv+"=naps", fmt.Sprintf("%s=%d", ranktest.SeedEnv, j.seed), "BANYAN_FABRIC="+j.fabric,
 		"BANYAN_DETECT_TIMEOUT="+j.timeout.String(), "BANYAN_DETECT_PERIOD="+(j.timeout/6).Round(time.Millisecond).String())
 }
 
 // naps is the whole life of a rank of such a job.
 func naps() error {
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -140,7 +141,7 @@ func onNamespaces(spec *launch.Spec, net *netns.Net, exe string) {
 	for i := range 2 {
 		spec.Hosts = append(spec.Hosts, launch.Host{Name: net.Name(i), Slots: (spec.N + 1) / 2, Env: []string{"BANYAN_NODE=" + net.Name(i)}})
 	}
-	spec.Proxy = []string{exe, proxyArg}
+	spec.Proxy = []string{exe, ranktest.ProxyArg}
 	spec.Shell = func(host string, cmd *exec.Cmd) error {
 		if host == first {
 			return net.Start(0, cmd)
@@ -173,12 +174,12 @@ func TestNobodyIsLostToSleep(t *testing.T) {
 		}
 	}
 	if text := os.Getenv("BANYAN_SEED"); text != "" {
-		first, last := seedRange(t, text)
+		first, last := ranktest.SeedRange(t, text)
 		for seeds = nil; first <= last; first++ {
 			seeds = append(seeds, first)
 		}
 	}
-	apart := namespaces(t)
+	apart := ranktest.Namespaces(t)
 	var room sync.Cond // for so many ranks at once
 	room.L = new(sync.Mutex)
 	left := mostNapping

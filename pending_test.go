@@ -13,6 +13,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["pending"] = pending }
@@ -39,11 +40,11 @@ func pending(w *banyan.World) error {
 	}
 	for i, r := range reqs {
 		_, err := r.Wait()
-		if err := isDead(err, 3); err != nil {
+		if err := ranktest.WantFailed(err, 3); err != nil {
 			return fmt.Errorf("request %d: %w", i, err)
 		}
 	}
-	if _, err := c.Recv(big, 3, 7); isDead(err, 3) != nil {
+	if _, err := c.Recv(big, 3, 7); ranktest.WantFailed(err, 3) != nil {
 		return fmt.Errorf("announced by the dead: %w", err)
 	}
 	for range 3 {
@@ -94,9 +95,9 @@ func victim(c *banyan.Comm, long int) error {
 // moving long messages.
 func TestPendingWithProcesses(t *testing.T) {
 	for _, env := range [][]string{
-		nil, {copyEnv + "=1"}, {"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix"}, {nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
+		nil, {ranktest.NoCopyEnv + "=1"}, {"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix"}, {ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
 	} {
-		res, out := job(t, launch.Continue, 4, "pending", env...)
+		res, out := ranktest.Job(t, launch.Continue, 4, "pending", env...)
 		for rank, e := range res.Ends {
 			if rank == 3 {
 				require.Equal(t, syscall.SIGKILL, e.Signal, "%v: %s", env, out)
@@ -110,7 +111,7 @@ func TestPendingWithProcesses(t *testing.T) {
 // dead waits until this rank knows that another one has failed.
 func dead(c *banyan.Comm, rank int) error {
 	_, err := c.Recv(nil, rank, 99)
-	return isDead(err, rank)
+	return ranktest.WantFailed(err, rank)
 }
 
 // isPending checks that err says that a receive is in doubt for a rank.
@@ -118,7 +119,7 @@ func isPending(err error, rank int) error {
 	if !errors.Is(err, banyan.ErrProcFailedPending) || errors.Is(err, banyan.ErrProcFailed) {
 		return fmt.Errorf("want a pending receive, got: %v", err)
 	}
-	return isDead(err, rank)
+	return ranktest.WantFailed(err, rank)
 }
 
 // sets are the calls on several requests. Each gets a receive that is pending, one
@@ -208,7 +209,7 @@ func pendingAndComplete(out []banyan.Outcome, err error) error {
 // complete ones end, those that wait are left; after an acknowledgement all go on.
 func TestPendingInSets(t *testing.T) {
 	for name, call := range sets {
-		require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+		require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 			if c.Rank() == 1 {
 				return nil
 			}
@@ -251,7 +252,7 @@ func TestPendingInSets(t *testing.T) {
 // S1-14: a persistent receive from the dead ends with the failure each time it is
 // started; one from any source that is pending stays active (S1-13).
 func TestPersistentRequestsOfTheDead(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
 			return nil
 		}
@@ -260,7 +261,7 @@ func TestPersistentRequestsOfTheDead(t *testing.T) {
 			for range 3 {
 				p.Start()
 				_, err := p.Wait()
-				if err := isDead(err, 2); err != nil {
+				if err := ranktest.WantFailed(err, 2); err != nil {
 					return err
 				}
 			}
@@ -293,29 +294,29 @@ func TestPersistentRequestsOfTheDead(t *testing.T) {
 // without a context, and leave nothing posted that could take a later message.
 func TestBlockingCallsOnAnySource(t *testing.T) {
 	calls := map[string]func(c *banyan.Comm, ctx context.Context) error{
-		"recv": func(c *banyan.Comm, _ context.Context) error { return second(c.Recv(nil, banyan.AnySource, 1)) },
+		"recv": func(c *banyan.Comm, _ context.Context) error { return lastOf(c.Recv(nil, banyan.AnySource, 1)) },
 		"recv context": func(c *banyan.Comm, ctx context.Context) error {
-			return second(c.RecvContext(ctx, nil, banyan.AnySource, 1))
+			return lastOf(c.RecvContext(ctx, nil, banyan.AnySource, 1))
 		},
 		"sendrecv": func(c *banyan.Comm, _ context.Context) error {
-			return second(c.Sendrecv(nil, c.Rank(), 7, nil, banyan.AnySource, 1))
+			return lastOf(c.Sendrecv(nil, c.Rank(), 7, nil, banyan.AnySource, 1))
 		},
 		"sendrecv context": func(c *banyan.Comm, ctx context.Context) error {
-			return second(c.SendrecvContext(ctx, nil, c.Rank(), 7, nil, banyan.AnySource, 1))
+			return lastOf(c.SendrecvContext(ctx, nil, c.Rank(), 7, nil, banyan.AnySource, 1))
 		},
 		"mprobe context": func(c *banyan.Comm, ctx context.Context) error {
-			return second(c.MprobeContext(ctx, banyan.AnySource, 1))
+			return lastOf(c.MprobeContext(ctx, banyan.AnySource, 1))
 		},
 		"value": func(c *banyan.Comm, _ context.Context) error {
 			_, _, err := banyan.RecvValue[int](c, banyan.AnySource, 1)
 			return err
 		},
 		"typed": func(c *banyan.Comm, _ context.Context) error {
-			return second(banyan.Recv(c, []int{0}, banyan.AnySource, 1))
+			return lastOf(banyan.Recv(c, []int{0}, banyan.AnySource, 1))
 		},
 	}
 	for name, call := range calls {
-		require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+		require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 			if c.Rank() == 1 {
 				return nil
 			}
@@ -324,11 +325,11 @@ func TestBlockingCallsOnAnySource(t *testing.T) {
 			watch := c.Irecv(nil, 2, 8) // so that this rank learns of the death in the call
 			for range 2 {
 				err := call(c, ctx)
-				if !errors.Is(err, banyan.ErrProcFailed) || isDead(err, 2) != nil {
+				if !errors.Is(err, banyan.ErrProcFailed) || ranktest.WantFailed(err, 2) != nil {
 					return fmt.Errorf("got %w", err)
 				}
 			}
-			if _, err := watch.Wait(); isDead(err, 2) != nil {
+			if _, err := watch.Wait(); ranktest.WantFailed(err, 2) != nil {
 				return err
 			}
 			if err := errors.Join(c.FailureAck(), c.Send([]byte("x"), c.Rank(), 1)); err != nil {
@@ -345,7 +346,7 @@ func TestBlockingCallsOnAnySource(t *testing.T) {
 
 // A context that ends takes a pending receive back; one that has not ended leaves it.
 func TestContextOfAPendingReceive(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
 			return nil
 		}
@@ -370,7 +371,7 @@ func TestContextOfAPendingReceive(t *testing.T) {
 
 // S1-36, S1-37, S4-6, S4-7, S4-8: the queries, by all their names.
 func TestQueriesOfFailures(t *testing.T) {
-	require.NoError(t, withDeath(4, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(4, func(c *banyan.Comm) error {
 		if g := c.GetFailed(); g.Size() != 0 || c.FailureGetAcked().Size() != 0 {
 			return fmt.Errorf("failed before the death: %d", g.Size())
 		}
@@ -412,11 +413,11 @@ func TestQueriesOfFailures(t *testing.T) {
 
 // S2-4: in the profile of run-through stabilization the acknowledged dead are nobody.
 func TestRunThrough(t *testing.T) {
-	require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 		if c.Rank() == 1 {
 			return nil
 		}
-		if err := errors.Join(dead(c, 2), isDead(c.Send(nil, 2, 1), 2)); err != nil {
+		if err := errors.Join(dead(c, 2), ranktest.WantFailed(c.Send(nil, 2, 1), 2)); err != nil {
 			return err
 		}
 		if _, err := c.Irecv(nil, banyan.AnySource, 1).Wait(); !errors.Is(err, banyan.ErrProcFailed) {
@@ -434,3 +435,6 @@ func TestRunThrough(t *testing.T) {
 	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
 	require.ErrorIs(t, err, banyan.ErrArgument)
 }
+
+// lastOf is the error of a call that returns another result before it.
+func lastOf[T any](_ T, err error) error { return err }

@@ -22,6 +22,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // Why unsafe: a word is laid over the page of another process's segment that is mapped for it.
@@ -70,12 +71,12 @@ func polls(w *banyan.World) error {
 	switch how := os.Getenv(waitEnv); how {
 	case "any":
 		_, err := c.Recv(nil, banyan.AnySource, 3)
-		return expectDeath(how, err)
+		return ranktest.WantFailure(how, err)
 	case "barrier":
-		return expectDeath(how, c.Barrier())
+		return ranktest.WantFailure(how, c.Barrier())
 	default:
 		_, err := c.Recv(nil, last, 3)
-		return expectDeath(how, err)
+		return ranktest.WantFailure(how, err)
 	}
 }
 
@@ -161,7 +162,7 @@ func TestPollingRankFindsDeath(t *testing.T) {
 func pollForDeath(t *testing.T, wait, end string, record launch.OpenExits) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	env := append(os.Environ(), roleEnv+"=polls", waitEnv+"="+wait, endEnv+"="+end,
+	env := append(os.Environ(), ranktest.RoleEnv+"=polls", waitEnv+"="+wait, endEnv+"="+end,
 		"BANYAN_FABRIC=shm", "BANYAN_DETECT=off", fmt.Sprintf("BANYAN_WAIT_SPINS=%d", math.MaxInt32))
 	var out bytes.Buffer
 	res, err := launch.Run(t.Context(), launch.Spec{

@@ -12,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // kinds are lengths that travel in each of the ways: in one frame, in
@@ -28,10 +29,10 @@ func want(st banyan.Status, src, tag, size int) error {
 // A probe tells of the message that the next receive gets, and leaves it there;
 // messages of every protocol are seen, by name and by wildcard.
 func TestProbe(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for i, size := range kinds {
 			if c.Rank() == 0 {
-				if err := errors.Join(await(c, 1), c.Send(pattern(0, size), 1, 10+i)); err != nil {
+				if err := errors.Join(await(c, 1), c.Send(ranktest.Pattern(0, size), 1, 10+i)); err != nil {
 					return err
 				}
 				continue
@@ -64,11 +65,11 @@ func TestProbe(t *testing.T) {
 // A message that a matched probe has found is seen by nobody else; the next one
 // of the same source and tag overtakes it.
 func TestMatchedProbe(t *testing.T) {
-	both(t, 2, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		for _, size := range kinds {
 			if c.Rank() == 0 {
 				reqs := []banyan.Request{
-					c.Isend(pattern(0, size), 1, tagTested), c.Isend([]byte("second"), 1, tagTested),
+					c.Isend(ranktest.Pattern(0, size), 1, tagTested), c.Isend([]byte("second"), 1, tagTested),
 				}
 				if err := errors.Join(banyan.WaitAll(reqs), await(c, 1)); err != nil {
 					return err
@@ -91,7 +92,7 @@ func TestMatchedProbe(t *testing.T) {
 			if err = errors.Join(err, want(m.Status(), 0, tagTested, size), want(st, 0, tagTested, size)); err != nil {
 				return err
 			}
-			if !bytes.Equal(buf, pattern(0, size)) {
+			if !bytes.Equal(buf, ranktest.Pattern(0, size)) {
 				return errors.New("wrong bytes")
 			}
 			if _, err := m.Irecv(buf).Wait(); !errors.Is(err, banyan.ErrArgument) {
@@ -107,16 +108,16 @@ func TestMatchedProbe(t *testing.T) {
 
 // A probed message that is longer than the buffer is cut.
 func TestMatchedProbeTruncates(t *testing.T) {
-	both(t, 1, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
 		for _, size := range kinds[1:] {
-			r := c.Isend(pattern(0, size), 0, tagTested)
+			r := c.Isend(ranktest.Pattern(0, size), 0, tagTested)
 			m, err := c.Mprobe(0, tagTested)
 			if err != nil {
 				return err
 			}
 			buf := make([]byte, size-1)
 			st, err := m.Recv(buf)
-			if !errors.Is(err, banyan.ErrTruncate) || st.Count != size-1 || !bytes.Equal(buf, pattern(0, size)[:size-1]) {
+			if !errors.Is(err, banyan.ErrTruncate) || st.Count != size-1 || !bytes.Equal(buf, ranktest.Pattern(0, size)[:size-1]) {
 				return fmt.Errorf("%d bytes: %+v, %v", size, st, err)
 			}
 			if _, err := r.Wait(); err != nil {
@@ -128,7 +129,7 @@ func TestMatchedProbeTruncates(t *testing.T) {
 }
 
 func TestProbeOfNobody(t *testing.T) {
-	both(t, 1, func(c *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
 		st, err := c.Probe(banyan.ProcNull, 4)
 		m, merr := c.Mprobe(banyan.ProcNull, 4)
 		if err = errors.Join(err, merr, want(st, banyan.ProcNull, banyan.AnyTag, 0)); err != nil {
@@ -152,7 +153,7 @@ func TestProbeOfNobody(t *testing.T) {
 func TestProbeOfTheDead(t *testing.T) {
 	for _, src := range []int{2, banyan.AnySource} {
 		for _, claim := range []bool{false, true} {
-			require.NoError(t, withDeath(3, func(c *banyan.Comm) error {
+			require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
 				// The dead must be known to this rank, or a wildcard does not learn of it.
 				if c.Rank() == 0 {
 					c.Irecv(nil, 2, 8)
@@ -170,7 +171,7 @@ func TestProbeOfTheDead(t *testing.T) {
 						return fmt.Errorf("probe of anybody: %v", err)
 					}
 					if src == 2 {
-						if err := isDead(err, 2); err != nil {
+						if err := ranktest.WantFailed(err, 2); err != nil {
 							return err
 						}
 					}
@@ -208,22 +209,22 @@ func probedDeath(size int, step uint64, whole, lost *int) error {
 	}, func(w *banyan.World) error {
 		c := w.Comm()
 		if c.Rank() == 1 {
-			return errors.Join(c.Send(pattern(1, size), 0, tagTested), await(c, 0))
+			return errors.Join(c.Send(ranktest.Pattern(1, size), 0, tagTested), await(c, 0))
 		}
 		m, err := c.Mprobe(1, tagTested)
 		if err != nil {
-			return isDead(err, 1)
+			return ranktest.WantFailed(err, 1)
 		}
-		if _, err := c.Recv(nil, 1, 77); isDead(err, 1) != nil { // until it is dead
+		if _, err := c.Recv(nil, 1, 77); ranktest.WantFailed(err, 1) != nil { // until it is dead
 			return err
 		}
 		buf := make([]byte, size)
 		if _, err = m.Recv(buf); err != nil {
 			*lost++
-			return isDead(err, 1)
+			return ranktest.WantFailed(err, 1)
 		}
 		*whole++
-		if !bytes.Equal(buf, pattern(1, size)) {
+		if !bytes.Equal(buf, ranktest.Pattern(1, size)) {
 			return errors.New("half a message")
 		}
 		return nil

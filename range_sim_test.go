@@ -11,47 +11,16 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// death is a job with a detector whose last rank is killed when a second has passed.
-func death(n int, seed uint64, body func(w *banyan.World) error, opts ...banyan.Option) error {
-	return banyan.Simulate(n, banyan.Simulation{
-		Seed:    seed,
-		Options: append([]banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)}, opts...),
-		Configure: func(c *sim.Config) {
-			c.Topology.ProcsPerNode = 1 + int(seed%3)
-			c.MaxTime = fabric.Time(time.Minute)
-		},
-		Faults: func(s *sim.Sim) error { return s.Kill(proc.ID(n-1), fabric.Time(time.Second)) },
-	}, func(w *banyan.World) error {
-		if w.Comm().Rank() == n-1 {
-			for { // until it is killed
-				_, _, _ = w.Comm().Iprobe(0, 99)
-				w.Sleep(10 * time.Millisecond)
-			}
-		}
-		err := body(w)
-		linger(w, 20*time.Second)
-		return err
-	})
-}
-
-// linger makes progress until a time, so that nobody is seen to depart before.
-func linger(w *banyan.World, until time.Duration) {
-	for w.Now() < until {
-		w.Sleep(50 * time.Millisecond)
-		_, _, _ = w.Comm().Iprobe(w.Comm().Rank(), 98)
-	}
-}
 
 // The range of errors reaches those who have nothing to do with the dead: of a communicator with it, of one that is made
 // from that, and of one without it if the range is the universe. All shrink, and what they get is of use although
 // it has the same range.
 func TestErrorRangeReachesTheUninvolved(t *testing.T) {
 	for _, r := range []banyan.ErrorRange{banyan.ErrorsGroup, banyan.ErrorsUniverse} {
-		for seed := range simulated(10) {
-			require.NoError(t, death(6, seed, func(w *banyan.World) error {
+		for seed := range ranktest.Seeds(10) {
+			require.NoError(t, ranktest.WithDetectedDeath(6, seed, func(w *banyan.World) error {
 				c := w.Comm()
 				d, err := c.Group().Include(0, 1, 2, 3, 4)
 				if err != nil || c.SetErrorRange(r) != nil {
@@ -88,38 +57,38 @@ func TestErrorRangeReachesTheUninvolved(t *testing.T) {
 func TestBarrierAfterAnError(t *testing.T) {
 	uneven := 0
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
-		for seed := range simulated(80) {
+		for seed := range ranktest.Seeds(80) {
 			second := make([]error, 6)
-			a := kills(t, seed, 6, level, func(w *banyan.World) (*banyan.Comm, error) {
+			a := ranktest.WithKills(t, seed, 6, level, func(w *banyan.World) (*banyan.Comm, error) {
 				first := collectives[[]string{"bcast", "reduce", "allgather", "bcast of much"}[seed%4]](w.Comm())
 				second[w.Comm().Rank()] = w.Comm().Barrier()
 				return nil, first
 			})
-			failed, err := a.judge()
+			failed, err := a.Judge()
 			if err != nil {
 				uneven++
 				failed = true
 			}
 			for rank := range 6 {
-				if failed && a.lived[rank] {
+				if failed && a.Lived[rank] {
 					require.ErrorIs(t, second[rank], banyan.ErrProcFailed, "seed %d, rank %d", seed, rank)
 				}
 			}
 		}
 	}
-	occurred(t, uneven, "no broadcast succeeded at some ranks only")
+	ranktest.Occurred(t, uneven, "no broadcast succeeded at some ranks only")
 }
 
 // S4-22: with a member known to have failed nothing is made of all members; among the living it can be, but not
 // under run-through stabilization.
 func TestUniformCreationAfterAFailure(t *testing.T) {
 	for _, profile := range []banyan.Profile{banyan.ULFM, banyan.RTS} {
-		require.NoError(t, death(4, 1, func(w *banyan.World) error {
+		require.NoError(t, ranktest.WithDetectedDeath(4, 1, func(w *banyan.World) error {
 			c := w.Comm()
 			if _, err := c.Recv(nil, 3, 1); err == nil {
 				return errors.New("the dead has sent")
 			}
-			linger(w, 5*time.Second) // all know
+			ranktest.LingerUntil(w, 5*time.Second) // all know
 			if err := c.SetUniformity(banyan.UniformCreation); err != nil {
 				return err
 			}
@@ -131,13 +100,13 @@ func TestUniformCreationAfterAFailure(t *testing.T) {
 				"dup": c.Dup, "split": func() (*banyan.Comm, error) { return c.Split(0, 0) },
 				"create": func() (*banyan.Comm, error) { return c.Create(c.Group()) },
 			} {
-				if _, err := create(); isDead(err, 3) != nil {
-					return fmt.Errorf("%s: %w", name, isDead(err, 3))
+				if _, err := create(); ranktest.WantFailed(err, 3) != nil {
+					return fmt.Errorf("%s: %w", name, ranktest.WantFailed(err, 3))
 				}
 			}
 			d, err := c.Create(alive)
 			if profile == banyan.RTS {
-				return isDead(err, 3)
+				return ranktest.WantFailed(err, 3)
 			}
 			if err == nil {
 				err = d.Barrier()
@@ -167,7 +136,7 @@ func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 				if !revokes && (name == "nothing" || name == "free" || stay != "dup") {
 					continue // then the others wait as they would without uniformity
 				}
-				for seed := range uint64(scaled(4, 2)) {
+				for seed := range uint64(ranktest.Scaled(4, 2)) {
 					require.NoError(t, abandoned(seed, leave, stay, revokes), "%s while others %s, revokes %v, seed %d", name, stay, revokes, seed)
 				}
 			}
@@ -185,7 +154,7 @@ func abandoned(seed uint64, leave func(c *banyan.Comm) error, stay string, revok
 		if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
 			return err
 		}
-		defer linger(w, 20*time.Second)
+		defer ranktest.LingerUntil(w, 20*time.Second)
 		if c.Rank() == 2 {
 			w.Sleep(time.Duration(seed) * 3 * time.Microsecond)
 			if revokes {

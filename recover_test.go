@@ -16,22 +16,15 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// often is how often a schedule is drawn: more with BANYAN_LONG.
-func often(usual, long int) int {
-	if os.Getenv("BANYAN_LONG") != "" {
-		return long
-	}
-	return scaled(usual, max(1, usual/4))
-}
 
 // stride is how far the steps lie apart at which ranks die: all are taken with BANYAN_LONG.
 func stride(usual uint64) uint64 {
 	if os.Getenv("BANYAN_LONG") != "" {
 		return 1
 	}
-	return usual * uint64(scaled(1, 4))
+	return usual * uint64(ranktest.Scaled(1, 4))
 }
 
 // scene is a simulated job with a detector, of which some ranks die. Whoever is through stays
@@ -133,7 +126,7 @@ func knows(w *banyan.World, c *banyan.Comm, ranks ...int) {
 // S1-38: without failures the result is the AND of all contributions, each time, of blocking and
 // non-blocking calls alike; a boolean is a flag of 0 and 1.
 func TestAgreeIsTheAND(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		for round := range 4 {
 			word := func(rank int) uint64 {
 				return rand.New(rand.NewPCG(uint64(rank), uint64(round))).Uint64() | rand.New(rand.NewPCG(uint64(round), 99)).Uint64()
@@ -232,7 +225,7 @@ func consistent(t *testing.T, story string, n int, logs [][]said, died map[int]b
 // ranks acknowledged everywhere.
 func TestAgreeUntilAllHaveAcknowledged(t *testing.T) {
 	errored := 0
-	for seed := range uint64(often(150, 5000)) {
+	for seed := range uint64(ranktest.Often(150, 5000)) {
 		r := rand.New(rand.NewPCG(seed, 21))
 		s := &scene{n: 2 + r.IntN(12), seed: seed, at: map[int]uint64{}}
 		died := map[int]bool{}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // twoSides makes an intercommunicator of the even and the odd ranks of the world.
@@ -26,7 +27,7 @@ func twoSides(w *banyan.World) (*banyan.Comm, error) {
 // S1-33, S1-38 to S1-41 on intercommunicators: agree gives each side the AND of what the living of the other
 // side say, errors are alike on both until both have acknowledged, and shrink leaves the living of both.
 func TestRecoveryOfTwoSides(t *testing.T) {
-	for seed := range uint64(often(60, 2000)) {
+	for seed := range uint64(ranktest.Often(60, 2000)) {
 		r := rand.New(rand.NewPCG(seed, 41))
 		n := 4 + r.IntN(8)
 		s := &scene{n: n, seed: seed, at: map[int]uint64{}}
@@ -88,7 +89,7 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 		if err != nil && !errors.Is(err, banyan.ErrProcFailed) {
 			return err
 		}
-		got := worldRanks(w, c.GetFailed())
+		got := ranktest.RanksIn(c.GetFailed(), w.Comm())
 		slices.Sort(got)
 		if err == nil && round == 0 && len(dead) > 0 {
 			return errors.New("S1-39: nobody has acknowledged, and nobody gets an error")
@@ -110,11 +111,11 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 	}
 	for side, g := range map[int]banyan.Group{w.Comm().Rank() % 2: left.Group(), 1 - w.Comm().Rank()%2: left.RemoteGroup()} {
 		for rank := range w.Comm().Size() {
-			if in := slices.Contains(worldRanks(w, g), rank); in != (rank%2 == side && !slices.Contains(dead, rank)) {
+			if in := slices.Contains(ranktest.RanksIn(g, w.Comm()), rank); in != (rank%2 == side && !slices.Contains(dead, rank)) {
 				return fmt.Errorf("rank %d in what is left of side %d: %v", rank, side, in)
 			}
 		}
-		if !slices.IsSorted(worldRanks(w, g)) {
+		if !slices.IsSorted(ranktest.RanksIn(g, w.Comm())) {
 			return errors.New("the order is another one")
 		}
 	}
@@ -131,7 +132,7 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 // A side of which nobody lives: the AND over it is that over nothing, all ones, and what is left of the
 // communicator has no other side: it is none.
 func TestOneSideIsDead(t *testing.T) {
-	for seed := range uint64(often(20, 500)) {
+	for seed := range uint64(ranktest.Often(20, 500)) {
 		n := 2 + int(seed)%7
 		s := &scene{n: n, seed: seed, at: map[int]uint64{}}
 		for rank := 1; rank < n; rank += 2 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // overlapping makes green of all ranks but the last and orange of all but the first.
@@ -37,7 +38,7 @@ func overlapping(c *banyan.Comm) (green, orange *banyan.Comm, err error) {
 // revoked, and one member turns to shrinking the green one first, another to the orange one. With IShrink none
 // waits for the other, though each member begins them in an order of its own and somebody dies meanwhile.
 func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
-	for seed := range uint64(often(60, 3000)) {
+	for seed := range uint64(ranktest.Often(60, 3000)) {
 		r := rand.New(rand.NewPCG(seed, 51))
 		n := 4 + r.IntN(7)
 		victim := 1 + r.IntN(n-2)
@@ -76,7 +77,7 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 						return err
 					}
 				}
-				if c.Size() != both[i].Size()-1 || slices.Contains(worldRanks(w, c.Group()), victim) {
+				if c.Size() != both[i].Size()-1 || slices.Contains(ranktest.RanksIn(c.Group(), w.Comm()), victim) {
 					return fmt.Errorf("%d are left of %d", c.Size(), both[i].Size())
 				}
 			}
@@ -115,7 +116,7 @@ func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
 
 // S1-42: requests of agreements stand beside others in sets, and overlap with whatever else is done.
 func TestIAgreeAmongOtherRequests(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		n, me := c.Size(), c.Rank()
 		word, into := uint64(1)<<me, (*banyan.Comm)(nil)
 		in := make([]byte, 8)
@@ -273,7 +274,7 @@ func TestFinalizeEndsAgreements(t *testing.T) {
 // What has been decided and revoked is handed over before a rank departs, though nothing was ever sent to those
 // who wait for it.
 func TestLeavingAtOnceKeepsNothingFromOthers(t *testing.T) {
-	for seed := range uint64(often(40, 1000)) {
+	for seed := range uint64(ranktest.Often(40, 1000)) {
 		n := 2 + int(seed)%11
 		got := make([]uint64, n)
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: seed}, func(w *banyan.World) error {
@@ -314,7 +315,7 @@ func TestRecoveryUnaware(t *testing.T) {
 		if w.Comm().Rank() == 2 {
 			w.Sleep(time.Hour)
 		}
-		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); isDead(err, 2) != nil || flag != ^uint64(0b1011) {
+		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); ranktest.WantFailed(err, 2) != nil || flag != ^uint64(0b1011) {
 			return fmt.Errorf("%x, %w", flag, err)
 		}
 		left, err := w.Comm().Shrink()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // disaster is a job of real processes of which some kill themselves, by its seed: the same in all ranks and in the
@@ -39,7 +40,7 @@ func newDisaster(seed uint64) *disaster {
 
 // survive agrees again and again while ranks die, and goes on with the survivors, on both sides.
 func survive(w *banyan.World) error {
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -107,20 +108,20 @@ func sameLog(c *banyan.Comm, log []said) error {
 
 // everyFabric are the ways to join ranks of one machine: by memory, by sockets, and as on several machines.
 var everyFabric = map[string][]string{
-	"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {nodes("a;b;a;c;b;a;c;c;b")},
+	"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;b;a;c;b;a;c;c;b")},
 }
 
 // Real processes over every fabric, some of which die by SIGKILL while all agree.
 func TestSurvivorsAgreeAndShrink(t *testing.T) {
-	for name, env := range joinedBy(everyFabric) {
+	for name, env := range ranktest.JoinedBy(everyFabric) {
 		t.Run(name, func(t *testing.T) {
-			first, runs, killed := uint64(time.Now().UnixNano()), often(2, 400), 0
+			first, runs, killed := uint64(time.Now().UnixNano()), ranktest.Often(2, 400), 0
 			if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
 				first, runs = seed, 1
 			}
 			for seed := first; seed < first+uint64(runs); seed++ {
 				d := newDisaster(seed)
-				res, out := job(t, launch.Continue, d.n, "survive", append(env, fmt.Sprintf("%s=%d", seedEnv, seed))...)
+				res, out := ranktest.Job(t, launch.Continue, d.n, "survive", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
 				for rank, end := range res.Ends {
 					if _, doomed := d.doomed[rank]; doomed {
 						require.Equal(t, syscall.SIGKILL, end.Signal, "BANYAN_SEED=%d: rank %d: %v\n%s", seed, rank, end, out)
@@ -137,7 +138,7 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 
 // suicides has ranks kill themselves, one after the other, until one is left.
 func suicides(w *banyan.World) error {
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -161,13 +162,13 @@ func suicides(w *banyan.World) error {
 }
 
 func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
-	for name, env := range joinedBy(everyFabric) {
+	for name, env := range ranktest.JoinedBy(everyFabric) {
 		t.Run(name, func(t *testing.T) {
 			const n = 8
 			seed := uint64(time.Now().UnixNano())
-			for range often(1, 100) {
+			for range ranktest.Often(1, 100) {
 				seed++
-				res, out := job(t, launch.Continue, n, "suicides", append(env, fmt.Sprintf("%s=%d", seedEnv, seed))...)
+				res, out := ranktest.Job(t, launch.Continue, n, "suicides", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
 				alive := 0
 				for _, end := range res.Ends {
 					if !end.Failed() {
@@ -186,7 +187,7 @@ func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
 // answers has rank 0 decide an agreement and leave the library for good, and rank 1 die before it has told rank 3 what
 // was decided: rank 3 goes on when rank 0 has told it, which it does though it makes no call.
 func answers(w *banyan.World) error {
-	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(fifoEnv)
+	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(ranktest.FIFOEnv)
 	pid := make([]byte, 8)
 	while := func(r banyan.Request, most time.Duration) (bool, error) {
 		for begun := w.Now(); w.Now() < begun+most; {
@@ -228,7 +229,7 @@ func answers(w *banyan.World) error {
 			return err
 		}
 		victim := int(binary.LittleEndian.Uint64(pid))
-		if err := halt(victim); err != nil {
+		if err := ranktest.AwaitStop(victim); err != nil {
 			return err
 		}
 		r := c.IAgree(&flag)
@@ -254,13 +255,13 @@ func answers(w *banyan.World) error {
 func TestWhoComputesAnswersAgreements(t *testing.T) {
 	t.Parallel() // it waits for the detector's period
 	for name, env := range map[string][]string{
-		"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "asynchronous": {asyncEnv + "=1"},
+		"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "asynchronous": {ranktest.AsyncEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			fifo := filepath.Join(t.TempDir(), "fifo")
 			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-			res, out := job(t, launch.Continue, 4, "answers", append(env, fifoEnv+"="+fifo)...)
+			res, out := ranktest.Job(t, launch.Continue, 4, "answers", append(env, ranktest.FIFOEnv+"="+fifo)...)
 			for rank, end := range res.Ends {
 				require.Equal(t, rank == 1, end.Failed(), "rank %d: %v\n%s", rank, end, out)
 			}

@@ -11,20 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// worldRanks gives the ranks of a communicator's members in the world, in order.
-func worldRanks(w *banyan.World, g banyan.Group) []int {
-	all := make([]int, g.Size())
-	for i := range all {
-		all[i] = i
-	}
-	in, err := g.Translate(all, w.Comm().Group())
-	if err != nil {
-		panic(err)
-	}
-	return in
-}
 
 // working checks that a communicator does all that one does.
 func working(c *banyan.Comm) error {
@@ -41,8 +29,8 @@ func working(c *banyan.Comm) error {
 	}
 	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 	in := make([]byte, 50_000)
-	st, err := c.Sendrecv(pattern(c.Rank(), len(in)), next, 3, in, banyan.AnySource, 3)
-	if err != nil || st.Source != before || !slices.Equal(in, pattern(before, len(in))) {
+	st, err := c.Sendrecv(ranktest.Pattern(c.Rank(), len(in)), next, 3, in, banyan.AnySource, 3)
+	if err != nil || st.Source != before || !slices.Equal(in, ranktest.Pattern(before, len(in))) {
 		return fmt.Errorf("%s: round the ring: from %d, %w", c.Name(), st.Source, err)
 	}
 	node, err := c.SplitByNode(-c.Rank())
@@ -86,7 +74,7 @@ func TestShrinkKeepsTheOrder(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				switch got := worldRanks(w, c.Group()); {
+				switch got := ranktest.RanksIn(c.Group(), w.Comm()); {
 				case !slices.Equal(got, left):
 					return fmt.Errorf("left are %v, want %v", got, left)
 				case c.GetFailed().Size() != 0 || c.IsRevoked() || c.IsInter():
@@ -109,7 +97,7 @@ func TestShrinkKeepsTheOrder(t *testing.T) {
 // S1-34: a failure that has been an error at one rank, of a receive that only it began, is left out,
 // though no other rank knew of it.
 func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
-	for seed := range uint64(often(60, 2000)) {
+	for seed := range uint64(ranktest.Often(60, 2000)) {
 		r := rand.New(rand.NewPCG(seed, 31))
 		n := 3 + r.IntN(9)
 		victim, witness := r.IntN(n), r.IntN(n)
@@ -125,7 +113,7 @@ func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
 				w.Sleep(time.Hour)
 			case witness:
 				_, err := c.Recv(nil, victim, 1)
-				if err := isDead(err, victim); err != nil {
+				if err := ranktest.WantFailed(err, victim); err != nil {
 					return err
 				}
 			default:
@@ -135,7 +123,7 @@ func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if left.Size() == n-1 && !slices.Contains(worldRanks(w, left.Group()), victim) {
+			if left.Size() == n-1 && !slices.Contains(ranktest.RanksIn(left.Group(), w.Comm()), victim) {
 				knew++
 			}
 			return nil
@@ -147,7 +135,7 @@ func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
 // S1-29, S1-33, S1-41: on a revoked communicator agree and shrink do what they do, and nothing else does; what comes of it
 // is not revoked.
 func TestRecoveryOnTheRevoked(t *testing.T) {
-	for seed := range uint64(often(40, 1000)) {
+	for seed := range uint64(ranktest.Often(40, 1000)) {
 		r := rand.New(rand.NewPCG(seed, 32))
 		n := 2 + r.IntN(10)
 		victim := r.IntN(n)
@@ -177,7 +165,7 @@ func TestRecoveryOnTheRevoked(t *testing.T) {
 				}
 			}
 			flag, err = c.Agree(flag)
-			if flag != 5 || isDead(err, victim) != nil {
+			if flag != 5 || ranktest.WantFailed(err, victim) != nil {
 				return fmt.Errorf("agree: %d, %w", flag, err)
 			}
 			if err := c.Barrier(); !errors.Is(err, banyan.ErrRevoked) {
@@ -220,7 +208,7 @@ func rebuild(c *banyan.Comm) (*banyan.Comm, error) {
 // Ranks take their lives, one or several at a time, until one is left; the others shrink what has been shrunk
 // before.
 func TestSuicidesUntilOneIsLeft(t *testing.T) {
-	for seed := range uint64(often(25, 2000)) {
+	for seed := range uint64(ranktest.Often(25, 2000)) {
 		r := rand.New(rand.NewPCG(seed, 33))
 		s := &scene{n: 1 + r.IntN(10), seed: seed}
 		alone := 0

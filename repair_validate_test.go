@@ -18,24 +18,25 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // S4-20: ranks have called a broadcast as often as it happened, up to seven times more than others, when
 // they validate. The next broadcast is the next one at all of them, and nobody gets what an
 // earlier root has sent.
 func TestUnequalCallsBeforeValidate(t *testing.T) {
-	for seed := range uint64(scaled(60, 10)) {
+	for seed := range uint64(ranktest.Scaled(60, 10)) {
 		rng := rand.New(rand.NewPCG(seed, 20))
 		n := 2 + rng.IntN(6)
 		victim := 1 + rng.IntN(n-1)
-		j := bereavedJob{n: n, seed: seed, kills: map[int]time.Duration{victim: time.Millisecond}}
-		j.opts = []banyan.Option{banyan.WithProfile(bothProfiles[seed%2]), banyan.WithEagerLimit(int(seed%3) * 100)}
+		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{victim: time.Millisecond}}
+		j.Opts = []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2]), banyan.WithEagerLimit(int(seed%3) * 100)}
 		calls := make([]int, n)
 		for i := range calls {
 			calls[i] = rng.IntN(8)
 		}
 		got := make([]string, n)
-		require.NoError(t, j.run(func(w *banyan.World) error {
+		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			text := func(s string) []byte { return slices.Repeat([]byte(s), 80) }
 			for range calls[c.Rank()] {
@@ -44,7 +45,7 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 				}
 			}
 			if c.Rank() == victim {
-				lingers(w)
+				ranktest.Linger(w)
 			}
 			failed, err := c.Validate()
 			if err != nil {
@@ -68,7 +69,7 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 			if err == nil {
 				err = d.Barrier()
 			}
-			lingers(w)
+			ranktest.Linger(w)
 			return err
 		}), "seed %d: calls %v, rank %d dies", seed, calls, victim)
 		for rank, text := range got {
@@ -82,15 +83,15 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 // the same outcome, at all ranks, and one that has is repeated by all.
 func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 	repeated := 0
-	for seed := range uint64(scaled(150, 20)) {
+	for seed := range uint64(ranktest.Scaled(150, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 10))
 		n := 2 + rng.IntN(11)
-		j := bereavedJob{n: n, seed: seed, kills: map[int]time.Duration{}, opts: []banyan.Option{banyan.WithProfile(bothProfiles[seed%2])}}
+		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{}, Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2])}}
 		for range rng.IntN(n) {
-			j.kills[rng.IntN(n)] = time.Duration(rng.Int64N(int64(400 * time.Microsecond)))
+			j.Kills[rng.IntN(n)] = time.Duration(rng.Int64N(int64(400 * time.Microsecond)))
 		}
 		histories := make([][]string, n)
-		require.NoError(t, j.run(func(w *banyan.World) error {
+		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			for block := 0; block < 4; {
 				sum := []int64{int64(c.Rank()) + 1}
@@ -101,7 +102,7 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 					return verr
 				}
 				history := &histories[c.Rank()]
-				if *history = append(*history, fmt.Sprint(ranksOf(failed, c))); failed.Size() > before {
+				if *history = append(*history, fmt.Sprint(ranktest.RanksIn(failed, c))); failed.Size() > before {
 					repeated++
 					continue
 				}
@@ -111,14 +112,14 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 				*history = append(*history, fmt.Sprint("sum ", sum[0]))
 				block++
 			}
-			lingers(w)
+			ranktest.Linger(w)
 			return nil
-		}), "seed %d: %v", seed, j.kills)
+		}), "seed %d: %v", seed, j.Kills)
 		var first []string
 		for rank, h := range histories {
-			if _, killed := j.kills[rank]; !killed {
+			if _, killed := j.Kills[rank]; !killed {
 				first = firstOf(first, h)
-				require.Equal(t, first, h, "seed %d: rank %d, %v", seed, rank, j.kills)
+				require.Equal(t, first, h, "seed %d: rank %d, %v", seed, rank, j.Kills)
 			}
 		}
 	}
@@ -135,9 +136,9 @@ func firstOf(a, b []string) []string {
 // S4-10: several communicators with members in common, which each rank names in its own order, and some
 // of them twice. Those with the same members share an agreement.
 func TestValidateMultiple(t *testing.T) {
-	for seed := range uint64(scaled(30, 6)) {
-		j := bereavedJob{n: 7, seed: seed, kills: map[int]time.Duration{2: 3 * time.Millisecond, 5: 3*time.Millisecond + time.Duration(seed)*20*time.Microsecond}}
-		require.NoError(t, j.run(func(w *banyan.World) error {
+	for seed := range uint64(ranktest.Scaled(30, 6)) {
+		j := ranktest.SimulatedJob{N: 7, Seed: seed, Kills: map[int]time.Duration{2: 3 * time.Millisecond, 5: 3*time.Millisecond + time.Duration(seed)*20*time.Microsecond}}
+		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			dup, err := c.Dup()
 			if err != nil {
@@ -159,7 +160,7 @@ func TestValidateMultiple(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(c.Rank())))
 			rng.Shuffle(len(comms), func(a, b int) { comms[a], comms[b] = comms[b], comms[a] })
 			if c.Rank() == 2 || c.Rank() == 5 {
-				lingers(w)
+				ranktest.Linger(w)
 			}
 			w.Sleep(3 * time.Millisecond)
 			for {
@@ -173,7 +174,7 @@ func TestValidateMultiple(t *testing.T) {
 						all += failed[i].Size()
 					}
 					if failed[i].Compare(o.FailureGetAcked()) > banyan.Similar {
-						return fmt.Errorf("rank %d: %s: %v", c.Rank(), o.Name(), ranksOf(failed[i], o))
+						return fmt.Errorf("rank %d: %s: %v", c.Rank(), o.Name(), ranktest.RanksIn(failed[i], o))
 					}
 				}
 				if all == 6 {
@@ -182,12 +183,12 @@ func TestValidateMultiple(t *testing.T) {
 			}
 			for _, o := range []*banyan.Comm{c, dup, back} {
 				gone, err := o.GetFailed().Translate([]int{0, 1}, o.Group())
-				if err = errors.Join(err, every(o, gone)); err != nil {
+				if err = errors.Join(err, ranktest.CheckCollectivesAndSplit(o, gone)); err != nil {
 					return fmt.Errorf("%s: %w", o.Name(), err)
 				}
 			}
 			err = errors.Join(part.Barrier(), low.Barrier())
-			lingers(w)
+			ranktest.Linger(w)
 			return err
 		}), "seed %d", seed)
 	}
@@ -195,7 +196,7 @@ func TestValidateMultiple(t *testing.T) {
 
 // What does not fit together is an error at all ranks, and changes nothing.
 func TestValidateThatDoesNotFit(t *testing.T) {
-	require.NoError(t, bereavedJob{n: 3, kills: map[int]time.Duration{2: time.Millisecond}}.run(func(w *banyan.World) error {
+	require.NoError(t, ranktest.SimulatedJob{N: 3, Kills: map[int]time.Duration{2: time.Millisecond}}.Run(func(w *banyan.World) error {
 		c := w.Comm()
 		d, err := c.Dup()
 		if err != nil {
@@ -235,7 +236,7 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 			return fmt.Errorf("freed: %w", err)
 		}
 		err = c.Barrier() // and c was not left in the middle of it
-		lingers(w)
+		ranktest.Linger(w)
 		return err
 	}))
 }
@@ -244,8 +245,8 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 // left. A leader that is gone is an error for all of its side.
 func TestValidateOfBothSides(t *testing.T) {
 	for seed := range uint64(4) {
-		j := bereavedJob{n: 6, seed: seed, kills: map[int]time.Duration{0: 5 * time.Millisecond, 1: 5 * time.Millisecond, 4: 5 * time.Millisecond}}
-		require.NoError(t, j.run(func(w *banyan.World) error {
+		j := ranktest.SimulatedJob{N: 6, Seed: seed, Kills: map[int]time.Duration{0: 5 * time.Millisecond, 1: 5 * time.Millisecond, 4: 5 * time.Millisecond}}
+		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			side, err := c.Split(c.Rank()%2, 0) // 0 2 4, 1 3 5
 			if err != nil {
@@ -263,17 +264,17 @@ func TestValidateOfBothSides(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if got := ranksOf(failed, c); !slices.Equal(got, []int{0, 1, 4}) {
+			if got := ranktest.RanksIn(failed, c); !slices.Equal(got, []int{0, 1, 4}) {
 				return fmt.Errorf("agreed on %v", got)
 			}
 			all, err := inter.Merge(c.Rank()%2 == 0)
 			if err != nil {
 				return err
 			}
-			if got := ranksOf(all.Group(), c); !slices.Equal(got, []int{1, 3, 5, 0, 2, 4}) {
+			if got := ranktest.RanksIn(all.Group(), c); !slices.Equal(got, []int{1, 3, 5, 0, 2, 4}) {
 				return fmt.Errorf("merged %v", got)
 			}
-			if err := every(all, []int{0, 3, 5}); err != nil {
+			if err := ranktest.CheckCollectivesAndSplit(all, []int{0, 3, 5}); err != nil {
 				return fmt.Errorf("merged: %w", err)
 			}
 			if _, err := banyan.ValidateMultiple(c, side); err != nil {
@@ -291,7 +292,7 @@ func TestValidateOfBothSides(t *testing.T) {
 			if err == nil {
 				_, err = again.Merge(true)
 			}
-			lingers(w)
+			ranktest.Linger(w)
 			return err
 		}), "seed %d", seed)
 	}
@@ -299,7 +300,7 @@ func TestValidateOfBothSides(t *testing.T) {
 
 // Ranks that have finalized are gone as well, and are no failures.
 func TestValidateWithoutTheDeparted(t *testing.T) {
-	require.NoError(t, bereavedJob{n: 4}.run(func(w *banyan.World) error {
+	require.NoError(t, ranktest.SimulatedJob{N: 4}.Run(func(w *banyan.World) error {
 		c := w.Comm()
 		if err := c.Barrier(); err != nil || c.Rank() == 1 {
 			return err
@@ -309,11 +310,11 @@ func TestValidateWithoutTheDeparted(t *testing.T) {
 		if err != nil || failed.Size() != 0 {
 			return fmt.Errorf("%d failed: %w", failed.Size(), err)
 		}
-		err = every(c, []int{1})
+		err = ranktest.CheckCollectivesAndSplit(c, []int{1})
 		if _, lost := c.Dup(); lost != nil {
 			err = errors.Join(err, lost)
 		}
-		lingers(w)
+		ranktest.Linger(w)
 		return err
 	}))
 }
@@ -329,7 +330,7 @@ func validates(w *banyan.World) error {
 		return err
 	}
 	_ = c.Barrier() // who is early may die before it is over
-	deaths := split(victimsEnv, c.Size(), "")
+	deaths := ranktest.PerRank(victimsEnv, c.Size(), "")
 	victims := 0
 	for rank, after := range deaths {
 		if after == "" {
@@ -351,12 +352,12 @@ func validates(w *banyan.World) error {
 			return err
 		}
 		_ = c.Barrier() // the next validate is for its error
-		fmt.Fprint(history, ranksOf(failed, c))
+		fmt.Fprint(history, ranktest.RanksIn(failed, c))
 		if known == victims && failed.Size() == victims {
 			break
 		}
 		if known = failed.Size(); known > victims {
-			return fmt.Errorf("ranks %v have failed, of which %d were to", ranksOf(failed, c), victims)
+			return fmt.Errorf("ranks %v have failed, of which %d were to", ranktest.RanksIn(failed, c), victims)
 		}
 	}
 	var gone []int
@@ -375,18 +376,18 @@ func validates(w *banyan.World) error {
 			return fmt.Errorf("rank %d was told something else than rank %d", rank, c.Rank())
 		}
 	}
-	return every(c, gone)
+	return ranktest.CheckCollectivesAndSplit(c, gone)
 }
 
 // S2-5: real processes are killed inside validates, some at once and some after others, on every fabric.
 func TestValidateKilledInside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 5))
 	for name, env := range map[string][]string{
-		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {nodes("a;a;b;b;a;b")},
+		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;a;b;b;a;b")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			const n = 6
-			for range scaled(4, 1) {
+			for range ranktest.Scaled(4, 1) {
 				victims := make([]string, n)
 				list := ""
 				for k, rank := range rng.Perm(n)[:1+rng.IntN(n-2)] {
@@ -398,7 +399,7 @@ func TestValidateKilledInside(t *testing.T) {
 					}
 					list += v
 				}
-				res, out := job(t, launch.Continue, n, "validates", append(env, victimsEnv+"="+list)...)
+				res, out := ranktest.Job(t, launch.Continue, n, "validates", append(env, victimsEnv+"="+list)...)
 				for _, e := range res.Ends {
 					require.Equal(t, victims[e.Rank] != "", e.Failed(), "%s: %v\n%s", list, e, out)
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // ended waits for a request.
@@ -145,7 +146,7 @@ func TestEveryMethodIsListed(t *testing.T) {
 // S1-30, S1-31: once a communicator has been revoked, here or by another rank, all operations that are not
 // local are ErrRevoked, also when a member has failed; S1-33, S1-41: those made for it work, and so do queries.
 func TestOperationsOnARevokedCommunicator(t *testing.T) {
-	both(t, 3, func(w *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 3, func(w *banyan.Comm) error {
 		c, err := w.Dup()
 		if err != nil {
 			return err
@@ -194,7 +195,7 @@ func TestOperationsOnARevokedCommunicator(t *testing.T) {
 // Both sides of an intercommunicator hear of its revocation, and what either side has for itself goes with it; its
 // parents stay.
 func TestRevokedIntercommunicator(t *testing.T) {
-	both(t, 5, func(w *banyan.Comm) error {
+	ranktest.WithAndWithoutGet(t, 5, func(w *banyan.Comm) error {
 		half, err := w.Split(w.Rank()%2, 0)
 		if err != nil {
 			return err
@@ -262,7 +263,7 @@ func TestWaitingOperationsEndWhenRevoked(t *testing.T) {
 func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 	sides := make([]*banyan.Comm, 2)
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
-		inter, err := across(w, sides, 0)
+		inter, err := ranktest.BridgeHalves(w, sides, 0)
 		if err != nil {
 			return err
 		}

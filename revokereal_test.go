@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // roundsEnv is how often the ranks revoke.
@@ -27,14 +28,14 @@ func TestRevokeWithLongMessagesPending(t *testing.T) {
 		rounds = 100
 	}
 	fabrics := map[string][]string{
-		"shm": nil, "streamed": {copyEnv + "=1"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {nodes("a;a;b;b")},
+		"shm": nil, "streamed": {ranktest.NoCopyEnv + "=1"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;a;b;b")},
 	}
 	if testing.Short() {
 		rounds = 6
 	}
-	for name, env := range joinedBy(fabrics) {
+	for name, env := range ranktest.JoinedBy(fabrics) {
 		t.Run(name, func(t *testing.T) {
-			succeed(t, 4, "revokes", append(env, roundsEnv+"="+strconv.Itoa(rounds))...)
+			ranktest.Succeed(t, 4, "revokes", append(env, roundsEnv+"="+strconv.Itoa(rounds))...)
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -14,48 +13,25 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// The variables that differ between ranks: lists with a word for each, by which the
-// ranks of one machine stand on several nodes, or may use different fabrics.
-const (
-	nodesEnv   = "BANYAN_TEST_NODES"
-	fabricsEnv = "BANYAN_TEST_FABRICS"
-)
-
-// place sets what Init reads to this rank's word.
-func place() error {
-	for list, name := range map[string]string{nodesEnv: "BANYAN_NODE", fabricsEnv: "BANYAN_FABRIC"} {
-		if words := strings.Split(os.Getenv(list), ";"); len(words) > 1 {
-			rank, err := strconv.Atoi(os.Getenv("PMI_RANK"))
-			if err != nil {
-				return err
-			}
-			os.Setenv(name, words[rank])
-		}
-	}
-	return nil
-}
-
-func nodes(words string) string   { return nodesEnv + "=" + words }
-func fabrics(words string) string { return fabricsEnv + "=" + words }
 
 // Every role works whatever joins the ranks: one fabric, or several at once.
 func TestRolesOnEveryFabric(t *testing.T) {
 	for name, env := range map[string][]string{
 		"unix":          {"BANYAN_FABRIC=unix"},
 		"tcp":           {"BANYAN_FABRIC=tcp"},
-		"shm and unix":  {nodes("a;a;b;b;c")},
-		"shm and tcp":   {nodes("a;b;a;b;a"), "BANYAN_FABRIC=tcp,shm"},
-		"each its own":  {fabrics("shm,tcp;tcp;unix,tcp;shm,unix,tcp;")},
-		"no asynchrony": {nodes("a;b;a;b;a"), asyncEnv + "=1"},
+		"shm and unix":  {ranktest.Nodes("a;a;b;b;c")},
+		"shm and tcp":   {ranktest.Nodes("a;b;a;b;a"), "BANYAN_FABRIC=tcp,shm"},
+		"each its own":  {ranktest.Fabrics("shm,tcp;tcp;unix,tcp;shm,unix,tcp;")},
+		"no asynchrony": {ranktest.Nodes("a;b;a;b;a"), ranktest.AsyncEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, r := range []struct {
 				name string
 				n    int
-			}{{"ring", 5}, {"crowd", 5}, {"orders", 2}, {"threads", 2}, {"routes", 5}}[scaled(0, 3):] {
-				succeed(t, r.n, r.name, env...)
+			}{{"ring", 5}, {"crowd", 5}, {"orders", 2}, {"threads", 2}, {"routes", 5}}[ranktest.Scaled(0, 3):] {
+				ranktest.Succeed(t, r.n, r.name, env...)
 			}
 		})
 	}
@@ -65,7 +41,7 @@ func TestRolesOnEveryFabric(t *testing.T) {
 // given.
 func routes(w *banyan.World) error {
 	c := w.Comm()
-	names, allowed := split(nodesEnv, c.Size(), ""), split(fabricsEnv, c.Size(), os.Getenv("BANYAN_FABRIC"))
+	names, allowed := ranktest.PerRank(ranktest.NodesEnv, c.Size(), ""), ranktest.PerRank(ranktest.FabricsEnv, c.Size(), os.Getenv("BANYAN_FABRIC"))
 	here := names[c.Rank()]
 	var order []string
 	mates := 0
@@ -110,13 +86,6 @@ func routes(w *banyan.World) error {
 	return c.Barrier() // whoever has finalized has no route
 }
 
-func split(variable string, n int, all string) []string {
-	if words := strings.Split(os.Getenv(variable), ";"); len(words) > 1 {
-		return words[:n]
-	}
-	return slices.Repeat([]string{all}, n)
-}
-
 func expected(together bool, a, b string) string {
 	for _, f := range []string{"shm", "unix", "tcp"} {
 		if (f != "shm" || together) && (a == "" || strings.Contains(a, f)) && (b == "" || strings.Contains(b, f)) {
@@ -129,8 +98,8 @@ func expected(together bool, a, b string) string {
 // A pair that no fabric joins is the error of who needs it, with all reasons; other
 // pairs go on.
 func TestNoRoute(t *testing.T) {
-	succeed(t, 3, "no route", fabrics("shm;shm;tcp"))
-	succeed(t, 3, "no route", nodes("a;a;b"), "BANYAN_FABRIC=shm")
+	ranktest.Succeed(t, 3, "no route", ranktest.Fabrics("shm;shm;tcp"))
+	ranktest.Succeed(t, 3, "no route", ranktest.Nodes("a;a;b"), "BANYAN_FABRIC=shm")
 }
 
 func noRoute(w *banyan.World) error {
@@ -162,8 +131,8 @@ func noRoute(w *banyan.World) error {
 
 // A death is known across every fabric.
 func TestDeathOnEveryFabric(t *testing.T) {
-	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", nodes("a;b;a"), nodes("a;a;b")} {
-		res, out := job(t, launch.Continue, 3, "die", env)
+	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", ranktest.Nodes("a;b;a"), ranktest.Nodes("a;a;b")} {
+		res, out := ranktest.Job(t, launch.Continue, 3, "die", env)
 		for _, e := range res.Ends {
 			require.Equal(t, e.Rank == 1, e.Failed(), "%s: %v\n%s", env, e, out)
 		}

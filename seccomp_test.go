@@ -22,6 +22,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["refused calls"] = refusedCalls }
@@ -171,7 +172,7 @@ func refusedCalls(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{8, 5000, 200_000} {
 		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-		req := c.Isend(pattern(c.Rank(), size), next, size)
+		req := c.Isend(ranktest.Pattern(c.Rank(), size), next, size)
 		buf := make([]byte, size)
 		if _, err := c.Recv(buf, last, size); err != nil {
 			return err
@@ -179,7 +180,7 @@ func refusedCalls(w *banyan.World) error {
 		if _, err := req.Wait(); err != nil {
 			return err
 		}
-		if err := check(buf, pattern(last, size)); err != nil {
+		if err := ranktest.CheckEqual(buf, ranktest.Pattern(last, size)); err != nil {
 			return err
 		}
 	}
@@ -189,7 +190,7 @@ func refusedCalls(w *banyan.World) error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	return expectDeath("barrier", barriers(c))
+	return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 }
 
 // TestRefusedCalls: whatever system call a seccomp profile refuses to one rank or to all, the job works and survives
@@ -202,7 +203,7 @@ func TestRefusedCalls(t *testing.T) {
 	}
 	slices.Sort(names)
 	for i, name := range names {
-		for _, errno := range []unix.Errno{unix.EPERM, unix.ENOSYS}[scaled(0, i%2):][:scaled(2, 1)] {
+		for _, errno := range []unix.Errno{unix.EPERM, unix.ENOSYS}[ranktest.Scaled(0, i%2):][:ranktest.Scaled(2, 1)] {
 			for who, rank := range map[string]string{"one": "1", "all": ""} {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, unix.ErrnoName(errno), who), func(t *testing.T) {
 					refuse(t, name, errno, rank)
@@ -216,14 +217,14 @@ func refuse(t *testing.T, name string, errno unix.Errno, rank string) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	var out bytes.Buffer
-	env := append(os.Environ(), roleEnv+"=refused calls", fmt.Sprintf("%s=%s=%d", refuseEnv, name, int(errno)), refusedRankEnv+"="+rank)
+	env := append(os.Environ(), ranktest.RoleEnv+"=refused calls", fmt.Sprintf("%s=%s=%d", refuseEnv, name, int(errno)), refusedRankEnv+"="+rank)
 	if refusable[name].sockets {
 		env = append(env, "BANYAN_FABRIC=unix,tcp")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a rank that hangs ends then, and has named nothing
 	defer cancel()
 	res, err := launch.Run(ctx, launch.Spec{
-		N: 3, Argv: []string{exe}, Env: append(env, quick...), Stdout: io.Discard, Stderr: &out, OnFailure: launch.Continue,
+		N: 3, Argv: []string{exe}, Env: append(env, ranktest.Quick...), Stdout: io.Discard, Stderr: &out, OnFailure: launch.Continue,
 	})
 	require.NoError(t, err)
 	if works := !res.Ends[0].Failed() && !res.Ends[1].Failed() && res.Ends[2].Signal == unix.SIGKILL; works {

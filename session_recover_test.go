@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // recovery has the verbs of agree, shrink and revoke:
@@ -61,7 +62,7 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 // left names what has been shrunk, and tells its members' ranks in the world.
 func (s *session) left(c *banyan.Comm, name string) string {
 	s.comms[name] = c
-	ranks := worldRanks(s.w, c.Group())
+	ranks := ranktest.RanksIn(c.Group(), s.w.Comm())
 	if !slices.IsSorted(ranks) || ranks[c.Rank()] != s.w.Comm().Rank() {
 		return fmt.Sprintf("rank %d of %v", c.Rank(), ranks)
 	}

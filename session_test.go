@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // session is one rank of a transcript: its communicators, requests and probed
@@ -61,7 +62,7 @@ func (a words) number(name string, otherwise int) int {
 // data is what is sent: text, or so many bytes of a pattern.
 func (a words) data() []byte {
 	if n := a.number("bytes", 0); n > 0 {
-		return pattern(0, n)
+		return ranktest.Pattern(0, n)
 	}
 	return []byte(a["data"])
 }
@@ -77,7 +78,7 @@ func found(st banyan.Status, data []byte) string {
 		return "from null"
 	case data == nil:
 		return s + fmt.Sprintf(" bytes %d", st.Count)
-	case len(data) > 40 && bytes.Equal(data, pattern(0, len(data))):
+	case len(data) > 40 && bytes.Equal(data, ranktest.Pattern(0, len(data))):
 		return s + fmt.Sprintf(" bytes %d", len(data))
 	}
 	return strings.TrimSpace(s + " data " + string(data))
@@ -183,7 +184,7 @@ func (s *session) sendrecv(c *banyan.Comm, a words) string {
 
 // acknowledge has the verbs of an application that knows of failures.
 func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
-	ranks := func(g banyan.Group) string { return fmt.Sprint(ranksOf(g, c)) }
+	ranks := func(g banyan.Group) string { return fmt.Sprint(ranktest.RanksIn(g, c)) }
 	var err error
 	switch verb {
 	case "failed":
@@ -223,14 +224,14 @@ func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
 		if err != nil {
 			return failure(err)
 		}
-		return fmt.Sprint(ranksOf(g, c))
+		return fmt.Sprint(ranktest.RanksIn(g, c))
 	case "ivalidate":
 		var g banyan.Group
 		s.reqs[a["as"]] = &started{Request: c.IValidate(&g)}
 		s.agreed[a["as"]] = &g
 		return "ok"
 	}
-	return fmt.Sprint(ranksOf(*s.agreed[name], c))
+	return fmt.Sprint(ranktest.RanksIn(*s.agreed[name], c))
 }
 
 // collective is for those that end at once, or are begun: the step after begins when it has ended. With

@@ -15,6 +15,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // lengthEnv is how long the message of the role "held back" is, and for each
@@ -32,9 +33,9 @@ func heldBack(w *banyan.World) error {
 	for sender := range 2 {
 		var err error
 		if w.Comm().Rank() == sender {
-			err = sendHeld(w.Comm(), pattern(sender, length), early[sender])
+			err = sendHeld(w.Comm(), ranktest.Pattern(sender, length), early[sender])
 		} else {
-			err = recvHeld(w.Comm(), sender, pattern(sender, length))
+			err = recvHeld(w.Comm(), sender, ranktest.Pattern(sender, length))
 		}
 		if err != nil {
 			return err
@@ -96,7 +97,7 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 		"another machine's":       {"true true", []string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
 		"variable":                {"false false", []string{"BANYAN_SHM_EAGER=8k"}},
 		"variable before file":    {"true true", []string{settle(t, "shm.eager.near = 8k\n"), "BANYAN_SHM_EAGER_NEAR=16k"}},
-		"option before both":      {"true true", []string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", eagerEnv + "=20000"}},
+		"option before both":      {"true true", []string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", ranktest.EagerEnv + "=20000"}},
 		"longer than a frame":     {"true true", []string{"BANYAN_SHM_RING_BYTES=16k"}},
 		"unexpected has no room":  {"true true", []string{"BANYAN_UNEXPECTED=1"}}, // room for four of the eager limit
 		"no kernel copy, no hint": {"true true", []string{"BANYAN_SHM_KERNEL_COPY=off"}},
@@ -105,7 +106,7 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 		"sockets by file":         {"false false", []string{"BANYAN_FABRIC=tcp", settle(t, "tcp.eager = 8k\ntcp.reply = 8k\ntcp.outbox = 128k\ntcp.heal = 2s\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			succeed(t, 2, "held back", append(tc.env, lengthEnv+"=12000 "+tc.early)...)
+			ranktest.Succeed(t, 2, "held back", append(tc.env, lengthEnv+"=12000 "+tc.early)...)
 		})
 	}
 }
@@ -115,7 +116,7 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 func TestRanksWithDifferentFiles(t *testing.T) {
 	small := settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\nshm.ring.bytes = 16k\nshm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
 	large := settle(t, "shm.eager = 4m\nshm.ring.bytes = 1m\nshm.kernel_copy = off\nwait.yields = 0\n")
-	for _, role := range []string{"held back", "ring", "crowd", "modes"}[:scaled(4, 2)] {
+	for _, role := range []string{"held back", "ring", "crowd", "modes"}[:ranktest.Scaled(4, 2)] {
 		for early, files := range map[string][]string{"false true": {small, large}, "true false": {large, small}} {
 			t.Setenv(lengthEnv, "12000 "+early)
 			for i, u := range startUnled(t, 2, role, files...) {
@@ -135,7 +136,7 @@ func TestWrongSettings(t *testing.T) {
 		"BANYAN_SHM_EGER=8k":                 "is BANYAN_SHM_EAGER meant?",
 		"BANYAN_TUNING=/no/such/file":        "there is no such file",
 	} {
-		res, out := job(t, launch.Continue, 2, "ring", env)
+		res, out := ranktest.Job(t, launch.Continue, 2, "ring", env)
 		require.NotZero(t, res.Code)
 		require.Contains(t, out, want)
 	}
@@ -171,7 +172,7 @@ func TestSettingsAreLogged(t *testing.T) {
 func TestSimulatorIgnoresSettings(t *testing.T) {
 	t.Setenv("BANYAN_SHM_EAGER", "nonsense")
 	t.Setenv("BANYAN_TUNING", "/no/such/file")
-	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, ring))
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, ranktest.Ring))
 }
 
 // inForeignHome starts a rank as a user who may not look into HOME.
@@ -198,11 +199,11 @@ func TestSettingsOfAnotherUser(t *testing.T) {
 	file := filepath.Join(dir, "tune.conf")
 	require.NoError(t, os.WriteFile(file, []byte("wait.spins = 7\n"), 0o600))
 	require.NoError(t, os.Chmod(home, 0o700))
-	res, out := job(t, launch.Continue, 1, "home", "HOME="+home, "XDG_CONFIG_HOME=", "BANYAN_TUNING=")
+	res, out := ranktest.Job(t, launch.Continue, 1, "home", "HOME="+home, "XDG_CONFIG_HOME=", "BANYAN_TUNING=")
 	require.False(t, res.Ends[0].Failed(), out)
 	require.Contains(t, out, "banyan: rank 0: settings: "+home)
 	require.Contains(t, out, "not to be read by this user, and left aside")
-	res, out = job(t, launch.Continue, 1, "home", "HOME="+home, "BANYAN_TUNING="+file)
+	res, out = ranktest.Job(t, launch.Continue, 1, "home", "HOME="+home, "BANYAN_TUNING="+file)
 	require.True(t, res.Ends[0].Failed())
 	require.Contains(t, out, "let user 65534 read it, or do without files with BANYAN_TUNING=none")
 }

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-func TestSeveralWithProcesses(t *testing.T) { succeed(t, 2, "several") }
+func TestSeveralWithProcesses(t *testing.T) { ranktest.Succeed(t, 2, "several") }
 
 func TestModesWithProcesses(t *testing.T) {
-	for _, env := range [][]string{nil, {eagerEnv + "=50000"}, {copyEnv + "=1"}} {
-		succeed(t, 2, "modes", env...)
+	for _, env := range [][]string{nil, {ranktest.EagerEnv + "=50000"}, {ranktest.NoCopyEnv + "=1"}} {
+		ranktest.Succeed(t, 2, "modes", env...)
 	}
 }
 
@@ -56,7 +57,7 @@ func firstOfMany(c *banyan.Comm, tag, rounds int) error {
 	sends := make([]*banyan.Persistent, n)
 	for i := range bufs {
 		bufs[i] = make([]byte, kinds[i%4])
-		sends[i] = c.SendInit(pattern(c.Rank(), kinds[i%4]), 1-c.Rank(), tag+i)
+		sends[i] = c.SendInit(ranktest.Pattern(c.Rank(), kinds[i%4]), 1-c.Rank(), tag+i)
 	}
 	for range rounds {
 		reqs = reqs[:0]
@@ -84,7 +85,7 @@ func modes(w *banyan.World) error {
 	c := w.Comm()
 	peer := 1 - c.Rank()
 	for i, size := range append(kinds, 1<<20) {
-		out := pattern(c.Rank(), size)
+		out := ranktest.Pattern(c.Rank(), size)
 		reqs := []banyan.Request{c.Issend(out, peer, i), c.Isend(out, peer, i), c.Irsend(out, peer, i)}
 		st, err := c.Probe(peer, i)
 		if err = errors.Join(err, want(st, peer, i, size)); err != nil {
@@ -106,7 +107,7 @@ func modes(w *banyan.World) error {
 		if err = errors.Join(err, want(st, peer, i, size), banyan.WaitAll(reqs)); err != nil {
 			return err
 		}
-		if !bytes.Equal(buf, pattern(peer, size)) {
+		if !bytes.Equal(buf, ranktest.Pattern(peer, size)) {
 			return errors.New("the probed message is wrong")
 		}
 		// No message of the next round comes before this one is over.

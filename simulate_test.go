@@ -11,33 +11,8 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// ring passes a growing message round all ranks a few times, at sizes for each
-// of the protocols.
-func ring(w *banyan.World) error {
-	c := w.Comm()
-	next, prev := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
-	for _, size := range []int{0, 1, 8, 48, 49, 1000, 10_000, 100_000, 1 << 20} {
-		out, in := pattern(c.Rank(), size), make([]byte, size)
-		st, err := c.Sendrecv(out, next, 7, in, prev, 7)
-		if err != nil {
-			return err
-		}
-		if st.Count != size || st.Source != prev || !bytes.Equal(in, pattern(prev, size)) {
-			return fmt.Errorf("wrong message of %d bytes from %d: %+v", size, prev, st)
-		}
-	}
-	return nil
-}
-
-func pattern(rank, size int) []byte {
-	b := make([]byte, size)
-	for i := range b {
-		b[i] = byte(rank*7 + i*13 + i>>8)
-	}
-	return b
-}
 
 func TestSimulatedRing(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 16} {
@@ -45,7 +20,7 @@ func TestSimulatedRing(t *testing.T) {
 			t.Run(fmt.Sprintf("%d ranks, get %v", n, get), func(t *testing.T) {
 				require.NoError(t, banyan.Simulate(n, banyan.Simulation{
 					Configure: func(c *sim.Config) { c.Get = get },
-				}, ring))
+				}, ranktest.Ring))
 			})
 		}
 	}
@@ -62,13 +37,13 @@ func TestSimulatedDeathOfTheSender(t *testing.T) {
 			}, func(w *banyan.World) error {
 				c := w.Comm()
 				if c.Rank() == 1 {
-					return c.Send(pattern(1, size), 0, 3)
+					return c.Send(ranktest.Pattern(1, size), 0, 3)
 				}
 				buf := make([]byte, size)
 				_, err := c.Recv(buf, 1, 3)
 				var failed *banyan.ProcFailedError
 				switch {
-				case err == nil && !bytes.Equal(buf, pattern(1, size)):
+				case err == nil && !bytes.Equal(buf, ranktest.Pattern(1, size)):
 					return errors.New("half a message was delivered")
 				case err != nil && !errors.Is(err, banyan.ErrProcFailed):
 					return err
@@ -86,7 +61,7 @@ func TestSimulatedClock(t *testing.T) {
 	var d time.Duration
 	run := func() error {
 		return banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
-			err := ring(w)
+			err := ranktest.Ring(w)
 			d = w.Now()
 			return err
 		})

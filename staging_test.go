@@ -13,6 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // writing is a collective that writes into a buffer of its caller.
@@ -28,19 +29,19 @@ func xor(acc, in []byte) {
 	}
 }
 
-func mine(c *banyan.Comm, size int) []byte { return pattern(c.Rank(), size) }
+func mine(c *banyan.Comm, size int) []byte { return ranktest.Pattern(c.Rank(), size) }
 
 func foldedAll(c *banyan.Comm, size int) []byte {
 	all := make([]byte, size)
 	for rank := range c.Size() {
-		xor(all, pattern(rank, size))
+		xor(all, ranktest.Pattern(rank, size))
 	}
 	return all
 }
 
 func gatheredAll(c *banyan.Comm, size int) (all []byte) {
 	for rank := range c.Size() {
-		all = append(all, pattern(rank, size)...)
+		all = append(all, ranktest.Pattern(rank, size)...)
 	}
 	return all
 }
@@ -51,9 +52,9 @@ func middle(c *banyan.Comm) int { return c.Size() / 2 }
 
 // writings are all collectives that write.
 var writings = map[string]*writing{
-	"bcast": {mine, func(c *banyan.Comm, size int) []byte { return pattern(middle(c), size) },
+	"bcast": {mine, func(c *banyan.Comm, size int) []byte { return ranktest.Pattern(middle(c), size) },
 		func(c *banyan.Comm, buf []byte) error { return c.Bcast(buf, middle(c)) }},
-	"bcast of numbers": {mine, func(_ *banyan.Comm, size int) []byte { return pattern(0, size) },
+	"bcast of numbers": {mine, func(_ *banyan.Comm, size int) []byte { return ranktest.Pattern(0, size) },
 		func(c *banyan.Comm, buf []byte) error { return banyan.Bcast(c, buf, first(c)) }},
 	"reduce": {mine, foldedAt(middle), func(c *banyan.Comm, buf []byte) error { return c.ReduceBytes(buf, xor, middle(c)) }},
 	"reduce of numbers": {mine, foldedAt(first), func(c *banyan.Comm, buf []byte) error {
@@ -117,11 +118,11 @@ func TestUniformCollectivesLeaveBuffersAlone(t *testing.T) {
 	for name, o := range writings {
 		t.Run(name, func(t *testing.T) {
 			failures := 0
-			for seed := range simulated(30) {
+			for seed := range ranktest.Seeds(30) {
 				size := []int{8, 300, 90_000}[seed%3]
 				for _, level := range []banyan.Uniformity{banyan.UniformCollectives, banyan.UniformCreation} {
 					wrong := make([]error, 6)
-					a := kills(t, seed, 6, level, func(w *banyan.World) (_ *banyan.Comm, err error) {
+					a := ranktest.WithKills(t, seed, 6, level, func(w *banyan.World) (_ *banyan.Comm, err error) {
 						err, wrong[w.Comm().Rank()] = o.run(w.Comm(), size)
 						return nil, err
 					})
@@ -132,24 +133,24 @@ func TestUniformCollectivesLeaveBuffersAlone(t *testing.T) {
 						continue
 					}
 					require.NoError(t, errors.Join(wrong...), "seed %d", seed)
-					failed, err := a.judge()
+					failed, err := a.Judge()
 					require.NoError(t, err, "seed %d", seed)
 					if failed {
 						failures++
 					}
 				}
 			}
-			occurred(t, failures, "none failed")
+			ranktest.Occurred(t, failures, "none failed")
 		})
 	}
-	occurred(t, marred, "the test shows nothing: no buffer changes without uniformity either")
+	ranktest.Occurred(t, marred, "the test shows nothing: no buffer changes without uniformity either")
 }
 
 // With members that are agreed to be gone as well: roots, and blocks that stay as they are.
 func TestUniformCollectivesAmongTheLiving(t *testing.T) {
 	for dead := range 5 {
-		j := bereavedJob{n: 5, kills: map[int]time.Duration{dead: time.Millisecond}}
-		require.NoError(t, j.run(func(w *banyan.World) error {
+		j := ranktest.SimulatedJob{N: 5, Kills: map[int]time.Duration{dead: time.Millisecond}}
+		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			failed, err := c.Validate()
 			for ; err == nil && failed.Size() == 0; failed, err = c.Validate() {
@@ -158,8 +159,8 @@ func TestUniformCollectivesAmongTheLiving(t *testing.T) {
 			if err := errors.Join(err, c.SetUniformity(banyan.UniformCollectives)); err != nil {
 				return err
 			}
-			err = every(c, []int{dead})
-			lingers(w)
+			err = ranktest.CheckCollectivesAndSplit(c, []int{dead})
+			ranktest.Linger(w)
 			return err
 		}), "without rank %d", dead)
 	}

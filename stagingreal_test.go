@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["staged"], roles["collective allocs"] = stagedRank, collectiveAllocs }
@@ -19,7 +20,7 @@ func init() { roles["staged"], roles["collective allocs"] = stagedRank, collecti
 // stagedRank has one rank after the other kill itself inside a collective that writes, until two are left.
 func stagedRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -37,7 +38,7 @@ func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 	victim, at, spins := r.IntN(c.Size()), 2+r.IntN(12), r.IntN(60_000)
 	var step atomic.Int64
 	if c.Rank() == victim {
-		dieDuring(&step, at, spins)
+		ranktest.KillSelfAt(&step, at, spins)
 	}
 	names := slices.Sorted(maps.Keys(writings))
 	for {
@@ -69,13 +70,13 @@ func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 var errLater = errors.New("some time ago")
 
 func TestUniformBuffersWithProcesses(t *testing.T) {
-	uniformJobs(t, "staged", 6, 4, jobSeeds(1, 40)...)
+	ranktest.JobsWithDeaths(t, "staged", 6, 4, ranktest.JobSeeds(1, 40)...)
 }
 
 // Collectives allocate nothing once the like of them has run. The detector is off: it allocates a little in each period.
 func TestNoAllocationPerCollective(t *testing.T) {
-	succeed(t, 3, "collective allocs", "BANYAN_DETECT=off")
-	succeed(t, 3, "collective allocs", awareEnv+"=1", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 3, "collective allocs", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 3, "collective allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
 }
 
 // collectiveAllocs counts what the process allocates over many collectives of each kind, after a warm-up.

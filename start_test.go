@@ -16,6 +16,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // interpose has all that this rank asks its launcher for pass through before, which gets each
@@ -80,7 +81,7 @@ func TestStartIsLinear(t *testing.T) {
 	require.NoError(t, err)
 	var out, errs bytes.Buffer
 	res, err := launch.Run(t.Context(), launch.Spec{
-		N: n, Argv: []string{exe}, Env: append(os.Environ(), roleEnv+"=counted", "BANYAN_DETECT=off"),
+		N: n, Argv: []string{exe}, Env: append(os.Environ(), ranktest.RoleEnv+"=counted", "BANYAN_DETECT=off"),
 		Stdout: &out, Stderr: &errs, OnFailure: launch.Abort,
 	})
 	require.NoError(t, err)
@@ -117,7 +118,7 @@ func fewFiles() error {
 // A rank that may not open a file for each peer that even a barrier takes says so at once.
 func TestTooFewFiles(t *testing.T) {
 	const n = 16
-	res, out := job(t, launch.Continue, n, "few files")
+	res, out := ranktest.Job(t, launch.Continue, n, "few files")
 	for _, e := range res.Ends {
 		require.True(t, e.Failed(), out)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // stepEnv is when the rank of victimEnv is killed in the start: at an even step before a request to
@@ -26,7 +27,7 @@ const (
 
 // deadStart is the whole life of a rank in a job one of whose ranks dies while it starts.
 func deadStart() error {
-	if err := place(); err != nil {
+	if err := ranktest.Place(); err != nil {
 		return err
 	}
 	doomed := os.Getenv("PMI_RANK") == os.Getenv(victimEnv)
@@ -112,8 +113,8 @@ func bereave(w *banyan.World) error {
 // S1-11: a rank that dies after the first fence of the start does not keep the others from starting,
 // at whatever step it dies; they find that it has failed. Before that fence the start fails.
 func TestDeathWhileStarting(t *testing.T) {
-	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp", "both": nodes("a;a;b")} {
-		for victim := range scaled(2, 1) {
+	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp", "both": ranktest.Nodes("a;a;b")} {
+		for victim := range ranktest.Scaled(2, 1) {
 			if victim > 0 && name == "both" { // the steps of tcp
 				continue
 			}
@@ -135,7 +136,7 @@ func dieWhileStarting(t *testing.T, victim, step int, env string) bool {
 	var out, errs bytes.Buffer
 	res, err := launch.Run(t.Context(), launch.Spec{
 		N: n, Argv: []string{exe}, Stdout: &out, Stderr: &errs, OnFailure: launch.Continue,
-		Env: append(os.Environ(), env, roleEnv+"=dead start", fmt.Sprintf("%s=%d", stepEnv, step), fmt.Sprintf("%s=%d", victimEnv, victim)),
+		Env: append(os.Environ(), env, ranktest.RoleEnv+"=dead start", fmt.Sprintf("%s=%d", stepEnv, step), fmt.Sprintf("%s=%d", victimEnv, victim)),
 	})
 	require.NoError(t, err)
 	words := out.String()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() {
@@ -42,7 +43,7 @@ func joined(n int) map[string]string {
 	}
 	return map[string]string{
 		"shm": "BANYAN_FABRIC=shm", "unix": "BANYAN_FABRIC=unix", "tcp": "BANYAN_FABRIC=tcp",
-		"nodes": nodes(many("a", "a", "b")), "mixed": fabrics(many("shm,tcp", "tcp", "unix,tcp", "shm,unix,tcp")),
+		"nodes": ranktest.Nodes(many("a", "a", "b")), "mixed": ranktest.Fabrics(many("shm,tcp", "tcp", "unix,tcp", "shm,unix,tcp")),
 	}
 }
 
@@ -88,7 +89,7 @@ func shrunken(c *banyan.Comm) (*banyan.Comm, error) {
 // dwindle has ranks kill themselves, one to three at a time, until one is left. The one that starts last
 // may die before the first.
 func dwindle(w *banyan.World) error {
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -117,15 +118,15 @@ func dwindle(w *banyan.World) error {
 
 // Ranks kill themselves wherever they are in the recovery from the deaths before, until one is left.
 func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
-	n, runs := 7, scaled(2, 1)
+	n, runs := 7, ranktest.Scaled(2, 1)
 	if os.Getenv("BANYAN_LONG") != "" {
 		n, runs = 32, 20
 	}
-	for name, env := range joinedBy(joined(n)) {
+	for name, env := range ranktest.JoinedBy(joined(n)) {
 		t.Run(name, func(t *testing.T) {
 			for range runs {
 				seed := uint64(time.Now().UnixNano())
-				res, out := job(t, launch.Continue, n, "dwindle", env, fmt.Sprintf("%s=%d", seedEnv, seed))
+				res, out := ranktest.Job(t, launch.Continue, n, "dwindle", env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))
 				last := rand.New(rand.NewPCG(seed, 31)).Perm(n)[n-1]
 				for _, end := range res.Ends {
 					if end.Rank == last {
@@ -178,7 +179,7 @@ func silentRecovery(w *banyan.World) error {
 // Who makes no call for longer than the detector waits does not count as dead in an agreement.
 func TestRecoveryWaitsForTheSilent(t *testing.T) {
 	t.Parallel() // most ranks wait
-	env := []string{timesEnv + "=1", spanEnv + "=6500ms", steady[0], steady[1]}
+	env := []string{timesEnv + "=1", spanEnv + "=6500ms", ranktest.Steady[0], ranktest.Steady[1]}
 	if os.Getenv("BANYAN_LONG") != "" {
 		env = []string{timesEnv + "=12", spanEnv + "=5s"}
 	}
@@ -186,7 +187,7 @@ func TestRecoveryWaitsForTheSilent(t *testing.T) {
 		if name == "shm" || name == "tcp" || os.Getenv("BANYAN_LONG") != "" {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				succeed(t, 3, "silent recovery", append(env, fabric)...)
+				ranktest.Succeed(t, 3, "silent recovery", append(env, fabric)...)
 			})
 		}
 	}
@@ -250,13 +251,13 @@ func cycles(w *banyan.World) error {
 // Recovery after recovery in one job.
 func TestManyRecoveries(t *testing.T) {
 	const n = 6
-	times := scaled(24, 8)
+	times := ranktest.Scaled(24, 8)
 	if os.Getenv("BANYAN_LONG") != "" {
 		times = 100
 	}
-	for name, env := range joinedBy(joined(n)) {
+	for name, env := range ranktest.JoinedBy(joined(n)) {
 		t.Run(name, func(t *testing.T) {
-			res, out := job(t, launch.Continue, n, "cycles", env, fmt.Sprintf("%s=%d", timesEnv, times))
+			res, out := ranktest.Job(t, launch.Continue, n, "cycles", env, fmt.Sprintf("%s=%d", timesEnv, times))
 			for _, end := range res.Ends {
 				if end.Rank >= 2*n/3 {
 					require.Equal(t, syscall.SIGKILL, end.Signal, "%v\n%s", end, out)

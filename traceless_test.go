@@ -16,12 +16,13 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // traceless joins, sees the last rank die, finalizes, and looks for what is left of it
 // all: descriptors, mapped segments, goroutines.
 func traceless() error {
-	if err := place(); err != nil {
+	if err := ranktest.Place(); err != nil {
 		return err
 	}
 	// What is the runtime's own comes with the first use, and stays.
@@ -36,7 +37,7 @@ func traceless() error {
 		return err
 	}
 	before, goroutines := held(), runtime.NumGoroutine()
-	world, err := banyan.Init(banyan.WithAsyncProgress(os.Getenv(asyncEnv) != ""))
+	world, err := banyan.Init(banyan.WithAsyncProgress(os.Getenv(ranktest.AsyncEnv) != ""))
 	if err != nil {
 		return err
 	}
@@ -47,7 +48,7 @@ func traceless() error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	if err := errors.Join(expectDeath("barrier", barriers(c)), world.Finalize()); err != nil {
+	if err := errors.Join(ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c)), world.Finalize()); err != nil {
 		return err
 	}
 	if after := held(); after != before {
@@ -83,11 +84,11 @@ func held() string {
 // Whatever joins the ranks, and though one of them has died, Finalize leaves nothing.
 func TestFinalizeLeavesNothing(t *testing.T) {
 	for name, env := range map[string][]string{
-		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix, asynchronous": {"BANYAN_FABRIC=unix", asyncEnv + "=1"},
-		"both": {nodes("a;b;a;b"), asyncEnv + "=1"},
+		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix, asynchronous": {"BANYAN_FABRIC=unix", ranktest.AsyncEnv + "=1"},
+		"both": {ranktest.Nodes("a;b;a;b"), ranktest.AsyncEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			res, out := job(t, launch.Continue, 4, "traceless", env...)
+			res, out := ranktest.Job(t, launch.Continue, 4, "traceless", env...)
 			for _, e := range res.Ends {
 				require.Equal(t, e.Rank == 3, e.Failed(), "%v\n%s", e, out)
 			}

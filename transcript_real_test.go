@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 const (
@@ -58,12 +58,12 @@ func startTranscript(t *testing.T, tr *transcript) *acted {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	j := &acted{transcript: tr, ends: make(chan *launch.Result, 1)}
-	env := append(os.Environ(), roleEnv+"=transcript", asyncEnv+"=1", dirEnv+"="+dir, unbornEnv+"="+strconv.Itoa(tr.unborn))
+	env := append(os.Environ(), ranktest.RoleEnv+"=transcript", ranktest.AsyncEnv+"=1", dirEnv+"="+dir, unbornEnv+"="+strconv.Itoa(tr.unborn))
 	if tr.eager > 0 {
-		env = append(env, eagerEnv+"="+strconv.Itoa(tr.eager))
+		env = append(env, ranktest.EagerEnv+"="+strconv.Itoa(tr.eager))
 	}
 	if tr.streams {
-		env = append(env, copyEnv+"=1")
+		env = append(env, ranktest.NoCopyEnv+"=1")
 	}
 	for rank := range tr.ranks {
 		j.lines = append(j.lines, newWire(t, dir, rank))
@@ -94,7 +94,7 @@ func (j *acted) take(t *testing.T, s step) {
 	case s.signal != 0:
 		require.NoError(t, syscall.Kill(l.pid, s.signal))
 		if s.signal == syscall.SIGSTOP {
-			require.NoError(t, halt(l.pid))
+			require.NoError(t, ranktest.AwaitStop(l.pid))
 		}
 	case s.verb == "finalize":
 		fmt.Fprintln(l.to, s.verb)
@@ -105,33 +105,6 @@ func (j *acted) take(t *testing.T, s step) {
 	default:
 		require.NoError(t, s.meets(s.insist(nil, func(verb string) string { return l.ask(t, verb) })))
 	}
-}
-
-// halt waits until a process that was told to stop has done so: the signal stops its
-// threads one by one, and the last ones may answer yet.
-func halt(pid int) error {
-	for running := true; running; runtime.Gosched() {
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-		if err != nil {
-			return err
-		}
-		running = false
-		stopped := 0
-		for _, file := range threads {
-			b, err := os.ReadFile(file)
-			_, state, _ := bytes.Cut(b, []byte(") "))
-			switch {
-			case bytes.HasPrefix(state, []byte("T")):
-				stopped++
-			case err == nil && !bytes.HasPrefix(state, []byte("Z")):
-				running = true
-			}
-		}
-		if !running && stopped == 0 {
-			return fmt.Errorf("process %d has ended, not stopped", pid)
-		}
-	}
-	return nil
 }
 
 // wait checks how the ranks have ended: the living finalize whatever has happened (S1-12).

@@ -11,6 +11,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // What other libraries are known to hang in.
@@ -84,10 +85,10 @@ func dieLast(talk *banyan.Comm, ranks int) error {
 // without a failure detector; #11432: agree where nobody tells of the failure.
 func TestTroublesOfOthers(t *testing.T) {
 	const n = 6
-	for name, env := range joinedBy(joined(n)) {
+	for name, env := range ranktest.JoinedBy(joined(n)) {
 		for _, detect := range []string{"on", "off"} {
 			t.Run(name+", detector "+detect, func(t *testing.T) {
-				res, out := job(t, launch.Continue, n, "second shrink", env, "BANYAN_DETECT="+detect)
+				res, out := ranktest.Job(t, launch.Continue, n, "second shrink", env, "BANYAN_DETECT="+detect)
 				for _, end := range res.Ends {
 					if end.Rank == 1 || end.Rank == 2 {
 						require.Equal(t, syscall.SIGKILL, end.Signal, "%v\n%s", end, out)

@@ -1,86 +1,13 @@
 package banyan_test
 
 import (
-	"errors"
-	"fmt"
-	"math/rand/v2"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
-
-// alike are the outcomes of one uniform operation.
-type alike struct {
-	n     int
-	errs  []error
-	comms []*banyan.Comm
-	lived []bool // to the end; else it may have had an outcome that it could tell nobody
-}
-
-// kills runs an operation on n ranks, some of which are killed at a step, with a detector.
-func kills(t *testing.T, seed uint64, n int, level banyan.Uniformity, op func(w *banyan.World) (*banyan.Comm, error)) *alike {
-	t.Helper()
-	r := rand.New(rand.NewPCG(seed, 4))
-	a := &alike{n: n, errs: make([]error, n), comms: make([]*banyan.Comm, n), lived: make([]bool, n)}
-	err := banyan.Simulate(n, banyan.Simulation{
-		Seed:    seed,
-		Options: []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)},
-		Configure: func(c *sim.Config) {
-			c.Topology.ProcsPerNode = 1 + int(seed%3)
-			c.MaxTime = fabric.Time(time.Minute)
-		},
-		Faults: func(s *sim.Sim) error {
-			var all []error
-			for range 1 + r.IntN(2) {
-				all = append(all, s.KillAtStep(proc.ID(r.IntN(n)), 1+r.Uint64N(8<<r.IntN(9))))
-			}
-			return errors.Join(all...)
-		},
-	}, func(w *banyan.World) error {
-		c := w.Comm()
-		if err := c.SetUniformity(level); err != nil {
-			return err
-		}
-		a.comms[c.Rank()], a.errs[c.Rank()] = op(w)
-		for w.Now() < 20*time.Second { // so that nobody is seen to depart
-			w.Sleep(50 * time.Millisecond)
-			_, _, _ = c.Iprobe(c.Rank(), 1)
-		}
-		a.lived[c.Rank()] = true
-		return nil
-	})
-	require.NoError(t, err, "seed %d", seed)
-	return a
-}
-
-// judge checks that all who lived have the same outcome.
-func (a *alike) judge() (failed bool, err error) {
-	first := -1
-	for rank := range a.n {
-		switch {
-		case !a.lived[rank]:
-			continue
-		case first < 0:
-			first = rank
-		case (a.errs[first] == nil) != (a.errs[rank] == nil):
-			return false, fmt.Errorf("rank %d: %v\nrank %d: %v", first, a.errs[first], rank, a.errs[rank])
-		}
-		if err := a.errs[rank]; err != nil {
-			failed = true
-			if !errors.Is(err, banyan.ErrProcFailed) || a.comms[rank] != nil {
-				return true, fmt.Errorf("rank %d: %w", rank, err)
-			}
-		}
-	}
-	return failed, nil
-}
 
 // creations are all ways to make communicators, of 6 ranks.
 var creations = map[string]func(w *banyan.World) (*banyan.Comm, error){
@@ -110,12 +37,12 @@ func TestUniformCreation(t *testing.T) {
 	for name, create := range creations {
 		t.Run(name, func(t *testing.T) {
 			outcomes := [2]int{}
-			for seed := range simulated(100) {
-				a := kills(t, seed, 6, banyan.UniformCreation, create)
+			for seed := range ranktest.Seeds(100) {
+				a := ranktest.WithKills(t, seed, 6, banyan.UniformCreation, create)
 				if name == "create group" { // of others there is no outcome
-					a.lived[0], a.lived[1] = false, false
+					a.Lived[0], a.Lived[1] = false, false
 				}
-				failed, err := a.judge()
+				failed, err := a.Judge()
 				require.NoError(t, err, "seed %d", seed)
 				if failed {
 					outcomes[1]++
@@ -123,8 +50,8 @@ func TestUniformCreation(t *testing.T) {
 					outcomes[0]++
 				}
 			}
-			occurred(t, outcomes[0], "none succeeded")
-			occurred(t, outcomes[1], "none failed")
+			ranktest.Occurred(t, outcomes[0], "none succeeded")
+			ranktest.Occurred(t, outcomes[1], "none failed")
 		})
 	}
 }
@@ -147,26 +74,26 @@ func TestUniformCollectives(t *testing.T) {
 	plain := 0 // outcomes that differ without
 	for name, call := range collectives {
 		t.Run(name, func(t *testing.T) {
-			for seed := range simulated(40) {
+			for seed := range ranktest.Seeds(40) {
 				op := func(w *banyan.World) (*banyan.Comm, error) { return nil, call(w.Comm()) }
-				_, err := kills(t, seed, 6, banyan.UniformCollectives, op).judge()
+				_, err := ranktest.WithKills(t, seed, 6, banyan.UniformCollectives, op).Judge()
 				require.NoError(t, err, "seed %d", seed)
-				if _, err := kills(t, seed, 6, banyan.UniformCreation, op).judge(); err != nil {
+				if _, err := ranktest.WithKills(t, seed, 6, banyan.UniformCreation, op).Judge(); err != nil {
 					plain++
 				}
 			}
 		})
 	}
-	occurred(t, plain, "the test shows nothing: no outcome differs without uniformity either")
+	ranktest.Occurred(t, plain, "the test shows nothing: no outcome differs without uniformity either")
 }
 
 // S4-21: both sides of an intercommunicator have it or neither, and what is merged of it as well.
 func TestUniformIntercommunicators(t *testing.T) {
 	sides := make([]*banyan.Comm, 7)
 	for name, op := range map[string]func(w *banyan.World) (*banyan.Comm, error){
-		"create inter": func(w *banyan.World) (*banyan.Comm, error) { return across(w, sides, 1) },
+		"create inter": func(w *banyan.World) (*banyan.Comm, error) { return ranktest.BridgeHalves(w, sides, 1) },
 		"merge": func(w *banyan.World) (*banyan.Comm, error) {
-			inter, err := across(w, sides, 1)
+			inter, err := ranktest.BridgeHalves(w, sides, 1)
 			if err != nil {
 				return nil, nil // not what is looked at
 			}
@@ -175,9 +102,9 @@ func TestUniformIntercommunicators(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			outcomes := [2]int{}
-			for seed := range simulated(150) {
-				a := kills(t, seed, 7, banyan.UniformCreation, op)
-				failed, err := a.judge()
+			for seed := range ranktest.Seeds(150) {
+				a := ranktest.WithKills(t, seed, 7, banyan.UniformCreation, op)
+				failed, err := a.Judge()
 				require.NoError(t, err, "seed %d", seed)
 				if failed {
 					outcomes[1]++
@@ -185,30 +112,8 @@ func TestUniformIntercommunicators(t *testing.T) {
 					outcomes[0]++
 				}
 			}
-			occurred(t, outcomes[0], "none succeeded")
-			occurred(t, outcomes[1], "none failed")
+			ranktest.Occurred(t, outcomes[0], "none succeeded")
+			ranktest.Occurred(t, outcomes[1], "none failed")
 		})
 	}
-}
-
-// across joins the even and the odd ranks; leader is the leader's rank on each side.
-func across(w *banyan.World, sides []*banyan.Comm, leader int) (*banyan.Comm, error) {
-	c := w.Comm()
-	odd := c.Rank() % 2
-	g, err := c.Group().Include(slices.DeleteFunc(numbers(c.Size()), func(r int) bool { return r%2 != odd })...)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.SetUniformity(banyan.UniformNothing); err != nil { // making the sides is not what is looked at
-		return nil, err
-	}
-	side, err := c.CreateGroup(g, 1)
-	if err != nil {
-		return nil, err
-	}
-	if err := side.SetUniformity(banyan.UniformCreation); err != nil {
-		return nil, err
-	}
-	sides[c.Rank()] = side
-	return side.CreateInter(leader, c, 2*leader+1-odd, 9)
 }

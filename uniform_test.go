@@ -6,15 +6,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["uniform"], roles["ranged"] = uniformRank, rangedRank }
@@ -23,7 +20,7 @@ func init() { roles["uniform"], roles["ranged"] = uniformRank, rangedRank }
 // random moment. Then all shrink, and tell each other how many operations each has succeeded with: the same number.
 func uniformRank(w *banyan.World) error {
 	c := w.Comm()
-	seed, err := jobSeed()
+	seed, err := ranktest.JobSeed()
 	if err != nil {
 		return err
 	}
@@ -40,7 +37,7 @@ func uniformRank(w *banyan.World) error {
 	at := 8 + r.IntN(24)
 	var step atomic.Int64
 	if slices.Contains(victims, c.Rank()) {
-		dieDuring(&step, at, r.IntN(40_000))
+		ranktest.KillSelfAt(&step, at, r.IntN(40_000))
 	}
 	free := func(d *banyan.Comm, err error) error {
 		if d != nil {
@@ -89,31 +86,8 @@ func uniformRank(w *banyan.World) error {
 	return nil
 }
 
-// fabricsOf are the ways by which real processes reach each other.
-var fabricsOf = map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {nodes("a;b;b;a;a;b")}}
-
-// uniformJobs starts jobs of which ranks kill themselves; no other may end in disorder.
-func uniformJobs(t *testing.T, role string, n, deaths int, seeds ...uint64) {
-	for name, env := range joinedBy(fabricsOf) {
-		for _, seed := range seeds {
-			t.Run(fmt.Sprint(name, " ", seed), func(t *testing.T) {
-				res, out := job(t, launch.Continue, n, role, append(env, append(steady, seedEnv+"="+strconv.FormatUint(seed, 10))...)...)
-				failed := 0
-				for _, e := range res.Ends {
-					if e.Failed() {
-						require.Contains(t, e.String(), "SIGKILL", out)
-						failed++
-					}
-				}
-				require.LessOrEqual(t, failed, deaths, out)
-				require.NotZero(t, failed, out)
-			})
-		}
-	}
-}
-
 func TestUniformWithProcesses(t *testing.T) {
-	uniformJobs(t, "uniform", 6, 2, jobSeeds(2, 40)...)
+	ranktest.JobsWithDeaths(t, "uniform", 6, 2, ranktest.JobSeeds(2, 40)...)
 }
 
 // rangedRank has the last rank die. The others do not talk to it and learn of it by the range of errors alone.
@@ -153,4 +127,4 @@ func rangedRank(w *banyan.World) error {
 	return left.Barrier()
 }
 
-func TestErrorRangeWithProcesses(t *testing.T) { uniformJobs(t, "ranged", 5, 1, 1) }
+func TestErrorRangeWithProcesses(t *testing.T) { ranktest.JobsWithDeaths(t, "ranged", 5, 1, 1) }

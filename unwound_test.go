@@ -13,7 +13,10 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
+
+var errBody = errors.New("no")
 
 // wayEnv is how rank 1 of an abrupt job ends.
 const wayEnv = "BANYAN_TEST_WAY"
@@ -94,7 +97,7 @@ func TestAbruptEnds(t *testing.T) {
 	for name, way := range abruptly {
 		for _, fabric := range []string{"shm", "tcp"} {
 			t.Run(name+"/"+fabric, func(t *testing.T) {
-				res, out := job(t, launch.Continue, 3, "unwinds", wayEnv+"="+name, "BANYAN_FABRIC="+fabric)
+				res, out := ranktest.Job(t, launch.Continue, 3, "unwinds", wayEnv+"="+name, "BANYAN_FABRIC="+fabric)
 				for rank, end := range res.Ends {
 					if rank == 1 {
 						require.Equal(t, way.code, end.Code, "%v\n%s", end, out)
@@ -132,11 +135,11 @@ func TestFinalizeFails(t *testing.T) {
 	var again error
 	key := banyan.NewKey(nil, func(*banyan.Comm, int) error {
 		again = w.Finalize() // waits for itself
-		return errRefuse
+		return errBody
 	})
 	require.NoError(t, banyan.SetAttr(w.Comm(), key, 1))
 	for range 2 {
-		require.ErrorIs(t, w.Finalize(), errRefuse)
+		require.ErrorIs(t, w.Finalize(), errBody)
 	}
 	require.ErrorIs(t, again, banyan.ErrArgument)
 	closed(t, w.Comm())
@@ -178,7 +181,7 @@ var runs = map[string]struct {
 	code int
 	says []string
 }{
-	"error": {func() error { return errRefuse }, 1, []string{"banyan: rank 1: no\n"}},
+	"error": {func() error { return errBody }, 1, []string{"banyan: rank 1: no\n"}},
 	"panic": {func() error { panic("lost its way") }, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go"}},
 }
 
@@ -210,7 +213,7 @@ func TestRun(t *testing.T) {
 	for name, way := range runs {
 		for _, fabric := range []string{"shm", "tcp"} {
 			t.Run(name+"/"+fabric, func(t *testing.T) {
-				res, out := job(t, launch.Continue, 3, "runs", wayEnv+"="+name, "BANYAN_FABRIC="+fabric)
+				res, out := ranktest.Job(t, launch.Continue, 3, "runs", wayEnv+"="+name, "BANYAN_FABRIC="+fabric)
 				for rank, end := range res.Ends {
 					require.Equal(t, rank == 1, end.Failed(), "rank %d %v\n%s", rank, end, out)
 				}
@@ -225,14 +228,14 @@ func TestRun(t *testing.T) {
 
 // What keeps a rank from starting is printed too.
 func TestRunDoesNotStart(t *testing.T) {
-	res, out := job(t, launch.Continue, 1, "runs", wayEnv+"=error", "BANYAN_FABRIC=pigeon")
+	res, out := ranktest.Job(t, launch.Continue, 1, "runs", wayEnv+"=error", "BANYAN_FABRIC=pigeon")
 	require.Equal(t, 1, res.Ends[0].Code)
 	require.Regexp(t, `^banyan: .*pigeon`, out)
 }
 
 // The same body in the simulator.
 func TestSimulatedRun(t *testing.T) {
-	err := banyan.Simulate(3, banyan.Simulation{}, needs1(func() error { return errRefuse }))
+	err := banyan.Simulate(3, banyan.Simulation{}, needs1(func() error { return errBody }))
 	require.EqualError(t, err, "rank 1: no")
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 func init() { roles["values"] = values }
@@ -50,7 +51,7 @@ func values(w *banyan.World) error {
 
 func TestValues(t *testing.T) {
 	for _, n := range []int{1, 3} {
-		succeed(t, n, "values")
+		ranktest.Succeed(t, n, "values")
 	}
 }
 
@@ -215,7 +216,7 @@ func FuzzRecvValue(f *testing.F) {
 }
 
 func TestTypedCollectives(t *testing.T) {
-	everywhere(t, func(c *banyan.Comm) error {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		n, me := c.Size(), c.Rank()
 		for root := range n {
 			data := []int32{int32(me), 1}

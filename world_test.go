@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,23 +17,15 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// The test binary is also the program of the ranks: roleEnv says what a rank
-// does.
-const (
-	roleEnv  = "BANYAN_TEST_ROLE"
-	eagerEnv = "BANYAN_TEST_EAGER"
-	copyEnv  = "BANYAN_TEST_NO_COPY"
-	awareEnv = "BANYAN_TEST_UNAWARE"
-)
-
-var roles = map[string]func(*banyan.World) error{
-	"ring":      ring,
+var roles = ranktest.Roles{
+	"ring":      ranktest.Ring,
 	"orders":    orders,
 	"allocs":    allocs,
 	"die":       dieInMidStream,
-	"crowd":     crowd,
+	"crowd":     ranktest.Crowd,
 	"wrong":     wrongArguments,
 	"early end": earlyEnd,
 	"threads":   threads,
@@ -66,154 +57,55 @@ var roles = map[string]func(*banyan.World) error{
 	"revokes":    revokes,
 }
 
+var programs = ranktest.Programs{
+	"counted":    counted,
+	"dead start": deadStart,
+	"traceless":  traceless,
+	"unwinds":    unwind,
+	"runs":       runs1,
+	"home":       inForeignHome,
+	"few files":  fewFiles,
+	"naps":       naps,
+
+	"launches":            func() error { return ranktest.LaunchRole("orphans", orphanRanks) },
+	"launches strangers":  func() error { return ranktest.LaunchRole("strangers", strangerRanks) },
+	"launches unmet pair": func() error { return ranktest.LaunchRole("unmet pair", strangerRanks) },
+}
+
+func runs1() error {
+	banyan.Run(needs1(runs[os.Getenv(wayEnv)].body))
+	return nil
+}
+
 func TestMain(m *testing.M) {
-	role := os.Getenv(roleEnv)
 	if err := refuseCalls(); err != nil {
 		fmt.Fprintln(os.Stderr, "the filter:", err)
 		os.Exit(4)
 	}
-	if len(os.Args) == 2 && os.Args[1] == proxyArg {
-		if err := launch.Proxy(os.Stdin, os.Stdout, nil); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(3)
-		}
-		return
-	}
-	if role == "" {
-		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
-		os.Setenv("BANYAN_EXITS", "off")   // nor of an agent that may run on it
-		os.Exit(m.Run())
-	}
-	if err := rank(role); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n", role, err)
-		os.Exit(3)
-	}
-}
-
-func rank(role string) error {
-	switch role {
-	case "counted":
-		return counted()
-	case "dead start":
-		return deadStart()
-	case "traceless":
-		return traceless()
-	case "unwinds":
-		return unwind()
-	case "runs":
-		banyan.Run(needs1(runs[os.Getenv(wayEnv)].body))
-		return nil
-	case "home":
-		return inForeignHome()
-	case "few files":
-		return fewFiles()
-	case "naps":
-		return naps()
-	case "launches":
-		return launches("orphans", orphanRanks)
-	case "launches strangers":
-		return launches("strangers", strangerRanks)
-	case "launches unmet pair":
-		return launches("unmet pair", strangerRanks)
-	}
-	var opts []banyan.Option
-	if n, err := strconv.Atoi(os.Getenv(eagerEnv)); err == nil {
-		opts = append(opts, banyan.WithEagerLimit(n))
-	}
-	if os.Getenv(copyEnv) != "" {
-		opts = append(opts, banyan.WithoutKernelCopy())
-	}
-	if os.Getenv(awareEnv) != "" {
-		opts = append(opts, banyan.WithAware(false))
-	}
-	if os.Getenv(asyncEnv) != "" {
-		opts = append(opts, banyan.WithAsyncProgress(true))
-	}
-	if err := place(); err != nil {
-		return err
-	}
-	w, err := banyan.Init(opts...)
-	if err != nil {
-		return err
-	}
-	if err := roles[role](w); err != nil {
-		return err // without finalizing: that is a failure
-	}
-	return w.Finalize()
-}
-
-// job runs n ranks in a role and says how they ended; a rank that fails ends the
-// others if abort says so.
-func job(t *testing.T, abort launch.Policy, n int, role string, env ...string) (*launch.Result, string) {
-	t.Helper()
-	exe, err := os.Executable()
-	require.NoError(t, err)
-	var out bytes.Buffer
-	res, err := launch.Run(t.Context(), launch.Spec{
-		N: n, Argv: []string{exe}, Env: append(append(os.Environ(), roleEnv+"="+role), env...),
-		Stdout: io.Discard, Stderr: &out, OnFailure: abort,
-	})
-	require.NoError(t, err)
-	return res, out.String()
-}
-
-func succeed(t *testing.T, n int, role string, env ...string) {
-	t.Helper()
-	res, out := job(t, launch.Abort, n, role, env...)
-	for _, e := range res.Ends {
-		require.False(t, e.Failed(), "%v\n%s", e, out)
-	}
-}
-
-// scaled is how often something is done, and how often with -short.
-func scaled(usual, short int) int {
-	if testing.Short() {
-		return short
-	}
-	return usual
-}
-
-// simulated is how many seeds a test in the simulator has. One rank runs at a time there, so the race detector, for which -short
-// is, has nothing to find: two seeds show that the test itself works.
-func simulated(usual int) uint64 { return uint64(scaled(usual, 2)) }
-
-// occurred checks that what a simulated test is about has happened in some of its runs; the few with -short may lack it.
-func occurred(t *testing.T, times int, otherwise string) {
-	t.Helper()
-	if !testing.Short() {
-		require.NotZero(t, times, otherwise)
-	}
-}
-
-// joinedBy is the ways to join ranks that a test tries: with -short the one that has shared memory and sockets in one job.
-func joinedBy[T any](all map[string]T) map[string]T {
-	if testing.Short() {
-		return map[string]T{"mixed": all["mixed"]}
-	}
-	return all
+	ranktest.Main(m, roles, programs)
 }
 
 func TestRing(t *testing.T) {
 	for name, env := range map[string][]string{
 		"as suggested":     nil,
-		"unaware":          {awareEnv + "=1"},
-		"eager":            {eagerEnv + "=10000000"},
-		"rendezvous":       {eagerEnv + "=1"},
-		"streamed":         {eagerEnv + "=1", copyEnv + "=1"},
-		"no kernel copies": {copyEnv + "=1"},
+		"unaware":          {ranktest.UnawareEnv + "=1"},
+		"eager":            {ranktest.EagerEnv + "=10000000"},
+		"rendezvous":       {ranktest.EagerEnv + "=1"},
+		"streamed":         {ranktest.EagerEnv + "=1", ranktest.NoCopyEnv + "=1"},
+		"no kernel copies": {ranktest.NoCopyEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, n := range []int{1, 2, 5}[scaled(0, 2):] {
-				succeed(t, n, "ring", env...)
+			for _, n := range []int{1, 2, 5}[ranktest.Scaled(0, 2):] {
+				ranktest.Succeed(t, n, "ring", env...)
 			}
 		})
 	}
 }
 
-func TestOrders(t *testing.T)         { succeed(t, 2, "orders") }
-func TestCrowd(t *testing.T)          { succeed(t, 8, "crowd") }
-func TestWrongArguments(t *testing.T) { succeed(t, 2, "wrong") }
-func TestThreads(t *testing.T)        { succeed(t, 2, "threads") }
+func TestOrders(t *testing.T)         { ranktest.Succeed(t, 2, "orders") }
+func TestCrowd(t *testing.T)          { ranktest.Succeed(t, 8, "crowd") }
+func TestWrongArguments(t *testing.T) { ranktest.Succeed(t, 2, "wrong") }
+func TestThreads(t *testing.T)        { ranktest.Succeed(t, 2, "threads") }
 
 // orders checks what matches what: tags, wildcards, contexts, truncation.
 func orders(w *banyan.World) error {
@@ -265,34 +157,6 @@ func orders(w *banyan.World) error {
 	return errors.Join(err, sendErr)
 }
 
-// crowd has everybody send to everybody, at sizes of every protocol, received
-// by wildcard.
-func crowd(w *banyan.World) error {
-	c := w.Comm()
-	for tag, size := range []int{8, 3000, 200_000} {
-		reqs := make([]banyan.Request, 0, c.Size())
-		for dst := range c.Size() {
-			reqs = append(reqs, c.Isend(pattern(c.Rank(), size), dst, tag))
-		}
-		seen := make([]bool, c.Size())
-		buf := make([]byte, size)
-		for range c.Size() {
-			st, err := c.Recv(buf, banyan.AnySource, tag)
-			if err != nil {
-				return err
-			}
-			if seen[st.Source] || st.Count != size || !bytes.Equal(buf, pattern(st.Source, size)) {
-				return fmt.Errorf("wrong message %+v of tag %d", st, tag)
-			}
-			seen[st.Source] = true
-		}
-		if err := banyan.WaitAll(reqs); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func wrongArguments(w *banyan.World) error {
 	c := w.Comm()
 	_, recvErr := c.Recv(nil, 2, 0)
@@ -316,13 +180,13 @@ func threads(w *banyan.World) error {
 	errs := make(chan error, goroutines)
 	for tag := range goroutines {
 		go func() {
-			out, in := pattern(c.Rank(), 40*tag*tag*tag*tag+8), make([]byte, 40*tag*tag*tag*tag+8)
+			out, in := ranktest.Pattern(c.Rank(), 40*tag*tag*tag*tag+8), make([]byte, 40*tag*tag*tag*tag+8)
 			for range rounds {
 				if _, err := c.Sendrecv(out, 1-c.Rank(), tag, in, 1-c.Rank(), tag); err != nil {
 					errs <- err
 					return
 				}
-				if !bytes.Equal(in, pattern(1-c.Rank(), len(in))) {
+				if !bytes.Equal(in, ranktest.Pattern(1-c.Rank(), len(in))) {
 					errs <- fmt.Errorf("wrong data for tag %d", tag)
 					return
 				}
@@ -340,10 +204,10 @@ func threads(w *banyan.World) error {
 
 // The detector is off: it allocates a little in each period, whatever is sent.
 func TestNoAllocationPerMessage(t *testing.T) {
-	succeed(t, 2, "allocs", "BANYAN_DETECT=off")
-	succeed(t, 2, "allocs", awareEnv+"=1", "BANYAN_DETECT=off")
-	succeed(t, 2, "allocs", eagerEnv+"=1", "BANYAN_DETECT=off")
-	succeed(t, 2, "allocs", eagerEnv+"=1", copyEnv+"=1", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 2, "allocs", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 2, "allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 2, "allocs", ranktest.EagerEnv+"=1", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 2, "allocs", ranktest.EagerEnv+"=1", ranktest.NoCopyEnv+"=1", "BANYAN_DETECT=off")
 }
 
 // allocs counts what the process allocates over many messages of each
@@ -403,9 +267,9 @@ func allocs(w *banyan.World) error {
 // A rank that dies in the middle of a stream of messages is reported to the
 // one that waits for it, by rank and cause; what arrived before was whole.
 func TestDeathInMidStream(t *testing.T) {
-	for _, env := range [][]string{nil, {copyEnv + "=1"}, {eagerEnv + "=1"}} {
-		for range scaled(10, 2) {
-			res, out := job(t, launch.Continue, 3, "die", env...)
+	for _, env := range [][]string{nil, {ranktest.NoCopyEnv + "=1"}, {ranktest.EagerEnv + "=1"}} {
+		for range ranktest.Scaled(10, 2) {
+			res, out := ranktest.Job(t, launch.Continue, 3, "die", env...)
 			for i, e := range res.Ends {
 				if i == 1 {
 					require.Equal(t, syscall.SIGKILL, e.Signal, out)
@@ -428,7 +292,7 @@ func dieInMidStream(w *banyan.World) error {
 			}
 		}()
 		for i := 0; ; i++ {
-			if err := c.Send(pattern(1, sizes[i%len(sizes)]), i%2*2, 1); err != nil {
+			if err := c.Send(ranktest.Pattern(1, sizes[i%len(sizes)]), i%2*2, 1); err != nil {
 				return err
 			}
 		}
@@ -442,7 +306,7 @@ func dieInMidStream(w *banyan.World) error {
 		}
 		st, err := c.Recv(buf, 1, 1)
 		if err == nil {
-			if !bytes.Equal(buf[:st.Count], pattern(1, st.Count)) {
+			if !bytes.Equal(buf[:st.Count], ranktest.Pattern(1, st.Count)) {
 				return fmt.Errorf("message %d of %d bytes is not whole", i, st.Count)
 			}
 			continue
@@ -464,11 +328,11 @@ func dieInMidStream(w *banyan.World) error {
 // survivors checks that ranks 0 and 2 go on as if nothing had happened (S1-3).
 func survivors(c *banyan.Comm) error {
 	peer := 2 - c.Rank()
-	out, in := pattern(c.Rank(), 70_000), make([]byte, 70_000)
+	out, in := ranktest.Pattern(c.Rank(), 70_000), make([]byte, 70_000)
 	if _, err := c.Sendrecv(out, peer, 4, in, peer, 4); err != nil {
 		return err
 	}
-	if !bytes.Equal(in, pattern(peer, len(in))) {
+	if !bytes.Equal(in, ranktest.Pattern(peer, len(in))) {
 		return errors.New("the survivors' message is wrong")
 	}
 	return nil
@@ -477,7 +341,7 @@ func survivors(c *banyan.Comm) error {
 // A rank that returns without finalizing has failed, and Finalize of the others
 // ends all the same.
 func TestEndWithoutFinalize(t *testing.T) {
-	res, out := job(t, launch.Continue, 2, "early end")
+	res, out := ranktest.Job(t, launch.Continue, 2, "early end")
 	require.Equal(t, 3, res.Ends[1].Code)
 	require.False(t, res.Ends[0].Failed(), "%v\n%s", res.Ends[0], out)
 }
@@ -521,7 +385,7 @@ func TestMissingRankIsNamed(t *testing.T) {
 	var out bytes.Buffer
 	_, err = launch.Run(context.Background(), launch.Spec{
 		N: 3, Argv: []string{"/bin/sh", "-c", `test "$PMI_RANK" = 2 && exit 5; exec ` + exe},
-		Env: append(os.Environ(), roleEnv+"=ring"), Stdout: io.Discard, Stderr: &out,
+		Env: append(os.Environ(), ranktest.RoleEnv+"=ring"), Stdout: io.Discard, Stderr: &out,
 	})
 	require.NoError(t, err)
 	require.Equal(t, 2, strings.Count(out.String(), "rank 2 exited with code 5 before it joined"), out.String())

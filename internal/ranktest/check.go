@@ -1,0 +1,89 @@
+package ranktest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/banyan-hpc/banyan"
+)
+
+// BothProfiles are the profiles of failure handling.
+var BothProfiles = []banyan.Profile{banyan.ULFM, banyan.RTS}
+
+// Pattern is size bytes that depend on a rank.
+func Pattern(rank, size int) []byte {
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rank*7 + i*13 + i>>8)
+	}
+	return b
+}
+
+// CheckEqual checks received data.
+func CheckEqual(got, want []byte) error {
+	if !bytes.Equal(got, want) {
+		return errors.New("the data are wrong")
+	}
+	return nil
+}
+
+// Prime is the modulus of [Compose].
+const Prime = 1_000_003
+
+// Compose composes two affine functions, each a factor and a summand: an operation that is
+// associative but not commutative.
+func Compose(f, g []int64) []int64 {
+	return []int64{f[0] * g[0] % Prime, (f[0]*g[1] + f[1]) % Prime}
+}
+
+// Unbytes is the inverse of banyan.Bytes, in a copy.
+func Unbytes(b []byte) []int64 {
+	out := make([]int64, len(b)/8)
+	copy(banyan.Bytes(out), b)
+	return out
+}
+
+// Iota is the numbers 0 to n-1.
+func Iota(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// WantFailed checks that an error names the failure of this rank alone.
+func WantFailed(err error, rank int) error {
+	var failed *banyan.ProcFailedError
+	if !errors.As(err, &failed) || len(failed.Ranks) != 1 || failed.Ranks[0] != rank {
+		return fmt.Errorf("want the failure of rank %d, got: %v", rank, err)
+	}
+	return nil
+}
+
+// WantFailure checks that an operation has ended because some rank failed.
+func WantFailure(what string, err error) error {
+	if !errors.Is(err, banyan.ErrProcFailed) && !errors.Is(err, banyan.ErrProcFailedPending) {
+		return fmt.Errorf("%s: want the failure of a rank, got: %w", what, err)
+	}
+	return nil
+}
+
+// BarrierUntilError calls Barrier until it fails.
+func BarrierUntilError(c *banyan.Comm) error {
+	for {
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+	}
+}
+
+// RanksIn are the ranks in a communicator of a group's members, in the group's order.
+func RanksIn(g banyan.Group, c *banyan.Comm) []int {
+	in, err := g.Translate(Iota(g.Size()), c.Group())
+	if err != nil {
+		panic(err)
+	}
+	return in
+}
