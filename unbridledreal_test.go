@@ -13,7 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-func init() { roles["unbridled"] = unbridled }
+func TestMain(m *testing.M) { ranktest.Main(m, ranktest.Roles{"unbridled": unbridled}, nil) }
 
 const floodEnv = "BANYAN_TEST_FLOOD"
 
