@@ -11,6 +11,17 @@ import (
 // BothProfiles are the profiles of failure handling.
 var BothProfiles = []banyan.Profile{banyan.ULFM, banyan.RTS}
 
+// Sizes are lengths of messages for each of the protocols: one frame, fragments, announced.
+var Sizes = []int{0, 8, 3000, 14_000, 200_000}
+
+// WantStatus checks the status of a received message.
+func WantStatus(st banyan.Status, src, tag, size int) error {
+	if st != (banyan.Status{Source: src, Tag: tag, Count: size}) {
+		return fmt.Errorf("got %+v, want source %d, tag %d, %d bytes", st, src, tag, size)
+	}
+	return nil
+}
+
 // Pattern is size bytes that depend on a rank.
 func Pattern(rank, size int) []byte {
 	b := make([]byte, size)

@@ -135,3 +135,51 @@ func Crowd(w *banyan.World) error {
 	}
 	return nil
 }
+
+// ExpectPattern receives a message of the sender's pattern.
+func ExpectPattern(c *banyan.Comm, src, tag, size int) error {
+	buf := make([]byte, size)
+	st, err := c.Recv(buf, src, tag)
+	if err == nil && (st.Count != size || !bytes.Equal(buf, Pattern(st.Source, size))) {
+		err = fmt.Errorf("wrong message %+v, want %d bytes", st, size)
+	}
+	return err
+}
+
+// Modes exchanges messages by the modes of sends, probes and matched probes. Two ranks.
+func Modes(w *banyan.World) error {
+	c := w.Comm()
+	peer := 1 - c.Rank()
+	for i, size := range append(Sizes, 1<<20) {
+		out := Pattern(c.Rank(), size)
+		reqs := []banyan.Request{c.Issend(out, peer, i), c.Isend(out, peer, i), c.Irsend(out, peer, i)}
+		st, err := c.Probe(peer, i)
+		if err = errors.Join(err, WantStatus(st, peer, i, size)); err != nil {
+			return err
+		}
+		m, err := c.Mprobe(banyan.AnySource, i)
+		if err = errors.Join(err, ExpectPattern(c, peer, i, size)); err != nil {
+			return err
+		}
+		found := false
+		for !found && err == nil {
+			st, found, err = c.Iprobe(peer, banyan.AnyTag)
+		}
+		if err = errors.Join(err, WantStatus(st, peer, i, size), ExpectPattern(c, peer, i, size)); err != nil {
+			return err
+		}
+		buf := make([]byte, size)
+		st, err = m.Recv(buf)
+		if err = errors.Join(err, WantStatus(st, peer, i, size), banyan.WaitAll(reqs)); err != nil {
+			return err
+		}
+		if !bytes.Equal(buf, Pattern(peer, size)) {
+			return errors.New("the probed message is wrong")
+		}
+		// No message of the next round comes before this one is over.
+		if _, err := c.Sendrecv(nil, peer, 99, nil, peer, 99); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -67,7 +67,7 @@ func TestWaitContextLeavesSendsUnderWay(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	_, done, _ := r.Test()
 	require.False(t, done)
-	require.NoError(t, expect(c, 0, tagTested, 100))
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 100))
 	_, err = r.WaitContext(t.Context())
 	require.NoError(t, err)
 }
@@ -86,8 +86,8 @@ func TestSendContextGoesOn(t *testing.T) {
 		require.NoError(t, c.SendContext(t.Context(), ranktest.Pattern(0, 8), 0, tag))
 	}
 	for tag := range 3 {
-		require.NoError(t, expect(c, 0, tag, size))
-		require.NoError(t, expect(c, 0, tag, 8))
+		require.NoError(t, ranktest.ExpectPattern(c, 0, tag, size))
+		require.NoError(t, ranktest.ExpectPattern(c, 0, tag, 8))
 	}
 }
 
@@ -236,7 +236,7 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 	reqs[2] = c.Irecv(in, 0, tagTested+2)
 	require.ErrorIs(t, banyan.WaitAllContext(soon(t), reqs), context.DeadlineExceeded)
 	require.Equal(t, []banyan.Request{send, {}, {}}, reqs)
-	require.NoError(t, expect(c, 0, tagTested, 100))
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 100))
 	out, err = banyan.WaitSomeContext(t.Context(), reqs, nil)
 	require.NoError(t, err)
 	require.Len(t, out, 1)
@@ -246,7 +246,7 @@ func TestSeveralRequestsWithContexts(t *testing.T) {
 	p.Start()
 	_, err = p.WaitContext(soon(t))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.NoError(t, expect(c, 0, tagTested, 10))
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 10))
 	_, err = p.WaitContext(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, p.Free())
@@ -267,12 +267,12 @@ func TestSendrecvContext(t *testing.T) {
 	require.Equal(t, 50, st.Count)
 	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
 	require.ErrorIs(t, err, context.Canceled)
-	require.NoError(t, expect(c, 0, tagTested, 50), "what was sent has been sent")
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "what was sent has been sent")
 	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
 	require.NoError(t, err)
 	require.False(t, found)
 	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested), context.Canceled)
-	require.NoError(t, expect(c, 0, tagTested, 50), "it stays under way")
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "it stays under way")
 	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
 	require.ErrorIs(t, err, banyan.ErrArgument)
 }

@@ -15,7 +15,7 @@ var roles = ranktest.Roles{
 	"early end": earlyEnd,
 	"long":      long,
 	"matching":  matching,
-	"modes":     modes,
+	"modes":     ranktest.Modes,
 	"no route":  noRoute,
 	"orders":    orders,
 	"pending":   pending,

@@ -14,7 +14,7 @@ import (
 func TestWaitAny(t *testing.T) {
 	order := []int{3, 0, 4, 1, 2}
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
-		for _, size := range kinds {
+		for _, size := range ranktest.Sizes {
 			if c.Rank() == 1 {
 				for _, tag := range order {
 					if err := errors.Join(await(c, 0), c.Send(ranktest.Pattern(1, size), 0, 10+tag)); err != nil {
@@ -35,7 +35,7 @@ func TestWaitAny(t *testing.T) {
 					return err
 				}
 				i, st, err := banyan.WaitAny(reqs)
-				if err = errors.Join(err, want(st, 1, 10+tag, size)); err != nil || i != 2*tag+1 {
+				if err = errors.Join(err, ranktest.WantStatus(st, 1, 10+tag, size)); err != nil || i != 2*tag+1 {
 					return fmt.Errorf("index %d, tag %d: %w", i, tag, err)
 				}
 			}
@@ -68,7 +68,7 @@ func TestWaitSome(t *testing.T) {
 		const n = 20
 		if c.Rank() == 1 {
 			for i := range n {
-				if err := c.Send(ranktest.Pattern(1, kinds[i%len(kinds)]), 0, i); err != nil {
+				if err := c.Send(ranktest.Pattern(1, ranktest.Sizes[i%len(ranktest.Sizes)]), 0, i); err != nil {
 					return err
 				}
 			}
@@ -76,7 +76,7 @@ func TestWaitSome(t *testing.T) {
 		}
 		reqs, seen := make([]banyan.Request, n), make([]bool, n)
 		for i := range reqs {
-			reqs[i] = c.Irecv(make([]byte, kinds[i%len(kinds)]), 1, i)
+			reqs[i] = c.Irecv(make([]byte, ranktest.Sizes[i%len(ranktest.Sizes)]), 1, i)
 		}
 		var out []banyan.Outcome
 		left, turn := n, 0
@@ -97,7 +97,7 @@ func TestWaitSome(t *testing.T) {
 				return err
 			}
 			for _, o := range out {
-				err := errors.Join(o.Err, want(o.Status, 1, o.Index, kinds[o.Index%len(kinds)]))
+				err := errors.Join(o.Err, ranktest.WantStatus(o.Status, 1, o.Index, ranktest.Sizes[o.Index%len(ranktest.Sizes)]))
 				if err != nil || seen[o.Index] {
 					return fmt.Errorf("request %d again: %v, %w", o.Index, seen[o.Index], err)
 				}
@@ -166,7 +166,7 @@ func TestWaitAnyOfTheDead(t *testing.T) {
 // a message keeps it.
 func TestCancel(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
-		for _, size := range kinds {
+		for _, size := range ranktest.Sizes {
 			if c.Rank() == 1 {
 				if err := await(c, 0); err != nil {
 					return err
@@ -201,7 +201,7 @@ func TestCancel(t *testing.T) {
 			}
 			kept.Cancel()
 			st, err := kept.Wait()
-			if err = errors.Join(err, want(st, 1, tagTested, size)); err != nil {
+			if err = errors.Join(err, ranktest.WantStatus(st, 1, tagTested, size)); err != nil {
 				return err
 			}
 		}
@@ -214,7 +214,7 @@ func TestCancel(t *testing.T) {
 func TestPersistent(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
 		peer := 1 - c.Rank()
-		for _, size := range kinds[1:] {
+		for _, size := range ranktest.Sizes[1:] {
 			out, in := make([]byte, size), make([]byte, size)
 			send, recv := c.SendInit(out, peer, 5), c.RecvInit(in, peer, 5)
 			sync := c.SsendInit(out, peer, 5)

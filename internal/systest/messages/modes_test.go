@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"testing"
@@ -36,7 +35,7 @@ func TestSynchronousSend(t *testing.T) {
 				if err := errors.Join(await(c, 0), signal(c, 0), await(c, 0)); err != nil {
 					return err
 				}
-				return expect(c, 0, tagTested, size)
+				return ranktest.ExpectPattern(c, 0, tagTested, size)
 			}
 			r := c.Issend(ranktest.Pattern(0, size), 1, tagTested)
 			// The peer answers after the message has arrived at it.
@@ -55,16 +54,6 @@ func TestSynchronousSend(t *testing.T) {
 	}
 }
 
-// expect receives a message of the sender's pattern.
-func expect(c *banyan.Comm, src, tag, size int) error {
-	buf := make([]byte, size)
-	st, err := c.Recv(buf, src, tag)
-	if err == nil && (st.Count != size || !bytes.Equal(buf, ranktest.Pattern(st.Source, size))) {
-		err = fmt.Errorf("wrong message %+v, want %d bytes", st, size)
-	}
-	return err
-}
-
 // All modes of sends arrive in the order in which they were sent.
 func TestModesKeepOrder(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
@@ -72,7 +61,7 @@ func TestModesKeepOrder(t *testing.T) {
 		if c.Rank() == 1 {
 			for range 4 {
 				for _, size := range sizes {
-					if err := expect(c, 0, tagTested, size); err != nil {
+					if err := ranktest.ExpectPattern(c, 0, tagTested, size); err != nil {
 						return err
 					}
 				}
@@ -109,7 +98,7 @@ func TestSynchronousSendToOneself(t *testing.T) {
 			if _, done, _ := r.Test(); done {
 				return errors.New("complete before the match")
 			}
-			if err := expect(c, banyan.AnySource, tagTested, size); err != nil {
+			if err := ranktest.ExpectPattern(c, banyan.AnySource, tagTested, size); err != nil {
 				return err
 			}
 			_, err := r.Wait()

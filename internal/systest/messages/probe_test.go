@@ -15,22 +15,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// kinds are lengths that travel in each of the ways: in one frame, in
-// fragments, announced.
-var kinds = []int{0, 8, 3000, 14_000, 200_000}
-
-func want(st banyan.Status, src, tag, size int) error {
-	if st != (banyan.Status{Source: src, Tag: tag, Count: size}) {
-		return fmt.Errorf("got %+v, want source %d, tag %d, %d bytes", st, src, tag, size)
-	}
-	return nil
-}
-
 // A probe tells of the message that the next receive gets, and leaves it there;
 // messages of every protocol are seen, by name and by wildcard.
 func TestProbe(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
-		for i, size := range kinds {
+		for i, size := range ranktest.Sizes {
 			if c.Rank() == 0 {
 				if err := errors.Join(await(c, 1), c.Send(ranktest.Pattern(0, size), 1, 10+i)); err != nil {
 					return err
@@ -46,15 +35,15 @@ func TestProbe(t *testing.T) {
 			for k := range 4 {
 				src, tag := []int{0, banyan.AnySource}[k%2], []int{10 + i, banyan.AnyTag}[k/2]
 				st, err := c.Probe(src, tag)
-				if err = errors.Join(err, want(st, 0, 10+i, size)); err != nil {
+				if err = errors.Join(err, ranktest.WantStatus(st, 0, 10+i, size)); err != nil {
 					return err
 				}
 				st, found, err := c.Iprobe(src, tag)
-				if err = errors.Join(err, want(st, 0, 10+i, size)); err != nil || !found {
+				if err = errors.Join(err, ranktest.WantStatus(st, 0, 10+i, size)); err != nil || !found {
 					return fmt.Errorf("iprobe: %v, %w", found, err)
 				}
 			}
-			if err := expect(c, banyan.AnySource, banyan.AnyTag, size); err != nil {
+			if err := ranktest.ExpectPattern(c, banyan.AnySource, banyan.AnyTag, size); err != nil {
 				return err
 			}
 		}
@@ -66,7 +55,7 @@ func TestProbe(t *testing.T) {
 // of the same source and tag overtakes it.
 func TestMatchedProbe(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
-		for _, size := range kinds {
+		for _, size := range ranktest.Sizes {
 			if c.Rank() == 0 {
 				reqs := []banyan.Request{
 					c.Isend(ranktest.Pattern(0, size), 1, tagTested), c.Isend([]byte("second"), 1, tagTested),
@@ -89,7 +78,7 @@ func TestMatchedProbe(t *testing.T) {
 			}
 			buf := make([]byte, size)
 			st, err := m.Recv(buf)
-			if err = errors.Join(err, want(m.Status(), 0, tagTested, size), want(st, 0, tagTested, size)); err != nil {
+			if err = errors.Join(err, ranktest.WantStatus(m.Status(), 0, tagTested, size), ranktest.WantStatus(st, 0, tagTested, size)); err != nil {
 				return err
 			}
 			if !bytes.Equal(buf, ranktest.Pattern(0, size)) {
@@ -109,7 +98,7 @@ func TestMatchedProbe(t *testing.T) {
 // A probed message that is longer than the buffer is cut.
 func TestMatchedProbeTruncates(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
-		for _, size := range kinds[1:] {
+		for _, size := range ranktest.Sizes[1:] {
 			r := c.Isend(ranktest.Pattern(0, size), 0, tagTested)
 			m, err := c.Mprobe(0, tagTested)
 			if err != nil {
@@ -132,11 +121,11 @@ func TestProbeOfNobody(t *testing.T) {
 	ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
 		st, err := c.Probe(banyan.ProcNull, 4)
 		m, merr := c.Mprobe(banyan.ProcNull, 4)
-		if err = errors.Join(err, merr, want(st, banyan.ProcNull, banyan.AnyTag, 0)); err != nil {
+		if err = errors.Join(err, merr, ranktest.WantStatus(st, banyan.ProcNull, banyan.AnyTag, 0)); err != nil {
 			return err
 		}
 		st, err = m.Recv(nil)
-		if err = errors.Join(err, want(st, banyan.ProcNull, banyan.AnyTag, 0)); err != nil {
+		if err = errors.Join(err, ranktest.WantStatus(st, banyan.ProcNull, banyan.AnyTag, 0)); err != nil {
 			return err
 		}
 		_, _, tagErr := c.Iprobe(0, -7)
@@ -189,7 +178,7 @@ func TestProbeOfTheDead(t *testing.T) {
 // else its receive tells of the failure.
 func TestProbedMessageOfTheDead(t *testing.T) {
 	whole, lost := 0, 0
-	for _, size := range kinds {
+	for _, size := range ranktest.Sizes {
 		for step := uint64(2); step < 90; step++ {
 			err := probedDeath(size, step, &whole, &lost)
 			require.NoError(t, err, "%d bytes, step %d", size, step)

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -56,8 +55,8 @@ func firstOfMany(c *banyan.Comm, tag, rounds int) error {
 	bufs, reqs := make([][]byte, n), make([]banyan.Request, 0, 2*n)
 	sends := make([]*banyan.Persistent, n)
 	for i := range bufs {
-		bufs[i] = make([]byte, kinds[i%4])
-		sends[i] = c.SendInit(ranktest.Pattern(c.Rank(), kinds[i%4]), 1-c.Rank(), tag+i)
+		bufs[i] = make([]byte, ranktest.Sizes[i%4])
+		sends[i] = c.SendInit(ranktest.Pattern(c.Rank(), ranktest.Sizes[i%4]), 1-c.Rank(), tag+i)
 	}
 	for range rounds {
 		reqs = reqs[:0]
@@ -75,44 +74,6 @@ func firstOfMany(c *banyan.Comm, tag, rounds int) error {
 		}
 		if i, _, err := banyan.WaitAny(reqs); i >= 0 || err != nil {
 			return fmt.Errorf("one too many: %d, %w", i, err)
-		}
-	}
-	return nil
-}
-
-// modes exchanges messages by the modes of sends, probes and matched probes.
-func modes(w *banyan.World) error {
-	c := w.Comm()
-	peer := 1 - c.Rank()
-	for i, size := range append(kinds, 1<<20) {
-		out := ranktest.Pattern(c.Rank(), size)
-		reqs := []banyan.Request{c.Issend(out, peer, i), c.Isend(out, peer, i), c.Irsend(out, peer, i)}
-		st, err := c.Probe(peer, i)
-		if err = errors.Join(err, want(st, peer, i, size)); err != nil {
-			return err
-		}
-		m, err := c.Mprobe(banyan.AnySource, i)
-		if err = errors.Join(err, expect(c, peer, i, size)); err != nil {
-			return err
-		}
-		found := false
-		for !found && err == nil {
-			st, found, err = c.Iprobe(peer, banyan.AnyTag)
-		}
-		if err = errors.Join(err, want(st, peer, i, size), expect(c, peer, i, size)); err != nil {
-			return err
-		}
-		buf := make([]byte, size)
-		st, err = m.Recv(buf)
-		if err = errors.Join(err, want(st, peer, i, size), banyan.WaitAll(reqs)); err != nil {
-			return err
-		}
-		if !bytes.Equal(buf, ranktest.Pattern(peer, size)) {
-			return errors.New("the probed message is wrong")
-		}
-		// No message of the next round comes before this one is over.
-		if _, err := c.Sendrecv(nil, peer, 99, nil, peer, 99); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -10,6 +10,7 @@ var roles = ranktest.Roles{
 	"crowd":      ranktest.Crowd,
 	"first dies": firstDies,
 	"held back":  heldBack,
+	"modes":      ranktest.Modes,
 	"leave":      leave,
 	"ring":       ranktest.Ring,
 	"strangers":  strangers,
