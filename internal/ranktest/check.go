@@ -39,22 +39,6 @@ func CheckEqual(got, want []byte) error {
 	return nil
 }
 
-// Prime is the modulus of [Compose].
-const Prime = 1_000_003
-
-// Compose composes two affine functions, each a factor and a summand: an operation that is
-// associative but not commutative.
-func Compose(f, g []int64) []int64 {
-	return []int64{f[0] * g[0] % Prime, (f[0]*g[1] + f[1]) % Prime}
-}
-
-// Unbytes is the inverse of banyan.Bytes, in a copy.
-func Unbytes(b []byte) []int64 {
-	out := make([]int64, len(b)/8)
-	copy(banyan.Bytes(out), b)
-	return out
-}
-
 // Iota is the numbers 0 to n-1.
 func Iota(n int) []int {
 	out := make([]int, n)

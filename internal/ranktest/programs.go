@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/banyan-hpc/banyan"
 )
@@ -21,89 +20,6 @@ func Ring(w *banyan.World) error {
 		}
 		if st.Count != size || st.Source != prev || !bytes.Equal(in, Pattern(prev, size)) {
 			return fmt.Errorf("wrong message of %d bytes from %d: %+v", size, prev, st)
-		}
-	}
-	return nil
-}
-
-// CheckCollectivesAndSplit is [CheckCollectives] and a split.
-func CheckCollectivesAndSplit(c *banyan.Comm, failed []int) error {
-	if err := CheckCollectives(c, failed); err != nil {
-		return err
-	}
-	me := c.Rank()
-	part, err := c.Split(me%2, -me)
-	if err != nil {
-		return err
-	}
-	team := slices.DeleteFunc(Iota(c.Size()), func(rank int) bool { return slices.Contains(failed, rank) || rank%2 != me%2 })
-	slices.Reverse(team)
-	if got := RanksIn(part.Group(), c); !slices.Equal(got, team) {
-		return fmt.Errorf("rank %d of %d without %v: split: got %v, want %v", me, c.Size(), failed, got, team)
-	}
-	return errors.Join(part.Barrier(), part.Free())
-}
-
-// CheckCollectives calls every blocking collective, with every root, on a communicator whose failed
-// ranks have been validated. The results are those of the living ranks alone; the places of failed
-// ranks stay untouched.
-func CheckCollectives(c *banyan.Comm, failed []int) error {
-	dead := func(rank int) bool { return slices.Contains(failed, rank) }
-	n, me := c.Size(), c.Rank()
-	var alive []int
-	for rank := range n {
-		if !dead(rank) {
-			alive = append(alive, rank)
-		}
-	}
-	wrong := func(what string, got, want any) error {
-		return fmt.Errorf("rank %d of %d without %v: %s: got %v, want %v", me, n, failed, what, got, want)
-	}
-	want := []int64{1, 0}
-	for _, rank := range alive {
-		want = Compose(want, []int64{int64(rank%3 + 1), int64(rank)})
-	}
-	op := func(acc, in []byte) { copy(acc, banyan.Bytes(Compose(Unbytes(acc), Unbytes(in)))) }
-	mine := func() []int64 { return []int64{int64(me%3 + 1), int64(me)} }
-	if err := c.Barrier(); err != nil {
-		return err
-	}
-	sum := mine()
-	if err := c.AllreduceBytes(banyan.Bytes(sum), op); err != nil || !slices.Equal(sum, want) {
-		return errors.Join(err, wrong("allreduce", sum, want))
-	}
-	for root := range n {
-		for _, size := range []int{1, 9000} {
-			buf, data := make([]byte, size), Pattern(root, size)
-			if me == root {
-				copy(buf, data)
-			}
-			if dead(root) {
-				data = make([]byte, size)
-			}
-			if err := c.Bcast(buf, root); err != nil || !slices.Equal(buf, data) {
-				return errors.Join(err, wrong(fmt.Sprint("bcast from ", root), buf[0], data[0]))
-			}
-		}
-		sum := mine()
-		if err := c.ReduceBytes(banyan.Bytes(sum), op, root); err != nil {
-			return err
-		}
-		if me == root && !slices.Equal(sum, want) || dead(root) && !slices.Equal(sum, mine()) {
-			return wrong(fmt.Sprint("reduce to ", root), sum, want)
-		}
-	}
-	all := slices.Repeat([]byte{0xee}, 3*n)
-	if err := c.AllgatherBytes(Pattern(me, 3), all); err != nil {
-		return err
-	}
-	for rank := range n {
-		block := Pattern(rank, 3)
-		if dead(rank) {
-			block = []byte{0xee, 0xee, 0xee}
-		}
-		if !slices.Equal(all[3*rank:][:3], block) {
-			return wrong(fmt.Sprint("allgather, block ", rank), all[3*rank:][:3], block)
 		}
 	}
 	return nil

@@ -20,7 +20,7 @@ import (
 func TestBarrierWaitsForAll(t *testing.T) {
 	for _, n := range []int{2, 3, 5, 8, 13}[:ranktest.Scaled(5, 3)] {
 		for _, count := range []int{0, n / 3} {
-			dead := slices.Collect(seq(n))[1 : 1+count]
+			dead := ranktest.Iota(n)[1 : 1+count]
 			kill := func(s *sim.Sim) (err error) {
 				for _, rank := range dead {
 					err = errors.Join(err, s.Kill(proc.ID(rank), fabric.Time(time.Millisecond)))

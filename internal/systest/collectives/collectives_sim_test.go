@@ -34,146 +34,32 @@ func ways() (out []way) {
 	return out
 }
 
-// then composes two maps x -> a*x+b of 32-bit numbers, each packed in a word: associative, and not commutative.
-func then(f, g uint64) uint64 {
-	a, b, c, d := uint32(f>>32), uint32(f), uint32(g>>32), uint32(g)
-	return uint64(a*c)<<32 | uint64(b*c+d)
-}
-
-// given is element i of what a rank brings to an operation.
-func given(rank, i int, round uint64) uint64 {
-	x := (uint64(rank+1)<<32 ^ uint64(i+1) ^ round<<17) * 0x9e3779b97f4a7c15
-	return (x ^ x>>29) | 1<<32 // maps that lose nothing
-}
-
-func givenBy(rank, n int, round uint64) []uint64 {
-	out := make([]uint64, n)
-	for i := range out {
-		out[i] = given(rank, i, round)
+// do makes a blocking call, or the same non-blocking call, and waits for its end.
+func do(nonblocking bool, call func() error, start func() banyan.Request) error {
+	if !nonblocking {
+		return call()
 	}
-	return out
+	return wait(start())
 }
 
-// oracle does each operation for one rank, and looks whether the outcome is the one computed here from what all have.
-type oracle struct {
-	c     *banyan.Comm
-	left  []int // ranks
-	round uint64
-	begun bool // operations are begun and waited for
-}
-
-// do does an operation that blocks, or the same that is begun.
-func (o *oracle) do(blocks func() error, begins func() banyan.Request) error {
-	if !o.begun {
-		return blocks()
-	}
-	_, err := begins().Wait()
-	return err
-}
-
-const untouched = 0xfeedface
-
-func blank(n int) []uint64 { return slices.Repeat([]uint64{untouched}, n) }
-
-// folded is what a reduction of length n is to give.
-func (o *oracle) folded(n int, op func(a, b uint64) uint64) []uint64 {
-	out := givenBy(o.left[0], n, o.round)
-	for _, rank := range o.left[1:] {
-		for i := range out {
-			out[i] = op(out[i], given(rank, i, o.round))
-		}
-	}
-	return out
-}
-
-// gathered is what a gather of blocks of n gives, where there was nothing.
-func (o *oracle) gathered(n int) []uint64 {
-	out := blank(n * o.c.Size())
-	for _, rank := range o.left {
-		copy(out[rank*n:], givenBy(rank, n, o.round))
-	}
-	return out
-}
-
-// all does everything with buffers of n elements and that root, which may be gone.
-func (o *oracle) all(n, root int) error {
-	c, me := o.c, o.c.Rank()
-	lives, top := slices.Contains(o.left, root), me == root
-	whole := func() []uint64 {
-		if top {
-			return blank(n * c.Size())
-		}
-		return nil
-	}
-	mine := func() []uint64 { return givenBy(me, n, o.round) }
+// everyKind checks every collective with blocks of size words and a root, which may have failed.
+// Reductions keep the order once and commute once. It makes all calls even if one fails: the other
+// ranks do so too. The data of rounds differ.
+func everyKind(c *banyan.Comm, round, size, root int, nonblocking bool, failed ...int) error {
 	var errs []error
-	check := func(what string, err error, got, want []uint64) {
-		if err == nil && !slices.Equal(got, want) {
-			err = errors.New("wrong result")
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("%s of %d from %d: %w", what, n, root, err))
-		}
-		o.round++
+	for i, kind := range []ranktest.CollectiveKind{
+		ranktest.Barrier, ranktest.Bcast, ranktest.Reduce, ranktest.Reduce, ranktest.Allreduce, ranktest.Allreduce,
+		ranktest.Gather, ranktest.Scatter, ranktest.Allgather, ranktest.InPlace,
+	} {
+		o := ranktest.Collective{Kind: kind, Number: 16*round + i, Root: root, Size: size, Typed: (round+i)%2 == 0}
+		errs = append(errs, o.Check(c, nonblocking, failed...))
 	}
-	check("barrier", o.do(c.Barrier, c.IBarrier), nil, nil)
-
-	buf, want := blank(n), givenBy(root, n, o.round)
-	if top {
-		buf = mine()
-	} else if !lives {
-		want = blank(n)
-	}
-	err := o.do(func() error { return banyan.Bcast(c, buf, root) }, func() banyan.Request { return banyan.IBcast(c, buf, root) })
-	check("bcast", err, buf, want)
-
-	for _, f := range []struct {
-		name  string
-		op    func(a, b uint64) uint64
-		order banyan.Order
-	}{{"ordered", then, banyan.InOrder}, {"sum", banyan.Sum[uint64], banyan.AnyOrder}} {
-		buf = mine()
-		err := o.do(func() error { return banyan.Reduce(c, buf, f.op, root, f.order) },
-			func() banyan.Request { return banyan.IReduce(c, buf, f.op, root, f.order) })
-		if want = buf; top { // those of the others are undefined
-			want = o.folded(n, f.op)
-		} else if !lives {
-			want = mine()
-		}
-		check(f.name+" reduce", err, buf, want)
-		buf = mine()
-		err = o.do(func() error { return banyan.Allreduce(c, buf, f.op, f.order) },
-			func() banyan.Request { return banyan.IAllreduce(c, buf, f.op, f.order) })
-		check(f.name+" allreduce", err, buf, o.folded(n, f.op))
-	}
-
-	buf = whole()
-	err = o.do(func() error { return banyan.Gather(c, mine(), buf, root) },
-		func() banyan.Request { return banyan.IGather(c, mine(), buf, root) })
-	if want = nil; top {
-		want = o.gathered(n)
-	}
-	check("gather", err, buf, want)
-
-	buf = blank(n)
-	parts := whole()
-	for i := range parts {
-		parts[i] = given(root, i, o.round)
-	}
-	err = o.do(func() error { return banyan.Scatter(c, parts, buf, root) },
-		func() banyan.Request { return banyan.IScatter(c, parts, buf, root) })
-	if want = blank(n); lives {
-		for i := range want {
-			want[i] = given(root, me*n+i, o.round)
-		}
-	}
-	check("scatter", err, buf, want)
-
-	buf = blank(n * c.Size())
-	err = o.do(func() error { return banyan.Allgather(c, mine(), buf) },
-		func() banyan.Request { return banyan.IAllgather(c, mine(), buf) })
-	check("allgather", err, buf, o.gathered(n))
 	return errors.Join(errs...)
+}
+
+// others are the ranks 0 to n-1 without some of them.
+func others(n int, without ...int) []int {
+	return slices.DeleteFunc(ranktest.Iota(n), func(rank int) bool { return slices.Contains(without, rank) })
 }
 
 // without has the ranks that are left learn who is dead and leave them out.
@@ -204,7 +90,7 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 		}
 		return err
 	}
-	left := slices.DeleteFunc(slices.Collect(seq(n)), func(rank int) bool { return slices.Contains(dead, rank) })
+	left := others(n, dead...)
 	require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: nodes, Faults: kill}, func(w *banyan.World) error {
 		c := w.Comm()
 		if err := without(c, dead); err != nil {
@@ -215,7 +101,7 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 				return err
 			}
 		}
-		o := oracle{c: c, left: left}
+		round := 0
 		for j, way := range over {
 			if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err != nil {
 				return err
@@ -228,10 +114,10 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 			}
 			for i, size := range sizes {
 				for k, root := range []int{left[0], (i + n/2) % n} {
-					o.begun = (i+j+k)%2 == 1 // over each tree
-					if err := o.all(size, root); err != nil {
-						return fmt.Errorf("%v %s, begun: %v: %w", way.design, way.tree, o.begun, err)
+					if err := everyKind(c, round, size, root, (i+j+k)%2 == 1, dead...); err != nil {
+						return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
 					}
+					round++
 				}
 			}
 		}
@@ -239,18 +125,11 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 	}), "%d ranks without %v", n, dead)
 }
 
-func seq(n int) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := 0; i < n && yield(i); i++ {
-		}
-	}
-}
-
 // Each collective over each tree in each design gives what a sequential program computes, among those who are left.
 func TestCollectivesAgainstOracle(t *testing.T) {
 	counts, sets := []int{1, 2, 3, 5, 8, 13}[:ranktest.Scaled(6, 3)], 1
 	if os.Getenv("BANYAN_LONG") != "" {
-		counts, sets = append(slices.Collect(seq(18))[1:], 32, 64), 16
+		counts, sets = append(ranktest.Iota(18)[1:], 32, 64), 16
 	}
 	for _, n := range counts {
 		t.Run(fmt.Sprint(n), func(t *testing.T) { // by itself: -run 'Oracle/^32$'
@@ -341,7 +220,7 @@ func collectivesAndDeath(t *testing.T, seed uint64) {
 	way := ways()[r.IntN(len(ways()))]
 	victim, size := r.IntN(n), []int{0, 1, 40, 3000}[r.IntN(4)]
 	at := fabric.Time(50_000 + r.IntN(400_000))
-	left := slices.DeleteFunc(slices.Collect(seq(n)), func(rank int) bool { return rank == victim })
+	left := others(n, victim)
 	s := banyan.Simulation{
 		Seed:    seed,
 		Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
@@ -349,11 +228,9 @@ func collectivesAndDeath(t *testing.T, seed uint64) {
 	}
 	require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
 		c := w.Comm()
-		o := oracle{c: c, left: slices.Collect(seq(n))}
 		var err error
 		for i := 0; err == nil; i++ {
-			o.round = uint64(i) << 8
-			err = o.all(size, i%n)
+			err = everyKind(c, i, size, i%n, false)
 		}
 		if !errors.Is(err, banyan.ErrProcFailed) {
 			return err
@@ -364,7 +241,7 @@ func collectivesAndDeath(t *testing.T, seed uint64) {
 		if way.design == banyan.Unaware {
 			return nil
 		}
-		o = oracle{c: c, left: left}
-		return errors.Join(o.all(size, left[0]), o.all(size, victim), o.all(size, left[len(left)-1]))
+		return errors.Join(everyKind(c, 0, size, left[0], false, victim), everyKind(c, 1, size, victim, false, victim),
+			everyKind(c, 2, size, left[len(left)-1], false, victim))
 	}), "seed %d: %d ranks, %v %s, %d dies at %v, %d elements", seed, n, way.design, way.tree, victim, at, size)
 }

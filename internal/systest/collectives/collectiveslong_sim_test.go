@@ -25,26 +25,23 @@ func oneEach(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }
 // Long reductions, begun or not, of which one rank has another length end at all ranks, at the root with an error unless its own buffer is empty, and leave nothing
 // behind: what comes next has the right result.
 func TestLongReductionsThatDoNotFit(t *testing.T) {
-	lengths := []int{0, 40, 20_000, 600_000, 700_000}
+	lengths := []int{0, 5, 2_500, 75_000, 87_500} // in words
 	for _, n := range []int{3, 6} {
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 			c := w.Comm()
-			for _, tree := range []string{"auto", "binomial", "chain"} {
+			for i := range 2 * 3 * len(lengths) * len(lengths) {
+				tree, k := []string{"auto", "binomial", "chain"}[i/2%3], i/6
+				usual, other, odd := lengths[k/len(lengths)], lengths[k%len(lengths)], k%n
 				if err := c.SetTree(tree); err != nil {
 					return err
 				}
-				for i, usual := range lengths {
-					for j, other := range lengths {
-						odd, length := (i+j)%n, usual
-						if c.Rank() == odd {
-							length = other
-						}
-						for _, begun := range []bool{false, true} {
-							if err := longMisfit(c, begun, length, (odd+1)%n, usual != 0, usual != other); err != nil {
-								return fmt.Errorf("%s: reduce of %d and at rank %d %d, begun: %v: %w", tree, usual, odd, other, begun, err)
-							}
-						}
-					}
+				o := ranktest.Collective{Kind: ranktest.Reduce, Number: 1, Root: (odd + 1) % n, Size: usual, Typed: true}
+				if c.Rank() == odd {
+					o.Size = other
+				}
+				if err := longMisfit(c, i%2 == 1, o, usual != 0, usual != other); err != nil {
+					return fmt.Errorf("%s: reduce of %d words and at rank %d %d, non-blocking %v: %w",
+						tree, usual, odd, other, i%2 == 1, err)
 				}
 			}
 			return nil
@@ -52,23 +49,17 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// longMisfit reduces so many bytes, and checks the error at the root where it has some, and what comes next.
-func longMisfit(c *banyan.Comm, begun bool, length, root int, some, wrong bool) error {
-	o, buf, n := oracle{c: c, begun: begun}, bytes.Repeat([]byte{1}, length), c.Size()
-	err := o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, root, banyan.AnyOrder) },
-		func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, root, banyan.AnyOrder) })
-	if c.Rank() == root && some && errors.Is(err, banyan.ErrArgument) != wrong {
+// longMisfit reduces, and checks the error at the root if it contributes data, and the next operation.
+func longMisfit(c *banyan.Comm, nonblocking bool, o ranktest.Collective, some, wrong bool) error {
+	buf, want := o.Buffers(c)
+	err := o.Do(c, buf, nonblocking)
+	if c.Rank() == o.Root && some && errors.Is(err, banyan.ErrArgument) != wrong {
 		return fmt.Errorf("at the root: %w", err)
 	}
-	if c.Rank() == root && !wrong && !bytes.Equal(buf, bytes.Repeat([]byte{byte(n)}, length)) {
+	if c.Rank() == o.Root && !wrong && !slices.Equal(buf, want) {
 		return errors.New("wrong result")
 	}
-	sum := []uint32{uint32(c.Rank())}
-	err = o.do(func() error { return banyan.Allreduce(c, sum, banyan.Sum) }, func() banyan.Request { return banyan.IAllreduce(c, sum, banyan.Sum) })
-	if err != nil || sum[0] != uint32(n*(n-1)/2) {
-		return fmt.Errorf("afterwards: %d: %w", sum[0], err)
-	}
-	return nil
+	return ranktest.Collective{Kind: ranktest.Allreduce, Size: 1}.Check(c, nonblocking)
 }
 
 // One rank has no operation for a long reduction, or one that needs the whole buffer. All of them return; where
@@ -82,12 +73,12 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 				return err
 			}
 			odd, none, order := i%c.Size(), i/3%2 == 0, banyan.Order(i/6%2)
-			o, root, buf := oracle{c: c, begun: i/12%2 == 0}, (odd+1)%c.Size(), slices.Repeat([]uint32{1 << c.Rank()}, 200_000)
+			nonblocking, root, buf := i/12%2 == 0, (odd+1)%c.Size(), slices.Repeat([]uint32{1 << c.Rank()}, 200_000)
 			op := banyan.Xor[uint32]
 			if c.Rank() == odd {
 				op = nil
 			}
-			err := o.do(func() error {
+			err := do(nonblocking, func() error {
 				if op == nil && !none {
 					return c.ReduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
@@ -100,7 +91,7 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 			})
 			at := c.Rank()
 			if !errors.Is(err, banyan.ErrArgument) && (err != nil || none && (at == root || at == odd)) {
-				return fmt.Errorf("%s, begun: %v, no operation: %v, %v, at rank %d: %w", tree, o.begun, none, order, odd, err)
+				return fmt.Errorf("%s, non-blocking %v, no operation: %v, %v, at rank %d: %w", tree, nonblocking, none, order, odd, err)
 			}
 			if err == nil && at == root && !slices.Equal(buf, slices.Repeat([]uint32{1<<c.Size() - 1}, len(buf))) {
 				return errors.New("wrong result")
@@ -124,13 +115,13 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 			if err := c.SetTree(tree); err != nil {
 				return err
 			}
-			o, buf := oracle{c: c, begun: i > 1}, slices.Clone(mark)
-			if err := errors.Join(o.do(func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
+			nonblocking, buf := i > 1, slices.Clone(mark)
+			if err := errors.Join(do(nonblocking, func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
 				func() banyan.Request { return c.IReduceBytes(buf, xor, 0, banyan.AnyOrder) }), c.Barrier()); err != nil {
 				return err
 			}
 			if c.Rank() == 0 && !bytes.Equal(buf, mark) { // five of them
-				return fmt.Errorf("%s, begun: %v: %q", tree, o.begun, buf)
+				return fmt.Errorf("%s, non-blocking %v: %q", tree, nonblocking, buf)
 			}
 		}
 		return nil
@@ -161,35 +152,28 @@ func TestLongReductionsAndDeaths(t *testing.T) {
 }
 
 // longReductions reduces until the victim dies, and once more without it.
-func longReductions(c *banyan.Comm, victim int, uniform, begun bool) error {
+func longReductions(c *banyan.Comm, victim int, uniform, nonblocking bool) error {
 	if uniform {
 		if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
 			return err
 		}
 	}
-	const many = 140_000
-	once := func(root int, alive func(rank int) bool) error {
-		mine := slices.Repeat([]uint32{1 << c.Rank()}, many)
-		want := uint32(0)
-		for rank := range c.Size() {
-			if alive(rank) {
-				want |= 1 << rank
-			}
-		}
-		o := oracle{c: c, begun: begun}
-		err := o.do(func() error { return banyan.Reduce(c, mine, banyan.Xor, root, banyan.AnyOrder) },
-			func() banyan.Request { return banyan.IReduce(c, mine, banyan.Xor, root, banyan.AnyOrder) })
+	once := func(root int, failed ...int) error {
+		o := ranktest.Collective{Kind: ranktest.Reduce, Number: 1, Root: root, Size: 70_000, Typed: true}
+		buf, want := o.Buffers(c, failed...)
+		before := slices.Clone(buf)
+		err := o.Do(c, buf, nonblocking)
 		switch {
-		case err == nil && c.Rank() == root && !slices.Equal(mine, slices.Repeat([]uint32{want}, many)):
+		case err == nil && want != nil && !slices.Equal(buf, want):
 			return errors.New("wrong result")
-		case err != nil && uniform && mine[many-1] != 1<<c.Rank():
+		case err != nil && uniform && !slices.Equal(buf, before):
 			return errors.New("the buffer has changed though the reduction has failed")
 		}
 		return err
 	}
 	var err error
 	for i := 0; err == nil; i++ {
-		err = once(i%c.Size(), func(int) bool { return true })
+		err = once(i % c.Size())
 	}
 	if !errors.Is(err, banyan.ErrProcFailed) {
 		return err
@@ -198,9 +182,8 @@ func longReductions(c *banyan.Comm, victim int, uniform, begun bool) error {
 	if err != nil || failed.Size() != 1 {
 		return fmt.Errorf("validate: %d: %w", failed.Size(), err)
 	}
-	left := func(rank int) bool { return rank != victim }
 	for root := range c.Size() {
-		if err := once(root, left); err != nil {
+		if err := once(root, victim); err != nil {
 			return err
 		}
 	}

@@ -28,13 +28,11 @@ func collectivesRank(w *banyan.World) error {
 		ranktest.KillSelfAt(&step, at, r.IntN(400_000))
 	}
 	over := slices.DeleteFunc(ways(), func(w way) bool { return w.design == banyan.Unaware })
-	o := oracle{c: c, left: slices.Collect(seq(c.Size()))}
 	for i := 0; err == nil; i++ {
 		step.Store(int64(i))
 		way := over[(i+int(seed))%len(over)]
-		o.round = uint64(i) << 8
 		if err = errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err == nil {
-			err = o.all([]int{1, 3000}[i%2], i%c.Size())
+			err = everyKind(c, i, []int{1, 3000}[i%2], i%c.Size(), false)
 		}
 	}
 	step.Store(int64(at)) // who was to die has not got there
@@ -48,9 +46,10 @@ func collectivesRank(w *banyan.World) error {
 		failed, verr := c.Validate()
 		agreed, err = failed.Size(), verr
 	}
-	o = oracle{c: c, left: slices.DeleteFunc(slices.Collect(seq(c.Size())), func(rank int) bool { return slices.Contains(dead, rank) })}
+	alive := others(c.Size(), dead...)
 	for _, way := range over {
-		if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree), o.all(500, o.left[1]), o.all(1, dead[0])); err != nil {
+		if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree), everyKind(c, 0, 500, alive[1], false, dead...),
+			everyKind(c, 1, 1, dead[0], false, dead...)); err != nil {
 			return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
 		}
 	}
@@ -68,48 +67,56 @@ func longChain(w *banyan.World) error {
 	if err := c.SetTree("chain"); err != nil {
 		return err
 	}
-	const many = 90_001
-	for round := range uint64(12) {
-		o := oracle{c: c, left: slices.Collect(seq(c.Size())), round: round, begun: round%2 == 1}
-		buf := givenBy(c.Rank(), many, round)
-		if o.begun && c.Rank() < c.Size()-1 {
-			if _, err := c.Recv(nil, c.Rank()+1, 1); err != nil {
-				return err
-			}
+	for round := range 12 {
+		if err := longChainRound(c, round); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
 		}
-		err := o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) }, func() banyan.Request {
-			q := banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder)
-			if c.Rank() > 0 {
-				_ = c.Send(nil, c.Rank()-1, 1) // an error is that of the reduction, too
-			}
-			return q
-		})
-		if err != nil {
+	}
+	return nil
+}
+
+func longChainRound(c *banyan.Comm, round int) error {
+	nonblocking := round%2 == 1
+	o := ranktest.Collective{Kind: ranktest.Reduce, Number: 2*round + 1, Size: 90_001, Typed: true}
+	buf, _ := o.Buffers(c)
+	if nonblocking && c.Rank() < c.Size()-1 {
+		if _, err := c.Recv(nil, c.Rank()+1, 1); err != nil {
 			return err
 		}
+	}
+	err := do(nonblocking, func() error { return o.Call(c, buf) }, func() banyan.Request {
+		q := o.Start(c, buf)
 		if c.Rank() > 0 {
-			clear(buf)
+			_ = c.Send(nil, c.Rank()-1, 1) // an error is that of the reduction, too
 		}
-		sum := o.folded(many, banyan.Sum[uint64])
-		if c.Rank() == 0 && !slices.Equal(buf, sum) {
-			return fmt.Errorf("wrong sum in round %d", round)
-		}
-		odd := c.Rank() == 1 && round%4 > 1 // has another length, and passes on what it cannot use
-		if odd {
-			buf = blank(2 * many)
-		}
-		err = o.do(func() error { return banyan.Bcast(c, buf, 0) }, func() banyan.Request { return banyan.IBcast(c, buf, 0) })
-		if odd && errors.Is(err, banyan.ErrArgument) {
-			continue
-		}
-		if err != nil || odd {
-			return fmt.Errorf("broadcast in round %d: %w", round, err)
-		}
-		got := slices.Clone(buf)
+		return q
+	})
+	if err != nil {
+		return err
+	}
+	if c.Rank() > 0 {
 		clear(buf)
-		if !slices.Equal(got, sum) {
-			return fmt.Errorf("wrong broadcast in round %d", round)
-		}
+	}
+	sum := o.Folded(ranktest.Iota(c.Size()))
+	if c.Rank() == 0 && !slices.Equal(buf, sum) {
+		return errors.New("wrong sum")
+	}
+	odd := c.Rank() == 1 && round%4 > 1 // has another length, and passes on what it cannot use
+	if odd {
+		buf = ranktest.Blank(2 * o.Size)
+	}
+	o.Kind = ranktest.Bcast
+	err = o.Do(c, buf, nonblocking)
+	if odd && errors.Is(err, banyan.ErrArgument) {
+		return nil
+	}
+	if err != nil || odd {
+		return fmt.Errorf("broadcast: %w", err)
+	}
+	got := slices.Clone(buf)
+	clear(buf)
+	if !slices.Equal(got, sum) {
+		return errors.New("wrong broadcast")
 	}
 	return nil
 }

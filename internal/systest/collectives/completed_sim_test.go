@@ -61,14 +61,14 @@ func drawCompletion(seed uint64) *completion {
 	if r.IntN(3) == 0 {
 		j.trees = all[0]
 	}
-	sizes := []int{0, 8, 40, 320, 8800, 20_000}
+	sizes := []int{0, 1, 5, 40, 1100, 2500} // in words
 	if r.IntN(40) == 0 {
-		sizes = []int{61, 600_000}
+		sizes = []int{8, 75_000}
 	}
 	for number := range 1 + r.IntN(4) {
-		j.ops = append(j.ops, issue{
-			kind: r.IntN(issueKinds), number: number, root: r.IntN(j.n), size: sizes[r.IntN(len(sizes))] &^ 7, blocks: r.IntN(2) == 0,
-		})
+		o := drawIssue(r, number, j.n)
+		o.Size, o.blocks = sizes[r.IntN(len(sizes))], r.IntN(2) == 0
+		j.ops = append(j.ops, o)
 	}
 	for _, rank := range r.Perm(j.n)[:1+r.IntN(min(3, j.n-1))] {
 		e := ending{rank: rank, op: r.IntN(len(j.ops))}
@@ -176,9 +176,8 @@ func (r *completionRun) rank(w *banyan.World) error {
 			w.Sleep(late)
 			c.GetFailed() // makes progress
 		}
-		u := underWay{issue: o}
-		var err error
-		if u.q, u.got, u.want, err = u.begin(c); o.blocks {
+		u, err := start(o, c)
+		if o.blocks {
 			if err = r.ended(w, &u, err); err != nil {
 				return err
 			}
@@ -217,7 +216,7 @@ func (r *completionRun) endOne(w *banyan.World, open *[]underWay, own *rand.Rand
 // ended notes the end of an operation, and is perhaps that of the rank.
 func (r *completionRun) ended(w *banyan.World, u *underWay, err error) error {
 	me := w.Comm().Rank()
-	r.errs[me][u.number], r.done[me][u.number] = err, err == nil
+	r.errs[me][u.Number], r.done[me][u.Number] = err, err == nil
 	if err != nil && !errors.Is(err, banyan.ErrProcFailed) {
 		return fmt.Errorf("%v: %w", u.issue, err)
 	}
@@ -227,7 +226,7 @@ func (r *completionRun) ended(w *banyan.World, u *underWay, err error) error {
 		}
 	}
 	for _, e := range r.ends {
-		if e.rank == me && e.op == u.number && e.step == 0 && err == nil {
+		if e.rank == me && e.op == u.Number && e.step == 0 && err == nil {
 			if err := r.machine.Kill(proc.ID(me), r.machine.Now()+fabric.Time(e.after)); err != nil {
 				return err
 			}

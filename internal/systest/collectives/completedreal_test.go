@@ -35,13 +35,14 @@ func completedRank(w *banyan.World) error {
 		if err := c.SetTree(over.tree); err != nil {
 			return err
 		}
-		kind, victim, size, before := r.IntN(issueKinds), r.IntN(c.Size()), 8*[]int{0, 1, 40, 2500}[r.IntN(4)], r.IntN(4)
+		kind, victim := ranktest.CollectiveKind(r.IntN(int(ranktest.CollectiveKinds))), r.IntN(c.Size())
+		size, before := []int{0, 1, 40, 2500}[r.IntN(4)], r.IntN(4)
 		for number := range before + 1 {
-			u := underWay{issue: issue{kind: kind, number: number, root: r.IntN(c.Size()), size: size, blocks: r.IntN(3) > 0}}
+			o := issue{ranktest.Collective{Kind: kind, Number: number, Root: r.IntN(c.Size()), Size: size}, r.IntN(3) > 0}
 			if number == before && c.Rank() != victim && own.IntN(2) == 0 {
 				w.Sleep(time.Duration(own.IntN(3_000_000)))
 			}
-			u.q, u.got, u.want, err = u.begin(c)
+			u, err := start(o, c)
 			if !u.blocks {
 				_, err = u.q.Wait()
 			}

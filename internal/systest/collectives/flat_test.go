@@ -58,7 +58,7 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 	if c.Rank() == victim {
 		ranktest.KillSelfAt(&step, at, spins)
 	}
-	for number := uint64(0); ; number++ {
+	for number := 0; ; number++ {
 		step.Add(1)
 		if err := flatStep(c, alive, r, number); err != nil {
 			return err
@@ -66,41 +66,11 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 	}
 }
 
-// flatStep calls one operation among those who are alive.
-func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number uint64) error {
-	kind, size, root := r.IntN(3), 1+r.IntN(4), alive[r.IntN(len(alive))]
-	buf := make([]uint64, size)
-	want := number
-	switch kind {
-	case 0:
-		return c.Barrier()
-	case 1:
-		want = 0
-		for i := range buf {
-			buf[i] = uint64(c.Rank()) + number
-		}
-		for _, rank := range alive {
-			want += uint64(rank) + number
-		}
-		if err := banyan.Allreduce(c, buf, banyan.Sum); err != nil {
-			return err
-		}
-	default:
-		if c.Rank() == root {
-			for i := range buf {
-				buf[i] = number
-			}
-		}
-		if err := banyan.Bcast(c, buf, root); err != nil {
-			return err
-		}
-	}
-	for _, got := range buf {
-		if got != want {
-			return fmt.Errorf("rank %d, step %d, kind %d: %d, want %d", c.Rank(), number, kind, got, want)
-		}
-	}
-	return nil
+// flatStep calls one operation among the living ranks.
+func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number int) error {
+	kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast}[r.IntN(3)]
+	o := ranktest.Collective{Kind: kind, Number: number, Root: alive[r.IntN(len(alive))], Size: 1 + r.IntN(4), Typed: true}
+	return o.Check(c, false, others(c.Size(), alive...)...)
 }
 
 // Real processes, which die by SIGKILL at any moment of a collective that goes through shared memory: those that are left learn of it in the same or the

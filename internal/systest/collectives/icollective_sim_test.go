@@ -2,7 +2,6 @@ package collectives
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,164 +15,43 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// affine folds maps x -> a*x + b, which is associative and not commutative.
-func affine(acc, in []byte) {
-	for ; len(acc) >= 8; acc, in = acc[8:], in[8:] {
-		a, b := binary.LittleEndian.Uint32(acc), binary.LittleEndian.Uint32(acc[4:])
-		c, d := binary.LittleEndian.Uint32(in), binary.LittleEndian.Uint32(in[4:])
-		binary.LittleEndian.PutUint32(acc, a*c)
-		binary.LittleEndian.PutUint32(acc[4:], a*d+b)
-	}
-}
-
-// blockOf is what a rank gives to the operation with a number.
-func blockOf(number, rank, size int) []byte { return ranktest.Pattern(1000*number+rank, size) }
-
-// folding is the operation of a reduction with a number: one that is not commutative, or one that is.
-func folding(number int) (op func(acc, in []byte), order banyan.Order) {
-	if number%2 == 0 {
-		return affine, banyan.InOrder
-	}
-	return xor, banyan.AnyOrder
-}
-
-// foldedOf is what the operation makes of the blocks of some ranks.
-func foldedOf(number, size int, ranks []int) []byte {
-	op, _ := folding(number)
-	acc := blockOf(number, ranks[0], size)
-	for _, rank := range ranks[1:] {
-		op(acc, blockOf(number, rank, size))
-	}
-	return acc
-}
-
-// ranksTo are the ranks 0 … n-1 without some of them.
-func ranksTo(n int, without ...int) (ranks []int) {
-	for rank := range n {
-		if !slices.Contains(without, rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
-}
-
 // issue is one operation of a random program: the same at all ranks.
 type issue struct {
-	kind, number, size, root int
-	blocks                   bool // the call blocks
+	ranktest.Collective
+	blocks bool // the call blocks
 }
-
-const issueKinds = 7
 
 func drawIssue(r *rand.Rand, number, n int) issue {
-	return issue{
-		kind: r.IntN(issueKinds), number: number, root: r.IntN(n), blocks: r.IntN(4) == 0,
-		size: 8 * []int{0, 1, 5, 40, 1100, 2500}[r.IntN(6)],
-	}
+	return issue{ranktest.Collective{
+		Kind: ranktest.CollectiveKind(r.IntN(int(ranktest.CollectiveKinds))), Number: number, Root: r.IntN(n),
+		Size: []int{0, 1, 5, 40, 1100, 2500}[r.IntN(6)], Typed: r.IntN(2) == 0,
+	}, r.IntN(4) == 0}
 }
 
-func (o issue) String() string {
-	return fmt.Sprintf("%s of %d bytes, root %d, number %d, blocks: %v", []string{
-		"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather"}[o.kind], o.size, o.root, o.number, o.blocks)
-}
-
-// done gives a request that has ended.
-func done(err error) (banyan.Request, error) { return banyan.Request{}, err }
-
-// begin begins the operation among the living, and gives the buffer that it writes and what that holds at the end; want is nil where nothing is promised.
-func (o issue) begin(c *banyan.Comm, dead ...int) (q banyan.Request, got, want []byte, err error) {
-	n, me := c.Size(), c.Rank()
-	living := ranksTo(n, dead...)
-	mine := blockOf(o.number, me, o.size)
-	all := bytes.Repeat([]byte{0xee}, o.size*n)
-	gathered := slices.Clone(all)
-	for _, rank := range living {
-		copy(gathered[rank*o.size:], blockOf(o.number, rank, o.size))
-	}
-	op, order := folding(o.number)
-	rootLives := slices.Contains(living, o.root)
-	switch o.kind {
-	case 0:
-		if o.blocks {
-			q, err = done(c.Barrier())
-		} else {
-			q = c.IBarrier()
-		}
-	case 1:
-		got, want = mine, slices.Clone(mine)
-		if rootLives {
-			want = blockOf(o.number, o.root, o.size)
-		}
-		if o.blocks {
-			q, err = done(c.Bcast(got, o.root))
-		} else {
-			q = c.IBcast(got, o.root)
-		}
-	case 2:
-		if got = mine; me == o.root {
-			want = foldedOf(o.number, o.size, living)
-		}
-		if o.blocks {
-			q, err = done(c.ReduceBytes(got, op, o.root, order))
-		} else {
-			q = c.IReduceBytes(got, op, o.root, order)
-		}
-	case 3:
-		got, want = mine, foldedOf(o.number, o.size, living)
-		if o.blocks {
-			q, err = done(c.AllreduceBytes(got, op, order))
-		} else {
-			q = c.IAllreduceBytes(got, op, order)
-		}
-	case 4:
-		if me != o.root {
-			all = nil
-		} else {
-			got, want = all, gathered
-		}
-		if o.blocks {
-			q, err = done(c.GatherBytes(mine, all, o.root))
-		} else {
-			q = c.IGatherBytes(mine, all, o.root)
-		}
-	case 5:
-		from := []byte(nil)
-		if me == o.root {
-			from = slices.Clone(gathered)
-		}
-		got, want = make([]byte, o.size), make([]byte, o.size)
-		if rootLives {
-			want = mine
-		}
-		if o.blocks {
-			q, err = done(c.ScatterBytes(from, got, o.root))
-		} else {
-			q = c.IScatterBytes(from, got, o.root)
-		}
-	default:
-		got, want = all, gathered
-		if o.blocks {
-			q, err = done(c.AllgatherBytes(mine, all))
-		} else {
-			q = c.IAllgatherBytes(mine, all)
-		}
-	}
-	return q, got, want, err
-}
-
-// underWay is an operation that has been begun.
+// underWay is an issue that has started.
 type underWay struct {
 	issue
 	q         banyan.Request
-	got, want []byte
+	got, want []uint64
+}
+
+// start starts an operation, or makes the call that blocks.
+func start(o issue, c *banyan.Comm, failed ...int) (underWay, error) {
+	u := underWay{issue: o}
+	u.got, u.want = o.Buffers(c, failed...)
+	if o.blocks {
+		return u, o.Call(c, u.got)
+	}
+	u.q = o.Start(c, u.got)
+	return u, nil
 }
 
 func (u *underWay) check(err error) error {
-	if err == nil && u.want != nil && !bytes.Equal(u.got, u.want) {
+	if err == nil && u.want != nil && !slices.Equal(u.got, u.want) {
 		err = errors.New("wrong result")
 	}
 	if err != nil {
-		return fmt.Errorf("%v: %w", u.issue, err)
+		return fmt.Errorf("%v, blocking %v: %w", u.Collective, u.blocks, err)
 	}
 	return nil
 }
@@ -184,9 +62,7 @@ func interleave(c *banyan.Comm, seed uint64, ops int, dead ...int) error {
 	own := rand.New(rand.NewPCG(seed, 100+uint64(c.Rank()))) // of this rank
 	var open []underWay
 	for number := range ops {
-		u := underWay{issue: drawIssue(all, number, c.Size())}
-		var err error
-		u.q, u.got, u.want, err = u.begin(c, dead...)
+		u, err := start(drawIssue(all, number, c.Size()), c, dead...)
 		if err != nil {
 			return u.check(err)
 		}
@@ -214,8 +90,8 @@ func interleave(c *banyan.Comm, seed uint64, ops int, dead ...int) error {
 func round(c *banyan.Comm, number int) error {
 	n, in := c.Size(), make([]byte, 9)
 	from := (c.Rank() + n - 1) % n
-	_, err := c.Sendrecv(blockOf(number, c.Rank(), 9), (c.Rank()+1)%n, number, in, from, number)
-	if err == nil && !bytes.Equal(in, blockOf(number, from, 9)) {
+	_, err := c.Sendrecv(ranktest.Pattern(number+c.Rank(), 9), (c.Rank()+1)%n, number, in, from, number)
+	if err == nil && !bytes.Equal(in, ranktest.Pattern(number+from, 9)) {
 		err = errors.New("wrong message")
 	}
 	return err
@@ -279,20 +155,20 @@ func TestLongGoesInSegments(t *testing.T) {
 			if err := c.SetTree(tree); err != nil {
 				return err
 			}
-			o, buf := oracle{c: c}, make([]byte, 2<<20)
+			buf := make([]byte, 2<<20)
 			for i := range 4 { // the first of each makes connections
-				o.begun = i%2 == 1
+				nonblocking := i%2 == 1
 				for what, op := range []func() error{
 					func() error { return onceAround(c, buf) },
 					func() error {
-						return o.do(func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
+						return do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
 					},
 					func() error {
-						return o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
+						return do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
 							func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
 					},
 					func() error {
-						return o.do(func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
+						return do(nonblocking, func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
 							func() banyan.Request { return banyan.IAllreduce(c, buf, banyan.Sum) })
 					},
 				} {

@@ -1,7 +1,6 @@
 package collectives
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,42 +20,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// begunWritings are what the tests of the uniform setting do with collectives that are begun.
-func init() {
-	wait := func(q banyan.Request) error { _, err := q.Wait(); return err }
-	blocksAt := func(c *banyan.Comm, size int) []byte { return bytes.Repeat([]byte{0xee}, size*c.Size()) }
-	writings["begun bcast"] = &writing{mine, writings["bcast"].after,
-		func(c *banyan.Comm, buf []byte) error { return wait(c.IBcast(buf, middle(c))) }}
-	writings["begun reduce"] = &writing{mine, foldedAt(middle),
-		func(c *banyan.Comm, buf []byte) error { return wait(c.IReduceBytes(buf, xor, middle(c))) }}
-	writings["begun allreduce"] = &writing{mine, foldedAll,
-		func(c *banyan.Comm, buf []byte) error {
-			return wait(banyan.IAllreduce(c, buf, func(a, b byte) byte { return a ^ b }))
-		}}
-	writings["begun allgather"] = &writing{blocksAt, gatheredAll,
-		func(c *banyan.Comm, buf []byte) error {
-			return wait(c.IAllgatherBytes(mine(c, len(buf)/c.Size()), buf))
-		}}
-	writings["begun gather"] = &writing{blocksAt,
-		func(c *banyan.Comm, size int) []byte {
-			if c.Rank() == middle(c) {
-				return gatheredAll(c, size)
-			}
-			return blocksAt(c, size)
-		},
-		func(c *banyan.Comm, buf []byte) error {
-			return wait(c.IGatherBytes(mine(c, len(buf)/c.Size()), buf, middle(c)))
-		}}
-	writings["begun scatter"] = &writing{
-		func(c *banyan.Comm, size int) []byte { return bytes.Repeat([]byte{0xee}, size) }, mine,
-		func(c *banyan.Comm, buf []byte) error {
-			return wait(c.IScatterBytes(gatheredAll(c, len(buf)), buf, middle(c)))
-		}}
-}
-
 // As [Comm.Free] of other operations: what is under way goes on, and nothing can be begun.
 func TestFreeLeavesBegunCollectives(t *testing.T) {
-	for _, size := range []int{8, 100_000} {
+	for _, size := range []int{1, 12_500} {
 		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
 			c, err := w.Comm().Dup()
 			if err != nil {
@@ -65,17 +31,16 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 			if c.Rank() == 0 {
 				w.Sleep(time.Second) // the others are in the middle of it
 			}
-			got := []*[]byte{}
+			var started []underWay
 			var reqs []banyan.Request
 			for range 2 {
-				buf := blockOf(0, c.Rank(), size)
-				got = append(got, &buf)
-				reqs = append(reqs, c.IAllreduceBytes(buf, affine))
+				u, _ := start(issue{Collective: ranktest.Collective{Kind: ranktest.Allreduce, Size: size}}, c)
+				started, reqs = append(started, u), append(reqs, u.q)
 			}
 			if err := c.Free(); err != nil {
 				return err
 			}
-			for _, err := range []error{c.Barrier(), func() error { _, err := c.IBarrier().Wait(); return err }()} {
+			for _, err := range []error{c.Barrier(), wait(c.IBarrier())} {
 				if !errors.Is(err, banyan.ErrClosed) {
 					return fmt.Errorf("begun after Free: %w", err)
 				}
@@ -83,9 +48,9 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 			if err := banyan.WaitAll(reqs); err != nil {
 				return err
 			}
-			for _, buf := range got {
-				if !bytes.Equal(*buf, foldedOf(0, size, ranktest.Iota(5))) {
-					return errors.New("wrong result")
+			for _, u := range started {
+				if err := u.check(nil); err != nil {
+					return err
 				}
 			}
 			d, err := w.Comm().Dup() // the context can be used, and messages for the other one are not kept
@@ -93,7 +58,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 				return err
 			}
 			return d.Barrier()
-		}), "%d bytes", size)
+		}), "%d words", size)
 	}
 }
 
@@ -109,7 +74,7 @@ func TestRevokeEndsBegunCollectives(t *testing.T) {
 			return c.Revoke()
 		}
 		big := make([]byte, 200_000)
-		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, affine), c.IAllgatherBytes(big[:8], make([]byte, 48))} {
+		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, xor), c.IAllgatherBytes(big[:8], make([]byte, 48))} {
 			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}
@@ -130,18 +95,14 @@ func TestBegunCollectivesStay(t *testing.T) {
 		if c.Rank() == 1 {
 			w.Sleep(time.Second)
 		}
-		buf := blockOf(0, c.Rank(), 8)
-		q := c.IAllreduceBytes(buf, affine)
-		q.Cancel()
+		u, _ := start(issue{Collective: ranktest.Collective{Kind: ranktest.Allreduce, Size: 1}}, c)
+		u.q.Cancel()
 		if c.Rank() != 1 {
-			if _, err := q.WaitContext(ctx); !errors.Is(err, context.Canceled) {
+			if _, err := u.q.WaitContext(ctx); !errors.Is(err, context.Canceled) {
 				return fmt.Errorf("a wait that was given up: %w", err)
 			}
 		}
-		if _, err := q.Wait(); err != nil {
-			return err
-		}
-		return ranktest.CheckEqual(buf, foldedOf(0, 8, ranktest.Iota(3)))
+		return u.check(wait(u.q))
 	}))
 }
 
@@ -176,25 +137,12 @@ func begunAreInactive(t *testing.T, profile banyan.Profile) {
 			return err
 		}
 		for root := range 4 {
-			if err := (&underWay{}).all(c, root, 2); err != nil {
+			if err := everyKind(c, root, 2, root, true, 2); err != nil {
 				return err
 			}
 		}
 		return nil
 	}))
-}
-
-// all does each kind once, with a root.
-func (*underWay) all(c *banyan.Comm, root int, dead ...int) error {
-	for kind := range issueKinds {
-		u := underWay{issue: issue{kind: kind, number: kind, size: 16, root: root}}
-		u.q, u.got, u.want, _ = u.begin(c, dead...)
-		_, err := u.q.Wait()
-		if err := u.check(err); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Lengths and arguments that do not fit are ErrArgument and keep nobody waiting.
@@ -211,8 +159,8 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 			}
 			met := 0
 			for kind, q := range []banyan.Request{
-				c.IBcast(make([]byte, size), 0), c.IReduceBytes(make([]byte, size), affine, 0),
-				c.IAllreduceBytes(make([]byte, size), affine), c.IAllgatherBytes(make([]byte, size), make([]byte, 6*size)),
+				c.IBcast(make([]byte, size), 0), c.IReduceBytes(make([]byte, size), xor, 0),
+				c.IAllreduceBytes(make([]byte, size), xor), c.IAllgatherBytes(make([]byte, size), make([]byte, 6*size)),
 				c.IGatherBytes(make([]byte, size), make([]byte, 6*size), 2), c.IScatterBytes(make([]byte, 6*size), make([]byte, size), 2),
 			} {
 				_, err := q.Wait()
@@ -288,7 +236,7 @@ func begunAllocs(w *banyan.World) error {
 	for kind, call := range []func() banyan.Request{
 		c.IBarrier,
 		func() banyan.Request { return c.IBcast(big, 1) },
-		func() banyan.Request { return c.IAllreduceBytes(small, affine) },
+		func() banyan.Request { return c.IAllreduceBytes(small, xor) },
 		func() banyan.Request { return c.IGatherBytes(small, all, 1) },
 		func() banyan.Request { return c.IScatterBytes(all, small, 1) },
 	} {
@@ -328,7 +276,7 @@ func begunAndAbsent(w *banyan.World) error {
 				return err
 			}
 		}
-		buf := blockOf(1, c.Rank(), size)
+		buf := ranktest.Pattern(c.Rank(), size)
 		q := c.IBcast(buf, 0)
 		switch c.Rank() {
 		case 2:
@@ -349,7 +297,7 @@ func begunAndAbsent(w *banyan.World) error {
 		if _, err := q.Wait(); err != nil {
 			return err
 		}
-		if err := ranktest.CheckEqual(buf, blockOf(1, 0, size)); err != nil {
+		if err := ranktest.CheckEqual(buf, ranktest.Pattern(0, size)); err != nil {
 			return err
 		}
 	}

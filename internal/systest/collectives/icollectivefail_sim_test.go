@@ -1,7 +1,6 @@
 package collectives
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,7 +20,7 @@ import (
 // endedOp is an operation that has ended, and what its buffer held then.
 type endedOp struct {
 	underWay
-	held []byte
+	held []uint64
 	err  error
 }
 
@@ -31,10 +30,10 @@ func endure(c *banyan.Comm, seed uint64, ops int) (out []endedOp, err error) {
 	own := rand.New(rand.NewPCG(seed, 100+uint64(c.Rank())))
 	var open []endedOp
 	for number := range ops {
-		u := endedOp{underWay: underWay{issue: drawIssue(all, number, c.Size())}}
-		u.blocks = false
-		u.q, u.got, u.want, _ = u.begin(c)
-		open = append(open, u)
+		o := drawIssue(all, number, c.Size())
+		o.blocks = false
+		u, _ := start(o, c) // only blocking calls fail
+		open = append(open, endedOp{underWay: u})
 	}
 	for len(open) > 0 {
 		i := own.IntN(len(open))
@@ -55,7 +54,7 @@ func endure(c *banyan.Comm, seed uint64, ops int) (out []endedOp, err error) {
 // touched is the error of a buffer that has changed since its operation ended.
 func touched(all []endedOp) error {
 	for _, u := range all {
-		if !bytes.Equal(u.held, u.got) {
+		if !slices.Equal(u.held, u.got) {
 			return fmt.Errorf("%v: the buffer has changed since it ended: %w", u.issue, u.err)
 		}
 	}

@@ -15,7 +15,8 @@ import (
 
 // misfit is an operation to which one rank, the odd one, comes with another length than the rest.
 type misfit struct {
-	oracle
+	c                 *banyan.Comm
+	begun             bool // calls are non-blocking
 	odd, usual, other int
 	here              int // the length at this rank
 }
@@ -39,7 +40,7 @@ func (m *misfit) bcast(root int) error {
 	if m.c.Rank() == root {
 		buf = ranktest.Pattern(5, from)
 	}
-	err := m.do(func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.IBcast(buf, root) })
+	err := do(m.begun, func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.IBcast(buf, root) })
 	if err == nil && !bytes.Equal(buf, ranktest.Pattern(5, from)) {
 		return errors.New("bcast has succeeded with wrong data")
 	}
@@ -49,14 +50,14 @@ func (m *misfit) bcast(root int) error {
 // folds: nobody has a result, and no root. Who has come with nothing may have success, as that is the result then.
 func (m *misfit) folds(root int) error {
 	buf := make([]byte, m.here)
-	err := m.do(func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
+	err := do(m.begun, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
 		func() banyan.Request { return banyan.IAllreduce(m.c, buf, banyan.Sum) })
 	if m.here > 0 || !m.is() {
 		if err := m.wants("allreduce", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = m.do(func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
+	err = do(m.begun, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
 		func() banyan.Request { return banyan.IReduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
 	if m.c.Rank() == root && (m.here > 0 || !m.is()) {
 		return m.wants("reduce", m.is(), err)
@@ -68,7 +69,7 @@ func (m *misfit) folds(root int) error {
 func (m *misfit) blocks(root int) error {
 	mine, all := make([]byte, m.here), make([]byte, m.here*m.c.Size())
 	some := m.here > 0 || !m.is()
-	err := m.do(func() error { return m.c.AllgatherBytes(mine, all) }, func() banyan.Request { return m.c.IAllgatherBytes(mine, all) })
+	err := do(m.begun, func() error { return m.c.AllgatherBytes(mine, all) }, func() banyan.Request { return m.c.IAllgatherBytes(mine, all) })
 	if some {
 		if err := m.wants("allgather", m.is(), err); err != nil {
 			return err
@@ -78,13 +79,13 @@ func (m *misfit) blocks(root int) error {
 	if !top {
 		all = nil
 	}
-	err = m.do(func() error { return m.c.GatherBytes(mine, all, root) }, func() banyan.Request { return m.c.IGatherBytes(mine, all, root) })
+	err = do(m.begun, func() error { return m.c.GatherBytes(mine, all, root) }, func() banyan.Request { return m.c.IGatherBytes(mine, all, root) })
 	if top && some {
 		if err := m.wants("gather", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = m.do(func() error { return m.c.ScatterBytes(all, mine, root) }, func() banyan.Request { return m.c.IScatterBytes(all, mine, root) })
+	err = do(m.begun, func() error { return m.c.ScatterBytes(all, mine, root) }, func() banyan.Request { return m.c.IScatterBytes(all, mine, root) })
 	if m.c.Rank() == m.odd && !top && some {
 		return m.wants("scatter", m.is(), err)
 	}
@@ -110,7 +111,7 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 					return err
 				}
 				for i := range len(lengths) * len(lengths) {
-					m := misfit{oracle: oracle{c: c}, usual: lengths[i/len(lengths)], other: lengths[i%len(lengths)], odd: (i + k) % n}
+					m := misfit{c: c, usual: lengths[i/len(lengths)], other: lengths[i%len(lengths)], odd: (i + k) % n}
 					if m.here = m.usual; c.Rank() == m.odd {
 						m.here = m.other
 					}
@@ -135,23 +136,22 @@ func TestElementsThatDoNotFit(t *testing.T) {
 	for _, n := range []int{2, 4, 7} {
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
 			c := w.Comm()
-			o := oracle{c: c}
-			for _, o.begun = range []bool{false, true} {
+			for _, nonblocking := range []bool{false, true} {
 				long, short := make([]uint64, 3_001), make([]uint16, 4*3_001)
-				err := o.do(func() error { return banyan.Allreduce(c, long, banyan.Sum) },
+				err := do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
 					func() banyan.Request { return banyan.IAllreduce(c, long, banyan.Sum) })
 				if err != nil {
 					return err
 				}
 				if c.Rank() == n/2 {
-					err = o.do(func() error { return banyan.Allreduce(c, short, banyan.Sum) },
+					err = do(nonblocking, func() error { return banyan.Allreduce(c, short, banyan.Sum) },
 						func() banyan.Request { return banyan.IAllreduce(c, short, banyan.Sum) })
 				} else {
-					err = o.do(func() error { return banyan.Allreduce(c, long, banyan.Sum) },
+					err = do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
 						func() banyan.Request { return banyan.IAllreduce(c, long, banyan.Sum) })
 				}
 				if !errors.Is(err, banyan.ErrArgument) {
-					return fmt.Errorf("begun: %v: %w", o.begun, err)
+					return fmt.Errorf("non-blocking %v: %w", nonblocking, err)
 				}
 			}
 			return c.Barrier()

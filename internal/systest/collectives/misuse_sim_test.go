@@ -41,13 +41,13 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 					c := w.Comm()
 					buf := make([]byte, lengths[c.Rank()])
 					fold := func(acc, in []byte) { copy(acc, in) }
-					o := oracle{c: c}
-					for _, o.begun = range []bool{false, true} {
+					for _, nonblocking := range []bool{false, true} {
 						errs := []error{
-							o.do(func() error { return c.AllreduceBytes(buf, fold) }, func() banyan.Request { return c.IAllreduceBytes(buf, fold) }),
-							o.do(func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
+							do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
+								func() banyan.Request { return c.IAllreduceBytes(buf, fold) }),
+							do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
 								func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 1) }),
-							o.do(func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) }),
+							do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) }),
 						}
 						require.ErrorIs(t, errs[0], banyan.ErrArgument)
 						for _, err := range errs {
@@ -84,46 +84,41 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 // the next operation meets.
 func TestWrongArgumentsAtOneRank(t *testing.T) {
 	fold := func(acc, in []byte) { copy(acc, in) }
-	for name, op := range map[string]func(c *banyan.Comm, wrong bool, size int) error{
-		"allreduce": func(c *banyan.Comm, wrong bool, size int) error {
-			return c.AllreduceBytes(make([]byte, size), unless(wrong, fold))
+	for name, op := range map[string]func(c *banyan.Comm, nonblocking, wrong bool, size int) error{
+		"allreduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
+			buf, fold := make([]byte, size), unless(wrong, fold)
+			return do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
+				func() banyan.Request { return c.IAllreduceBytes(buf, fold) })
 		},
-		"reduce": func(c *banyan.Comm, wrong bool, size int) error {
-			return c.ReduceBytes(make([]byte, size), unless(wrong, fold), 0)
+		"reduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
+			buf, fold := make([]byte, size), unless(wrong, fold)
+			return do(nonblocking, func() error { return c.ReduceBytes(buf, fold, 0) },
+				func() banyan.Request { return c.IReduceBytes(buf, fold, 0) })
 		},
-		"gather": func(c *banyan.Comm, wrong bool, size int) error {
-			return c.GatherBytes(make([]byte, size), make([]byte, blocksOf(c, wrong, size)), 2)
+		"gather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
+			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
+			return do(nonblocking, func() error { return c.GatherBytes(block, all, 2) },
+				func() banyan.Request { return c.IGatherBytes(block, all, 2) })
 		},
-		"scatter": func(c *banyan.Comm, wrong bool, size int) error {
-			return c.ScatterBytes(make([]byte, blocksOf(c, wrong, size)), make([]byte, size), 2)
+		"scatter": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
+			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
+			return do(nonblocking, func() error { return c.ScatterBytes(all, block, 2) },
+				func() banyan.Request { return c.IScatterBytes(all, block, 2) })
 		},
-		"allgather": func(c *banyan.Comm, wrong bool, size int) error {
-			return c.AllgatherBytes(make([]byte, size), make([]byte, blocksOf(c, wrong, size)))
-		},
-		"iallreduce": func(c *banyan.Comm, wrong bool, size int) error {
-			_, err := c.IAllreduceBytes(make([]byte, size), unless(wrong, fold)).Wait()
-			return err
-		},
-		"ireduce": func(c *banyan.Comm, wrong bool, size int) error {
-			_, err := c.IReduceBytes(make([]byte, size), unless(wrong, fold), 0).Wait()
-			return err
-		},
-		"igather": func(c *banyan.Comm, wrong bool, size int) error {
-			_, err := c.IGatherBytes(make([]byte, size), make([]byte, blocksOf(c, wrong, size)), 2).Wait()
-			return err
-		},
-		"iscatter": func(c *banyan.Comm, wrong bool, size int) error {
-			_, err := c.IScatterBytes(make([]byte, blocksOf(c, wrong, size)), make([]byte, size), 2).Wait()
-			return err
+		"allgather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
+			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
+			return do(nonblocking, func() error { return c.AllgatherBytes(block, all) },
+				func() banyan.Request { return c.IAllgatherBytes(block, all) })
 		},
 	} {
-		for _, size := range []int{0, 16, 40_000, 3_000_000} {
-			t.Run(fmt.Sprintf("%s of %d", name, size), func(t *testing.T) {
+		for i, size := range []int{0, 16, 40_000, 3_000_000, 0, 16, 40_000, 3_000_000} {
+			nonblocking := i >= 4
+			t.Run(fmt.Sprintf("%s of %d, non-blocking %v", name, size, nonblocking), func(t *testing.T) {
 				const bad = 2
-				silent := strings.Contains(name, "gather") && !strings.Contains(name, "all") || strings.Contains(name, "ireduce") || name == "reduce"
+				silent := name == "gather" || name == "reduce"
 				require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
 					c := w.Comm()
-					err := op(c, c.Rank() == bad, size)
+					err := op(c, nonblocking, c.Rank() == bad, size)
 					if c.Rank() == bad || size > 0 && !silent {
 						require.ErrorIs(t, err, banyan.ErrArgument)
 					}

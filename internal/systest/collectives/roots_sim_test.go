@@ -73,9 +73,8 @@ func TestOtherRootThanTheParent(t *testing.T) {
 				if c.Rank() == n-1 { // the end of the chain from 0, which is in the middle of that from 1
 					root = 1
 				}
-				o := oracle{c: c, begun: begun}
 				buf := []byte{byte(c.Rank())}
-				err := o.do(func() error { return c.Bcast(buf, root) }, func() banyan.Request { return c.IBcast(buf, root) })
+				err := do(begun, func() error { return c.Bcast(buf, root) }, func() banyan.Request { return c.IBcast(buf, root) })
 				if root == 0 {
 					return err
 				}

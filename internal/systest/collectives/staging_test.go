@@ -16,11 +16,59 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// writing is a collective that writes into a buffer of its caller.
+// writing is a way to call a collective that writes into a buffer of its caller.
 type writing struct {
-	// before and after are what the buffer holds, for blocks of a size; after is nil where nothing is promised.
-	before, after func(c *banyan.Comm, size int) []byte
-	call          func(c *banyan.Comm, buf []byte) error
+	kind               ranktest.CollectiveKind
+	typed, nonblocking bool
+}
+
+// writings are all collectives that write, blocking and non-blocking, of one of them typed.
+func writings() (out []writing) {
+	for kind := ranktest.Bcast; kind < ranktest.CollectiveKinds; kind++ {
+		for _, nonblocking := range []bool{false, true} {
+			out = append(out, writing{kind, (kind%2 == 0) != nonblocking, nonblocking})
+		}
+	}
+	return out
+}
+
+func (o writing) String() string {
+	return fmt.Sprintf("%v, typed %v, non-blocking %v", o.kind, o.typed, o.nonblocking)
+}
+
+// on is the call with blocks of size words. The root of typed calls is that of the tree; that of the
+// others has both a parent and children.
+func (o writing) on(c *banyan.Comm, size int) ranktest.Collective {
+	call := ranktest.Collective{Kind: o.kind, Number: 1, Root: c.Size() / 2, Size: size, Typed: o.typed}
+	if o.typed {
+		call.Root = 0
+	}
+	return call
+}
+
+// run makes the call. The second error is that of a wrong buffer: after an error it must be as
+// before.
+func (o writing) run(c *banyan.Comm, size int) (err, wrong error) {
+	buf, _ := o.on(c, size).Buffers(c)
+	err = o.on(c, size).Do(c, buf, o.nonblocking)
+	return err, o.check(c, buf, size, err)
+}
+
+// check compares a buffer with what it must hold after an outcome.
+func (o writing) check(c *banyan.Comm, buf []uint64, size int, err error) error {
+	before, after := o.on(c, size).Buffers(c)
+	want := before
+	if err == nil {
+		want = after
+	}
+	if want == nil || slices.Equal(buf, want) {
+		return nil
+	}
+	at := 0
+	for buf[at] == want[at] {
+		at++
+	}
+	return fmt.Errorf("rank %d: error %w, and word %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at], want[at])
 }
 
 func xor(acc, in []byte) {
@@ -29,97 +77,14 @@ func xor(acc, in []byte) {
 	}
 }
 
-func mine(c *banyan.Comm, size int) []byte { return ranktest.Pattern(c.Rank(), size) }
-
-func foldedAll(c *banyan.Comm, size int) []byte {
-	all := make([]byte, size)
-	for rank := range c.Size() {
-		xor(all, ranktest.Pattern(rank, size))
-	}
-	return all
-}
-
-func gatheredAll(c *banyan.Comm, size int) (all []byte) {
-	for rank := range c.Size() {
-		all = append(all, ranktest.Pattern(rank, size)...)
-	}
-	return all
-}
-
-// first and middle are roots: that of the tree that folds, and of 6 ranks one that only gives there.
-func first(*banyan.Comm) int    { return 0 }
-func middle(c *banyan.Comm) int { return c.Size() / 2 }
-
-// writings are all collectives that write.
-var writings = map[string]*writing{
-	"bcast": {mine, func(c *banyan.Comm, size int) []byte { return ranktest.Pattern(middle(c), size) },
-		func(c *banyan.Comm, buf []byte) error { return c.Bcast(buf, middle(c)) }},
-	"bcast of numbers": {mine, func(_ *banyan.Comm, size int) []byte { return ranktest.Pattern(0, size) },
-		func(c *banyan.Comm, buf []byte) error { return banyan.Bcast(c, buf, first(c)) }},
-	"reduce": {mine, foldedAt(middle), func(c *banyan.Comm, buf []byte) error { return c.ReduceBytes(buf, xor, middle(c)) }},
-	"reduce of numbers": {mine, foldedAt(first), func(c *banyan.Comm, buf []byte) error {
-		return banyan.Reduce(c, buf, func(a, b byte) byte { return a ^ b }, first(c))
-	}},
-	"allreduce": {mine, foldedAll, func(c *banyan.Comm, buf []byte) error { return c.AllreduceBytes(buf, xor) }},
-	"allreduce of numbers": {mine, foldedAll, func(c *banyan.Comm, buf []byte) error {
-		return banyan.Allreduce(c, buf, func(a, b byte) byte { return a ^ b })
-	}},
-	"allgather": {
-		func(c *banyan.Comm, size int) []byte { return slices.Repeat([]byte{0xee}, size*c.Size()) }, gatheredAll,
-		func(c *banyan.Comm, buf []byte) error { return c.AllgatherBytes(mine(c, len(buf)/c.Size()), buf) }},
-	"allgather in place": {
-		func(c *banyan.Comm, size int) []byte {
-			all := slices.Repeat([]byte{0xee}, size*c.Size())
-			copy(all[size*c.Rank():], mine(c, size))
-			return all
-		}, gatheredAll,
-		func(c *banyan.Comm, buf []byte) error {
-			block := len(buf) / c.Size()
-			return banyan.Allgather(c, buf[block*c.Rank():][:block], buf)
-		}},
-}
-
-// foldedAt is what a root has; of the others nothing is promised.
-func foldedAt(root func(c *banyan.Comm) int) func(c *banyan.Comm, size int) []byte {
-	return func(c *banyan.Comm, size int) []byte {
-		if c.Rank() == root(c) {
-			return foldedAll(c, size)
-		}
-		return nil
-	}
-}
-
-// run calls it. Wrong tells of a buffer that is not as it should be.
-func (o *writing) run(c *banyan.Comm, size int) (err, wrong error) {
-	buf := o.before(c, size)
-	err = o.call(c, buf)
-	return err, o.check(c, buf, size, err)
-}
-
-// check compares a buffer with what it should hold after an outcome.
-func (o *writing) check(c *banyan.Comm, buf []byte, size int, err error) error {
-	want := o.before(c, size)
-	if err == nil {
-		want = o.after(c, size)
-	}
-	if want == nil || bytes.Equal(buf, want) {
-		return nil
-	}
-	at := 0
-	for buf[at] == want[at] {
-		at++
-	}
-	return fmt.Errorf("rank %d: error %w, and byte %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at], want[at])
-}
-
 // S0-49: all living ranks have the result, or all have an error and their buffers as they were, whoever dies and whenever.
 func TestUniformCollectivesLeaveBuffersAlone(t *testing.T) {
 	marred := 0 // runs that fail without uniformity, and a buffer has changed
-	for name, o := range writings {
-		t.Run(name, func(t *testing.T) {
+	for _, o := range writings() {
+		t.Run(o.String(), func(t *testing.T) {
 			failures := 0
 			for seed := range ranktest.Seeds(30) {
-				size := []int{8, 300, 90_000}[seed%3]
+				size := []int{1, 38, 11_250}[seed%3]
 				for _, level := range []banyan.Uniformity{banyan.UniformCollectives, banyan.UniformCreation} {
 					wrong := make([]error, 6)
 					a := ranktest.WithKills(t, seed, 6, level, func(w *banyan.World) (_ *banyan.Comm, err error) {
@@ -168,15 +133,15 @@ func TestUniformCollectivesAmongTheLiving(t *testing.T) {
 
 // A rank that calls with another length than the others has all of them get ErrArgument, keep what they have, and go on.
 func TestUniformCollectivesOfTwoLengths(t *testing.T) {
-	for name, o := range writings {
+	for _, o := range writings() {
 		for odd := range 6 {
-			for _, size := range []int{4, 12, 50_000} {
+			for _, size := range []int{1, 3, 6_250} {
 				require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 					c := w.Comm()
 					if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
 						return err
 					}
-					mine := 8
+					mine := 2
 					if c.Rank() == odd {
 						mine = size
 					}
@@ -184,9 +149,9 @@ func TestUniformCollectivesOfTwoLengths(t *testing.T) {
 					if !errors.Is(err, banyan.ErrArgument) || wrong != nil {
 						return errors.Join(err, wrong, errors.New("want ErrArgument"))
 					}
-					err, wrong = o.run(c, 8)
+					err, wrong = o.run(c, 2)
 					return errors.Join(err, wrong)
-				}), "%s, rank %d with %d bytes", name, odd, size)
+				}), "%v, rank %d with %d words", o, odd, size)
 			}
 		}
 	}
@@ -215,11 +180,11 @@ func TestUniformCollectivesWithWrongArguments(t *testing.T) {
 				if c.Rank() == odd {
 					call = calls[1]
 				}
-				buf := mine(c, 48)
+				buf := ranktest.Pattern(c.Rank(), 48)
 				if err := call(c, buf); !errors.Is(err, banyan.ErrArgument) {
 					return fmt.Errorf("want ErrArgument: %w", err)
 				}
-				if !bytes.Equal(buf, mine(c, 48)) {
+				if !bytes.Equal(buf, ranktest.Pattern(c.Rank(), 48)) {
 					return errors.New("the buffer has changed")
 				}
 				return calls[0](c, buf)
@@ -230,29 +195,26 @@ func TestUniformCollectivesWithWrongArguments(t *testing.T) {
 
 // Without uniformity wrong lengths keep nobody waiting either, and no rank takes part of something for the whole.
 func TestCollectivesOfTwoLengths(t *testing.T) {
-	for name, o := range writings {
+	for _, o := range writings() {
 		for odd := range 6 {
-			for _, size := range []int{4, 12} {
+			for _, size := range []int{1, 3} {
 				errs := make([]error, 6)
 				require.NoError(t, banyan.Simulate(6, banyan.Simulation{
 					Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(time.Minute) },
 				}, func(w *banyan.World) error {
 					c := w.Comm()
-					mine := 8
+					mine := 2
 					if c.Rank() == odd {
 						mine = size
 					}
-					buf := o.before(c, mine)
-					err := o.call(c, buf)
-					if err == nil && c.Rank() != odd {
-						if want := o.after(c, mine); want != nil && !bytes.Equal(buf, want) {
-							return fmt.Errorf("rank %d has %x, want %x", c.Rank(), buf, want)
-						}
+					err, wrong := o.run(c, mine)
+					if err == nil && c.Rank() != odd && wrong != nil {
+						return wrong
 					}
 					errs[c.Rank()] = err
 					return nil
-				}), "%s, rank %d with %d bytes", name, odd, size)
-				require.ErrorIs(t, errors.Join(errs...), banyan.ErrArgument, "%s, rank %d with %d bytes", name, odd, size)
+				}), "%v, rank %d with %d words", o, odd, size)
+				require.ErrorIs(t, errors.Join(errs...), banyan.ErrArgument, "%v, rank %d with %d words", o, odd, size)
 			}
 		}
 	}

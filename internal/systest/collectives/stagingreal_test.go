@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -38,13 +36,13 @@ func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
 	if c.Rank() == victim {
 		ranktest.KillSelfAt(&step, at, spins)
 	}
-	names := slices.Sorted(maps.Keys(writings))
+	all := writings()
 	for {
 		step.Add(1)
-		o := writings[names[r.IntN(len(names))]]
-		size := []int{8, 300, 20_000, 1 << 20}[r.IntN(4)]
-		buf := o.before(c, size)
-		err := o.call(c, buf)
+		o := all[r.IntN(len(all))]
+		size := []int{1, 38, 2500, 1 << 17}[r.IntN(4)]
+		buf, _ := o.on(c, size).Buffers(c)
+		err := o.on(c, size).Do(c, buf, o.nonblocking)
 		if wrong := o.check(c, buf, size, err); wrong != nil {
 			return nil, wrong
 		}

@@ -13,44 +13,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-func TestBcastFromEveryRoot(t *testing.T) {
-	ranktest.EverySize(t, func(c *banyan.Comm) error {
-		for root := range c.Size() {
-			for _, size := range []int{0, 1, 100, 40_000} {
-				buf := make([]byte, size)
-				if c.Rank() == root {
-					copy(buf, ranktest.Pattern(root, size))
-				}
-				if err := c.Bcast(buf, root); err != nil {
-					return err
-				}
-				if !slices.Equal(buf, ranktest.Pattern(root, size)) {
-					return fmt.Errorf("wrong data from root %d, %d bytes", root, size)
-				}
-			}
-		}
-		return nil
-	})
-}
-
-// The operands come in the order of ranks: an operation that does not commute
-// shows it.
-func TestAllreduceKeepsTheOrder(t *testing.T) {
-	ranktest.EverySize(t, func(c *banyan.Comm) error {
-		// (a, b) stands for x -> a*x + b; composing is associative only.
-		mine := []int64{int64(c.Rank()%3 + 1), int64(c.Rank())}
-		want := []int64{1, 0}
-		for r := range c.Size() {
-			want = ranktest.Compose(want, []int64{int64(r%3 + 1), int64(r)})
-		}
-		err := c.AllreduceBytes(banyan.Bytes(mine), func(acc, in []byte) {
-			copy(acc, banyan.Bytes(ranktest.Compose(ranktest.Unbytes(acc), ranktest.Unbytes(in))))
-		})
-		if err == nil && !slices.Equal(mine, want) {
-			err = fmt.Errorf("got %v, want %v", mine, want)
-		}
-		return err
-	})
+// Results at every root; an operation that does not commute shows the order of ranks.
+func TestCollectivesAtEverySize(t *testing.T) {
+	ranktest.EverySize(t, func(c *banyan.Comm) error { return ranktest.CheckCollectives(c, nil) })
 }
 
 func TestTypedHelpers(t *testing.T) {
