@@ -4,13 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // classOf is the class of an error: the first that it names, which in one of a uniform operation is that of all.
@@ -216,38 +212,4 @@ func (k *chaosRank) ranged(c *banyan.Comm, within banyan.ErrorRange, before int)
 		return fmt.Errorf("%s is revoked, and %d of its ranks have failed", c.Name(), failedIn(c))
 	}
 	return nil
-}
-
-// The leaders of the two sides find each other also where ranks before them in the peer communicator are agreed to be gone.
-func TestUniformBridgeOverValidated(t *testing.T) {
-	j := ranktest.SimulatedJob{N: 5, Seed: 3, Kills: map[int]time.Duration{1: time.Millisecond}}
-	made := 0
-	require.NoError(t, j.Run(func(w *banyan.World) error {
-		c, me := w.Comm(), w.Comm().Rank()
-		w.Sleep(2 * time.Second)
-		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
-			return fmt.Errorf("validate: %v, %w", failed, err)
-		}
-		sides := map[bool][]int{false: {0, 2}, true: {3, 4}}
-		remote := map[bool]int{false: 4, true: 2}
-		g, err := c.Group().Include(sides[me > 2]...)
-		if err != nil {
-			return err
-		}
-		side, err := c.CreateGroup(g, 1)
-		if err != nil {
-			return err
-		}
-		if err := side.SetUniformity(banyan.UniformCreation); err != nil {
-			return err
-		}
-		inter, err := side.CreateInter(1, c, remote[me > 2], 2)
-		if err != nil {
-			return err
-		}
-		made++
-		ranktest.Linger(w)
-		return inter.Free()
-	}))
-	require.Equal(t, 4, made)
 }

@@ -3,6 +3,7 @@ package messages
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -184,4 +185,71 @@ func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
 		}
 	}
 	require.NotZero(t, failed)
+}
+
+// S1-36, S1-37, S4-6, S4-7, S4-8: the queries, by all their names.
+func TestQueriesOfFailures(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(4, func(c *banyan.Comm) error {
+		if g := c.GetFailed(); g.Size() != 0 || c.FailureGetAcked().Size() != 0 {
+			return fmt.Errorf("failed before the death: %d", g.Size())
+		}
+		if err := dead(c, 3); err != nil {
+			return err
+		}
+		before := c.FailureGetAcked()
+		n, err := c.AckFailed(0)
+		if before.Size() != 0 || n != 0 || err != nil {
+			return fmt.Errorf("%d are acknowledged, %w", n, err)
+		}
+		enabled, err := c.ReenableAnySource()
+		if err != nil {
+			return err
+		}
+		for _, g := range []banyan.Group{c.GetFailed(), c.GroupFailed(), c.RemoteGroupFailed(), c.FailureGetAcked(), enabled} {
+			ranks, err := c.Group().Translate([]int{3, 0}, g)
+			if err != nil || g.Size() != 1 || !slices.Equal(ranks, []int{0, banyan.Undefined}) {
+				return fmt.Errorf("size %d, ranks %v, %w", g.Size(), ranks, err)
+			}
+		}
+		if n, err := c.AckFailed(c.Size()); n != 1 || err != nil {
+			return fmt.Errorf("%d are acknowledged, %w", n, err)
+		}
+		if _, err := c.AckFailed(-1); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("minus one: %v", err)
+		}
+		// Collectives need the dead, acknowledged or not; what asks nobody works.
+		if err := c.Barrier(); !errors.Is(err, banyan.ErrProcFailed) || !errors.Is(err, banyan.ErrRankFailStop) || !errors.Is(err, banyan.ErrProcFailStop) {
+			return fmt.Errorf("barrier: %v", err)
+		}
+		d, err := c.CreateGroup(c.Group().Difference(c.GetFailed()), 1)
+		if err != nil {
+			return err
+		}
+		return d.Barrier()
+	}))
+}
+
+// S2-4: in the profile of run-through stabilization the acknowledged dead are nobody.
+func TestRunThrough(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
+		if c.Rank() == 1 {
+			return nil
+		}
+		if err := errors.Join(dead(c, 2), ranktest.WantFailed(c.Send(nil, 2, 1), 2)); err != nil {
+			return err
+		}
+		if _, err := c.Irecv(nil, banyan.AnySource, 1).Wait(); !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("a wildcard that is begun: %v", err)
+		}
+		if _, err := c.ReenableAnySource(); err != nil {
+			return err
+		}
+		st, err := c.Sendrecv(make([]byte, 100_000), 2, 1, make([]byte, 9), 2, 1)
+		if st.Source != banyan.ProcNull || st.Count != 0 || err != nil {
+			return fmt.Errorf("%+v, %w", st, err)
+		}
+		return nil
+	}, banyan.WithProfile(banyan.RTS)))
+	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
+	require.ErrorIs(t, err, banyan.ErrArgument)
 }

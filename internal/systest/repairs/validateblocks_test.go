@@ -2,22 +2,16 @@ package repairs
 
 import (
 	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -317,93 +311,4 @@ func TestValidateWithoutTheDeparted(t *testing.T) {
 		ranktest.Linger(w)
 		return err
 	}))
-}
-
-// victimsEnv has, for each rank that kills itself, after how many microseconds.
-const victimsEnv = "BANYAN_TEST_VICTIMS"
-
-// validates has ranks validate until all victims are gone, each of which is killed after some time, wherever
-// it is. The living compare what they have been told.
-func validates(w *banyan.World) error {
-	c := w.Comm()
-	if err := c.SetProfile(banyan.RTS); err != nil {
-		return err
-	}
-	_ = c.Barrier() // who is early may die before it is over
-	deaths := ranktest.PerRank(victimsEnv, c.Size(), "")
-	victims := 0
-	for rank, after := range deaths {
-		if after == "" {
-			continue
-		}
-		victims++
-		us, err := strconv.Atoi(after)
-		if err != nil {
-			return err
-		}
-		if rank == c.Rank() {
-			time.AfterFunc(time.Duration(us)*time.Microsecond, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
-		}
-	}
-	history := fnv.New64()
-	for known := -1; ; {
-		failed, err := c.Validate()
-		if err != nil {
-			return err
-		}
-		_ = c.Barrier() // the next validate is for its error
-		fmt.Fprint(history, ranktest.RanksIn(failed, c))
-		if known == victims && failed.Size() == victims {
-			break
-		}
-		if known = failed.Size(); known > victims {
-			return fmt.Errorf("ranks %v have failed, of which %d were to", ranktest.RanksIn(failed, c), victims)
-		}
-	}
-	var gone []int
-	for rank, after := range deaths {
-		if after != "" {
-			gone = append(gone, rank)
-		}
-	}
-	all := make([]byte, 8*c.Size())
-	mine := binary.LittleEndian.AppendUint64(nil, history.Sum64())
-	if err := c.AllgatherBytes(mine, all); err != nil {
-		return err
-	}
-	for rank := range c.Size() {
-		if theirs := all[8*rank:][:8]; !slices.Contains(gone, rank) && !slices.Equal(theirs, mine) {
-			return fmt.Errorf("rank %d was told something else than rank %d", rank, c.Rank())
-		}
-	}
-	return ranktest.CheckCollectivesAndSplit(c, gone)
-}
-
-// S2-5: real processes are killed inside validates, some at once and some after others, on every fabric.
-func TestValidateKilledInside(t *testing.T) {
-	rng := rand.New(rand.NewPCG(2, 5))
-	for name, env := range map[string][]string{
-		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;a;b;b;a;b")},
-	} {
-		t.Run(name, func(t *testing.T) {
-			const n = 6
-			for range ranktest.Scaled(4, 1) {
-				victims := make([]string, n)
-				list := ""
-				for k, rank := range rng.Perm(n)[:1+rng.IntN(n-2)] {
-					victims[rank] = strconv.Itoa(rng.IntN(3000) + 1000*(k%2))
-				}
-				for rank, v := range victims {
-					if rank > 0 {
-						list += ";"
-					}
-					list += v
-				}
-				res, out := ranktest.Job(t, launch.Continue, n, "validates", append(env, victimsEnv+"="+list)...)
-				for _, e := range res.Ends {
-					require.Equal(t, victims[e.Rank] != "", e.Failed(), "%s: %v\n%s", list, e, out)
-				}
-			}
-		})
-	}
 }
