@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"github.com/banyan-hpc/banyan"
 )
@@ -81,4 +82,25 @@ func RanksIn(g banyan.Group, c *banyan.Comm) []int {
 		panic(err)
 	}
 	return in
+}
+
+// ErrorOf is the error among the results of a call by reflection; of a request, the error that it
+// ends with. fallible is false if there is none of these.
+func ErrorOf(results []reflect.Value) (err error, fallible bool) {
+	for _, r := range results {
+		switch x := r.Interface().(type) {
+		case banyan.Request:
+			_, err = x.Wait()
+			return err, true
+		case *banyan.Persistent:
+			_, err = x.Start().Wait()
+			return err, true
+		case error:
+			return x, true
+		}
+		if r.Type() == reflect.TypeFor[error]() {
+			return nil, true
+		}
+	}
+	return nil, false
 }

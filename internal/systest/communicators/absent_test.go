@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
 // Every exported method of every type is called on nil and on the zero value, with zero arguments: none panics, and what can
@@ -32,7 +33,7 @@ func TestMethodsOfNothing(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/%s", v.Kind() == reflect.Pointer && v.IsNil(), name), func(t *testing.T) {
-				err, fallible := errorOf(zeroCall(v.Method(i)))
+				err, fallible := ranktest.ErrorOf(zeroCall(v.Method(i)))
 				if fallible && !harmless[name] {
 					require.ErrorIs(t, err, banyan.ErrArgument)
 				}
@@ -52,23 +53,6 @@ func zeroCall(f reflect.Value) []reflect.Value {
 		args = append(args, reflect.Zero(f.Type().In(i)))
 	}
 	return f.Call(args)
-}
-
-// errorOf is the error among results, of a request that which it ends with.
-func errorOf(results []reflect.Value) (err error, fallible bool) {
-	for _, r := range results {
-		switch x := r.Interface().(type) {
-		case banyan.Request:
-			_, err = x.Wait()
-			return err, true
-		case error:
-			return x, true
-		}
-		if r.Type() == reflect.TypeFor[error]() {
-			return nil, true
-		}
-	}
-	return nil, false
 }
 
 // The same of functions: with a nil communicator, without a context, an operation, a key.

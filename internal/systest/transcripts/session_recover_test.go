@@ -3,6 +3,7 @@ package transcripts
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
@@ -67,4 +68,56 @@ func (s *session) left(c *banyan.Comm, name string) string {
 		return fmt.Sprintf("rank %d of %v", c.Rank(), ranks)
 	}
 	return fmt.Sprintf("left %v", ranks)
+}
+
+// acknowledge has the verbs of an application that knows of failures.
+func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
+	ranks := func(g banyan.Group) string { return fmt.Sprint(ranktest.RanksIn(g, c)) }
+	var err error
+	switch verb {
+	case "failed":
+		return ranks(c.GetFailed())
+	case "acked":
+		return ranks(c.FailureGetAcked())
+	case "ack":
+		var n int
+		if n, err = strconv.Atoi(name); err != nil {
+			return err.Error()
+		}
+		if n, err = c.AckFailed(n); err == nil {
+			return strconv.Itoa(n)
+		}
+	case "reenable":
+		var g banyan.Group
+		if g, err = c.ReenableAnySource(); err == nil {
+			return ranks(g)
+		}
+	case "profile":
+		err = c.SetProfile(map[string]banyan.Profile{"rts": banyan.RTS, "ulfm": banyan.ULFM}[name])
+	default:
+		err = c.FailureAck()
+	}
+	if err != nil {
+		return failure(err)
+	}
+	return "ok"
+}
+
+// validate has the verbs of run-through stabilization's repair; agreed tells what a validate that was
+// begun has come to.
+func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
+	switch verb {
+	case "validate":
+		g, err := c.Validate()
+		if err != nil {
+			return failure(err)
+		}
+		return fmt.Sprint(ranktest.RanksIn(g, c))
+	case "ivalidate":
+		var g banyan.Group
+		s.reqs[a["as"]] = &started{Request: c.IValidate(&g)}
+		s.agreed[a["as"]] = &g
+		return "ok"
+	}
+	return fmt.Sprint(ranktest.RanksIn(*s.agreed[name], c))
 }

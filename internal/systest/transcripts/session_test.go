@@ -182,58 +182,6 @@ func (s *session) sendrecv(c *banyan.Comm, a words) string {
 	return outcome(st, buf, err)
 }
 
-// acknowledge has the verbs of an application that knows of failures.
-func (s *session) acknowledge(verb, name string, c *banyan.Comm) string {
-	ranks := func(g banyan.Group) string { return fmt.Sprint(ranktest.RanksIn(g, c)) }
-	var err error
-	switch verb {
-	case "failed":
-		return ranks(c.GetFailed())
-	case "acked":
-		return ranks(c.FailureGetAcked())
-	case "ack":
-		var n int
-		if n, err = strconv.Atoi(name); err != nil {
-			return err.Error()
-		}
-		if n, err = c.AckFailed(n); err == nil {
-			return strconv.Itoa(n)
-		}
-	case "reenable":
-		var g banyan.Group
-		if g, err = c.ReenableAnySource(); err == nil {
-			return ranks(g)
-		}
-	case "profile":
-		err = c.SetProfile(map[string]banyan.Profile{"rts": banyan.RTS, "ulfm": banyan.ULFM}[name])
-	default:
-		err = c.FailureAck()
-	}
-	if err != nil {
-		return failure(err)
-	}
-	return "ok"
-}
-
-// validate has the verbs of run-through stabilization's repair; agreed tells what a validate that was
-// begun has come to.
-func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
-	switch verb {
-	case "validate":
-		g, err := c.Validate()
-		if err != nil {
-			return failure(err)
-		}
-		return fmt.Sprint(ranktest.RanksIn(g, c))
-	case "ivalidate":
-		var g banyan.Group
-		s.reqs[a["as"]] = &started{Request: c.IValidate(&g)}
-		s.agreed[a["as"]] = &g
-		return "ok"
-	}
-	return fmt.Sprint(ranktest.RanksIn(*s.agreed[name], c))
-}
-
 // collective is for those that end at once, or are begun: the step after begins when it has ended. With
 // data a broadcast tells what is in the buffer afterwards, which is dots before, but for the root's.
 func (s *session) collective(verb string, c *banyan.Comm, a words) string {
