@@ -189,6 +189,11 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
 		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
+		if cfg.Inet {
+			if err := l.awaitNetworks(ctx, cfg.Networks); err != nil {
+				return nil, err
+			}
+		}
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
 		}
