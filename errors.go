@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/banyan-hpc/banyan/ft"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -29,7 +29,7 @@ var (
 type ProcFailedError = ft.ProcFailedError
 
 // MissingError names the ranks without which [Init] could not complete.
-type MissingError = launch.MissingError
+type MissingError = join.MissingError
 
 // ProcID is the number of a process in its job: its rank in the world.
 type ProcID = proc.ID

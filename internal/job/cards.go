@@ -10,7 +10,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -33,10 +33,10 @@ type cards struct {
 // fabric.ErrPeerGone. Without launcher the error is fabric.ErrNoAddress.
 func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
 	b, err := l.Get(ctx, rank, l.key)
-	if errors.Is(err, launch.ErrNotFound) {
+	if errors.Is(err, join.ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
 	}
-	if errors.Is(err, launch.ErrLauncherGone) {
+	if errors.Is(err, join.ErrLauncherGone) {
 		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
 	}
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/ft/detect"
 	"github.com/banyan-hpc/banyan/internal/exits"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // ExitExpelled is the exit code of a rank that ends itself because it counts as failed at others.
-const ExitExpelled = launch.FencedCode
+const ExitExpelled = join.ExitFenced
 
 // detector is how the failure detector runs.
 type detector struct {

@@ -1,9 +1,11 @@
 package job
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
@@ -37,6 +39,38 @@ func enclosed(networks []string) string {
 	}
 	return fmt.Sprintf("its networks are %s (%s), which leaves out %s: name what joins the machines, or no networks",
 		strings.Join(networks, ","), networksCure, strings.Join(spare, ", "))
+}
+
+// lateNetworks bounds how long Init waits for an interface. A container's network often comes up a
+// moment after its first process.
+const lateNetworks = 5 * time.Second
+
+// awaitNetworks waits for an interface if other ranks are reached by one. Ranks in one network
+// namespace need only loopback.
+func (l *launched) awaitNetworks(ctx context.Context, networks []string) error {
+	if !tcp.Late(networks) || !l.inOtherNamespaces(ctx) {
+		return nil
+	}
+	if first(l.launcher) { // of its node
+		l.warnf("no interface is up that joins the machines: waiting up to %v for one", lateNetworks)
+	}
+	return tcp.AwaitNetworks(ctx, networks, lateNetworks)
+}
+
+// inOtherNamespaces reports whether some rank has another network namespace.
+func (l *launched) inOtherNamespaces(ctx context.Context) bool {
+	seen := map[int]bool{l.nodes.Node(l.Rank()): true}
+	for rank := range l.Size() {
+		node := l.nodes.Node(rank)
+		if seen[node] {
+			continue
+		}
+		seen[node] = true
+		if c, err := l.fetch(ctx, rank); err == nil && !l.self.Node.SameNet(&c.Node) {
+			return true
+		}
+	}
+	return false
 }
 
 // unreachable explains why this rank cannot connect to one that may use TCP as this one may; "" if

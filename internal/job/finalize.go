@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
 )
@@ -173,6 +173,6 @@ func (j *Job) fenceOr(h p2p.Handle) (ended bool, err error) {
 // tolerable reports whether an error of the last fence does not concern an application that
 // finishes: ranks that died before they came, or a launcher that is gone.
 func tolerable(err error) bool {
-	_, missing := errors.AsType[*launch.MissingError](err)
-	return missing || errors.Is(err, launch.ErrLauncherGone)
+	_, missing := errors.AsType[*join.MissingError](err)
+	return missing || errors.Is(err, join.ErrLauncherGone)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// launcher is what a start needs of the launcher: a *launch.Job, or the simulator's.
+// launcher is what a start needs of the launcher: a *join.Job, or the simulator's.
 type launcher interface {
 	Rank() int
 	Size() int
@@ -132,7 +132,7 @@ func (l *launched) exchange(ctx context.Context) error {
 	}
 	said, err := l.Get(ctx, 0, topology)
 	switch {
-	case errors.Is(err, launch.ErrNotFound): // it died before it could say
+	case errors.Is(err, join.ErrNotFound): // it died before it could say
 		l.nodes, err = l.survey(ctx)
 	case err == nil:
 		l.nodes, err = route.DecodeTopology(said, l.Size())
@@ -144,7 +144,7 @@ func (l *launched) exchange(ctx context.Context) error {
 // others.
 func (l *launched) next(ctx context.Context) error {
 	err := l.launcher.Fence(ctx)
-	if missing, ok := errors.AsType[*launch.MissingError](err); ok {
+	if missing, ok := errors.AsType[*join.MissingError](err); ok {
 		for _, lost := range missing.Lost {
 			l.lost = append(l.lost, lost.Rank)
 		}
@@ -172,6 +172,11 @@ func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h
 		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
 		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.connLog.ofSockets()
 		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
+		if cfg.Inet {
+			if err := l.awaitNetworks(ctx, cfg.Networks); err != nil {
+				return nil, err
+			}
+		}
 		if p, err = tcp.Open(cfg); err != nil {
 			return nil, err
 		}

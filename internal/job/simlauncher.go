@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -30,7 +30,7 @@ type simServer struct {
 	kv      map[string][]byte
 	inside  []*simLauncher // by rank: those in the fence; nil: it is not
 	started bool           // the first fence has ended with all
-	broken  *launch.MissingError
+	broken  *join.MissingError
 }
 
 func newSimServer(l SimulatedLauncher, machine *sim.Sim, size int) *simServer {
@@ -44,7 +44,7 @@ func newSimServer(l SimulatedLauncher, machine *sim.Sim, size int) *simServer {
 // settle ends the fence if all expected ranks have come. The first fence fails when a rank has
 // ended that has not come.
 func (s *simServer) settle() {
-	var lost launch.MissingError
+	var lost join.MissingError
 	come := 0
 	for rank, l := range s.inside {
 		cause, ended := s.machine.Ended(proc.ID(rank))
@@ -54,7 +54,7 @@ func (s *simServer) settle() {
 		case s.Strict || !ended && s.started:
 			return
 		case ended && (cause.Failed() || !s.started):
-			lost.Lost = append(lost.Lost, launch.Lost{Rank: rank, Why: cause.String()})
+			lost.Lost = append(lost.Lost, join.Lost{Rank: rank, Why: cause.String()})
 		}
 	}
 	lost.Total = len(lost.Lost)
@@ -88,7 +88,7 @@ type simLauncher struct {
 	turns  []fabric.Parker // of those that wait for their turn
 	fences int             // entered
 	out    fabric.Parker   // unparked at the end of the fence
-	lost   *launch.MissingError
+	lost   *join.MissingError
 	broken error // a fence was given up
 }
 
@@ -146,7 +146,7 @@ func (l *simLauncher) Get(_ context.Context, peer int, key string) (value []byte
 	err = l.request(func() error {
 		var there bool
 		if value, there = l.kv[fmt.Sprint(peer, " ", key)]; !there {
-			return fmt.Errorf("%s of rank %d: %w", key, peer, launch.ErrNotFound)
+			return fmt.Errorf("%s of rank %d: %w", key, peer, join.ErrNotFound)
 		}
 		return nil
 	})
@@ -155,7 +155,7 @@ func (l *simLauncher) Get(_ context.Context, peer int, key string) (value []byte
 
 // Secret is none.
 func (l *simLauncher) Secret(context.Context) ([]byte, error) {
-	return make([]byte, launch.SecretLen), l.request(func() error { return nil })
+	return make([]byte, join.SecretLen), l.request(func() error { return nil })
 }
 
 // SparesDead reports whether a fence ends without the dead.

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/futex"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/internal/settings"
@@ -20,7 +20,7 @@ import (
 )
 
 // Init joins the job that started this process, or makes a job of one rank. It returns when all
-// ranks have called it. An error that names ranks is a *launch.MissingError.
+// ranks have called it. An error that names ranks is a *join.MissingError.
 func Init(ctx context.Context, o Options) (*Job, error) {
 	if _, err := o.allowed(os.Getenv); err != nil {
 		return nil, fmt.Errorf("banyan: %w", err)
@@ -38,7 +38,7 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("banyan: the start was not begun: %w", err)
 	}
-	link, err := launch.Join(ctx)
+	link, err := join.Join(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("banyan: %w%s", err, cureOf(err))
 	}
@@ -52,7 +52,7 @@ func Init(ctx context.Context, o Options) (*Job, error) {
 }
 
 // start publishes this rank's card, reads the topology, and opens the providers.
-func start(ctx context.Context, link *launch.Job, c *config, set *settings.Set) (j *Job, err error) {
+func start(ctx context.Context, link *join.Job, c *config, set *settings.Set) (j *Job, err error) {
 	l := &launched{launcher: link, key: firstCard, logf: c.Logf, connLog: newConnLog(c.Logf)}
 	cfg := progress.Config{Routed: l.connLog.ofRoutes()}
 	var ends *exits.Table

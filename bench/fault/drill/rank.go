@@ -21,7 +21,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/job"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // Env names the variable by which a process learns that it is a rank of a drill: it is
@@ -125,7 +125,7 @@ func (r *rank) life(before map[string]int) error {
 
 // missing judges an error of Init: it must name ranks that were to die then.
 func (p *plan) missing(err error) error {
-	var missing *launch.MissingError
+	var missing *join.MissingError
 	if !errors.As(err, &missing) {
 		return err
 	}
