@@ -14,8 +14,8 @@ func (w *World) apart(ep *progress.Endpoint, cause proc.Cause) {
 	switch {
 	case w.repair == nil:
 	case cause.Kind == proc.Unreachable:
-		w.repair.Apart(ep.Proc)
-	case cause.Kind == proc.Expelled && w.pulse == nil && w.repair.Estranged() != proc.None:
+		w.repair.PeerUnreachable(ep.Proc)
+	case cause.Kind == proc.Expelled && w.pulse == nil && w.repair.UnreachablePeer() != proc.None:
 		w.expire(&detect.EndError{By: ep.Proc}) // with a detector that does it
 	}
 }
@@ -28,7 +28,7 @@ func (w *World) forsaken(peer proc.ID) {
 // estranged says why this rank and another cannot reach each other.
 func (w *World) estranged(peer proc.ID) error {
 	a, b := min(peer, w.progress.Self()), max(peer, w.progress.Self())
-	if why := w.control.out.Unreached(peer); why != nil {
+	if why := w.control.out.Unreachable(peer); why != nil {
 		return fmt.Errorf("rank %d and rank %d cannot reach each other (%w; ftbench doctor tells which fabrics could, --fabric allows them)", a, b, why)
 	}
 	return fmt.Errorf("rank %d and rank %d cannot reach each other (%v)", a, b, w.progress.View().Cause(peer))
@@ -37,7 +37,7 @@ func (w *World) estranged(peer proc.ID) error {
 // expire ends this rank because it counts as dead elsewhere.
 func (w *World) expire(why error) {
 	end, told := errors.AsType[*detect.EndError](why)
-	if peer := w.repair.Estranged(); told && !end.Partition && peer != proc.None {
+	if peer := w.repair.UnreachablePeer(); told && !end.Partition && peer != proc.None {
 		why = fmt.Errorf("it counts as dead at rank %d: %w", end.By, w.estranged(peer))
 	}
 	w.job.Expire(why)

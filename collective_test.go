@@ -32,7 +32,7 @@ func TestCollectiveNamesTheDeadOfBothSides(t *testing.T) {
 			return fmt.Errorf("rank 3 should be dead: %w", err)
 		}
 		var failed *ProcFailedError
-		if err := inter.core.Collective("barrier"); !errors.As(err, &failed) {
+		if err := inter.core.CheckMembers("barrier"); !errors.As(err, &failed) {
 			return fmt.Errorf("a collective without rank 3: %w", err)
 		}
 		remote, local := []int{1}, []int(nil)

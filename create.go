@@ -178,7 +178,7 @@ func (c *Comm) meet(n uint64, leader int, peer *Comm, remote, tag int) (theirGro
 	if leader < 0 || leader >= c.Size() {
 		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ErrArgument, leader, c.Size()-1)
 	}
-	if _, left, _ := c.core.Delegate("create inter", leader); !left {
+	if _, left, _ := c.core.CollRank("create inter", leader); !left {
 		return p2p.Group{}, 0, c.core.Lost("create inter", leader)
 	}
 	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and what has gone wrong
@@ -234,7 +234,7 @@ func (c *Comm) meetLeader(theirs []byte, peer *Comm, remote, tag int, number uin
 	if err := peer.core.Ready("create inter"); err != nil {
 		return nil, err
 	}
-	at, left, err := peer.core.Delegate("create inter", remote)
+	at, left, err := peer.core.CollRank("create inter", remote)
 	switch {
 	case err != nil:
 		return nil, err
@@ -312,7 +312,7 @@ func (c *Comm) merge(high bool) (*p2p.Comm, error) {
 		_, err = w.Sendrecv(mine, 0, 0, word[:1], 0, 0)
 		encodeVerdict(word[1:], err)
 	}
-	if berr := side.bcast(word, local.Coll().Said(0)); berr != nil || err != nil {
+	if berr := side.bcast(word, local.Coll().OriginalRank(0)); berr != nil || err != nil {
 		return nil, fmt.Errorf("merge on %s: %w", c.Name(), cmp.Or(err, berr))
 	}
 	if err := decodeVerdict(word[1:], "merge"); err != nil {
@@ -343,7 +343,7 @@ func (c *Comm) heir(core *p2p.Comm) *Comm {
 // bequeath is heir in memory that is there.
 func (c *Comm) bequeath(d *Comm, core *p2p.Comm) {
 	c.wrap(d, core)
-	core.OnError((*listener)(d))
+	core.SetErrorHandler((*listener)(d))
 	d.handler.Store(c.handler.Load())
 }
 

@@ -22,7 +22,7 @@ const (
 	// Status of ProcNull, and messages of it that have not been received are dropped.
 	// A receive or probe from AnySource that is begun with failures that are not
 	// acknowledged is ErrProcFailed at once.
-	RTS = p2p.RTS
+	RTS = p2p.RunThrough
 )
 
 // SetProfile chooses the rules for this communicator on this rank, in place of the

@@ -38,7 +38,7 @@ func (w *World) finalize() error {
 	w.ended.Store(true)
 	lost := w.detach()
 	w.p2p.Flush()
-	w.p2p.Leaving()
+	w.p2p.StopCollectives()
 	if w.pulse != nil {
 		w.pulse.Finalizing()
 	}

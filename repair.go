@@ -136,7 +136,7 @@ func (s *shrinking) end(core *p2p.Comm, err error) {
 		s.c.bequeath(&s.heir.Comm, core)
 		*s.into, s.heir = &s.heir.Comm, nil
 	}
-	s.promise.Keep(err)
+	s.promise.Complete(err)
 }
 
 // whole is a communicator that lies beside its core, which begins with a line of the cache: where the cache is cold, memory for both

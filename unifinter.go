@@ -44,7 +44,7 @@ func (c *Comm) endInter(d *Comm, leader int, peer *Comm, remote, tag int, err er
 	err = c.end(repair.Vote{What: repair.CreateInterReady, Err: cmp.Or(told, c.whole(repair.CreateInter, d)), Makes: true})
 	last := func(done func(error)) {
 		v := repair.Vote{What: repair.CreateInter, Op: names[repair.CreateInter], Err: err, Makes: true}
-		c.world.repair.EndAmong(d.core, d.core.Everyone(), d.core.Context(), v, done)
+		c.world.repair.EndAmong(d.core, d.core.AllMembers(), d.core.Context(), v, done)
 	}
 	if err != nil {
 		c.e.Lock()
@@ -62,7 +62,7 @@ func (c *Comm) ready(remote, tag int, yes bool) error {
 	if yes {
 		mine[0] = 1
 	}
-	at, left, err := c.core.Delegate("create inter", remote)
+	at, left, err := c.core.CollRank("create inter", remote)
 	switch {
 	case err != nil:
 		return err

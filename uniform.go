@@ -107,7 +107,7 @@ func (c *Comm) end(v repair.Vote) error {
 func (c *Comm) decided(begin func(done func(error))) error {
 	c.e.Lock()
 	promise, h := c.e.NewAgreement(c.core)
-	begin(promise.Keep)
+	begin(promise.Complete)
 	c.e.Unlock()
 	return c.wait(h)
 }
@@ -145,9 +145,9 @@ func (c *Comm) whole(what repair.What, d *Comm) error {
 	op := names[what]
 	switch {
 	case what != repair.Create && what != repair.CreateGroup || c.Profile() == RTS:
-		return c.core.Collective(op)
+		return c.core.CheckMembers(op)
 	case d == nil:
 		return nil
 	}
-	return c.core.Dead(op, d.core.Group())
+	return c.core.FailedIn(op, d.core.Group())
 }

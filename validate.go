@@ -100,7 +100,7 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 				o.trees.Renew(o.core)
 			}
 		}
-		promise.Keep(err)
+		promise.Complete(err)
 	})
 	return h
 }

@@ -36,8 +36,8 @@ type World struct {
 	holders  holders   // communicators with attributes
 	notice   *p2p.Comm // see finalize.go
 	counting []counting
-	ends     *exits.Table   // nil: the kernel's record is not to be had
-	pulse    *control.Pulse // nil: there is no failure detector
+	ends     *exits.Table    // nil: the kernel's record is not to be had
+	pulse    *control.Driver // nil: there is no failure detector
 	finding  Detection
 	repair   *repair.Repair
 	control  controls
@@ -67,11 +67,11 @@ func (w *World) startControl(shm *shm.Provider) {
 	}
 	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext, w.p2p.RevokeUnmade)
 	w.p2p.OnRevoke(func(o *p2p.Comm) {
-		c.revocations.Tell(o.Context(), o.Members())
+		c.revocations.Notify(o.Context(), o.Members())
 	})
 	w.repair = repair.New(w.progress, c.agreements)
 	w.p2p.OnRevoked(w.repair.Revoked)
-	w.repair.OnForsaken(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
+	w.repair.OnUnreachable(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
 }
 
 // startFlat lets small collectives go through shared memory.
@@ -156,7 +156,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		return nil, errors.Join(err, w.progress.Close())
 	}
 	w.comm = &Comm{core: core, e: w.p2p, mode: modeOf(o.unaware), world: w}
-	core.OnError((*listener)(w.comm))
+	core.SetErrorHandler((*listener)(w.comm))
 	if o.fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
@@ -170,7 +170,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 		w.startFlat(cfg.Shm, o.flat)
 	}
 	if !o.pulse.on {
-		w.control.agreements.Meet()
+		w.control.agreements.ConnectAwaited()
 	}
 	w.observe(&o.pulse, cfg.Host)
 	if o.async == asyncOn {

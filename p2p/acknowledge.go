@@ -27,9 +27,9 @@ const (
 	// ULFM (user level failure mitigation): operations with the dead fail each
 	// time, acknowledged or not. A receive from any source begins whatever has failed.
 	ULFM Profile = iota
-	// RTS (run-through stabilization): the dead that have been acknowledged are
+	// RunThrough (run-through stabilization): the dead that have been acknowledged are
 	// nobody, as ProcNull. With others a receive from any source fails at once.
-	RTS
+	RunThrough
 )
 
 // String gives the profile's name.
@@ -37,7 +37,7 @@ func (p Profile) String() string {
 	switch p {
 	case ULFM:
 		return "ULFM"
-	case RTS:
+	case RunThrough:
 		return "RTS"
 	}
 	return fmt.Sprintf("Profile(%d)", uint8(p))
@@ -54,7 +54,7 @@ func (c *Comm) SetProfile(p Profile) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	switch {
-	case p > RTS:
+	case p > RunThrough:
 		return fmt.Errorf("set profile of %s: %w: %v", c.name, ft.ErrArgument, p)
 	case c.acked > 0 && p != c.profile:
 		return fmt.Errorf("set profile of %s: %w: failures have been acknowledged under %v: choose it before", c.name, ft.ErrArgument, c.profile)
@@ -70,11 +70,11 @@ func (c *Comm) Profile() Profile {
 	return c.profile
 }
 
-// failed lists the members that have failed, of both sides of an intercommunicator:
+// failedMembers lists the members that have failed, of both sides of an intercommunicator:
 // those of its own order first, then in the order in which that became known here. Precondition:
 // the lock is held.
-func (c *Comm) failed() []proc.ID {
-	order, known := c.kept().order, c.e.p.View().Order()
+func (c *Comm) failedMembers() []proc.ID {
+	order, known := c.readFT().order, c.e.p.View().Order()
 	out, first := slices.Grow(slices.Clone(order), len(known)), setOf(order)
 	for _, p := range known {
 		if c.has(p) && !first.Has(p) {
@@ -91,14 +91,14 @@ func (c *Comm) Failed() []proc.ID {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.e.p.Progress()
-	return c.failed()
+	return c.failedMembers()
 }
 
 // Acknowledged is the part of Failed that has been acknowledged.
 func (c *Comm) Acknowledged() []proc.ID {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.failed()[:c.acked]
+	return c.failedMembers()[:c.acked]
 }
 
 // Acknowledge says that the application knows of the first n members of Failed,
@@ -114,43 +114,43 @@ func (c *Comm) Acknowledge(n int) (int, error) {
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return int(c.acked), c.check("acknowledge")
 	}
-	failed := c.failed()
+	failed := c.failedMembers()
 	for int(c.acked) < min(n, len(failed)) {
-		if c.acked++; c.profile == RTS {
+		if c.acked++; c.profile == RunThrough {
 			c.recognize(failed[c.acked-1])
 		}
 	}
-	c.acknowledged(len(failed))
+	c.acknowledgedTo(len(failed))
 	return int(c.acked), nil
 }
 
-// acknowledged looks at what has become of the communicator, of which so many have failed.
-func (c *Comm) acknowledged(failed int) {
+// acknowledgedTo looks at what has become of the communicator, of which so many have failed.
+func (c *Comm) acknowledgedTo(failed int) {
 	if int(c.acked) == failed {
 		c.state.And(^uint32(stateFailed))
 	}
-	if !c.doubtful() {
-		c.e.resumeAll(c)
+	if !c.hasUnacknowledged() {
+		c.e.resumePending(c)
 	}
 }
 
-// admit acknowledges, of the failures that are known here, those of some processes, which come
+// acknowledgeAgreed acknowledges, of the failures that are known here, those of some processes, which come
 // before all others that are not acknowledged yet. Precondition: the lock is held.
-func (c *Comm) admit(dead *ft.Set) {
-	failed := c.failed()
+func (c *Comm) acknowledgeAgreed(dead *ft.Set) {
+	failed := c.failedMembers()
 	order := slices.Clone(failed[:c.acked])
 	for _, p := range failed[c.acked:] {
 		if !dead.Has(p) {
 			continue
 		}
-		if order = append(order, p); c.profile == RTS {
+		if order = append(order, p); c.profile == RunThrough {
 			c.recognize(p)
 		}
 	}
 	if c.acked = int32(len(order)); !slices.Equal(order, failed[:c.acked]) {
-		c.rare().order = order
+		c.mutableFT().order = order
 	}
-	c.acknowledged(len(failed))
+	c.acknowledgedTo(len(failed))
 }
 
 func setOf(procs []proc.ID) (s ft.Set) {
@@ -160,14 +160,14 @@ func setOf(procs []proc.ID) (s ft.Set) {
 	return s
 }
 
-// resumeAll lets receives of the communicator that were pending go on.
-func (e *Engine) resumeAll(c *Comm) {
+// resumePending lets receives of the communicator that were pending go on.
+func (e *Engine) resumePending(c *Comm) {
 	e.posted.all(func(r *Request) {
 		if r.comm != c || !r.pending {
 			return
 		}
 		r.resume()
-		if err := c.deserted(r.kind.String()); err != nil {
+		if err := c.wildcardImpossible(r.kind.String()); err != nil {
 			e.unpost(r)
 			r.fail(err)
 		}
@@ -181,38 +181,38 @@ func (c *Comm) recognize(p proc.ID) {
 	if rank < 0 {
 		return
 	}
-	c.rare().nulls.Add(p)
+	c.mutableFT().nulls.Add(p)
 	c.someNull.Store(true)
 	if page := c.links[rank/linkPage].Load(); page != nil {
 		page[rank%linkPage].Store(nil)
 	}
 	e := c.e
-	for m := e.early.oldest; m != nil; {
+	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
 		if m.from == p && m.imm>>32 == c.ctx>>32 {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.discard(m)
 		}
 		m = next
 	}
 }
 
-// nobody reports whether operations with a rank do nothing: ProcNull's and those
+// isNullLocked reports whether operations with a rank do nothing: ProcNull's and those
 // of the recognized. Precondition: the lock is held.
-func (c *Comm) nobody(rank int) bool {
+func (c *Comm) isNullLocked(rank int) bool {
 	return rank == ProcNull ||
-		c.someNull.Load() && uint(rank) < uint(c.reach) && c.seldom.nulls.Has(c.peers.Proc(rank))
+		c.someNull.Load() && uint(rank) < uint(c.reach) && c.ftState.nulls.Has(c.peers.Proc(rank))
 }
 
-// recognized is nobody for who sends, without the lock. Precondition: the rank is in
+// isNull is nobody for who sends, without the lock. Precondition: the rank is in
 // range.
-func (c *Comm) recognized(rank int) bool {
+func (c *Comm) isNull(rank int) bool {
 	if !c.someNull.Load() {
 		return false
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.nobody(rank)
+	return c.isNullLocked(rank)
 }
 
 // AcknowledgedLocked is Acknowledged with the lock held, and without progress. It is kept, for the agreements after a failure, and not to be
@@ -221,18 +221,18 @@ func (c *Comm) AcknowledgedLocked() []proc.ID {
 	if c.acked == 0 {
 		return nil
 	}
-	s := c.rare()
+	s := c.mutableFT()
 	if len(s.acknowledged) < int(c.acked) { // it only grows
-		s.acknowledged = slices.Clip(c.failed()[:c.acked])
+		s.acknowledged = slices.Clip(c.failedMembers()[:c.acked])
 	}
 	return s.acknowledged
 }
 
-// Blame is the error of an operation that names members that have failed. Precondition: the lock is held.
-func (c *Comm) Blame(op string, failed []proc.ID) error {
+// FailedError is the error of an operation that names members that have failed. Precondition: the lock is held.
+func (c *Comm) FailedError(op string, failed []proc.ID) error {
 	e := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	for _, p := range failed {
-		c.blame(e, p)
+		c.addFailed(e, p)
 	}
 	return e
 }

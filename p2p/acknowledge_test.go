@@ -90,7 +90,7 @@ func TestAcknowledgedIsStillDead(t *testing.T) {
 			require.Equal(t, []int{2}, failed.Ranks, name)
 		}
 	}
-	require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
 	require.NoError(t, Send[Aware](c, nil, 1, 0))
 	require.Equal(t, Pending, e.State(own))
 	require.NoError(t, c.Ready("barrier"))
@@ -128,7 +128,7 @@ func directed(rank int) map[string]func(c *Comm) error {
 func TestRecognizedIsNobody(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		s, e, c, kill := bereaved(t)
-		require.NoError(t, c.SetProfile(RTS))
+		require.NoError(t, c.SetProfile(RunThrough))
 		if linked {
 			require.NoError(t, Send[Aware](c, nil, 2, 1))
 		}
@@ -139,11 +139,11 @@ func TestRecognizedIsNobody(t *testing.T) {
 		for name, op := range directed(2) {
 			require.ErrorIs(t, op(c), ft.ErrProcFailed, name)
 		}
-		require.Equal(t, 1, e.early.n)
+		require.Equal(t, 1, e.unexpected.n)
 		_, err := c.Acknowledge(2)
 		require.NoError(t, err)
-		require.Zero(t, e.early.n)
-		require.Zero(t, e.known(1).kept)
+		require.Zero(t, e.unexpected.n)
+		require.Zero(t, e.findLink(1).kept)
 		require.Zero(t, c.state.Load())
 		for rank := 1; rank <= 2; rank++ {
 			for name, op := range directed(rank) {
@@ -167,7 +167,7 @@ func TestRecognizedIsNobody(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, st)
 		}
-		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
 		require.ErrorIs(t, c.SetProfile(ULFM), ft.ErrArgument)
 	}
 }
@@ -177,7 +177,7 @@ func TestRecognizedIsNobody(t *testing.T) {
 // posted before is pending.
 func TestWildcardsOfRunThrough(t *testing.T) {
 	s, e, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	before := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	kill(2)
 	inDoubt(t, e, before, 2)
@@ -203,19 +203,19 @@ func TestWildcardsOfRunThrough(t *testing.T) {
 func TestProfileIsInherited(t *testing.T) {
 	_, e, c := newStray(t)
 	require.Equal(t, ULFM, c.Profile())
-	e.SetProfile(RTS)
+	e.SetProfile(RunThrough)
 	other, err := e.NewComm("c", WorldGroup(2), 0, 5)
 	require.NoError(t, err)
-	require.Equal(t, RTS, other.Profile())
+	require.Equal(t, RunThrough, other.Profile())
 	e.SetProfile(ULFM)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	dup, err := c.Dup()
 	require.NoError(t, err)
 	derived, err := dup.Derive(dup.Count(), WorldGroup(1), 0)
 	require.NoError(t, err)
 	among, _, err := derived.DeriveAmong(WorldGroup(1), 1)
 	require.NoError(t, err)
-	require.Equal(t, RTS, among.Profile())
+	require.Equal(t, RunThrough, among.Profile())
 	require.NoError(t, among.SetProfile(ULFM))
 	require.Equal(t, ULFM, among.Profile())
 	require.ErrorIs(t, among.SetProfile(9), ft.ErrArgument)

@@ -14,17 +14,17 @@ func (c *Comm) Coll() *Comm {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.collected()
+	return c.collLocked()
 }
 
-// gather has collectives go over a new communicator from now on. Precondition: the lock is held.
-func (c *Comm) gather(group, peers *Group, ctx uint32) *Comm {
+// setColl has collectives go over a new communicator from now on. Precondition: the lock is held.
+func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
 	w, rank := new(Comm), c.rank
 	if group.size != c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
-	c.e.enter(w, c.name, group, peers, rank, ctx)
-	w.of, w.manner, w.cause = c, c.manner, c.cause
+	c.e.register(w, c.name, group, peers, rank, ctx)
+	w.parent, w.inherited, w.cause = c, c.inherited, c.cause
 	w.level.Store(uint32(w.uniform))
 	if c.state.Load()&stateRevoked != 0 {
 		w.state.Or(stateRevoked)
@@ -34,41 +34,41 @@ func (c *Comm) gather(group, peers *Group, ctx uint32) *Comm {
 	return w
 }
 
-// firstColl is the context of the collectives of a communicator of which no validate has ended.
-func (c *Comm) firstColl() uint32 { return c.Context() | collContext }
+// firstCollContext is the context of the collectives of a communicator of which no validate has ended.
+func (c *Comm) firstCollContext() uint32 { return c.Context() | collContext }
 
-// collected is Coll with the lock held. Of a communicator that has been freed it is one that is freed as well, for the errors of
+// collLocked is Coll with the lock held. Of a communicator that has been freed it is one that is freed as well, for the errors of
 // what is begun on it.
-func (c *Comm) collected() *Comm {
+func (c *Comm) collLocked() *Comm {
 	if w := c.coll.Load(); w != nil {
 		return w
 	}
 	if c.state.Load()&stateFreed == 0 {
-		return c.gather(c.group, c.peers, c.firstColl())
+		return c.setColl(c.group, c.peers, c.firstCollContext())
 	}
 	w := new(Comm) // known to nobody: another one may have the context by now
-	c.e.fill(w, c.name, c.group, c.peers, c.rank, c.firstColl())
-	w.of, w.handle = c, c.handle
+	c.e.initComm(w, c.name, c.group, c.peers, c.rank, c.firstCollContext())
+	w.parent, w.number = c, c.number
 	w.state.Or(stateFreed)
 	c.coll.Store(w)
 	return w
 }
 
-// Collective is the check that no member has failed that is not agreed to be gone, also when the failure has been
+// CheckMembers is the check that no member has failed that is not agreed to be gone, also when the failure has been
 // acknowledged. It waits for validates that have been begun.
-func (c *Comm) Collective(op string) error {
+func (c *Comm) CheckMembers(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	c.settle()
+	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
 		return c.check(op)
 	}
-	w := c.collected()
+	w := c.collLocked()
 	if err := w.check(op); err != nil || w.state.Load()&stateFailed == 0 {
 		return err
 	}
-	return w.bereaved(op)
+	return w.failedMembersError(op)
 }

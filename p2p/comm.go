@@ -56,15 +56,15 @@ type Comm struct {
 	links []atomic.Pointer[linkTable]
 
 	rank   int
-	name   title
-	handle Number
+	name   commName
+	number Number
 	// group is this process's group; peers is the group whose ranks operations
 	// name: the same, or the remote one of an intercommunicator. Communicators of the same processes share them: they are
 	// never written.
 	group, peers *Group
-	// made counts the communicators derived from this one by all its members since the
+	// derived counts the communicators derived from this one by all its members since the
 	// last validate.
-	made uint32
+	derived uint32
 	// flat, flatAsked: of a communicator of collectives; see flat.go. Written by who runs its collectives.
 	flatAsked uint32
 	flat      *Flat
@@ -72,21 +72,21 @@ type Comm struct {
 	// to be gone; nil in such a one, and until somebody asks for it: see collected. It has a context with the top bit set
 	// and shares the fate of its communicator. It is stored, with the lock held.
 	coll atomic.Pointer[Comm]
-	// of is the communicator whose collectives' messages this one carries, or nil.
-	of *Comm
+	// parent is the communicator whose collectives' messages this one carries, or nil.
+	parent *Comm
 	// local is an intercommunicator's own communicator of this side.
 	local *Comm
-	// onError: set before the first operation; see OnError.
-	onError Listener
-	manner
-	ranged
+	// errorHandler: set before the first operation; see OnError.
+	errorHandler ErrorHandler
+	inherited
+	rangeState
 	// acked: see acknowledge.go.
 	acked int32
 	// epoch: see validate.go.
 	epoch atomic.Uint64
 	// joined, under: see task.go. Of a collective's context, under the lock.
-	joined, under uint32
-	seldom        *seldom
+	joined, joinedOps uint32
+	ftState           *ftState
 	// digest is that of group, where it has been asked for; 0: it has not.
 	digest uint64
 	// page is what links is made of where one page is enough.
@@ -102,56 +102,56 @@ const collContext = 1 << 31
 // NewComm makes a communicator with the given context, of which the top bit is
 // not used. It fails if another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, title{of: name}, &g, &g, rank, ctx, nil)
+	return e.newComm(nil, commName{base: name}, &g, &g, rank, ctx, nil)
 }
 
 // newComm makes a communicator in the manner of another one, where those are gone who are agreed to
 // be gone there, or of none; with local an intercommunicator.
-func (e *Engine) newComm(from *Comm, name title, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
+func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	c := new(Comm)
-	if err := e.makeComm(c, from, name, g, peers, rank, ctx, local); err != nil {
+	if err := e.buildComm(c, from, name, g, peers, rank, ctx, local); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// makeComm is newComm in memory that is there, with the lock held.
-func (e *Engine) makeComm(c, from *Comm, name title, g, peers *Group, rank int, ctx uint32, local *Comm) error {
+// buildComm is newComm in memory that is there, with the lock held.
+func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
 		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
 	}
-	e.enter(c, name, g, peers, rank, ctx)
+	e.register(c, name, g, peers, rank, ctx)
 	c.local = local
 	c.inherit(from)
 	if from != nil {
-		if gone := from.gone(); len(gone) > 0 {
-			c.gather(g.rest(gone), peers.rest(gone), c.firstColl())
+		if gone := from.agreedEnded(); len(gone) > 0 {
+			c.setColl(g.remaining(gone), peers.remaining(gone), c.firstCollContext())
 			agreed := setOf(gone)
-			c.admit(&agreed)
+			c.acknowledgeAgreed(&agreed)
 		}
 	}
-	e.revokeEarly(c)
-	e.fell(c)
+	e.revokeUnmade(c)
+	e.revokeIfInRange(c)
 	return nil
 }
 
-// enter makes a new communicator known. Precondition: the lock is held.
-func (e *Engine) enter(c *Comm, name title, g, peers *Group, rank int, ctx uint32) {
-	e.fill(c, name, g, peers, rank, ctx)
-	c.handle = e.comms.add(c)
+// register makes a new communicator known. Precondition: the lock is held.
+func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
+	e.initComm(c, name, g, peers, rank, ctx)
+	c.number = e.comms.add(c)
 }
 
-// fill makes a communicator that is not known. Precondition: the lock is held.
-func (e *Engine) fill(c *Comm, name title, g, peers *Group, rank int, ctx uint32) {
+// initComm makes a communicator that is not known. Precondition: the lock is held.
+func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
 	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
 	if c.links = c.page[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	}
 	dead := e.p.View().Order()
-	c.cause, c.since = proc.None, int32(len(dead))
+	c.cause, c.knownFailures = proc.None, int32(len(dead))
 	for _, p := range dead {
 		if c.has(p) {
 			c.state.Or(stateFailed)
@@ -165,21 +165,21 @@ func (e *Engine) fill(c *Comm, name title, g, peers *Group, rank int, ctx uint32
 // has reports whether a process belongs to the communicator, on either side.
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
 
-// Listener is told of errors.
-type Listener interface {
-	// Met gets an error.
-	Met(error)
+// ErrorHandler is told of errors.
+type ErrorHandler interface {
+	// OnError gets an error.
+	OnError(error)
 }
 
-// OnError has to be told, without the lock, of each Send, Recv and Sendrecv that
+// SetErrorHandler has to be told, without the lock, of each Send, Recv and Sendrecv that
 // ends with an error, before it returns. It is to be called before the first
 // operation. Errors of requests are told to nobody but who waits.
-func (c *Comm) OnError(to Listener) { c.onError = to }
+func (c *Comm) SetErrorHandler(to ErrorHandler) { c.errorHandler = to }
 
-// raise tells of the error of a blocking operation, if it is one.
-func (c *Comm) raise(err error) error {
-	if err != nil && c.onError != nil {
-		c.onError.Met(err)
+// notifyHandler tells of the error of a blocking operation, if it is one.
+func (c *Comm) notifyHandler(err error) error {
+	if err != nil && c.errorHandler != nil {
+		c.errorHandler.OnError(err)
 	}
 	return err
 }
@@ -200,9 +200,9 @@ func (c *Comm) Peers() Group { return *c.peers }
 // Context names the communicator's messages; it is the same at all members.
 func (c *Comm) Context() uint32 { return uint32(c.ctx >> 32) }
 
-// Everyone is the group of the members of both sides, in an order that is the same on both;
+// AllMembers is the group of the members of both sides, in an order that is the same on both;
 // of other communicators the same as Group.
-func (c *Comm) Everyone() Group {
+func (c *Comm) AllMembers() Group {
 	if c.local == nil {
 		return *c.group
 	}
@@ -214,26 +214,26 @@ func (c *Comm) Members() *Group {
 	if c.local == nil {
 		return c.group
 	}
-	g := c.Everyone()
+	g := c.AllMembers()
 	return &g
 }
 
 // Local is the communicator of this side of an intercommunicator; nil of others.
 func (c *Comm) Local() *Comm { return c.local }
 
-// Said is the rank by which the user knows a rank of Peers: of a communicator of collectives, the
+// OriginalRank is the rank by which the user knows a rank of Peers: of a communicator of collectives, the
 // one that it has outside.
-func (c *Comm) Said(rank int) int {
-	if c.of == nil {
+func (c *Comm) OriginalRank(rank int) int {
+	if c.parent == nil {
 		return rank
 	}
-	return c.of.peers.Rank(c.peers.Proc(rank))
+	return c.parent.peers.Rank(c.peers.Proc(rank))
 }
 
-// said is the rank of a peer by which the user knows it.
-func (c *Comm) said(p proc.ID) int {
-	if c.of != nil {
-		return c.of.said(p)
+// originalRank is the rank of a peer by which the user knows it.
+func (c *Comm) originalRank(p proc.ID) int {
+	if c.parent != nil {
+		return c.parent.originalRank(p)
 	}
 	return c.peers.Rank(p)
 }
@@ -260,7 +260,7 @@ func (c *Comm) connect(rank int) (*link, error) {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	if c.nobody(rank) {
+	if c.isNullLocked(rank) {
 		return l, nil // recognized meanwhile: the table has no place for it
 	}
 	page := c.links[rank/linkPage].Load()
@@ -281,8 +281,8 @@ func (c *Comm) checkState(op string, wild bool) error {
 	if err := c.check(op); err != nil {
 		return err
 	}
-	if wild && c.profile == RTS && c.doubtful() {
-		return c.doubt(op, false) // S4-15; in ULFM it begins
+	if wild && c.profile == RunThrough && c.hasUnacknowledged() {
+		return c.unacknowledgedError(op, false) // S4-15; in ULFM it begins
 	}
 	return nil
 }
@@ -294,41 +294,41 @@ func (c *Comm) check(op string) error {
 	switch s := c.state.Load(); {
 	case s == 0:
 		return nil
-	case s&stateFreed != 0 && c.of != nil && c.of.state.Load()&stateFreed == 0:
+	case s&stateFreed != 0 && c.parent != nil && c.parent.state.Load()&stateFreed == 0:
 		if s&stateFailed != 0 {
-			return c.bereaved(op) // which is why there was a validate
+			return c.failedMembersError(op) // which is why there was a validate
 		}
-		return c.overtaken(op)
+		return c.validatedError(op)
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
 	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.over)
+		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.closedErr)
 	case s&stateRevoked != 0:
 		return c.revokedError(op)
-	case c.of != nil && s&stateFailed != 0 && c.of.profile == RTS:
-		return c.bereaved(op)
+	case c.parent != nil && s&stateFailed != 0 && c.parent.profile == RunThrough:
+		return c.failedMembersError(op)
 	}
 	return nil
 }
 
-// bereaved is the error that names all members that have failed. Precondition:
+// failedMembersError is the error that names all members that have failed. Precondition:
 // the lock is held.
-func (c *Comm) bereaved(op string) error {
+func (c *Comm) failedMembersError(op string) error {
 	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	for p := range c.e.p.View().Set().All() {
 		if c.has(p) {
-			c.blame(failed, p)
+			c.addFailed(failed, p)
 		}
 	}
 	return failed
 }
 
-// blame adds a member that has failed to an error: by its rank among the peers,
+// addFailed adds a member that has failed to an error: by its rank among the peers,
 // or, of an intercommunicator, by that on this side. Precondition: the lock is
 // held.
-func (c *Comm) blame(failed *ft.ProcFailedError, p proc.ID) {
-	if c.of != nil {
-		c = c.of
+func (c *Comm) addFailed(failed *ft.ProcFailedError, p proc.ID) {
+	if c.parent != nil {
+		c = c.parent
 	}
 	if rank := c.peers.Rank(p); rank >= 0 {
 		failed.Ranks = append(failed.Ranks, rank)
@@ -350,15 +350,15 @@ func (c *Comm) badMember(op string) error {
 	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.name, ft.ErrArgument)
 }
 
-// lost is the error of an operation whose peer is not alive.
-func (c *Comm) lost(op string, l *link) error {
+// peerEndedError is the error of an operation whose peer is not alive.
+func (c *Comm) peerEndedError(op string, l *link) error {
 	if !c.e.p.View().Failed(l.peer) {
-		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.said(l.peer), ft.ErrDeparted)
+		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.originalRank(l.peer), ft.ErrDeparted)
 	}
 	if c.cause != proc.None {
 		return c.revokedError(op) // S4-2: in this range the failure is that of the communicator
 	}
 	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
-	c.blame(failed, l.peer)
+	c.addFailed(failed, l.peer)
 	return failed
 }

@@ -15,8 +15,8 @@ type place struct {
 	gen uint32
 }
 
-// nowhere is no context: those are in the upper half.
-const nowhere = 1
+// noContext is no context: those are in the upper half.
+const noContext = 1
 
 // Number names a communicator in this process, as a request's index does a
 // request: for who cannot hold a pointer, an interface to C or a tool that shows
@@ -38,7 +38,7 @@ func (s *comms) add(c *Comm) Number {
 func (s *comms) remove(n Number) {
 	i := uint32(n)
 	p := &s.places[i]
-	s.contexts[i], p.c = nowhere, nil
+	s.contexts[i], p.c = noContext, nil
 	p.gen++
 	s.free = append(s.free, i)
 }
@@ -54,8 +54,8 @@ func (s *comms) all() iter.Seq[*Comm] {
 	}
 }
 
-// with gives the one that has a context when the bits that are set in any are set in it, too; or nil.
-func (s *comms) with(ctx, anyway uint64) *Comm {
+// find gives the one that has a context when the bits that are set in any are set in it, too; or nil.
+func (s *comms) find(ctx, anyway uint64) *Comm {
 	ctx |= anyway
 	for i, have := range s.contexts {
 		if have|anyway == ctx {
@@ -66,11 +66,11 @@ func (s *comms) with(ctx, anyway uint64) *Comm {
 }
 
 // Number names the communicator until it is freed.
-func (c *Comm) Number() Number { return c.handle }
+func (c *Comm) Number() Number { return c.number }
 
-// Numbered gives the communicator of that number, or nil: there is none, or it
+// CommByNumber gives the communicator of that number, or nil: there is none, or it
 // has been freed.
-func (e *Engine) Numbered(n Number) *Comm {
+func (e *Engine) CommByNumber(n Number) *Comm {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if i := uint64(uint32(n)); i < uint64(len(e.comms.places)) && e.comms.places[i].gen == uint32(n>>32) {
@@ -79,14 +79,14 @@ func (e *Engine) Numbered(n Number) *Comm {
 	return nil
 }
 
-// uses reports whether a communicator that has not been freed has a context, or will have it with its first collective.
-func (e *Engine) uses(ctx uint32) bool {
-	if e.comms.with(uint64(ctx)<<32, 0) != nil {
+// contextInUse reports whether a communicator that has not been freed has a context, or will have it with its first collective.
+func (e *Engine) contextInUse(ctx uint32) bool {
+	if e.comms.find(uint64(ctx)<<32, 0) != nil {
 		return true
 	}
 	if ctx&collContext == 0 {
 		return false
 	}
-	c := e.comms.with(uint64(ctx&^collContext)<<32, 0)
+	c := e.comms.find(uint64(ctx&^collContext)<<32, 0)
 	return c != nil && c.coll.Load() == nil
 }

@@ -11,9 +11,9 @@ import (
 // parent's context and from what they agree on anyway. Two communicators of one
 // process that hash alike are an error at the second.
 
-// context folds words into a context number.
-func (c *Comm) context(words ...uint64) uint32 {
-	h := c.origin()
+// deriveContext folds words into a context number.
+func (c *Comm) deriveContext(words ...uint64) uint32 {
+	h := c.contextSeed()
 	for _, w := range words {
 		h = mix(h, w)
 	}
@@ -21,8 +21,8 @@ func (c *Comm) context(words ...uint64) uint32 {
 	return uint32(h>>32) &^ collContext
 }
 
-// origin is what tells contexts that follow from this communicator from those of others, and from those before its last validate.
-func (c *Comm) origin() uint64 {
+// contextSeed is what tells contexts that follow from this communicator from those of others, and from those before its last validate.
+func (c *Comm) contextSeed() uint64 {
 	if epoch := c.epoch.Load(); epoch != 0 {
 		return mix(mix(c.ctx, 1), epoch) // an epoch may have the context in it
 	}
@@ -36,9 +36,9 @@ func (c *Comm) origin() uint64 {
 func (c *Comm) Count() uint64 {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	c.settle()
-	c.made++
-	return uint64(c.made)
+	c.awaitValidate()
+	c.derived++
+	return uint64(c.derived)
 }
 
 // Dup makes a communicator of the same groups in which no message of this one
@@ -57,7 +57,7 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 			return nil, err
 		}
 	}
-	d, err := c.e.newComm(c, c.child(n), c.group, c.peers, c.rank, c.context(n), local)
+	d, err := c.e.newComm(c, c.childName(n), c.group, c.peers, c.rank, c.deriveContext(n), local)
 	if err != nil && local != nil {
 		_ = local.Free() // made a moment ago
 	}
@@ -76,7 +76,7 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	if err := c.Unrevoked("create"); err != nil {
 		return nil, err
 	}
-	return c.e.newComm(c, c.child(n), &g, &g, rank, c.context(n, color, g.digest()), nil)
+	return c.e.newComm(c, c.childName(n), &g, &g, rank, c.deriveContext(n, color, g.digest()), nil)
 }
 
 // DeriveAmong makes a communicator of a group of this one's members, which alone
@@ -93,13 +93,13 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	}
 	key := mix(mix(g.digest(), uint64(tag)), 1)
 	c.e.p.Lock()
-	c.settle()
-	partly := c.rare().partly
+	c.awaitValidate()
+	partly := c.mutableFT().partly
 	partly[key]++
 	n := partly[key]
 	c.e.p.Unlock()
-	name := title{of: fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)}
-	ctx = c.context(key, uint64(n))
+	name := commName{base: fmt.Sprintf("%s.tag%d.%d", c.name, tag, n)}
+	ctx = c.deriveContext(key, uint64(n))
 	d, err = c.e.newComm(c, name, &g, &g, rank, ctx, nil)
 	return d, ctx, err
 }
@@ -116,12 +116,12 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
 	// Who is agreed to be gone here need not be agreed to be on the other side.
-	inter, err := c.e.newComm(nil, title{of: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote, c.rank, ctx, local)
+	inter, err := c.e.newComm(nil, commName{base: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote, c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
 	}
-	inter.follow(c)
+	inter.inheritFrom(c)
 	return inter, nil
 }
 
@@ -137,15 +137,17 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	if err := c.Unrevoked("merge"); err != nil {
 		return nil, err
 	}
-	return c.e.newComm(c, c.child(n), &g, &g, g.Rank(c.e.p.Self()), c.context(n, g.digest()), nil)
+	return c.e.newComm(c, c.childName(n), &g, &g, g.Rank(c.e.p.Self()), c.deriveContext(n, g.digest()), nil)
 }
 
-// child is the name of the nth communicator that is made from this one.
-func (c *Comm) child(n uint64) title { return title{of: c.Name() + "." + strconv.FormatUint(n, 10)} }
+// childName is the name of the nth communicator that is made from this one.
+func (c *Comm) childName(n uint64) commName {
+	return commName{base: c.Name() + "." + strconv.FormatUint(n, 10)}
+}
 
-// digestOf is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
+// groupDigest is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
 // Precondition: the lock is held.
-func (c *Comm) digestOf(left *Group) uint64 {
+func (c *Comm) groupDigest(left *Group) uint64 {
 	if left.size < c.group.size {
 		return left.digest()
 	}
@@ -164,15 +166,15 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 	if room == nil {
 		room = new(Comm)
 	}
-	name := title{c.Name(), number + 1}
-	group := c.group.rest(gone)
+	name := commName{c.Name(), number + 1}
+	group := c.group.remaining(gone)
 	rank := c.rank
 	if group.size < c.group.size {
 		rank = group.Rank(c.e.p.Self())
 	}
-	digest := c.digestOf(group)
+	digest := c.groupDigest(group)
 	if c.local == nil {
-		if err := c.e.makeComm(room, c, name, group, group, rank, c.context(number, digest, 2), nil); err != nil {
+		if err := c.e.buildComm(room, c, name, group, group, rank, c.deriveContext(number, digest, 2), nil); err != nil {
 			return nil, err
 		}
 		if group.size == c.group.size {
@@ -180,7 +182,7 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 		}
 		return room, nil
 	}
-	peers := c.peers.rest(gone)
+	peers := c.peers.remaining(gone)
 	if peers.size == 0 {
 		return nil, nil
 	}
@@ -188,7 +190,7 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 	if err != nil {
 		return nil, err
 	}
-	if err = c.e.makeComm(room, c, name, group, peers, rank, c.context(number, digest^peers.digest(), 2), local); err != nil {
+	if err = c.e.buildComm(room, c, name, group, peers, rank, c.deriveContext(number, digest^peers.digest(), 2), local); err != nil {
 		local.free()
 		return nil, err
 	}
@@ -197,4 +199,4 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 
 // Seed gives what the leaders of two sides may use, together, as a seed of
 // Bridge that was not used before. n is this derivation's Count.
-func (c *Comm) Seed(n uint64) uint64 { return mix(c.origin(), n) }
+func (c *Comm) Seed(n uint64) uint64 { return mix(c.contextSeed(), n) }

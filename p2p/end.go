@@ -11,47 +11,47 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-var errNobodyLeft = fmt.Errorf("%w: no other rank is left", ft.ErrDeparted)
+var errNoOtherRank = fmt.Errorf("%w: no other rank is left", ft.ErrDeparted)
 
-func isGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
+func isPeerGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
 
 // onEnd is the check at the bottom: a peer has failed or departed, and
 // everything that needs it completes with an error, once.
 func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
-	l := e.adopt(ep)
+	l := e.linkFor(ep)
 	l.open()
 	if cause.Failed() {
 		e.markComms(ep.Proc)
-		e.fellAll()
-		e.withdrawAll(ep.Proc)
+		e.revokeByRange()
+		e.withdrawCollectives(ep.Proc)
 	}
 	e.dropQueue(l)
-	l.endActive(func(r *Request) error {
-		e.unable(r)
-		return r.comm.lost(r.kind.String(), l)
+	l.failActive(func(r *Request) error {
+		e.noteFailed(r)
+		return r.comm.peerEndedError(r.kind.String(), l)
 	})
 	e.dropArriving(l)
 	e.posted.all(func(r *Request) {
-		if err := r.bereft(l, cause); err != nil {
+		if err := r.impossibleAfter(l, cause); err != nil {
 			e.unpost(r)
-			e.unable(r)
+			e.noteFailed(r)
 			r.fail(err)
-		} else if r.inDoubtBy(l, cause) {
+		} else if r.inDoubtAfter(l, cause) {
 			r.suspend()
 		}
 	})
 	e.probing.all(func(r *Request) {
-		err := r.bereft(l, cause)
-		if err == nil && r.inDoubtBy(l, cause) {
-			err = r.comm.doubt(r.kind.String(), false)
+		err := r.impossibleAfter(l, cause)
+		if err == nil && r.inDoubtAfter(l, cause) {
+			err = r.comm.unacknowledgedError(r.kind.String(), false)
 		}
 		if err != nil {
 			e.probing.remove(r)
 			r.fail(err)
 		}
 	})
-	e.giveUpEnded()
-	e.gives.asked = slices.DeleteFunc(e.gives.asked, func(q inquiry) bool { return q.from == ep.Proc })
+	e.giveUpFailed()
+	e.inquiries.pending = slices.DeleteFunc(e.inquiries.pending, func(q inquiry) bool { return q.from == ep.Proc })
 	if cause.Failed() {
 		e.inquireAll(ep.Proc)
 	}
@@ -67,35 +67,35 @@ func (e *Engine) markComms(dead proc.ID) {
 	}
 }
 
-// endActive ends the requests that are under way with the peer. One whose buffer
+// failActive ends the requests that are under way with the peer. One whose buffer
 // is being copied into without the lock ends when the copy does (donePull).
-func (l *link) endActive(why func(*Request) error) {
+func (l *link) failActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
 		if r.err == nil {
 			r.err = why(r)
 		}
 		if !r.busy {
-			l.leave(r)
+			l.removeActive(r)
 			r.Finish()
 		}
 		r = next
 	}
 }
 
-// bereft is the error of a receive or probe that waits for a match, if the end
+// impossibleAfter is the error of a receive or probe that waits for a match, if the end
 // of l's peer leaves it without hope; else nil.
-func (r *Request) bereft(l *link, cause proc.Cause) error {
+func (r *Request) impossibleAfter(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
-		return r.comm.lost(r.kind.String(), l)
-	case r.comm.of != nil && cause.Failed() && r.comm.has(l.peer) && !r.insulated():
+		return r.comm.peerEndedError(r.kind.String(), l)
+	case r.comm.parent != nil && cause.Failed() && r.comm.has(l.peer) && !r.endsWithPeerOnly():
 		// A collective needs everybody, whomever this receive names (Hursey & Graham, §3.2).
-		return r.comm.lost("collective", l)
+		return r.comm.peerEndedError("collective", l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil
 	}
-	return r.comm.deserted(r.kind.String())
+	return r.comm.wildcardImpossible(r.kind.String())
 }
 
 // dropQueue forgets the frames and sends that waited, and what has been lent; their
@@ -122,20 +122,20 @@ func (e *Engine) dropArriving(l *link) {
 		l.in = nil
 		switch {
 		case m.orphan:
-			e.early.release(m)
+			e.unexpected.release(m)
 		case m.claimed: // its receive will say so
 		case m.req == nil:
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.unkept(m)
 			fallthrough
 		default:
-			e.early.release(m)
+			e.unexpected.release(m)
 		}
 	}
-	for m := e.early.oldest; m != nil; {
+	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
 		if m.rts && m.from == l.peer {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.discard(m)
 		}
 		m = next

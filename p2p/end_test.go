@@ -15,7 +15,7 @@ import (
 // all of collectives that need it, whomever they name; others go on.
 func TestWaitingReceivesEnd(t *testing.T) {
 	_, e, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	named, other := Irecv[Aware](c, nil, 2, 5), Irecv[Aware](c, nil, 1, 5)
 	collective := Irecv[Aware](c.Coll(), nil, 1, 5)
 	elsewhere, err := e.NewComm("without it", NewGroup([]proc.ID{0, 1}), 0, 10)
@@ -56,7 +56,7 @@ func TestDepartureIsNoFailure(t *testing.T) {
 	}
 	require.Equal(t, Pending, e.State(wild))
 	require.Empty(t, c.Failed())
-	require.NoError(t, c.Collective("barrier"))
+	require.NoError(t, c.CheckMembers("barrier"))
 	departs(3)
 	require.Equal(t, Pending, e.State(wild))
 	departs(1)
@@ -82,9 +82,9 @@ func TestHalfMessagesOfTheDead(t *testing.T) {
 		s, e, c, kill := bereaved(t)
 		s.inbox = append([]frame{arrival(5, "whole")}, frames...)
 		e.poll()
-		require.Equal(t, 2, e.early.n, name)
+		require.Equal(t, 2, e.unexpected.n, name)
 		kill(1)
-		require.Equal(t, 1, e.early.n, name)
+		require.Equal(t, 1, e.unexpected.n, name)
 		st, err := Recv[Aware](c, make([]byte, 300), 1, 5)
 		require.NoError(t, err, name)
 		require.Equal(t, 5, st.Count, name)
@@ -143,12 +143,12 @@ func TestHalfOrphaned(t *testing.T) {
 // requireNothingOf checks that nothing is kept of a peer's messages.
 func requireNothingOf(t *testing.T, e *Engine, peer proc.ID) {
 	t.Helper()
-	l := e.known(peer)
+	l := e.findLink(peer)
 	require.Nil(t, l.in)
 	require.Nil(t, l.active)
 	require.Zero(t, e.active)
 	require.Zero(t, l.kept)
 	require.Zero(t, l.waiting)
-	require.Zero(t, e.early.n)
+	require.Zero(t, e.unexpected.n)
 	require.Zero(t, e.posted.n)
 }

@@ -17,30 +17,30 @@ type Limits struct {
 
 // Engine is the point-to-point half of one process.
 type Engine struct {
-	p        *progress.Engine
-	limits   Limits
-	posted   posted
-	early    unexpected
-	probing  bin                // probes that wait, in order
-	promised bin                // requests of layers above that are under way
-	links    []*[linkPage]*link // by process id
-	stalled  []*link            // with frames that were refused
-	requests []*Request         // every one ever made, by index
-	free     *Request
-	freeOps  *op
-	comms    comms
-	freed    freedContexts
-	revoked  revocations
-	active   int // requests in the lists of links
-	gives    giveUps
-	flats    flats
-	closed   bool
-	over     error // once closed: what operations end with
-	profile  Profile
-	flushing []*Request
-	watches  *Watch     // free ones
-	unmet    []proc.ID  // see Comm.Unmet
-	detached []*Request // sends that nobody waits for any more
+	p           *progress.Engine
+	limits      Limits
+	posted      postedQueue
+	unexpected  unexpectedQueue
+	probing     bin                // probes that wait, in order
+	promises    bin                // requests of layers above that are under way
+	links       []*[linkPage]*link // by process id
+	stalled     []*link            // with frames that were refused
+	requests    []*Request         // every one ever made, by index
+	free        *Request
+	freeOps     *op
+	comms       comms
+	freed       freedContexts
+	revoked     revocations
+	active      int // requests in the lists of links
+	inquiries   inquiryState
+	flats       flats
+	closed      bool
+	closedErr   error // once closed: what operations end with
+	profile     Profile
+	flushing    []*Request
+	watches     *Watch     // free ones
+	unreachable []proc.ID  // see Comm.Unmet
+	detached    []*Request // sends that nobody waits for any more
 	// scratch is where control frames are put together: a local array would
 	// escape to the heap through the connection.
 	scratch [controlBytes]byte
@@ -53,7 +53,7 @@ type Engine struct {
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
 	e.posted = newPosted(firstBins)
-	e.early.index[0] = make([]msgBin, firstBins)
+	e.unexpected.index[0] = make([]msgBin, firstBins)
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
 	p.Handle(fabric.ClassFrag, e.onFrag)
@@ -61,9 +61,9 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassCTS, e.onCTS)
 	p.Handle(fabric.ClassFin, e.onFin)
 	p.Handle(fabric.ClassFlow, e.onFlow)
-	p.HandlePlaces(e.place, e.placed, e.returned)
+	p.HandlePlaces(e.place, e.onPlaced, e.onReturned)
 	p.OnStall(e.pumpAll)
-	e.revoked.catchUp, e.revoked.ready = e.catchUp, new(revokedError)
+	e.revoked.catchUp, e.revoked.spare = e.catchUp, new(revokedError)
 	if aware {
 		p.OnEnd(e.onEnd)
 	}
@@ -82,28 +82,28 @@ type link struct {
 	small int
 	// limit is the user's limit of eager messages; 0 leaves it to the connection.
 	limit int
-	// room is what may be spent on eager messages before somebody looks; spare
+	// budget is what may be spent on eager messages before somebody looks; spare
 	// (0 or 1) the chunks to be had then, of so many units as portion says.
-	room, spare    int
-	chunk, portion int      // chunk: by this process's limits
-	announced      int      // sends that the peer has not answered
-	held, lastHeld *op      // sends that may not be announced yet, in order
-	kept, asked    int      // from the peer: units unexpected here, chunks asked for
-	waiting        int      // from the peer: announcements without a receive
-	answers        int      // control frames that wait for credit
-	exceeded       bool     // the peer is cut off; see Engine.excess
-	heard, fins    uint64   // see answered
-	closed         bool     // nothing goes out any more
-	first, last    *op      // frames that wait for credit, in order
-	listed         bool     // in Engine.stalled
-	active         *Request // see Engine.active
-	in             *message // the eager message that is arriving in pieces
-	loans          loans    // of our sends, what has been lent and not returned
+	budget, spareChunk   int
+	chunk, portion       int      // chunk: by this process's limits
+	announced            int      // sends that the peer has not answered
+	held, lastHeld       *op      // sends that may not be announced yet, in order
+	kept, asked          int      // from the peer: units unexpected here, chunks asked for
+	waiting              int      // from the peer: announcements without a receive
+	answers              int      // control frames that wait for credit
+	cutOff               bool     // the peer is cut off; see Engine.excess
+	heardCount, finCount uint64   // see answered
+	shut                 bool     // nothing goes out any more
+	first, last          *op      // frames that wait for credit, in order
+	listed               bool     // in Engine.stalled
+	active               *Request // see Engine.active
+	in                   *message // the eager message that is arriving in pieces
+	loans                loans    // of our sends, what has been lent and not returned
 }
 
-// known gives the link to a peer that has connected or was connected to.
+// findLink gives the link to a peer that has connected or was connected to.
 // Precondition: the lock is held.
-func (e *Engine) known(peer proc.ID) *link {
+func (e *Engine) findLink(peer proc.ID) *link {
 	if i := int(peer / linkPage); i < len(e.links) && e.links[i] != nil {
 		return e.links[i][peer%linkPage]
 	}
@@ -119,18 +119,18 @@ func (e *Engine) linkTo(peer proc.ID) (*link, error) {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.adopt(ep), nil
+	return e.linkFor(ep), nil
 }
 
-// adopt makes the link of an endpoint, or gives the one there is.
-func (e *Engine) adopt(ep *progress.Endpoint) *link {
-	if l := e.known(ep.Proc); l != nil {
+// linkFor makes the link of an endpoint, or gives the one there is.
+func (e *Engine) linkFor(ep *progress.Endpoint) *link {
+	if l := e.findLink(ep.Proc); l != nil {
 		return l
 	}
 	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
 	l.chunk = e.limits.chunk(max(l.limit, ep.Longest))
 	l.portion = min(l.chunk, fairChunk)
-	l.room, l.spare = l.portion, 1
+	l.budget, l.spareChunk = l.portion, 1
 	l.open()
 	i := int(ep.Proc / linkPage)
 	for len(e.links) <= i {
@@ -146,7 +146,7 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 // open sets small to what the fast path may send now.
 func (l *link) open() {
 	l.small = -1
-	if l.closed {
+	if l.shut {
 		return
 	}
 	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
@@ -162,17 +162,17 @@ func (l *link) eager(n int) bool {
 	if l.limit > 0 {
 		return n <= l.limit
 	}
-	return l.ep.Eager(n) || n <= l.ep.Reply() && l.answered()
+	return l.ep.Eager(n) || n <= l.ep.Reply() && l.hasReplied()
 }
 
-// answered reports whether the peer has sent something since the last message
+// hasReplied reports whether the peer has sent something since the last message
 // that asked this: other than that it has pulled what it was sent.
-func (l *link) answered() bool {
-	heard := l.ep.Heard() - l.fins
-	if heard == l.heard {
+func (l *link) hasReplied() bool {
+	heard := l.ep.Heard() - l.finCount
+	if heard == l.heardCount {
 		return false
 	}
-	l.heard = heard
+	l.heardCount = heard
 	return true
 }
 
@@ -185,8 +185,8 @@ func (l *link) tryFrame(imm uint64, buf []byte) bool {
 	return l.ep.TrySend(fabric.ClassEager, imm, buf)
 }
 
-// attend puts r among the requests that end with the link.
-func (l *link) attend(r *Request) {
+// addActive puts r among the requests that end with the link.
+func (l *link) addActive(r *Request) {
 	r.link = l
 	r.prev, r.next = nil, l.active
 	if l.active != nil {
@@ -196,8 +196,8 @@ func (l *link) attend(r *Request) {
 	r.comm.e.active++
 }
 
-// leave takes r out again.
-func (l *link) leave(r *Request) {
+// removeActive takes r out again.
+func (l *link) removeActive(r *Request) {
 	r.comm.e.active--
 	if r.prev == nil {
 		l.active = r.next

@@ -10,7 +10,7 @@ func Exchange[M Mode](c *Comm, sbuf []byte, dst int, rbuf []byte, src, tag int) 
 	if h.r == nil {
 		return st, err
 	}
-	_, serr := c.e.finishNow(h)
+	_, serr := c.e.waitBlocking(h)
 	return st, cmp.Or(err, serr)
 }
 

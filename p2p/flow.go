@@ -72,15 +72,15 @@ func (l Limits) chunk(eager int) int {
 // if there is not enough.
 func (e *Engine) charge(l *link, n int) bool {
 	cost := n + perMessage
-	if l.room < cost {
-		if l.spare == 0 || cost > l.portion {
+	if l.budget < cost {
+		if l.spareChunk == 0 || cost > l.portion {
 			return false
 		}
-		l.spare--
-		l.room += l.portion
+		l.spareChunk--
+		l.budget += l.portion
 		e.control(l, fabric.ClassFlow, flowAsk, nil)
 	}
-	l.room -= cost
+	l.budget -= cost
 	return true
 }
 
@@ -92,18 +92,18 @@ func (l *link) mostKept() int { return l.chunk + 3*max(l.chunk, fairChunk) }
 // not, the peer is cut off.
 func (e *Engine) admits(l *link, n int) bool {
 	if l.kept+n+perMessage > l.mostKept() {
-		e.excess(l)
+		e.cutOff(l)
 	}
-	return !l.exceeded
+	return !l.cutOff
 }
 
-// excess cuts off a peer that sends more than it has been allowed to, which no correct process does. What it
+// cutOff cuts off a peer that sends more than it has been allowed to, which no correct process does. What it
 // sends until its end stands in the View is not kept. Precondition: the lock is held; it may be called
 // by what Poll calls.
-func (e *Engine) excess(l *link) {
+func (e *Engine) cutOff(l *link) {
 	e.refused++
-	if !l.exceeded {
-		l.exceeded = true
+	if !l.cutOff {
+		l.cutOff = true
 		e.p.Report(l.peer, proc.Cause{Kind: proc.Corrupt})
 	}
 }
@@ -138,24 +138,24 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 		e.refused++
 		return
 	}
-	switch l := e.adopt(ep); {
+	switch l := e.linkFor(ep); {
 	case imm == flowWithdraw:
-		e.forget(l, name)
+		e.onWithdraw(l, name)
 	case imm == flowWithdrawn && e.announced(name, l) != nil && e.announced(name, l).err != nil:
 		r := e.announced(name, l)
-		e.answered(l, r)
+		e.endAnnouncement(l, r)
 		r.Finish()
 	case imm == flowRevoked && e.announced(name, l) != nil:
-		e.rejected(l, e.announced(name, l))
+		e.onRejected(l, e.announced(name, l))
 	case imm == flowInquire:
-		e.inquired(l, strandNamed(name))
+		e.onInquiry(l, collStreamNamed(name))
 	case imm == flowGaveUp:
-		e.heard(l, strandNamed(name))
+		e.onGaveUp(l, collStreamNamed(name))
 	case imm == flowAsk && l.asked < 2:
 		l.asked++
 		e.grant(l)
-	case imm == flowGrant && l.spare == 0:
-		l.spare++
+	case imm == flowGrant && l.spareChunk == 0:
+		l.spareChunk++
 		l.portion = min(l.chunk, max(fairChunk, int(min(name, maxMessage))))
 		e.unhold(l)
 	default:
@@ -186,7 +186,7 @@ func (e *Engine) issue(l *link, r *Request, imm uint64, synchronous bool) bool {
 func (e *Engine) hold(l *link, r *Request, imm uint64, synchronous bool) {
 	o := e.newOp()
 	o.req, o.imm, o.synchronous, o.next = r, imm, synchronous, nil
-	l.attend(r)
+	l.addActive(r)
 	if l.held == nil {
 		l.held = o
 	} else {
@@ -200,9 +200,9 @@ func (e *Engine) hold(l *link, r *Request, imm uint64, synchronous bool) {
 func (e *Engine) unhold(l *link) {
 	for l.held != nil {
 		o := l.held
-		l.leave(o.req)
+		l.removeActive(o.req)
 		if !e.issue(l, o.req, o.imm, o.synchronous) {
-			l.attend(o.req)
+			l.addActive(o.req)
 			return
 		}
 		l.held = o.next
@@ -211,10 +211,10 @@ func (e *Engine) unhold(l *link) {
 	l.open()
 }
 
-// answered counts an announcement out.
-func (e *Engine) answered(l *link, r *Request) {
+// endAnnouncement counts an announcement out.
+func (e *Engine) endAnnouncement(l *link, r *Request) {
 	r.announced = false
-	l.leave(r)
+	l.removeActive(r)
 	l.announced--
 	e.unhold(l)
 }

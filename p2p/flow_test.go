@@ -73,7 +73,7 @@ func TestFloodIsBounded(t *testing.T) {
 			e.Lock()
 			defer e.Unlock()
 			for p := 1; p <= senders; p++ {
-				l := e.known(proc.ID(p))
+				l := e.findLink(proc.ID(p))
 				if l == nil {
 					continue
 				}
@@ -81,7 +81,7 @@ func TestFloodIsBounded(t *testing.T) {
 					return fmt.Errorf("%d units of process %d are kept, chunks have %d", l.kept, p, l.chunk)
 				}
 			}
-			if full = max(full, e.early.n); full > senders*(maxAnnounced+3*100_000/perMessage) {
+			if full = max(full, e.unexpected.n); full > senders*(maxAnnounced+3*100_000/perMessage) {
 				return fmt.Errorf("%d messages are kept", full)
 			}
 			return nil
@@ -118,7 +118,7 @@ func TestFloodIsBounded(t *testing.T) {
 			}
 		}
 		for p := 1; p <= senders; p++ {
-			if l := e.known(proc.ID(p)); l.kept != 0 {
+			if l := e.findLink(proc.ID(p)); l.kept != 0 {
 				return fmt.Errorf("%d units of process %d are counted, none is kept", l.kept, p)
 			}
 		}
@@ -180,7 +180,7 @@ func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 	s.inbox = []frame{ask}
 	e.poll()
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGrant))
-	l := e.known(1)
+	l := e.findLink(1)
 	n := l.chunk/perMessage + 10
 	for range n {
 		s.inbox = append(s.inbox, frame{fabric.ClassEager, 1<<32 | 5, nil})
@@ -233,7 +233,7 @@ func TestExcess(t *testing.T) {
 			}
 			e.poll()
 			require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
-			require.Equal(t, f.fair, e.early.n)
+			require.Equal(t, f.fair, e.unexpected.n)
 		})
 	}
 }
@@ -251,7 +251,7 @@ func TestAnswersNotTaken(t *testing.T) {
 	s.inbox = append(s.inbox, ask, ask)
 	e.poll()
 	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
-	l := e.known(1)
+	l := e.findLink(1)
 	require.Equal(t, maxAnswers+1, l.answers)
 	s.full = false
 	e.poll()
@@ -280,8 +280,8 @@ func TestUnequalLimits(t *testing.T) {
 				return err
 			}
 		}
-		l := e.known(1)
-		if l.exceeded || l.kept < fairChunk || l.kept > l.mostKept() || l.chunk > fairChunk {
+		l := e.findLink(1)
+		if l.cutOff || l.kept < fairChunk || l.kept > l.mostKept() || l.chunk > fairChunk {
 			return fmt.Errorf("%d units are kept of %d", l.kept, l.mostKept())
 		}
 		for range messages {
@@ -311,5 +311,5 @@ func TestShortSendWaitsInLine(t *testing.T) {
 	_, done, err := e.Test(short)
 	require.True(t, done)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, e.known(1).small, 0)
+	require.GreaterOrEqual(t, e.findLink(1).small, 0)
 }

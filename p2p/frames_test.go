@@ -192,7 +192,7 @@ func TestTooManyAnnouncements(t *testing.T) {
 	}
 	e.poll()
 	require.EqualValues(t, 10, e.refused)
-	require.Equal(t, maxAnnounced, e.early.n)
+	require.Equal(t, maxAnnounced, e.unexpected.n)
 }
 
 // What comes for a communicator that has been freed is dropped, in every way in
@@ -214,7 +214,7 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 		}
 		e.poll()
 		if !late {
-			require.Equal(t, 3, e.early.n)
+			require.Equal(t, 3, e.unexpected.n)
 			free()
 		}
 		s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 44)}, {fabric.ClassEager, 1<<32 | 2, []byte("world")}}
@@ -222,8 +222,8 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 		st, err := Recv[Aware](c, buf, 1, 2)
 		require.NoError(t, err)
 		require.Equal(t, "world", string(buf[:st.Count]))
-		require.Zero(t, e.early.n)
-		l := e.known(1)
+		require.Zero(t, e.unexpected.n)
+		l := e.findLink(1)
 		require.Zero(t, l.kept)
 		require.Zero(t, l.waiting)
 		require.Nil(t, l.in)

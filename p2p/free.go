@@ -29,34 +29,34 @@ func (c *Comm) Free() error {
 func (c *Comm) free() {
 	e, known := c.e, c
 	switch w := c.coll.Load(); {
-	case c.of != nil:
+	case c.parent != nil:
 		known = nil // what it holds can go: it is revoked with the other one
 	case w != nil:
-		w.leave()
+		w.freeWhenIdle()
 	default:
-		e.forgetContext(c.firstColl(), nil)
+		e.dropContext(c.firstCollContext(), nil)
 	}
 	c.state.Or(stateFreed)
 	c.leaveFlat(false)
-	c.settled()
-	e.comms.remove(c.handle)
-	e.forgetContext(c.Context(), known)
-	e.answerAll()
+	c.wakeValidateWaiters()
+	e.comms.remove(c.number)
+	e.dropContext(c.Context(), known)
+	e.answerInquiries()
 }
 
-// forgetContext drops what has come for a context, and what comes.
-func (e *Engine) forgetContext(ctx uint32, known *Comm) {
+// dropContext drops what has come for a context, and what comes.
+func (e *Engine) dropContext(ctx uint32, known *Comm) {
 	e.freed.add(ctx, known)
 	delete(e.revoked.known, ctx)
-	e.forgetEarly(ctx)
+	e.dropUnexpected(ctx)
 }
 
-// forgetEarly drops what has come for a context and nobody has received.
-func (e *Engine) forgetEarly(ctx uint32) {
-	for m := e.early.oldest; m != nil; {
+// dropUnexpected drops what has come for a context and nobody has received.
+func (e *Engine) dropUnexpected(ctx uint32) {
+	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
 		if uint32(m.imm>>32) == ctx {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.discard(m)
 		}
 		m = next
@@ -104,7 +104,7 @@ func (e *Engine) wasFreed(imm uint64) bool {
 	}
 	ctx := uint32(imm >> 32)
 	_, ok := e.freed.known[ctx]
-	return ok && !e.uses(ctx)
+	return ok && !e.contextInUse(ctx)
 }
 
 // discard ends a message that is in no list and that nobody will receive. A
@@ -117,7 +117,7 @@ func (e *Engine) discard(m *message) {
 	case m.rts:
 		m.link.waiting--
 		switch {
-		case m.link.ep.State != progress.Alive || m.link.closed:
+		case m.link.ep.State != progress.Alive || m.link.shut:
 		case e.wasRevoked(m.imm):
 			e.control(m.link, fabric.ClassFlow, flowRevoked, appendUint64(e.scratch[:0], m.remote))
 		default:
@@ -125,12 +125,12 @@ func (e *Engine) discard(m *message) {
 		}
 	case m.got < m.total && m.link != nil && m.link.in == m:
 		if !m.placed {
-			e.early.dropData(m)
+			e.unexpected.dropData(m)
 		}
 		m.orphan = true
 		return
 	}
-	e.early.release(m)
+	e.unexpected.release(m)
 }
 
 // holder gives the communicator that has a context, for collectives or otherwise: one that has not
@@ -138,7 +138,7 @@ func (e *Engine) discard(m *message) {
 func (e *Engine) holder(ctx uint32) (c *Comm) {
 	const coll = collContext << 32
 	want := uint64(ctx)<<32 | coll
-	if c := e.comms.with(want, coll); c != nil {
+	if c := e.comms.find(want, coll); c != nil {
 		return c
 	}
 	look := func(r *Request) {
@@ -162,23 +162,23 @@ func (e *Engine) Close() { e.CloseFor(errFinal) }
 func (e *Engine) CloseFor(why error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	e.closed, e.over = true, why
+	e.closed, e.closedErr = true, why
 	for c := range e.comms.all() {
 		c.state.Or(stateFinal)
-		c.settled()
+		c.wakeValidateWaiters()
 		c.leaveFlat(true)
 	}
 	e.p.Kick() // who waits in a hall
 	final := func(r *Request) error {
-		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.over)
+		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.closedErr)
 	}
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {
 			if l := page[i]; l != nil {
-				l.closed = true
+				l.shut = true
 				e.dropQueue(l)
 				l.ep.Forsake()
-				l.endActive(final)
+				l.failActive(final)
 				e.dropArriving(l)
 			}
 		}
@@ -187,7 +187,7 @@ func (e *Engine) CloseFor(why error) {
 		e.unpost(r)
 		r.fail(final(r))
 	})
-	for _, q := range []*bin{&e.probing, &e.promised} {
+	for _, q := range []*bin{&e.probing, &e.promises} {
 		q.all(func(r *Request) {
 			q.remove(r)
 			r.fail(final(r))

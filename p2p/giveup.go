@@ -28,63 +28,67 @@ import (
 // one of them up gives up all later ones too, until a validate. Each of those that go on by themselves has a
 // tag of its own.
 
-// strand is a communicator's collectives that block, or one that goes on by itself.
-type strand struct {
+// collStream is a communicator's collectives that block, or one that goes on by itself.
+type collStream struct {
 	ctx uint32
 	tag uint32 // without root; 0: those that block
 }
 
 // inquiry is a peer that waits for this process.
 type inquiry struct {
-	strand
+	collStream
 	from proc.ID
 }
 
-// giveUps is what the engine keeps of inquiries. It is empty as long as nobody has failed.
-type giveUps struct {
-	asked   []inquiry
-	ended   []*Request // of collectives, by the death that is being looked at
+// inquiryState is what the engine keeps of inquiries. It is empty as long as nobody has failed.
+type inquiryState struct {
+	pending []inquiry
+	failed  []*Request // of collectives, by the death that is being looked at
 	leaving bool       // the process is about to leave the job
 }
 
 // maxInquiries bounds those that wait for an answer.
 const maxInquiries = 1 << 16
 
-func (s strand) name() uint64 { return uint64(s.tag)<<32 | uint64(s.ctx) }
+func (s collStream) name() uint64 { return uint64(s.tag)<<32 | uint64(s.ctx) }
 
-func strandNamed(name uint64) strand { return strand{ctx: uint32(name), tag: uint32(name >> 32)} }
+func collStreamNamed(name uint64) collStream {
+	return collStream{ctx: uint32(name), tag: uint32(name >> 32)}
+}
 
-// strand is where a collective's request belongs.
-func (r *Request) strand() strand {
-	s := strand{ctx: r.comm.Context()}
+// collStream is where a collective's request belongs.
+func (r *Request) collStream() collStream {
+	s := collStream{ctx: r.comm.Context()}
 	if tag := uint32(r.imm); tag >= TaskTag {
 		s.tag = tag &^ rootMask
 	}
 	return s
 }
 
-// insulated reports whether a request carries a collective's message that the failure of another rank than its
+// endsWithPeerOnly reports whether a request carries a collective's message that the failure of another rank than its
 // peer does not end.
-func (r *Request) insulated() bool { return r.comm.of != nil && r.comm.of.profile != RTS }
+func (r *Request) endsWithPeerOnly() bool {
+	return r.comm.parent != nil && r.comm.parent.profile != RunThrough
+}
 
-// unsure reports whether a request of a collective may wait for a rank that has given up: a member has failed.
-func (r *Request) unsure() bool {
-	return r.comm.of != nil && r.comm.state.Load()&stateFailed != 0 && r.insulated()
+// mustInquire reports whether a request of a collective may wait for a rank that has given up: a member has failed.
+func (r *Request) mustInquire() bool {
+	return r.comm.parent != nil && r.comm.state.Load()&stateFailed != 0 && r.endsWithPeerOnly()
 }
 
 // inquire asks a peer whether it has given up the collective of a request that waits for it.
 func (e *Engine) inquire(l *link, r *Request) {
-	if l != nil && l.ep.State == progress.Alive && !l.closed {
-		e.control(l, fabric.ClassFlow, flowInquire, appendUint64(e.scratch[:0], r.strand().name()))
+	if l != nil && l.ep.State == progress.Alive && !l.shut {
+		e.control(l, fabric.ClassFlow, flowInquire, appendUint64(e.scratch[:0], r.collStream().name()))
 	}
 }
 
 // inquireAll does so for all requests of communicators with that failed member.
 func (e *Engine) inquireAll(dead proc.ID) {
-	concerned := func(r *Request) bool { return r.comm.of != nil && r.insulated() && r.comm.has(dead) }
+	concerned := func(r *Request) bool { return r.comm.parent != nil && r.endsWithPeerOnly() && r.comm.has(dead) }
 	e.posted.all(func(r *Request) {
 		if concerned(r) {
-			e.inquire(e.known(r.src), r)
+			e.inquire(e.findLink(r.src), r)
 		}
 	})
 	if e.active == 0 {
@@ -104,76 +108,76 @@ func (e *Engine) inquireAll(dead proc.ID) {
 	}
 }
 
-// inquired takes a peer's inquiry.
-func (e *Engine) inquired(l *link, s strand) {
+// onInquiry takes a peer's inquiry.
+func (e *Engine) onInquiry(l *link, s collStream) {
 	q := inquiry{s, l.peer}
 	switch {
 	case s.ctx&collContext == 0 || s.tag != 0 && s.tag < TaskTag || s.tag > MaxTag || s.tag&rootMask != 0:
 		e.refused++
 	case e.gaveUp(s):
-		e.answer(q)
-	case slices.Contains(e.gives.asked, q):
-	case len(e.gives.asked) == maxInquiries:
+		e.answerInquiry(q)
+	case slices.Contains(e.inquiries.pending, q):
+	case len(e.inquiries.pending) == maxInquiries:
 		e.refused++
 	default:
-		e.gives.asked = append(e.gives.asked, q)
+		e.inquiries.pending = append(e.inquiries.pending, q)
 	}
 }
 
-func (e *Engine) answer(q inquiry) {
-	if l := e.known(q.from); l != nil && l.ep.State == progress.Alive && !l.closed {
+func (e *Engine) answerInquiry(q inquiry) {
+	if l := e.findLink(q.from); l != nil && l.ep.State == progress.Alive && !l.shut {
 		e.control(l, fabric.ClassFlow, flowGaveUp, appendUint64(e.scratch[:0], q.name()))
 	}
 }
 
-// answerAll answers the inquiries that can be answered now.
-func (e *Engine) answerAll() {
-	if len(e.gives.asked) == 0 {
+// answerInquiries answers the inquiries that can be answered now.
+func (e *Engine) answerInquiries() {
+	if len(e.inquiries.pending) == 0 {
 		return
 	}
-	still := e.gives.asked[:0]
-	for _, q := range e.gives.asked {
-		if e.gaveUp(q.strand) {
-			e.answer(q)
+	still := e.inquiries.pending[:0]
+	for _, q := range e.inquiries.pending {
+		if e.gaveUp(q.collStream) {
+			e.answerInquiry(q)
 		} else {
 			still = append(still, q)
 		}
 	}
-	e.gives.asked = still
+	e.inquiries.pending = still
 }
 
 // gaveUp reports whether this process sends nothing more of a collective.
-func (e *Engine) gaveUp(s strand) bool {
-	w := e.comms.with(uint64(s.ctx)<<32, 0)
+func (e *Engine) gaveUp(s collStream) bool {
+	w := e.comms.find(uint64(s.ctx)<<32, 0)
 	if w == nil {
 		_, freed := e.freed.known[s.ctx]
-		c := e.comms.with(uint64(s.ctx&^collContext)<<32, 0) // it may have begun none yet
-		return freed || e.gives.leaving || c != nil && c.coll.Load() == nil && c.kept().away > 0
+		c := e.comms.find(uint64(s.ctx&^collContext)<<32, 0) // it may have begun none yet
+		return freed || e.inquiries.leaving || c != nil && c.coll.Load() == nil && c.readFT().agreeing > 0
 	}
-	if s.tag != 0 && int32((w.joined-numberOf(s.tag))<<(32-taskBits)) >= 0 { // it has begun here; numbers wrap around
-		return !slices.Contains(w.kept().running, s.tag)
+	if s.tag != 0 && int32((w.joined-taskNumber(s.tag))<<(32-taskBits)) >= 0 { // it has begun here; numbers wrap around
+		return !slices.Contains(w.readFT().running, s.tag)
 	}
-	return w.state.Load()&(stateBroken|stateValidating) != 0 || w.of.kept().away > 0 || e.gives.leaving
+	return w.state.Load()&(stateBroken|stateValidating) != 0 || w.parent.readFT().agreeing > 0 || e.inquiries.leaving
 }
 
-// unable notes that the death that is being looked at has ended a request. Precondition: it has.
-func (e *Engine) unable(r *Request) {
-	if r.unsure() {
-		e.gives.ended = append(e.gives.ended, r)
+// noteFailed notes that the death that is being looked at has ended a request. Precondition: it has.
+func (e *Engine) noteFailed(r *Request) {
+	if r.mustInquire() {
+		e.inquiries.failed = append(e.inquiries.failed, r)
 	}
 }
 
-// giveUpEnded gives up what the requests belonged to that a death has ended.
-func (e *Engine) giveUpEnded() {
-	var room [8]strand
+// giveUpFailed gives up what the requests belonged to that a death has ended.
+func (e *Engine) giveUpFailed() {
+	var room [8]collStream
 	all := room[:0]
-	for _, r := range e.gives.ended {
-		if s := r.strand(); !slices.Contains(all, s) {
+	for _, r := range e.inquiries.failed {
+		if s := r.collStream(); !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
-	clear(e.gives.ended)
-	e.gives.ended = e.gives.ended[:0]
+	clear(e.inquiries.failed)
+	e.inquiries.failed = e.inquiries.failed[:0]
 	for _, s := range all {
 		e.giveUp(s)
 	}
@@ -181,36 +185,36 @@ func (e *Engine) giveUpEnded() {
 
 // giveUp ends all of a collective here, or of all that block and those that follow, and tells whoever has
 // inquired.
-func (e *Engine) giveUp(s strand) {
-	w := e.comms.with(uint64(s.ctx)<<32, 0)
+func (e *Engine) giveUp(s collStream) {
+	w := e.comms.find(uint64(s.ctx)<<32, 0)
 	switch {
 	case w == nil || s.tag == 0 && w.state.Load()&stateBroken != 0:
 		return
 	case s.tag == 0:
 		w.state.Or(stateBroken)
-	case slices.Contains(w.kept().running, s.tag):
-		w.seldom.running = slices.DeleteFunc(w.seldom.running, func(tag uint32) bool { return tag == s.tag })
+	case slices.Contains(w.readFT().running, s.tag):
+		w.ftState.running = slices.DeleteFunc(w.ftState.running, func(tag uint32) bool { return tag == s.tag })
 	default:
 		return
 	}
 	e.interrupt(func(r *Request) error {
-		if r.comm.of == nil || r.strand() != s {
+		if r.comm.parent == nil || r.collStream() != s {
 			return nil
 		}
-		return r.comm.bereaved(r.kind.String())
+		return r.comm.failedMembersError(r.kind.String())
 	})
-	e.answerAll()
+	e.answerInquiries()
 }
 
-// heard takes a peer's word that it has given up.
-func (e *Engine) heard(l *link, s strand) {
-	concerned := func(r *Request) bool { return r.unsure() && r.strand() == s }
+// onGaveUp takes a peer's word that it has given up.
+func (e *Engine) onGaveUp(l *link, s collStream) {
+	concerned := func(r *Request) bool { return r.mustInquire() && r.collStream() == s }
 	found := false
 	e.posted.all(func(r *Request) {
 		if r.src == l.peer && concerned(r) {
 			found = true
 			e.unpost(r)
-			r.fail(r.comm.reported(r.kind.String(), l.peer))
+			r.fail(r.comm.reportedError(r.kind.String(), l.peer))
 		}
 	})
 	for r := l.active; r != nil && !found; r = r.next {
@@ -224,38 +228,38 @@ func (e *Engine) heard(l *link, s strand) {
 			if !concerned(r) {
 				return nil
 			}
-			return r.comm.reported(r.kind.String(), l.peer)
+			return r.comm.reportedError(r.kind.String(), l.peer)
 		})
 		e.giveUp(s)
 	}
 }
 
-// reported is the error of an operation that a living rank has given up. Precondition: a member has failed.
-func (c *Comm) reported(op string, by proc.ID) error {
-	failed := c.bereaved(op).(*ft.ProcFailedError)
-	failed.By = []int{c.said(by)}
+// reportedError is the error of an operation that a living rank has given up. Precondition: a member has failed.
+func (c *Comm) reportedError(op string, by proc.ID) error {
+	failed := c.failedMembersError(op).(*ft.ProcFailedError)
+	failed.By = []int{c.originalRank(by)}
 	return failed
 }
 
-// waits reports whether a request of a collective may wait for a peer though a member has failed; if not, it
+// mayWait reports whether a request of a collective may wait for a peer though a member has failed; if not, it
 // has ended. It inquires of the peer.
-func (e *Engine) waits(l *link, r *Request) bool {
+func (e *Engine) mayWait(l *link, r *Request) bool {
 	over := r.comm.state.Load()&stateBroken != 0
-	if tag := r.strand().tag; tag != 0 {
-		over = !slices.Contains(r.comm.kept().running, tag)
+	if tag := r.collStream().tag; tag != 0 {
+		over = !slices.Contains(r.comm.readFT().running, tag)
 	}
 	if over {
-		r.fail(r.comm.bereaved(r.kind.String()))
+		r.fail(r.comm.failedMembersError(r.kind.String()))
 		return false
 	}
 	e.inquire(l, r)
 	return true
 }
 
-// stuck gives up what a request belonged to that could not begin.
-func (e *Engine) stuck(r *Request) {
-	if r.unsure() {
-		e.giveUp(r.strand())
+// giveUpOwn gives up what a request belonged to that could not begin.
+func (e *Engine) giveUpOwn(r *Request) {
+	if r.mustInquire() {
+		e.giveUp(r.collStream())
 	}
 }
 
@@ -264,8 +268,8 @@ func (e *Engine) stuck(r *Request) {
 func (c *Comm) GiveUp() {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	if c.state.Load()&stateFailed != 0 && c.of.profile != RTS {
-		c.e.giveUp(strand{ctx: c.Context()})
+	if c.state.Load()&stateFailed != 0 && c.parent.profile != RunThrough {
+		c.e.giveUp(collStream{ctx: c.Context()})
 	}
 }
 
@@ -278,11 +282,11 @@ func (c *Comm) Ready(op string) error {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	c.settle()
+	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
 		return c.check(op)
 	}
-	return c.collected().ready(op)
+	return c.collLocked().ready(op)
 }
 
 // ready is Ready of a communicator of collectives. Precondition: the lock is held.
@@ -291,25 +295,25 @@ func (c *Comm) ready(op string) error {
 		return err
 	}
 	if c.state.Load()&stateBroken != 0 {
-		return c.bereaved(op)
+		return c.failedMembersError(op)
 	}
 	return nil
 }
 
-// Leaving has this process begin no collectives any more.
-func (e *Engine) Leaving() {
+// StopCollectives has this process begin no collectives any more.
+func (e *Engine) StopCollectives() {
 	e.p.Lock()
 	defer e.p.Unlock()
-	e.gives.leaving = true
-	e.answerAll()
+	e.inquiries.leaving = true
+	e.answerInquiries()
 }
 
-// absent waits for an agreement that the application has called, in which this process is not to begin a
+// waitAgreement waits for an agreement that the application has called, in which this process is not to begin a
 // collective of its communicator.
-func (e *Engine) absent(r *Request) {
-	s := r.comm.rare()
-	s.away++
-	e.answerAll()
+func (e *Engine) waitAgreement(r *Request) {
+	s := r.comm.mutableFT()
+	s.agreeing++
+	e.answerInquiries()
 	e.p.Wait(&r.Completion)
-	s.away--
+	s.agreeing--
 }

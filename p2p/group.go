@@ -173,8 +173,8 @@ func (g Group) without(gone []proc.ID) Group {
 	return left
 }
 
-// rest is without where the group is kept in memory: the same if nobody of it is gone.
-func (g *Group) rest(gone []proc.ID) *Group {
+// remaining is without where the group is kept in memory: the same if nobody of it is gone.
+func (g *Group) remaining(gone []proc.ID) *Group {
 	if len(gone) == 0 {
 		return g
 	}

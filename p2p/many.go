@@ -17,15 +17,15 @@ func (e *Engine) Cancel(h Handle) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if h.r.gen == h.gen {
-		e.takeBack(h.r)
+		e.cancel(h.r)
 	}
 }
 
-// takeBack completes a request that waits for a match, and says whether it was
+// cancel completes a request that waits for a match, and says whether it was
 // one. Precondition: the lock is held.
-func (e *Engine) takeBack(r *Request) bool {
+func (e *Engine) cancel(r *Request) bool {
 	switch {
-	case r.Done() && !r.pending || r.kind == reqSend || r.kind == reqAbove || r.from != proc.None:
+	case r.Done() && !r.pending || r.kind == reqSend || r.kind == reqPromise || r.from != proc.None:
 		return false
 	case r.kind == reqRecv:
 		e.unpost(r)
@@ -129,7 +129,7 @@ func (e *Engine) Host() fabric.Host { return e.p.Host() }
 // Abandon ends a request that waits for a match, and says whether it was one.
 // Any other is left as it is. Precondition: the lock is held.
 func (e *Engine) Abandon(h Handle) bool {
-	if h.r == nil || h.r.gen != h.gen || !e.takeBack(h.r) {
+	if h.r == nil || h.r.gen != h.gen || !e.cancel(h.r) {
 		return false
 	}
 	e.recycle(h.r)
@@ -139,7 +139,7 @@ func (e *Engine) Abandon(h Handle) bool {
 // Describe names a request that has not ended, for errors, and tells whether it is one that nobody can
 // take back: a send, or a layer's above. Precondition: the lock is held.
 func (e *Engine) Describe(h Handle) (what string, stays bool) {
-	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqAbove
+	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqPromise
 }
 
 // Detach leaves a send to the engine, which ends it some time after it is

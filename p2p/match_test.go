@@ -81,7 +81,7 @@ func TestPostedAgainstList(t *testing.T) {
 func TestUnexpectedAgainstList(t *testing.T) {
 	for seed := range uint64(listSeeds()) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		u := unexpected{index: [4][]msgBin{make([]msgBin, 4)}}
+		u := unexpectedQueue{index: [4][]msgBin{make([]msgBin, 4)}}
 		var list []*message
 		for range 20_000 {
 			if r.IntN(2) == 0 && len(list) < 3000 {
@@ -107,7 +107,7 @@ func TestUnexpectedAgainstList(t *testing.T) {
 }
 
 func TestBuffersComeBack(t *testing.T) {
-	var u unexpected
+	var u unexpectedQueue
 	for _, n := range []int{0, 1, 64, 65, 4096, 5000} {
 		m := u.newMessage()
 		m.data = append(u.buffer(n), make([]byte, n)...)

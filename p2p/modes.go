@@ -13,7 +13,7 @@ func Ssend[M Mode](c *Comm, buf []byte, dst, tag int) error {
 func Issend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
 		if err := c.checkState("send", false); err != nil {
-			return c.e.failed(c, reqSend, err)
+			return c.e.failedRequest(c, reqSend, err)
 		}
 	}
 	return c.begin(buf, dst, tag, true)

@@ -38,41 +38,41 @@ func (e *Engine) unpost(r *Request) {
 	r.pending = false
 }
 
-// inDoubtBy reports whether the end of l's peer leaves a receive or probe without
+// inDoubtAfter reports whether the end of l's peer leaves a receive or probe without
 // knowing whether its message will come: the failed is one of those that it may be
 // from.
-func (r *Request) inDoubtBy(l *link, cause proc.Cause) bool {
+func (r *Request) inDoubtAfter(l *link, cause proc.Cause) bool {
 	return cause.Failed() && r.src == proc.None && r.comm.peers.Rank(l.peer) >= 0
 }
 
-// finishNow waits for a request of a call that blocks.
-func (e *Engine) finishNow(h Handle) (Status, error) {
+// waitBlocking waits for a request of a call that blocks.
+func (e *Engine) waitBlocking(h Handle) (Status, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.Conclude(h)
+	return e.TakeBlocking(h)
 }
 
-// Conclude is Take for calls that block: a receive that would stay pending is taken
+// TakeBlocking is Take for calls that block: a receive that would stay pending is taken
 // back and ends with ft.ErrProcFailed. Precondition: the lock is held.
-func (e *Engine) Conclude(h Handle) (Status, error) {
+func (e *Engine) TakeBlocking(h Handle) (Status, error) {
 	st, err := e.Take(h)
 	if err == nil || h.r.gen != h.gen || !h.r.pending {
 		return st, err
 	}
-	err = h.r.comm.doubt(h.r.kind.String(), false)
-	e.takeBack(h.r)
+	err = h.r.comm.unacknowledgedError(h.r.kind.String(), false)
+	e.cancel(h.r)
 	e.recycle(h.r)
 	return Status{}, err
 }
 
-// doubtful reports whether there is a peer that has failed and has not been
+// hasUnacknowledged reports whether there is a peer that has failed and has not been
 // acknowledged. Of an intercommunicator those of the other side count: nobody
 // else sends. Precondition: the lock is held.
-func (c *Comm) doubtful() bool {
+func (c *Comm) hasUnacknowledged() bool {
 	if c.state.Load()&stateFailed == 0 {
 		return false
 	}
-	for _, p := range c.failed()[c.acked:] {
+	for _, p := range c.failedMembers()[c.acked:] {
 		if c.peers.Rank(p) >= 0 {
 			return true
 		}
@@ -80,37 +80,37 @@ func (c *Comm) doubtful() bool {
 	return false
 }
 
-// doubt is the error that names the peers that have failed and have not been
+// unacknowledgedError is the error that names the peers that have failed and have not been
 // acknowledged: of an operation that has ended or, if pending, has not.
 // Precondition: the lock is held.
-func (c *Comm) doubt(op string, pending bool) error {
+func (c *Comm) unacknowledgedError(op string, pending bool) error {
 	e := &ft.ProcFailedError{Op: op + " from any source", Comm: c.Name(), Pending: pending}
-	for _, p := range c.failed()[c.acked:] {
+	for _, p := range c.failedMembers()[c.acked:] {
 		if c.peers.Rank(p) >= 0 {
-			c.blame(e, p)
+			c.addFailed(e, p)
 		}
 	}
 	return e
 }
 
-// deserted is the error of a wildcard when no peer is left to send, and none of
+// wildcardImpossible is the error of a wildcard when no peer is left to send, and none of
 // them has failed without the application saying that it knows.
-func (c *Comm) deserted(op string) error {
-	if c.doubtful() {
+func (c *Comm) wildcardImpossible(op string) error {
+	if c.hasUnacknowledged() {
 		return nil
 	}
 	failed := false
 	for rank := range c.reach {
-		l := c.e.known(c.peers.Proc(rank))
+		l := c.e.findLink(c.peers.Proc(rank))
 		if l == nil || l.ep.State == progress.Alive {
 			return nil
 		}
 		failed = failed || l.ep.State == progress.Failed
 	}
 	if failed {
-		return c.bereaved(op + " from any source")
+		return c.failedMembersError(op + " from any source")
 	}
-	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNobodyLeft)
+	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNoOtherRank)
 }
 
 // nullStatus is what a receive from nobody gets.

@@ -16,7 +16,7 @@ func (e *Engine) place(from proc.ID, class fabric.Class, imm uint64, n int) []by
 	if ep == nil {
 		return nil
 	}
-	l := e.adopt(ep)
+	l := e.linkFor(ep)
 	switch {
 	case class == fabric.ClassEager && l.in == nil:
 		return e.placeEager(l, imm, n)
@@ -43,30 +43,30 @@ func rest(buf []byte, at, n int) []byte {
 func (e *Engine) placeEager(l *link, imm uint64, n int) []byte {
 	r := e.posted.match(l.peer, imm)
 	if r == nil {
-		m := e.unexpected(l.peer, imm, n)
+		m := e.newUnexpected(l.peer, imm, n)
 		if m == nil {
 			return nil // onEager drops it
 		}
 		m.data, m.placed = m.data[:n], true
 		l.in = m
-		e.keep(m)
+		e.addUnexpected(m)
 		return m.data
 	}
-	m := e.early.newMessage()
+	m := e.unexpected.newMessage()
 	m.from, m.imm, m.total, m.link, m.req, m.placed = l.peer, imm, n, l, r, true
 	l.in = m
 	r.matched(l.peer, imm)
-	l.attend(r)
+	l.addActive(r)
 	if n > len(r.buf) {
-		m.data = e.early.buffer(n)[:n]
+		m.data = e.unexpected.buffer(n)[:n]
 		return m.data
 	}
 	return r.buf[:n:n]
 }
 
-// placed continues with a payload that is whole.
-func (e *Engine) placed(from proc.ID, class fabric.Class, imm uint64, n int) {
-	l := e.known(from)
+// onPlaced continues with a payload that is whole.
+func (e *Engine) onPlaced(from proc.ID, class fabric.Class, imm uint64, n int) {
+	l := e.findLink(from)
 	switch {
 	case l == nil:
 	case class == fabric.ClassFrag && imm != 0:
@@ -85,14 +85,14 @@ func (e *Engine) placed(from proc.ID, class fabric.Class, imm uint64, n int) {
 	}
 }
 
-// returned completes the sends whose last loan has come back.
-func (e *Engine) returned(peer proc.ID, n int) {
-	l := e.known(peer)
+// onReturned completes the sends whose last loan has come back.
+func (e *Engine) onReturned(peer proc.ID, n int) {
+	l := e.findLink(peer)
 	for ; l != nil && n > 0 && l.loans.n > 0; n-- {
 		r := l.loans.pop()
 		r.lent--
 		if r.lent == 0 && r.handed {
-			l.leave(r)
+			l.removeActive(r)
 			r.Finish()
 		}
 	}

@@ -74,13 +74,13 @@ func (g *Message) Irecv(buf []byte) Handle {
 		r.fail(g.comm.revokedError("recv"))
 	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
 		r.matched(m.from, m.imm)
-		r.fail(g.comm.lost("recv", m.link))
+		r.fail(g.comm.peerEndedError("recv", m.link))
 		g.m = nil
-		e.early.unclaim(m)
+		e.unexpected.unclaim(m)
 		e.discard(m)
 	default:
 		g.m = nil
-		e.early.unclaim(m)
+		e.unexpected.unclaim(m)
 		e.take(r, m)
 	}
 	return h
@@ -101,12 +101,12 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
-	if c.nobody(src) {
+	if c.isNullLocked(src) {
 		return Message{comm: c, st: nullStatus}, true, nil
 	}
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
-	if e.seek(r); wait && !r.Done() {
+	if e.tryProbe(r); wait && !r.Done() {
 		e.probing.push(r)
 		e.p.Wait(&r.Completion)
 	}
@@ -127,22 +127,22 @@ func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
 	}
 	if checked[M]() && c.state.Load() != 0 {
 		if err := c.checkState(kind.String(), src == AnySource); err != nil {
-			return c.e.failed(c, kind, err)
+			return c.e.failedRequest(c, kind, err)
 		}
 	}
 	key, err := c.source(kind.String(), src, tag)
 	if err != nil {
-		return c.e.failed(c, kind, err)
+		return c.e.failedRequest(c, kind, err)
 	}
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
-	if c.nobody(src) {
+	if c.isNullLocked(src) {
 		return e.nullRecv(c)
 	}
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
-	if e.seek(r); !r.Done() {
+	if e.tryProbe(r); !r.Done() {
 		e.probing.push(r)
 	}
 	return Handle{r, r.gen}
@@ -159,57 +159,57 @@ func (e *Engine) TakeMessage(h Handle) (Message, error) {
 	return g, nil
 }
 
-// seek completes a probe if it can be at once: with a message that has
+// tryProbe completes a probe if it can be at once: with a message that has
 // arrived, or with an error.
-func (e *Engine) seek(r *Request) {
-	m := e.early.find(r.src, r.imm)
+func (e *Engine) tryProbe(r *Request) {
+	m := e.unexpected.find(r.src, r.imm)
 	if m == nil {
 		e.p.Progress()
-		m = e.early.find(r.src, r.imm)
+		m = e.unexpected.find(r.src, r.imm)
 	}
 	if m != nil {
-		e.found(r, m)
+		e.completeProbe(r, m)
 		return
 	}
-	err := r.comm.hopeless(r.kind.String(), r.src)
-	if err == nil && r.src == proc.None && r.comm.doubtful() {
-		err = r.comm.doubt(r.kind.String(), false)
+	err := r.comm.matchImpossible(r.kind.String(), r.src)
+	if err == nil && r.src == proc.None && r.comm.hasUnacknowledged() {
+		err = r.comm.unacknowledgedError(r.kind.String(), false)
 	}
 	if err != nil {
 		r.fail(err)
 	}
 }
 
-// found completes a probe with a message, and takes it out for a matched one.
-func (e *Engine) found(r *Request, m *message) {
+// completeProbe completes a probe with a message, and takes it out for a matched one.
+func (e *Engine) completeProbe(r *Request, m *message) {
 	r.matched(m.from, m.imm)
 	r.count = m.total
 	if r.kind == reqClaim {
-		e.early.claim(m)
+		e.unexpected.claim(m)
 		r.claimed = m
 	}
 	r.Finish()
 }
 
-// keep puts a message that no receive matched among the unexpected ones, and
+// addUnexpected puts a message that no receive matched among the unexpected ones, and
 // shows it to the probes that wait, in their order.
-func (e *Engine) keep(m *message) {
+func (e *Engine) addUnexpected(m *message) {
 	if e.unwanted(m.imm) {
 		e.discard(m)
 		return
 	}
 	if collective(m.imm) {
-		if r := e.posted.rival(m.from, m.imm); r != nil {
-			e.otherRoot(r, m)
+		if r := e.posted.conflict(m.from, m.imm); r != nil {
+			e.failMismatch(r, m)
 			return
 		}
 	}
-	e.early.add(m)
+	e.unexpected.add(m)
 	for r := e.probing.first; r != nil && !m.claimed; {
 		next := r.next
 		if m.matches(r.src, r.imm) {
 			e.probing.remove(r)
-			e.found(r, m)
+			e.completeProbe(r, m)
 		}
 		r = next
 	}

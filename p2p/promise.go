@@ -15,8 +15,8 @@ type Promise struct {
 
 // NewPromise makes one of an operation on c. Precondition: the lock is held.
 func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
-	r := e.newRequest(c, reqAbove, nil)
-	e.promised.push(r)
+	r := e.newRequest(c, reqPromise, nil)
+	e.promises.push(r)
 	h := Handle{r, r.gen}
 	return Promise{e, h}, h
 }
@@ -25,18 +25,18 @@ func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 // Precondition: the lock is held.
 func (e *Engine) NewAgreement(c *Comm) (Promise, Handle) {
 	p, h := e.NewPromise(c)
-	h.r.agrees = true
+	h.r.agreement = true
 	return p, h
 }
 
-// Keep ends the request with an error, or nil. It does nothing if Close has ended it. Precondition: the lock
+// Complete ends the request with an error, or nil. It does nothing if Close has ended it. Precondition: the lock
 // is held.
-func (p Promise) Keep(err error) {
+func (p Promise) Complete(err error) {
 	r := p.h.r
 	if r.gen != p.h.gen || r.Done() {
 		return
 	}
-	p.e.promised.remove(r)
+	p.e.promises.remove(r)
 	r.fail(err)
 }
 
@@ -47,7 +47,7 @@ func (c *Comm) Usable(op string) error {
 	case s&stateFreed != 0:
 		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
 	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.over)
+		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.closedErr)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (e *Engine) freeOp(o *op) {
 
 // control sends a control frame now or, without credit, as soon as there is.
 func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte) {
-	if l.first == nil && l.ep.TrySend(class, imm, payload) || l.exceeded {
+	if l.first == nil && l.ep.TrySend(class, imm, payload) || l.cutOff {
 		return
 	}
 	o := e.newOp()
@@ -49,7 +49,7 @@ func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte
 	if class != fabric.ClassFirst { // as many as there is room for messages
 		o.answer = true
 		if l.answers++; l.answers > maxAnswers {
-			e.excess(l)
+			e.cutOff(l)
 		}
 	}
 	e.enqueue(l, o)
@@ -59,7 +59,7 @@ func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte
 func (e *Engine) data(l *link, r *Request, class fabric.Class, imm uint64, frags bool) {
 	o := e.newOp()
 	o.class, o.imm, o.data, o.req, o.frags = class, imm, r.buf, r, frags
-	l.attend(r)
+	l.addActive(r)
 	e.enqueue(l, o)
 }
 
@@ -124,7 +124,7 @@ func (e *Engine) shift(l *link) {
 	if r := o.req; r != nil && r.lent > 0 {
 		r.handed = true // returned completes it
 	} else if r != nil {
-		l.leave(r)
+		l.removeActive(r)
 		r.Finish()
 	}
 	e.freeOp(o)

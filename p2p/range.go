@@ -64,47 +64,47 @@ func (u Uniformity) String() string {
 	return fmt.Sprintf("Uniformity(%d)", uint8(u))
 }
 
-// manner is what communicators inherit from the one that they are made from. It is written and read with the lock held.
-type manner struct {
+// inherited is what communicators inherit from the one that they are made from. It is written and read with the lock held.
+type inherited struct {
 	profile Profile
 	errors  ErrorRange
 	uniform Uniformity
 }
 
-// ranged is what becomes of a communicator's range. It is written with the lock held.
-type ranged struct {
-	// since is how many failures this process knew when it made the communicator.
-	since int32
+// rangeState is what becomes of a communicator's range. It is written with the lock held.
+type rangeState struct {
+	// knownFailures is how many failures this process knew when it made the communicator.
+	knownFailures int32
 	// cause is the process whose failure has revoked it; else proc.None.
 	cause proc.ID
-	// passedOn: the other members have been told that it is revoked.
-	passedOn bool
+	// notified: the other members have been told that it is revoked.
+	notified bool
 	// level is manner.uniform for who has no lock.
 	level atomic.Uint32
 }
 
-// heritage is the manner for who has no lock.
-func (c *Comm) heritage() manner {
+// loadInherited is the manner for who has no lock.
+func (c *Comm) loadInherited() inherited {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.manner
+	return c.inherited
 }
 
 // inherit takes over the manner of another communicator; nil: the one that all begin with. Precondition: the lock is held.
 func (c *Comm) inherit(from *Comm) {
-	c.manner = manner{profile: c.e.profile}
+	c.inherited = inherited{profile: c.e.profile}
 	if from != nil {
-		c.manner = from.manner
+		c.inherited = from.inherited
 	}
 	c.level.Store(uint32(c.uniform))
 }
 
-// follow is inherit for who has no lock: of a communicator that has been made in no manner.
-func (c *Comm) follow(from *Comm) {
+// inheritFrom is inherit for who has no lock: of a communicator that has been made in no manner.
+func (c *Comm) inheritFrom(from *Comm) {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.inherit(from)
-	c.e.fell(c)
+	c.e.revokeIfInRange(c)
 }
 
 // SetErrorRange chooses the failures that revoke the communicator; members choose the same. If one of them is known
@@ -120,15 +120,15 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return c.check("set error range")
 	}
-	for _, o := range c.contexts(nil) {
+	for _, o := range c.linkedComms(nil) {
 		o.errors = r
 	}
-	e.fell(c)
+	e.revokeIfInRange(c)
 	return nil
 }
 
 // ErrorRange is the range in force.
-func (c *Comm) ErrorRange() ErrorRange { return c.heritage().errors }
+func (c *Comm) ErrorRange() ErrorRange { return c.loadInherited().errors }
 
 // SetUniformity chooses what ends alike; members choose the same, between the same operations.
 // Error: ft.ErrArgument.
@@ -138,7 +138,7 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	for _, o := range c.contexts(nil) {
+	for _, o := range c.linkedComms(nil) {
 		o.uniform = u
 		o.level.Store(uint32(u))
 	}
@@ -148,48 +148,48 @@ func (c *Comm) SetUniformity(u Uniformity) error {
 // Uniformity is the level in force.
 func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
 
-// fellAll revokes the communicators in whose range a failure lies that has become known.
-func (e *Engine) fellAll() {
+// revokeByRange revokes the communicators in whose range a failure lies that has become known.
+func (e *Engine) revokeByRange() {
 	var hit []*Comm
 	for c := range e.comms.all() {
-		if c.of == nil && c.errors != ErrorsLocal {
+		if c.parent == nil && c.errors != ErrorsLocal {
 			hit = append(hit, c)
 		}
 	}
 	for _, c := range hit { // revoking may make and free communicators
-		e.fell(c)
+		e.revokeIfInRange(c)
 	}
 }
 
-// fell revokes a communicator if a failure in its range is known.
-func (e *Engine) fell(c *Comm) {
+// revokeIfInRange revokes a communicator if a failure in its range is known.
+func (e *Engine) revokeIfInRange(c *Comm) {
 	if c.errors == ErrorsLocal || c.state.Load()&stateRevoked != 0 {
 		return // what has revoked it remains its cause
 	}
 	for i, p := range e.p.View().Order() {
 		switch {
-		case c.errors == ErrorsGroup && c.awaits(p):
-			c.felledBy(p)
-			e.revokeHere(c)
+		case c.errors == ErrorsGroup && c.expects(p):
+			c.setRevokeCause(p)
+			e.revokeLocal(c)
 			return
-		case c.errors == ErrorsUniverse && i >= int(c.since):
-			c.felledBy(p)
+		case c.errors == ErrorsUniverse && i >= int(c.knownFailures):
+			c.setRevokeCause(p)
 			e.revoke(c)
 			return
 		}
 	}
 }
 
-// awaits reports whether a process is a member that is not agreed to be gone.
-func (c *Comm) awaits(p proc.ID) bool {
+// expects reports whether a process is a member that is not agreed to be gone.
+func (c *Comm) expects(p proc.ID) bool {
 	if w := c.coll.Load(); w != nil {
 		return w.has(p)
 	}
 	return c.has(p)
 }
 
-func (c *Comm) felledBy(p proc.ID) {
-	for _, o := range c.contexts(nil) {
+func (c *Comm) setRevokeCause(p proc.ID) {
+	for _, o := range c.linkedComms(nil) {
 		o.cause = p
 	}
 }
@@ -211,7 +211,7 @@ func (c *Comm) revokedError(op string) error {
 // on this core. So it becomes a text when somebody reads it.
 type revokedError struct {
 	op     string
-	comm   title
+	comm   commName
 	during string // the operation that it was a part of
 }
 
@@ -235,9 +235,9 @@ func During(op string, err error) bool {
 	return ok
 }
 
-// RevokeHere revokes the communicator in this process: the caller knows that each other member learns of it by itself.
+// RevokeLocal revokes the communicator in this process: the caller knows that each other member learns of it by itself.
 // Precondition: the lock is held.
-func (c *Comm) RevokeHere() { c.e.revokeHere(c) }
+func (c *Comm) RevokeLocal() { c.e.revokeLocal(c) }
 
 // Unrevoked is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
 func (c *Comm) Unrevoked(op string) error {
@@ -257,8 +257,8 @@ func (c *Comm) UnrevokedLocked(op string) error {
 	return c.check(op)
 }
 
-// Dead is the error that names the failed members of g, if any is known.
-func (c *Comm) Dead(op string, g Group) error {
+// FailedIn is the error that names the failed members of g, if any is known.
+func (c *Comm) FailedIn(op string, g Group) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	var dead []proc.ID
@@ -270,5 +270,5 @@ func (c *Comm) Dead(op string, g Group) error {
 	if dead == nil {
 		return nil
 	}
-	return c.Blame(op, dead)
+	return c.FailedError(op, dead)
 }

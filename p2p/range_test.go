@@ -60,7 +60,7 @@ func TestErrorRange(t *testing.T) {
 				require.NotErrorIs(t, err, ft.ErrProcFailed)
 				require.ErrorContains(t, err, "has failed")
 			}
-			require.ErrorIs(t, d.Collective("barrier"), ft.ErrRevoked)
+			require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrRevoked)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestErrorRangeAfterAValidate(t *testing.T) {
 		kill(2)
 		e.Lock()
 		require.NoError(t, c.BeginValidate())
-		require.NoError(t, c.EndValidate(&Validation{Epoch: 7, Gone: []proc.ID{2}}))
+		require.NoError(t, c.EndValidate(&Validation{Epoch: 7, Ended: []proc.ID{2}}))
 		e.Unlock()
 		before, err := c.Dup()
 		require.NoError(t, err)
@@ -141,12 +141,12 @@ func TestErrorRangeAfterAValidate(t *testing.T) {
 		require.NoError(t, err)
 		for _, o := range []*Comm{before, c, after} {
 			require.False(t, o.Revoked(), "%v", r)
-			require.NoError(t, o.Collective("barrier"))
+			require.NoError(t, o.CheckMembers("barrier"))
 		}
 		kill(3)
 		for _, o := range []*Comm{before, c, after} {
 			require.True(t, o.Revoked(), "%v", r)
-			require.ErrorIs(t, o.Collective("barrier"), ft.ErrRevoked)
+			require.ErrorIs(t, o.CheckMembers("barrier"), ft.ErrRevoked)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 // ft.ErrArgument, ft.ErrProcFailed, ft.ErrRevoked, ft.ErrDeparted.
 func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	if checked[M]() && c.state.Load() != 0 {
-		return c.recvInDoubt(buf, src, tag)
+		return c.recvChecked(buf, src, tag)
 	}
 	l := c.link(src)
 	if l == nil || uint(tag) > MaxTag {
@@ -21,7 +21,7 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	e.p.Lock()
 	// Nothing else is posted and nothing has arrived: the next message from
 	// src, if it matches, is this receive's and needs no queue.
-	if e.posted.n == 0 && e.early.n == 0 {
+	if e.posted.n == 0 && e.unexpected.n == 0 {
 		if n := e.p.Await(l.ep, fabric.ClassEager, c.ctx|uint64(tag), buf); n >= 0 {
 			e.p.Unlock()
 			return Status{Source: src, Tag: tag, Count: n}, nil
@@ -39,34 +39,34 @@ func (e *Engine) finish(r *Request, src int) (Status, error) {
 	c, st, err := r.comm, Status{Source: src, Tag: r.tag, Count: r.count}, r.err
 	e.recycle(r)
 	e.p.Unlock()
-	return st, c.raise(err)
+	return st, c.notifyHandler(err)
 }
 
-// recvInDoubt is Recv where the state word was not zero.
-func (c *Comm) recvInDoubt(buf []byte, src, tag int) (Status, error) {
+// recvChecked is Recv where the state word was not zero.
+func (c *Comm) recvChecked(buf []byte, src, tag int) (Status, error) {
 	if err := c.checkState("recv", src == AnySource); err != nil {
-		return Status{}, c.raise(err)
+		return Status{}, c.notifyHandler(err)
 	}
 	return Recv[Unaware](c, buf, src, tag)
 }
 
-func (c *Comm) irecvInDoubt(buf []byte, src, tag int) Handle {
+func (c *Comm) irecvChecked(buf []byte, src, tag int) Handle {
 	if err := c.checkState("recv", src == AnySource); err != nil {
-		return c.e.failed(c, reqRecv, err)
+		return c.e.failedRequest(c, reqRecv, err)
 	}
 	return Irecv[Unaware](c, buf, src, tag)
 }
 
 func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
-	st, err := c.e.finishNow(c.irecvSlow(buf, src, tag))
-	return st, c.raise(err)
+	st, err := c.e.waitBlocking(c.irecvSlow(buf, src, tag))
+	return st, c.notifyHandler(err)
 }
 
 // Irecv posts a receive into buf. Errors are the request's. One from AnySource may
 // be ft.ErrProcFailedPending: then it has not ended.
 func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
-		return c.irecvInDoubt(buf, src, tag)
+		return c.irecvChecked(buf, src, tag)
 	}
 	l := c.link(src)
 	if l == nil || uint(tag) > MaxTag {
@@ -85,21 +85,21 @@ func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	key, err := c.source("recv", src, tag)
 	if err != nil {
-		return c.e.failed(c, reqRecv, err)
+		return c.e.failedRequest(c, reqRecv, err)
 	}
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
-	if c.nobody(src) {
+	if c.isNullLocked(src) {
 		return e.nullRecv(c)
 	}
 	r := e.newRequest(c, reqRecv, buf)
 	h := Handle{r, r.gen}
-	if src == AnySource && c.doubtful() {
+	if src == AnySource && c.hasUnacknowledged() {
 		e.p.Progress() // what it would match may have arrived
 	}
 	e.post(r, key, c.ctx|uint64(uint32(tag)))
-	if src == AnySource && !r.Done() && r.from == proc.None && c.doubtful() {
+	if src == AnySource && !r.Done() && r.from == proc.None && c.hasUnacknowledged() {
 		r.suspend()
 	}
 	return h
@@ -112,11 +112,11 @@ func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rta
 	if serr != nil {
 		c.e.Cancel(h)
 	}
-	st, err := c.e.finishNow(h)
+	st, err := c.e.waitBlocking(h)
 	if serr != nil {
 		return st, serr // Send has told of it
 	}
-	return st, c.raise(err)
+	return st, c.notifyHandler(err)
 }
 
 // source checks a receive's or probe's arguments and gives what to match; see nobody
@@ -135,7 +135,7 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	}
 	l, err := c.connect(src)
 	if err != nil {
-		return 0, c.unmetError(op, "from", src, err)
+		return 0, c.unreachableError(op, "from", src, err)
 	}
 	return l.peer, nil
 }
@@ -143,37 +143,37 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 // post matches r with what has arrived, or leaves it to wait.
 func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 	r.src, r.imm, r.from = src, imm, proc.None
-	if collective(imm) && e.contradicted(r) {
+	if collective(imm) && e.mismatched(r) {
 		return
 	}
-	if m := e.early.match(src, imm); m != nil {
+	if m := e.unexpected.match(src, imm); m != nil {
 		e.take(r, m)
 		return
 	}
-	if err := r.comm.hopeless("recv", src); err != nil {
+	if err := r.comm.matchImpossible("recv", src); err != nil {
 		r.fail(err)
-		e.stuck(r)
+		e.giveUpOwn(r)
 		return
 	}
-	if collective(imm) && r.unsure() && !e.waits(e.known(src), r) {
+	if collective(imm) && r.mustInquire() && !e.mayWait(e.findLink(src), r) {
 		return
 	}
 	e.posted.add(r)
 }
 
-// hopeless says why an operation is not to wait for a message from src.
-func (c *Comm) hopeless(op string, src proc.ID) error {
+// matchImpossible says why an operation is not to wait for a message from src.
+func (c *Comm) matchImpossible(op string, src proc.ID) error {
 	if err := c.check(op); err != nil {
 		return err
 	}
 	if src == proc.None {
-		return c.deserted(op)
+		return c.wildcardImpossible(op)
 	}
-	l := c.e.known(src)
+	l := c.e.findLink(src)
 	if l == nil || l.ep.State == progress.Alive {
 		return nil
 	}
-	return c.lost(op, l)
+	return c.peerEndedError(op, l)
 }
 
 // take gives an unexpected message to the receive that matches it.
@@ -185,7 +185,7 @@ func (e *Engine) take(r *Request, m *message) {
 		r.region.Key = key
 		l := m.link
 		l.waiting--
-		e.early.release(m)
+		e.unexpected.release(m)
 		e.fetch(l, r)
 		return
 	}
@@ -193,26 +193,26 @@ func (e *Engine) take(r *Request, m *message) {
 	copy(r.buf, m.data)
 	if m.got == m.total {
 		r.received(m.total)
-		e.early.release(m)
+		e.unexpected.release(m)
 		return
 	}
 	if !m.placed {
-		e.early.dropData(m)
+		e.unexpected.dropData(m)
 	}
 	m.req = r
-	m.link.attend(r)
+	m.link.addActive(r)
 }
 
 func (e *Engine) onEager(from proc.ID, imm uint64, payload []byte) {
 	r := e.posted.match(from, imm)
 	if r == nil {
-		m := e.unexpected(from, imm, len(payload))
+		m := e.newUnexpected(from, imm, len(payload))
 		if m == nil {
 			return
 		}
 		m.data = append(m.data, payload...)
 		m.got = len(payload)
-		e.keep(m)
+		e.addUnexpected(m)
 		return
 	}
 	r.matched(from, imm)
@@ -233,15 +233,15 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	}
 	r := e.posted.match(from, imm)
 	if r == nil {
-		if l.in = e.unexpected(from, imm, total); l.in != nil {
-			e.keep(l.in)
+		if l.in = e.newUnexpected(from, imm, total); l.in != nil {
+			e.addUnexpected(l.in)
 		}
 		return
 	}
-	l.in = e.early.newMessage()
+	l.in = e.unexpected.newMessage()
 	l.in.from, l.in.imm, l.in.total, l.in.link, l.in.req = from, imm, total, l, r
 	r.matched(from, imm)
-	l.attend(r)
+	l.addActive(r)
 }
 
 // sender gives the link of whoever sent a First, and its length if that is one
@@ -252,13 +252,13 @@ func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	if !ok || ep == nil || total == 0 || total > LongestEager {
 		return nil, 0, false
 	}
-	return e.adopt(ep), total, true
+	return e.linkFor(ep), total, true
 }
 
 // onFrag takes the next fragment: of the eager message that is arriving, or of
 // the streamed one that imm names.
 func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
-	l := e.known(from)
+	l := e.findLink(from)
 	if imm != 0 {
 		e.streamed(l, imm, payload)
 		return
@@ -287,11 +287,11 @@ func (e *Engine) arrived(l *link, n int) {
 	}
 	l.in, m.placed = nil, false
 	if r := m.req; r != nil {
-		l.leave(r)
+		l.removeActive(r)
 		r.received(m.total)
 	}
 	if m.req != nil || m.orphan {
-		e.early.release(m)
+		e.unexpected.release(m)
 	}
 }
 
@@ -312,27 +312,27 @@ func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
 func (e *Engine) advance(l *link, r *Request, n int) {
 	r.got += n
 	if r.got == r.total {
-		l.leave(r)
+		l.removeActive(r)
 		r.received(r.total)
 	}
 }
 
 func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	ep := e.p.Known(from)
-	m := e.early.newMessage()
+	m := e.unexpected.newMessage()
 	a, ok := decodeRTS(payload, m.region.Key)
 	var l *link
 	if ok && ep != nil {
-		l = e.adopt(ep)
+		l = e.linkFor(ep)
 	}
 	switch {
 	case l == nil:
 		e.refused++
 	case l.waiting == maxAnnounced:
-		e.excess(l)
+		e.cutOff(l)
 	}
-	if l == nil || l.exceeded {
-		e.early.release(m)
+	if l == nil || l.cutOff {
+		e.unexpected.release(m)
 		return
 	}
 	l.waiting++
@@ -342,7 +342,7 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 		e.take(r, m)
 		return
 	}
-	e.keep(m)
+	e.addUnexpected(m)
 }
 
 // fetch gets the data of an announced message: pull them, or have them
@@ -353,7 +353,7 @@ func (e *Engine) fetch(l *link, r *Request) {
 		r.received(0)
 		return
 	}
-	l.attend(r)
+	l.addActive(r)
 	if l.ep.Get && r.region.Len != 0 {
 		r.busy = true
 		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
@@ -381,15 +381,15 @@ func donePull(j *progress.Job) {
 	r.busy = false
 	switch {
 	case r.err != nil: // the peer's end became known during the copy
-		l.leave(r)
+		l.removeActive(r)
 		r.Finish()
 	case r.pullErr == nil:
-		l.leave(r)
+		l.removeActive(r)
 		e.control(l, fabric.ClassFin, r.remote, nil)
 		r.received(r.total)
-	case !isGone(r.pullErr):
+	case !isPeerGone(r.pullErr):
 		l.ep.Get = false
-		l.leave(r)
+		l.removeActive(r)
 		e.fetch(l, r)
 	}
 	r.pullErr = nil

@@ -51,7 +51,7 @@ func TestAnswered(t *testing.T) {
 	answered := func() bool {
 		e[0].Lock()
 		defer e[0].Unlock()
-		return e[0].known(1).answered()
+		return e[0].findLink(1).hasReplied()
 	}
 	send(0, 8)
 	require.False(t, answered())

@@ -61,8 +61,8 @@ type Request struct {
 	cancelled bool
 	// pending: a posted wildcard receive that a death has put in doubt; see
 	// pending.go.
-	pending bool
-	agrees  bool // see NewAgreement
+	pending   bool
+	agreement bool // see NewAgreement
 }
 
 type reqKind uint8
@@ -71,9 +71,9 @@ const (
 	reqRecv reqKind = iota
 	reqSend
 	reqProbe
-	reqClaim // a matched probe
-	reqNull  // a receive from nobody
-	reqAbove // of a layer above: see Promise
+	reqClaim   // a matched probe
+	reqNull    // a receive from nobody
+	reqPromise // of a layer above: see Promise
 )
 
 func (k reqKind) String() string {
@@ -107,7 +107,7 @@ func (e *Engine) recycle(r *Request) {
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
-	r.announced, r.streaming, r.cancelled, r.handed, r.agrees = false, false, false, false, false
+	r.announced, r.streaming, r.cancelled, r.handed, r.agreement = false, false, false, false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
@@ -130,7 +130,7 @@ func (e *Engine) request(wire uint64, l *link) *Request {
 }
 
 func (r *Request) status() Status {
-	if r.comm == nil || r.kind == reqSend || r.kind == reqAbove {
+	if r.comm == nil || r.kind == reqSend || r.kind == reqPromise {
 		return Status{}
 	}
 	if r.cancelled {
@@ -148,7 +148,7 @@ func (r *Request) received(total int) {
 	r.count = min(total, len(r.buf))
 	if total > len(r.buf) {
 		r.err = &truncated{fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
-			r.comm.name, ft.ErrTruncate, total, r.comm.said(r.from), r.tag, len(r.buf)), total}
+			r.comm.name, ft.ErrTruncate, total, r.comm.originalRank(r.from), r.tag, len(r.buf)), total}
 	}
 	r.Finish()
 }
@@ -219,14 +219,14 @@ func (e *Engine) await(r *Request) error {
 		return r.twoWaiters()
 	}
 	r.awaited = true
-	if r.agrees {
-		e.absent(r)
+	if r.agreement {
+		e.waitAgreement(r)
 	} else {
 		e.p.Wait(&r.Completion)
 	}
 	r.awaited = false
 	if r.pending {
-		return r.comm.doubt(r.kind.String(), true)
+		return r.comm.unacknowledgedError(r.kind.String(), true)
 	}
 	return nil
 }
@@ -263,4 +263,4 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 func (h Handle) Empty() bool { return h.r == nil }
 
 // Failed gives a request that has ended with err, for a layer above.
-func (e *Engine) Failed(c *Comm, err error) Handle { return e.failed(c, reqSend, err) }
+func (e *Engine) Failed(c *Comm, err error) Handle { return e.failedRequest(c, reqSend, err) }

@@ -21,29 +21,29 @@ import (
 // revocations are the contexts that were revoked and are in use, or will be.
 type revocations struct {
 	known map[uint32]struct{}
-	// early are those of communicators that are not made here yet, the oldest first. Some never will be: this process could
+	// unmade are those of communicators that are not made here yet, the oldest first. Some never will be: this process could
 	// not make them, or freed them so long ago that it has been forgotten.
-	early []uint32
-	// fresh are those whose contexts are not in known yet, but will be in the next round of the progress loop.
-	fresh   []*Comm
+	unmade []uint32
+	// recent are those whose contexts are not in known yet, but will be in the next round of the progress loop.
+	recent  []*Comm
 	catchUp func() // Engine.catchUp
-	// ready is what the next one's first request gets.
-	ready *revokedError
-	tell  func(*Comm)
-	// done: called for each communicator that has been revoked here, by a member's word or by a failure.
-	done func(*Comm)
+	// spare is what the next one's first request gets.
+	spare  *revokedError
+	notify func(*Comm)
+	// onDone: called for each communicator that has been revoked here, by a member's word or by a failure.
+	onDone func(*Comm)
 }
 
-// maxEarlyRevocations bounds the revocations that wait for their communicator; the oldest goes first.
-const maxEarlyRevocations = 1024
+// maxUnmade bounds the revocations that wait for their communicator; the oldest goes first.
+const maxUnmade = 1024
 
 // OnRevoke registers a function that passes on that a communicator has been revoked: it is
 // called once for each, with the lock held, before anything waits.
-func (e *Engine) OnRevoke(fn func(*Comm)) { e.revoked.tell = fn }
+func (e *Engine) OnRevoke(fn func(*Comm)) { e.revoked.notify = fn }
 
 // OnRevoked registers a function that is called, with the lock held, when a communicator has been revoked
 // in this process, whoever revoked it; after all that waited on it has ended.
-func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.done = fn }
+func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.onDone = fn }
 
 // Revoke ends all communication on the communicator, here at once and soon at every
 // living member. It does not wait, and may be called by any member at any time. Error:
@@ -73,7 +73,7 @@ func (c *Comm) Revoked() bool {
 // was, one, so that this process passes that on, and whether that is news.
 // Precondition: the lock is held.
 func (e *Engine) RevokeContext(ctx uint32) (known, news bool) {
-	if c := e.comms.with(uint64(ctx&^collContext)<<32, 0); c != nil {
+	if c := e.comms.find(uint64(ctx&^collContext)<<32, 0); c != nil {
 		return true, e.revoke(c)
 	}
 	if c := e.freed.known[ctx&^collContext].c; c != nil {
@@ -86,30 +86,30 @@ func (e *Engine) RevokeContext(ctx uint32) (known, news bool) {
 // Precondition: the lock is held.
 func (e *Engine) RevokeUnmade(ctx uint32) {
 	v := &e.revoked
-	if ctx &^= collContext; slices.Contains(v.early, ctx) {
+	if ctx &^= collContext; slices.Contains(v.unmade, ctx) {
 		return
 	}
-	if len(v.early) == maxEarlyRevocations {
-		v.early = slices.Delete(v.early, 0, 1)
+	if len(v.unmade) == maxUnmade {
+		v.unmade = slices.Delete(v.unmade, 0, 1)
 	}
-	v.early = append(v.early, ctx)
+	v.unmade = append(v.unmade, ctx)
 }
 
-// revokeEarly revokes a communicator that others have revoked before it was made here.
-func (e *Engine) revokeEarly(c *Comm) {
-	if i := slices.Index(e.revoked.early, c.Context()); i >= 0 {
-		e.revoked.early = slices.Delete(e.revoked.early, i, i+1)
+// revokeUnmade revokes a communicator that others have revoked before it was made here.
+func (e *Engine) revokeUnmade(c *Comm) {
+	if i := slices.Index(e.revoked.unmade, c.Context()); i >= 0 {
+		e.revoked.unmade = slices.Delete(e.revoked.unmade, i, i+1)
 		e.revoke(c)
 	}
 }
 
 // revoke is Revoke with the lock held. It reports whether that was news: a second one does nothing.
 func (e *Engine) revoke(c *Comm) (news bool) {
-	news = e.flip(c)
-	if !c.passedOn {
-		c.passedOn = true
-		if e.revoked.tell != nil {
-			e.revoked.tell(c)
+	news = e.setRevoked(c)
+	if !c.notified {
+		c.notified = true
+		if e.revoked.notify != nil {
+			e.revoked.notify(c)
 		}
 	}
 	if news {
@@ -118,20 +118,20 @@ func (e *Engine) revoke(c *Comm) (news bool) {
 	return news
 }
 
-// revokeHere is revoke where the other members need not be told.
-func (e *Engine) revokeHere(c *Comm) {
-	if e.flip(c) {
+// revokeLocal is revoke where the other members need not be told.
+func (e *Engine) revokeLocal(c *Comm) {
+	if e.setRevoked(c) {
 		e.endRevoked(c)
 	}
 }
 
-// flip sets the state words, and reports whether that was to be done.
-func (e *Engine) flip(c *Comm) bool {
+// setRevoked sets the state words, and reports whether that was to be done.
+func (e *Engine) setRevoked(c *Comm) bool {
 	if c.state.Load()&stateRevoked != 0 {
 		return false
 	}
 	var room [maxContexts]*Comm
-	for _, o := range c.contexts(room[:0]) {
+	for _, o := range c.linkedComms(room[:0]) {
 		o.state.Or(stateRevoked)
 	}
 	return true
@@ -140,35 +140,35 @@ func (e *Engine) flip(c *Comm) bool {
 // endRevoked ends what waits on a communicator that has been revoked.
 func (e *Engine) endRevoked(c *Comm) {
 	var room [maxContexts]*Comm
-	all := c.contexts(room[:0])
+	all := c.linkedComms(room[:0])
 	e.interrupt(func(r *Request) error {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
-		return e.endedBy(r.comm, r.kind.String())
+		return e.nextRevokedError(r.comm, r.kind.String())
 	})
-	if e.revoked.fresh = append(e.revoked.fresh, c); len(e.revoked.fresh) == 1 {
+	if e.revoked.recent = append(e.revoked.recent, c); len(e.revoked.recent) == 1 {
 		e.p.Later(e.revoked.catchUp)
 	}
 	var own [maxContexts]uint32
-	for _, ctx := range c.ownContexts(own[:0]) {
-		e.forgetEarly(ctx)
-		e.forgetClaims(ctx)
+	for _, ctx := range c.linkedContexts(own[:0]) {
+		e.dropUnexpected(ctx)
+		e.dropClaims(ctx)
 	}
-	if e.revoked.done != nil {
-		e.revoked.done(c)
+	if e.revoked.onDone != nil {
+		e.revoked.onDone(c)
 	}
 	e.p.Kick()
 }
 
-// endedBy is the error of what a revocation ends: the one that lies ready, if it still does. Memory for another one would take as long
+// nextRevokedError is the error of what a revocation ends: the one that lies ready, if it still does. Memory for another one would take as long
 // as all else here.
-func (e *Engine) endedBy(c *Comm, op string) error {
-	ready := e.revoked.ready
+func (e *Engine) nextRevokedError(c *Comm, op string) error {
+	ready := e.revoked.spare
 	if c.cause != proc.None || ready == nil {
 		return c.revokedError(op)
 	}
-	e.revoked.ready = nil
+	e.revoked.spare = nil
 	ready.op, ready.comm = op, c.name
 	return ready
 }
@@ -177,21 +177,21 @@ func (e *Engine) endedBy(c *Comm, op string) error {
 // which others have waited that share its core.
 func (e *Engine) catchUp() {
 	v := &e.revoked
-	for _, c := range v.fresh {
+	for _, c := range v.recent {
 		var room [maxContexts]*Comm
-		for _, o := range c.contexts(room[:0]) {
+		for _, o := range c.linkedComms(room[:0]) {
 			if o.state.Load()&stateFreed != 0 {
 				continue
 			}
-			if v.add(o.Context()); o.of == nil && o.coll.Load() == nil {
-				v.add(o.firstColl())
+			if v.add(o.Context()); o.parent == nil && o.coll.Load() == nil {
+				v.add(o.firstCollContext())
 			}
 		}
 	}
-	clear(v.fresh)
-	v.fresh = v.fresh[:0]
-	if v.ready == nil {
-		v.ready = new(revokedError)
+	clear(v.recent)
+	v.recent = v.recent[:0]
+	if v.spare == nil {
+		v.spare = new(revokedError)
 	}
 }
 
@@ -212,27 +212,27 @@ func (e *Engine) interrupt(why func(*Request) error) {
 	e.withdraw(proc.None, why)
 }
 
-// forgetClaims drops what matched probes have taken out and nobody has received. Their
+// dropClaims drops what matched probes have taken out and nobody has received. Their
 // Messages do not look at it any more (see Message.Irecv).
-func (e *Engine) forgetClaims(ctx uint32) {
-	for m := e.early.claims; m != nil; {
+func (e *Engine) dropClaims(ctx uint32) {
+	for m := e.unexpected.claims; m != nil; {
 		next := m.older
 		if uint32(m.imm>>32) == ctx {
-			e.early.unclaim(m)
+			e.unexpected.unclaim(m)
 			e.discard(m)
 		}
 		m = next
 	}
 }
 
-// rejected ends a send whose receiver says that the communicator has been revoked, which is news here
+// onRejected ends a send whose receiver says that the communicator has been revoked, which is news here
 // unless the send was withdrawn (S1-30).
-func (e *Engine) rejected(l *link, r *Request) {
+func (e *Engine) onRejected(l *link, r *Request) {
 	c, told := r.comm, r.err != nil
 	if !told {
 		r.err = c.revokedError(r.kind.String())
 	}
-	e.answered(l, r)
+	e.endAnnouncement(l, r)
 	r.Finish()
 	if !told {
 		e.RevokeContext(c.Context())
@@ -242,27 +242,27 @@ func (e *Engine) rejected(l *link, r *Request) {
 // maxContexts is how many communicators share one's fate at most.
 const maxContexts = 4
 
-// contexts appends the communicators that share one's fate, itself first.
-func (c *Comm) contexts(all []*Comm) []*Comm {
+// linkedComms appends the communicators that share one's fate, itself first.
+func (c *Comm) linkedComms(all []*Comm) []*Comm {
 	all = append(all, c)
 	if w := c.coll.Load(); w != nil {
 		all = append(all, w)
 	}
 	if c.local != nil {
-		all = c.local.contexts(all)
+		all = c.local.linkedComms(all)
 	}
 	return all
 }
 
-// ownContexts appends the contexts of those, and of their collectives also where none has been called yet.
-func (c *Comm) ownContexts(all []uint32) []uint32 {
-	coll := c.firstColl()
+// linkedContexts appends the contexts of those, and of their collectives also where none has been called yet.
+func (c *Comm) linkedContexts(all []uint32) []uint32 {
+	coll := c.firstCollContext()
 	if w := c.coll.Load(); w != nil {
 		coll = w.Context()
 	}
 	all = append(all, c.Context(), coll)
 	if c.local != nil {
-		all = c.local.ownContexts(all)
+		all = c.local.linkedContexts(all)
 	}
 	return all
 }
@@ -275,11 +275,11 @@ func (v *revocations) add(ctx uint32) {
 	v.known[ctx] = struct{}{}
 }
 
-// isFresh reports whether a message is for a communicator that was revoked in this round of the progress loop.
-func (v *revocations) isFresh(imm uint64) bool {
-	for _, c := range v.fresh {
+// isRecent reports whether a message is for a communicator that was revoked in this round of the progress loop.
+func (v *revocations) isRecent(imm uint64) bool {
+	for _, c := range v.recent {
 		var room [maxContexts]uint32
-		if slices.Contains(c.ownContexts(room[:0]), uint32(imm>>32)) {
+		if slices.Contains(c.linkedContexts(room[:0]), uint32(imm>>32)) {
 			return true
 		}
 	}
@@ -289,9 +289,9 @@ func (v *revocations) isFresh(imm uint64) bool {
 // wasRevoked reports whether a message is for a communicator that has been revoked.
 func (e *Engine) wasRevoked(imm uint64) bool {
 	ctx := uint32(imm >> 32)
-	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isFresh(imm) {
+	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isRecent(imm) {
 		return true
 	}
 	c := e.freed.known[ctx&^collContext].c
-	return c != nil && c.state.Load()&stateRevoked != 0 && !e.uses(ctx) && !e.uses(ctx&^collContext)
+	return c != nil && c.state.Load()&stateRevoked != 0 && !e.contextInUse(ctx) && !e.contextInUse(ctx&^collContext)
 }

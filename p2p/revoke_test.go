@@ -93,10 +93,10 @@ func TestRevokeWithdraws(t *testing.T) {
 	last := Isend[Aware](c, long, 1, 0)
 	require.NoError(t, c.Revoke())
 	requireRevoked(t, e, "held", last)
-	require.Nil(t, e.known(1).held)
+	require.Nil(t, e.findLink(1).held)
 	require.Equal(t, maxAnnounced, s.withdrawn())
 	e.poll()
-	l := e.known(1)
+	l := e.findLink(1)
 	require.Nil(t, l.active)
 	require.Zero(t, l.announced)
 	require.Zero(t, e.refused)
@@ -157,7 +157,7 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 			if when == "before" || when == "probed" {
 				s.inbox = frames
 				e.poll()
-				require.Equal(t, 1, e.early.n)
+				require.Equal(t, 1, e.unexpected.n)
 			}
 			if when == "probed" {
 				var err error
@@ -180,12 +180,12 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 				}
 			}
 			if name == "arriving" {
-				require.NotNil(t, e.known(1).in)
+				require.NotNil(t, e.findLink(1).in)
 				s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 44)}}
 				e.poll()
 			}
 			requireNothingOf(t, e, 1)
-			require.Nil(t, e.early.claims)
+			require.Nil(t, e.unexpected.claims)
 			require.Zero(t, s.count(fabric.ClassFin, 7), "%s, %s", name, when)
 			want := 0
 			if name == "announced" {
@@ -221,7 +221,7 @@ func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 	require.Equal(t, "b", string(buf))
 	_, err = ms[2].Recv(buf)
 	require.ErrorIs(t, err, ft.ErrRevoked)
-	require.Nil(t, e.early.claims)
+	require.Nil(t, e.unexpected.claims)
 }
 
 // S1-30: who is told that a send will not be received has its communicator revoked, and tells
@@ -294,17 +294,17 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 		require.False(t, known, "nobody can pass it on here")
 		e.RevokeUnmade(ctx)
 		e.RevokeUnmade(ctx | collContext)
-		require.Len(t, e.revoked.early, 1)
+		require.Len(t, e.revoked.unmade, 1)
 		told = nil
 		o := make()
 		require.True(t, o.Revoked())
 		require.Equal(t, []*Comm{o}, told)
-		require.Empty(t, e.revoked.early)
+		require.Empty(t, e.revoked.unmade)
 		require.ErrorIs(t, Send[Aware](o, nil, 0, 1), ft.ErrRevoked)
 		if o.Local() != nil {
 			require.True(t, o.Local().Revoked())
 			require.True(t, o.Local().Coll().Revoked())
-			everyone := o.Everyone()
+			everyone := o.AllMembers()
 			require.Equal(t, 4, everyone.Size())
 		}
 		require.NoError(t, o.Free())
@@ -315,11 +315,11 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 // The revocations that wait for a communicator are bounded, and the newest count.
 func TestEarlyRevocationsAreBounded(t *testing.T) {
 	_, e, _ := newStray(t)
-	for i := range uint32(3 * maxEarlyRevocations) {
+	for i := range uint32(3 * maxUnmade) {
 		e.RevokeUnmade(100 + i)
-		require.LessOrEqual(t, len(e.revoked.early), maxEarlyRevocations)
+		require.LessOrEqual(t, len(e.revoked.unmade), maxUnmade)
 	}
-	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxEarlyRevocations-1)
+	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxUnmade-1)
 	require.NoError(t, err)
 	require.True(t, c.Revoked())
 }
@@ -333,7 +333,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	h := Irecv[Aware](inter.Local().Coll(), nil, 1, 0)
 	require.NoError(t, inter.Revoke())
 	requireRevoked(t, e, "local", h)
-	for _, o := range inter.contexts(nil) {
+	for _, o := range inter.linkedComms(nil) {
 		require.True(t, o.Revoked())
 	}
 	require.False(t, c.Revoked())
@@ -421,7 +421,7 @@ func TestErrorsOfRevocations(t *testing.T) {
 	require.EqualError(t, one, "barrier: recv on "+c.Name()+": communicator revoked")
 	require.EqualError(t, two, "recv on "+c.Name()+": communicator revoked")
 	require.False(t, During("barrier", ft.ErrRevoked))
-	require.Nil(t, e.revoked.ready)
+	require.Nil(t, e.revoked.spare)
 	e.poll()
-	require.NotNil(t, e.revoked.ready)
+	require.NotNil(t, e.revoked.spare)
 }

@@ -26,14 +26,14 @@ func TestRevokedOnce(t *testing.T) {
 	told := 0
 	e.OnRevoked(func(o *Comm) {
 		require.Same(t, c, o)
-		require.True(t, o.collected().Revoked())
+		require.True(t, o.collLocked().Revoked())
 		told++
 	})
 	kill(2)
 	require.NoError(t, c.Revoke())
 	e.RevokeContext(c.Context())
 	e.Lock()
-	c.RevokeHere()
+	c.RevokeLocal()
 	e.Unlock()
 	kill(3)
 	require.Equal(t, 1, told)
@@ -74,7 +74,7 @@ func TestWhatRevokedACommunicator(t *testing.T) {
 // A collective's send that a failure has ended keeps its error when its receiver has the communicator revoked.
 func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 	s, e, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	h := Issend[Aware](c.Coll(), nil, 1, 5)
 	kill(2)
 	require.Equal(t, Pending, e.State(h))
@@ -98,7 +98,7 @@ func TestFollowersFall(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, from.SetErrorRange(ErrorsGroup))
 	require.NoError(t, from.SetUniformity(UniformCreation))
-	d.follow(from)
+	d.inheritFrom(from)
 	require.Equal(t, ErrorsGroup, d.ErrorRange())
 	require.Equal(t, UniformCreation, d.Uniformity())
 	require.True(t, d.Revoked(), "a failure in its range is known")
@@ -113,13 +113,13 @@ func TestFreeDropsItsOwnMessages(t *testing.T) {
 		require.NoError(t, err)
 		s.inbox = []frame{arrival(5, "a"), {fabric.ClassEager, 10<<32 | 5, []byte("b")}, arrival(5, "c")}
 		e.poll()
-		require.Equal(t, 3, e.early.n)
+		require.Equal(t, 3, e.unexpected.n)
 		if revoke {
 			require.NoError(t, c.Revoke())
 		} else {
 			require.NoError(t, c.Free())
 		}
-		require.Equal(t, 1, e.early.n)
+		require.Equal(t, 1, e.unexpected.n)
 		buf := make([]byte, 1)
 		_, err = e.Wait(Irecv[Aware](other, buf, 1, 5))
 		require.NoError(t, err)
@@ -155,8 +155,8 @@ func TestPromise(t *testing.T) {
 	require.NoError(t, c.Free())
 	require.Equal(t, Pending, e.State(h))
 	e.Lock()
-	first.Keep(ft.ErrDeparted)
-	first.Keep(nil)
+	first.Complete(ft.ErrDeparted)
+	first.Complete(nil)
 	e.Unlock()
 	_, err := e.Wait(h)
 	require.ErrorIs(t, err, ft.ErrDeparted)
@@ -165,14 +165,14 @@ func TestPromise(t *testing.T) {
 	again := Irecv[Aware](other, nil, 1, 5)
 	require.Same(t, h.r, again.r, "requests are used again")
 	e.Lock()
-	first.Keep(nil)
+	first.Complete(nil)
 	e.Unlock()
 	require.Equal(t, Pending, e.State(again))
-	require.NotNil(t, e.promised.first)
+	require.NotNil(t, e.promises.first)
 	e.Close()
-	require.Nil(t, e.promised.first)
+	require.Nil(t, e.promises.first)
 	e.Lock()
-	second.Keep(nil)
+	second.Complete(nil)
 	e.Unlock()
 	_, err = e.Wait(closed)
 	require.ErrorIs(t, err, ft.ErrClosed)
@@ -205,11 +205,11 @@ func TestUsable(t *testing.T) {
 func TestDeadOfAGroup(t *testing.T) {
 	_, _, c, kill := bereaved(t)
 	group := NewGroup([]proc.ID{0, 2})
-	require.NoError(t, c.Dead("create", group))
+	require.NoError(t, c.FailedIn("create", group))
 	kill(3)
-	require.NoError(t, c.Dead("create", group))
+	require.NoError(t, c.FailedIn("create", group))
 	kill(2)
 	var failed *ft.ProcFailedError
-	require.ErrorAs(t, c.Dead("create", group), &failed)
+	require.ErrorAs(t, c.FailedIn("create", group), &failed)
 	require.Equal(t, []int{2}, failed.Ranks)
 }

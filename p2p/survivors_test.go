@@ -21,9 +21,9 @@ func TestContextsOfSurvivors(t *testing.T) {
 	made := func(name string, c *Comm, err error) *Comm {
 		require.NoError(t, err, name)
 		if c != nil {
-			for _, o := range c.contexts(nil) {
+			for _, o := range c.linkedComms(nil) {
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
-				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.firstColl()} {
+				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.firstCollContext()} {
 					where := fmt.Sprintf("%s: %s of %v, %s", name, o.name, members, what)
 					if was, ok := contexts[ctx]; ok {
 						require.Equal(t, was, where)

@@ -45,8 +45,8 @@ func TagOf(number uint32) int {
 // WithRoot is a task's tag with a root.
 func WithRoot(tag, root int) int { return tag&^rootMask | root<<rootShift&rootMask }
 
-// numberOf gives the number of a task's tag.
-func numberOf(tag uint32) uint32 { return tag&kindMask | tag&(TaskTag-1)>>16<<rootShift }
+// taskNumber gives the number of a task's tag.
+func taskNumber(tag uint32) uint32 { return tag&kindMask | tag&(TaskTag-1)>>16<<rootShift }
 
 // collective reports whether a message is one of a collective: its context is.
 func collective(imm uint64) bool { return int64(imm) < 0 }
@@ -64,34 +64,34 @@ func binned(imm uint64) uint64 {
 	return imm
 }
 
-// rivals reports whether one of two messages of a process is there in place of the other.
-func rivals(a, b uint64) bool {
+// conflicting reports whether one of two messages of a process is there in place of the other.
+func conflicting(a, b uint64) bool {
 	return a != b && collective(a) && a&(TaskTag|Blocking) != 0 && binned(a) == binned(b)
 }
 
-// contradicted reports whether a collective's receive has ended since another message is there in place of its
+// mismatched reports whether a collective's receive has ended since another message is there in place of its
 // own.
-func (e *Engine) contradicted(r *Request) bool {
-	m := e.early.rival(r.src, r.imm)
+func (e *Engine) mismatched(r *Request) bool {
+	m := e.unexpected.conflict(r.src, r.imm)
 	if m != nil {
-		e.otherRoot(r, m)
+		e.failMismatch(r, m)
 	}
 	return m != nil
 }
 
-// otherRoot ends a receive for which a message with another root has come.
-func (e *Engine) otherRoot(r *Request, m *message) {
-	r.fail(r.comm.otherRoot(m.from))
+// failMismatch ends a receive for which a message with another root has come.
+func (e *Engine) failMismatch(r *Request, m *message) {
+	r.fail(r.comm.mismatchError(m.from))
 	e.discard(m)
 }
 
-func (c *Comm) otherRoot(from proc.ID) error {
+func (c *Comm) mismatchError(from proc.ID) error {
 	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: all ranks must call the same",
-		c.name, ft.ErrArgument, c.said(from))
+		c.name, ft.ErrArgument, c.originalRank(from))
 }
 
-// rival takes out the message that is there in place of the next one of a collective that a receive asks for.
-func (u *unexpected) rival(src proc.ID, imm uint64) *message {
+// conflict takes out the message that is there in place of the next one of a collective that a receive asks for.
+func (u *unexpectedQueue) conflict(src proc.ID, imm uint64) *message {
 	if u.n == 0 {
 		return nil
 	}
@@ -100,7 +100,7 @@ func (u *unexpected) rival(src proc.ID, imm uint64) *message {
 		case m.from != src:
 		case m.imm == imm:
 			return nil
-		case rivals(m.imm, imm):
+		case conflicting(m.imm, imm):
 			u.remove(m)
 			return m
 		}
@@ -108,13 +108,13 @@ func (u *unexpected) rival(src proc.ID, imm uint64) *message {
 	return nil
 }
 
-// rival takes out the receive that waits for a collective's message and has named another root.
-func (q *posted) rival(from proc.ID, imm uint64) *Request {
+// conflict takes out the receive that waits for a collective's message and has named another root.
+func (q *postedQueue) conflict(from proc.ID, imm uint64) *Request {
 	if q.n == 0 {
 		return nil
 	}
 	for r := q.bins[q.at(from, imm)].first; r != nil; r = r.next {
-		if r.src == from && rivals(r.imm, imm) {
+		if r.src == from && conflicting(r.imm, imm) {
 			q.remove(r)
 			return r
 		}
@@ -125,16 +125,16 @@ func (q *posted) rival(from proc.ID, imm uint64) *Request {
 // fewMessages can be looked through whenever a task begins.
 const fewMessages = 64
 
-// OtherRoot is ft.ErrArgument if a message of the task with a tag is here whose sender has named another root.
+// RootMismatch is ft.ErrArgument if a message of the task with a tag is here whose sender has named another root.
 // Precondition: the lock is held.
-func (c *Comm) OtherRoot(tag int) error {
-	if c.e.early.n == 0 || c.e.early.n > fewMessages {
+func (c *Comm) RootMismatch(tag int) error {
+	if c.e.unexpected.n == 0 || c.e.unexpected.n > fewMessages {
 		return nil
 	}
 	imm := c.ctx | uint64(tag)
-	for m := c.e.early.oldest; m != nil; m = m.younger {
-		if rivals(m.imm, imm) {
-			return c.otherRoot(m.from)
+	for m := c.e.unexpected.oldest; m != nil; m = m.younger {
+		if conflicting(m.imm, imm) {
+			return c.mismatchError(m.from)
 		}
 	}
 	return nil

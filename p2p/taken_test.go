@@ -28,7 +28,7 @@ func TestNumbersAfterValidate(t *testing.T) {
 func TestContextThatIsTaken(t *testing.T) {
 	_, _, c, _ := bereaved(t)
 	g := c.Group()
-	context := func(tag int) uint32 { return c.context(mix(mix(g.digest(), uint64(tag)), 1), 1) }
+	context := func(tag int) uint32 { return c.deriveContext(mix(mix(g.digest(), uint64(tag)), 1), 1) }
 	tags := map[uint32]int{}
 	first, second := -1, 0
 	for ; first < 0; second++ {

@@ -56,14 +56,14 @@ func (t *Task) Go() { t.e.p.Submit(&t.job) }
 func (c *Comm) Join(op string) (w *Comm, number uint32, err error) {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	c.settle()
+	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
 		return nil, 0, c.check(op)
 	}
-	w = c.collected()
+	w = c.collLocked()
 	w.joined++
-	w.under++
-	s := w.rare()
+	w.joinedOps++
+	s := w.mutableFT()
 	s.running = append(s.running, uint32(TagOf(w.joined)))
 	return w, w.joined, w.ready(op)
 }
@@ -73,47 +73,47 @@ func (c *Comm) Done(number uint32) {
 	if c == nil { // it has not joined
 		return
 	}
-	s := c.rare()
+	s := c.mutableFT()
 	if i := slices.Index(s.running, uint32(TagOf(number))); i >= 0 {
 		s.running = slices.Delete(s.running, i, i+1)
-		c.e.answerAll()
+		c.e.answerInquiries()
 	}
 }
 
 // Quit ends what Join began, on the communicator that it gave. Precondition: the lock is held.
 func (c *Comm) Quit(number uint32) {
 	c.Done(number)
-	if c.under--; c.under == 0 && c.state.Load()&(stateLeft|stateFreed) == stateLeft {
+	if c.joinedOps--; c.joinedOps == 0 && c.state.Load()&(stateLeft|stateFreed) == stateLeft {
 		c.free()
 	}
 }
 
-// leave is free for a communicator of collectives, of which some may be under way: the last of them frees it.
-func (c *Comm) leave() {
-	if c.under > 0 {
+// freeWhenIdle is free for a communicator of collectives, of which some may be under way: the last of them frees it.
+func (c *Comm) freeWhenIdle() {
+	if c.joinedOps > 0 {
 		c.state.Or(stateLeft)
 		return
 	}
 	c.free()
 }
 
-// Reach connects to a rank, so that what is begun later need not wait for that. It may wait, and is not to be called in a task that goes on.
-func (c *Comm) Reach(rank int) error {
+// Connect connects to a rank, so that what is begun later need not wait for that. It may wait, and is not to be called in a task that goes on.
+func (c *Comm) Connect(rank int) error {
 	if c.link(rank) != nil {
 		return nil
 	}
 	_, err := c.connect(rank)
 	if errors.Is(err, fabric.ErrNoAddress) {
-		return c.unmetError("connect", "to", rank, err)
+		return c.unreachableError("connect", "to", rank, err)
 	}
 	if err != nil {
-		return fmt.Errorf("connect to rank %d of %s: %w", c.Said(rank), c.name, err)
+		return fmt.Errorf("connect to rank %d of %s: %w", c.OriginalRank(rank), c.name, err)
 	}
 	return nil
 }
 
-// Named gives a context that belongs to the operation with a number of Join alone, for what is agreed on about it.
-func (c *Comm) Named(number uint32) uint32 {
+// OpContext gives a context that belongs to the operation with a number of Join alone, for what is agreed on about it.
+func (c *Comm) OpContext(number uint32) uint32 {
 	return (uint32(mix(mix(c.ctx, c.ctx>>32), 3)>>32) + number) &^ collContext
 }
 

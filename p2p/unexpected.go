@@ -31,12 +31,12 @@ type message struct {
 
 type msgLink struct{ next, prev *message }
 
-// unexpected holds messages without a receive, in order of arrival and in bins
+// unexpectedQueue holds messages without a receive, in order of arrival and in bins
 // by what a receive may ask for: an index for each kind of wildcards (see
 // [wildness]), as if a message came once for each. The first index, without
 // wildcards, is kept always; another from the first search for its kind among
 // more than a few.
-type unexpected struct {
+type unexpectedQueue struct {
 	index          [4][]msgBin
 	n              int
 	oldest, newest *message
@@ -51,12 +51,12 @@ type msgBin struct{ first, last *message }
 // fewUnexpected can be looked through one by one.
 const fewUnexpected = 16
 
-func (u *unexpected) bin(w int, src proc.ID, imm uint64) *msgBin {
-	src, imm = widen(w, src, imm)
+func (u *unexpectedQueue) bin(w int, src proc.ID, imm uint64) *msgBin {
+	src, imm = wildcardKey(w, src, imm)
 	return &u.index[w][hash(src, imm)&uint64(len(u.index[w])-1)]
 }
 
-func (u *unexpected) newMessage() *message {
+func (u *unexpectedQueue) newMessage() *message {
 	m := u.free
 	if m == nil {
 		return new(message)
@@ -67,13 +67,13 @@ func (u *unexpected) newMessage() *message {
 }
 
 // release ends a message that is in no list.
-func (u *unexpected) release(m *message) {
+func (u *unexpectedQueue) release(m *message) {
 	u.dropData(m)
 	*m = message{younger: u.free, region: fabric.Region{Key: m.region.Key[:0]}}
 	u.free = m
 }
 
-func (u *unexpected) dropData(m *message) {
+func (u *unexpectedQueue) dropData(m *message) {
 	if c := cap(m.data); c > 0 {
 		class := bits.Len(uint(c)) - 1
 		u.buffers[class] = append(u.buffers[class], m.data[:0])
@@ -82,7 +82,7 @@ func (u *unexpected) dropData(m *message) {
 }
 
 // buffer gives an empty buffer of capacity at least n.
-func (u *unexpected) buffer(n int) []byte {
+func (u *unexpectedQueue) buffer(n int) []byte {
 	class := bits.Len(uint(max(n, 64) - 1))
 	if list := u.buffers[class]; len(list) > 0 {
 		u.buffers[class] = list[:len(list)-1]
@@ -91,7 +91,7 @@ func (u *unexpected) buffer(n int) []byte {
 	return make([]byte, 0, 1<<class)
 }
 
-func (u *unexpected) add(m *message) {
+func (u *unexpectedQueue) add(m *message) {
 	u.n++
 	m.older, m.younger = u.newest, nil
 	if u.newest == nil {
@@ -112,7 +112,7 @@ func (u *unexpected) add(m *message) {
 }
 
 // build makes an index with room to grow.
-func (u *unexpected) build(w int) {
+func (u *unexpectedQueue) build(w int) {
 	bins := firstBins
 	for bins < u.n {
 		bins *= 2
@@ -148,7 +148,7 @@ func (b *msgBin) remove(w int, m *message) {
 	m.in[w] = msgLink{}
 }
 
-func (u *unexpected) remove(m *message) {
+func (u *unexpectedQueue) remove(m *message) {
 	u.n--
 	for w := range u.index {
 		if len(u.index[w]) > 0 {
@@ -169,7 +169,7 @@ func (u *unexpected) remove(m *message) {
 }
 
 // claim takes a message out for a matched probe.
-func (u *unexpected) claim(m *message) {
+func (u *unexpectedQueue) claim(m *message) {
 	u.remove(m)
 	m.claimed = true
 	if m.older = u.claims; m.older != nil {
@@ -179,7 +179,7 @@ func (u *unexpected) claim(m *message) {
 }
 
 // unclaim ends that: its probe's Message is received, or nobody may receive it.
-func (u *unexpected) unclaim(m *message) {
+func (u *unexpectedQueue) unclaim(m *message) {
 	m.claimed = false
 	if m.younger == nil {
 		u.claims = m.older
@@ -194,7 +194,7 @@ func (u *unexpected) unclaim(m *message) {
 
 // match takes out the message that arrived first of those that a receive for
 // (src, imm) matches, or gives nil.
-func (u *unexpected) match(src proc.ID, imm uint64) *message {
+func (u *unexpectedQueue) match(src proc.ID, imm uint64) *message {
 	m := u.find(src, imm)
 	if m != nil {
 		u.remove(m)
@@ -203,11 +203,11 @@ func (u *unexpected) match(src proc.ID, imm uint64) *message {
 }
 
 // find gives the message that match would take out.
-func (u *unexpected) find(src proc.ID, imm uint64) *message {
+func (u *unexpectedQueue) find(src proc.ID, imm uint64) *message {
 	if u.n == 0 {
 		return nil
 	}
-	w := wildness(src, imm)
+	w := wildcards(src, imm)
 	if len(u.index[w]) == 0 {
 		if u.n <= fewUnexpected {
 			return u.findAmongFew(src, imm)
@@ -222,7 +222,7 @@ func (u *unexpected) find(src proc.ID, imm uint64) *message {
 	return nil
 }
 
-func (u *unexpected) findAmongFew(src proc.ID, imm uint64) *message {
+func (u *unexpectedQueue) findAmongFew(src proc.ID, imm uint64) *message {
 	for m := u.oldest; m != nil; m = m.younger {
 		if m.matches(src, imm) {
 			return m
@@ -237,20 +237,20 @@ func (m *message) matches(src proc.ID, imm uint64) bool {
 		m.imm>>32 == imm>>32 && (uint32(imm) == anyTag || m.imm == imm)
 }
 
-// unexpected makes a message with room for its data; nil: the sender may not have sent it.
-func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
+// newUnexpected makes a message with room for its data; nil: the sender may not have sent it.
+func (e *Engine) newUnexpected(from proc.ID, imm uint64, total int) *message {
 	ep := e.p.Known(from)
 	if ep == nil {
 		e.refused++
 		return nil
 	}
-	l := e.adopt(ep)
+	l := e.linkFor(ep)
 	if !e.admits(l, total) {
 		return nil
 	}
-	m := e.early.newMessage()
+	m := e.unexpected.newMessage()
 	m.from, m.imm, m.total = from, imm, total
-	m.data = e.early.buffer(total)
+	m.data = e.unexpected.buffer(total)
 	m.kept(l)
 	return m
 }

@@ -19,13 +19,13 @@ func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
 	if err := c.BeginValidate(); err != nil {
 		return err
 	}
-	return c.EndValidate(&Validation{Gone: gone, Epoch: epoch})
+	return c.EndValidate(&Validation{Ended: gone, Epoch: epoch})
 }
 
 // S2-5, S4-9: what has been agreed on is acknowledged, before what was known here earlier and has not been
 // agreed on; that keeps collectives from working, and receives from anybody in doubt.
 func TestAgreedBeforeKnown(t *testing.T) {
-	for _, profile := range []Profile{ULFM, RTS} {
+	for _, profile := range []Profile{ULFM, RunThrough} {
 		_, e, c, kill := bereaved(t)
 		require.NoError(t, c.SetProfile(profile))
 		h := Irecv[Aware](c, nil, AnySource, 5)
@@ -36,24 +36,24 @@ func TestAgreedBeforeKnown(t *testing.T) {
 		require.Equal(t, []proc.ID{3}, c.Acknowledged())
 		inDoubt(t, e, h, 2)
 		err := Send[Aware](c, nil, 3, 0)
-		require.Equal(t, profile == RTS, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
+		require.Equal(t, profile == RunThrough, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
 		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
 		var failed *ft.ProcFailedError
-		require.ErrorAs(t, c.Collective("barrier"), &failed)
+		require.ErrorAs(t, c.CheckMembers("barrier"), &failed)
 		require.Equal(t, []int{2}, failed.Ranks, "by its rank in the communicator")
 		n, err := c.Acknowledge(2)
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.Equal(t, []proc.ID{3, 2}, c.Acknowledged())
 		require.Equal(t, Pending, e.State(h))
-		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed, "acknowledged is not agreed")
+		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed, "acknowledged is not agreed")
 		require.NoError(t, c.validate(2, 2, 3))
-		require.NoError(t, c.Collective("barrier"))
+		require.NoError(t, c.CheckMembers("barrier"))
 		require.Zero(t, c.state.Load(), "the fast path is taken again")
 		require.Equal(t, []proc.ID{0, 1}, c.Coll().Group().Procs())
 		kill(1)
 		require.Equal(t, []proc.ID{3, 2, 1}, c.Failed())
-		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
 	}
 }
 
@@ -68,20 +68,20 @@ func TestValidateResetsMatching(t *testing.T) {
 	late := frame{fabric.ClassEager, old.ctx | 1, []byte("old")}
 	s.inbox = []frame{late}
 	e.poll()
-	require.Equal(t, 1, e.early.n)
+	require.Equal(t, 1, e.unexpected.n)
 	waiting := Irecv[Aware](old, nil, 1, 7)
-	before, seed := c.context(1), c.Seed(1)
+	before, seed := c.deriveContext(1), c.Seed(1)
 	require.NoError(t, c.validate(1))
-	require.Zero(t, e.early.n, "what was there is dropped")
+	require.Zero(t, e.unexpected.n, "what was there is dropped")
 	_, err := e.Wait(waiting)
 	require.ErrorIs(t, err, ft.ErrArgument)
 	require.ErrorContains(t, err, "beside a validate")
 	require.ErrorContains(t, Send[Aware](old, nil, 1, 7), "beside a validate")
 	s.inbox = []frame{late}
 	e.poll()
-	require.Zero(t, e.early.n, "what comes late is dropped")
+	require.Zero(t, e.unexpected.n, "what comes late is dropped")
 	require.EqualValues(t, 1, c.Count(), "numbers begin again")
-	require.NotEqual(t, before, c.context(1), "in contexts of their own")
+	require.NotEqual(t, before, c.deriveContext(1), "in contexts of their own")
 	require.NotEqual(t, seed, c.Seed(1), "those of two sides, too")
 
 	buf := make([]byte, 8)
@@ -139,7 +139,7 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			err = c.Collective("barrier")
+			err = c.CheckMembers("barrier")
 			if !over || (name == "agreed") == (c.Coll() == old) || (name == "freed") == (err == nil) {
 				return fmt.Errorf("%s: over %v, %v", name, over, err)
 			}
@@ -152,7 +152,7 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 // collectives work among the rest.
 func TestHeirsOfTheValidated(t *testing.T) {
 	_, _, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	kill(2)
 	kill(1)
 	require.NoError(t, c.validate(1, 1))
@@ -161,22 +161,22 @@ func TestHeirsOfTheValidated(t *testing.T) {
 	require.Equal(t, []proc.ID{1}, d.Acknowledged())
 	require.Equal(t, []proc.ID{1, 2}, d.Failed())
 	require.NoError(t, Send[Aware](d, nil, 1, 0))
-	require.ErrorIs(t, d.Collective("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrProcFailed)
 	pair, err := c.Derive(c.Count(), NewGroup([]proc.ID{1, 0}), 0)
 	require.NoError(t, err)
-	require.NoError(t, pair.Collective("barrier"))
+	require.NoError(t, pair.CheckMembers("barrier"))
 	require.Equal(t, 2, pair.Size())
 	require.Equal(t, 1, pair.Coll().Size())
-	at, left, err := pair.Delegate("bcast", 1)
+	at, left, err := pair.CollRank("bcast", 1)
 	require.NoError(t, err)
 	require.True(t, left)
 	require.Zero(t, at)
-	require.Equal(t, 1, pair.Coll().Said(0))
-	_, left, err = pair.Delegate("bcast", 0)
+	require.Equal(t, 1, pair.Coll().OriginalRank(0))
+	_, left, err = pair.CollRank("bcast", 0)
 	require.NoError(t, err)
 	require.False(t, left)
 	require.ErrorIs(t, pair.Lost("bcast", 0), ft.ErrProcFailed)
-	_, _, err = pair.Delegate("bcast", 2)
+	_, _, err = pair.CollRank("bcast", 2)
 	require.ErrorIs(t, err, ft.ErrArgument)
 }
 
@@ -187,10 +187,10 @@ func TestValidateOfTheRevoked(t *testing.T) {
 	require.NoError(t, c.Revoke())
 	require.NoError(t, c.validate(1, 3))
 	require.Equal(t, []proc.ID{3}, c.Acknowledged())
-	require.ErrorIs(t, c.Collective("barrier"), ft.ErrRevoked)
+	require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrRevoked)
 	s.inbox = []frame{{fabric.ClassEager, c.Coll().ctx | 1, []byte("of a collective")}}
 	e.poll()
-	require.Zero(t, e.early.n)
+	require.Zero(t, e.unexpected.n)
 	require.NoError(t, c.Free())
 	require.ErrorIs(t, c.validate(2, 3), ft.ErrClosed)
 }
@@ -216,7 +216,7 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	for i := range comms {
 		c, err := e.NewComm("big", WorldGroup(n), 0, uint32(100+i))
 		require.NoError(t, err)
-		require.NoError(t, c.SetProfile(RTS))
+		require.NoError(t, c.SetProfile(RunThrough))
 		require.Equal(t, n, c.Coll().Size()) // has been used
 		all = append(all, c)
 	}

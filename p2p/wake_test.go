@@ -102,7 +102,7 @@ func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	require.NoError(t, Send[Aware](c.Coll(), nil, 1, 0)) // the link is known
 	s.down = 2
 	e.poll()

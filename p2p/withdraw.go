@@ -11,14 +11,14 @@ import (
 // be given back without asking. The sender withdraws the announcement: the
 // receiver forgets it and says so, or, if it has been matched, answers as always.
 
-// withdrawAll withdraws, in run-through stabilization, what collectives have announced in the communicators that
+// withdrawCollectives withdraws, in run-through stabilization, what collectives have announced in the communicators that
 // the dead belongs to, and ends what they have not announced yet.
-func (e *Engine) withdrawAll(dead proc.ID) {
+func (e *Engine) withdrawCollectives(dead proc.ID) {
 	e.withdraw(dead, func(r *Request) error {
-		if !r.inCollectiveWith(dead) || r.insulated() {
+		if !r.inCollectiveWith(dead) || r.endsWithPeerOnly() {
 			return nil
 		}
-		return r.comm.bereaved(r.kind.String())
+		return r.comm.failedMembersError(r.kind.String())
 	})
 }
 
@@ -54,7 +54,7 @@ func (e *Engine) withdrawFrom(l *link, why func(*Request) error) {
 
 // inCollectiveWith reports whether a request carries a collective's message in a
 // communicator that the process belongs to.
-func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.of != nil && r.comm.has(p) }
+func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.parent != nil && r.comm.has(p) }
 
 // dropHeld ends the held sends for which why has an error.
 func (e *Engine) dropHeld(l *link, why func(*Request) error) {
@@ -65,7 +65,7 @@ func (e *Engine) dropHeld(l *link, why func(*Request) error) {
 		o.next = nil
 		switch err := why(o.req); {
 		case err != nil:
-			l.leave(o.req)
+			l.removeActive(o.req)
 			o.req.fail(err)
 			e.freeOp(o)
 		case l.held == nil:
@@ -79,13 +79,13 @@ func (e *Engine) dropHeld(l *link, why func(*Request) error) {
 	l.open()
 }
 
-// forget drops the announcement of that name, unless a receive has taken it.
-func (e *Engine) forget(l *link, name uint64) {
-	for m := e.early.oldest; m != nil; m = m.younger {
+// onWithdraw drops the announcement of that name, unless a receive has taken it.
+func (e *Engine) onWithdraw(l *link, name uint64) {
+	for m := e.unexpected.oldest; m != nil; m = m.younger {
 		if m.rts && m.link == l && m.remote == name {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			l.waiting--
-			e.early.release(m)
+			e.unexpected.release(m)
 			e.control(l, fabric.ClassFlow, flowWithdrawn, appendUint64(e.scratch[:0], name))
 			return
 		}

@@ -15,7 +15,7 @@ func TestWithdraw(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	long := make([]byte, 5000)
 	own := Isend[Aware](c, long, 1, 0)
 	var hs []Handle
@@ -62,8 +62,8 @@ func TestForget(t *testing.T) {
 	}
 	s.inbox = append(s.inbox, withdraw(0), withdraw(2), withdraw(2))
 	e.poll()
-	require.Equal(t, 1, e.early.n)
-	require.Equal(t, 1, e.known(1).waiting)
+	require.Equal(t, 1, e.unexpected.n)
+	require.Equal(t, 1, e.findLink(1).waiting)
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdrawn))
 	require.Equal(t, Pending, e.State(taken))
 	require.Equal(t, 1, s.count(fabric.ClassCTS, 0))

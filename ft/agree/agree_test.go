@@ -117,7 +117,7 @@ func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 				switch a.Kind {
 				case Send:
 					again = true
-					require.NoError(t, at[a.To].Heard(m.self, a.Payload))
+					require.NoError(t, at[a.To].Receive(m.self, a.Payload))
 				case Decide:
 					decided = append(decided, a.Decision)
 				}
@@ -127,7 +127,7 @@ func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 	return decided
 }
 
-func machines(t *testing.T, n int, lines ...Line) []*Machine {
+func machines(t *testing.T, n int, lines ...GroupKey) []*Machine {
 	var ms []*Machine
 	for r := range n {
 		m := New(members(n).Proc(r), Binomial)
@@ -162,7 +162,7 @@ func TestUnlike(t *testing.T) {
 				decided := pump(t, ms...)
 				require.Len(t, decided, 4)
 				for _, d := range decided {
-					require.True(t, d.Unlike)
+					require.True(t, d.Mismatch)
 				}
 				for r, m := range ms {
 					_, err := m.Propose(theLine, Proposal{What: 1, Value: []byte{byte(r) | 4}, Op: and})
@@ -171,7 +171,7 @@ func TestUnlike(t *testing.T) {
 				decided = pump(t, ms...)
 				require.Len(t, decided, 4)
 				for _, d := range decided {
-					require.False(t, d.Unlike)
+					require.False(t, d.Mismatch)
 					require.Equal(t, []byte{4}, d.Value)
 					require.EqualValues(t, 2, d.Seq)
 				}
@@ -183,7 +183,7 @@ func TestUnlike(t *testing.T) {
 // Lines do not wait for each other, a line may be opened late, and proposals that are
 // made at once are decided one after the other.
 func TestLines(t *testing.T) {
-	a, b := Line{1, 1}, Line{1, 2}
+	a, b := GroupKey{1, 1}, GroupKey{1, 2}
 	ms := machines(t, 3, a)
 	for _, m := range ms[:2] {
 		require.NoError(t, m.Open(b, members(3)))
@@ -196,7 +196,7 @@ func TestLines(t *testing.T) {
 	}
 	require.Empty(t, pump(t, ms...))
 	_, err := ms[2].Propose(b, Proposal{})
-	require.ErrorIs(t, err, ErrNoLine)
+	require.ErrorIs(t, err, ErrNotOpen)
 	_, err = ms[2].Propose(a, Proposal{})
 	require.NoError(t, err)
 	require.Len(t, pump(t, ms...), 3, "those of line a")
@@ -218,13 +218,13 @@ func TestLines(t *testing.T) {
 // A frame that is decoded is one that encode writes, and a machine survives whatever it
 // is told.
 func FuzzHeard(f *testing.F) {
-	up := frame{kind: kindUp, what: 3, line: theLine, seq: 1, value: []byte{1, 2}, gone: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
+	up := frame{kind: kindUp, what: 3, key: theLine, seq: 1, value: []byte{1, 2}, ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
 	down := up
 	down.kind = kindDown
 	f.Add(up.encode(nil), down.encode(nil))
 	f.Add([]byte{}, []byte{1, 0, 0})
-	wake := frame{kind: kindWake, line: theLine, seq: 1}
-	down.flags, down.board = flagBoard|flagBinds, 1<<40
+	wake := frame{kind: kindWake, key: theLine, seq: 1}
+	down.flags, down.ballot = flagBallot|flagBinds, 1<<40
 	f.Add(wake.encode(nil), down.encode(nil))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := New(members(4).Proc(0), Binomial)
@@ -232,7 +232,7 @@ func FuzzHeard(f *testing.F) {
 		_, err := m.Propose(theLine, Proposal{What: 3, Value: []byte{1, 1}, Op: func(acc, in []byte) { acc[0] &= in[0] }})
 		require.NoError(t, err)
 		for i, x := range [][]byte{a, b, a} {
-			_ = m.Heard(members(4).Proc(1+i), x)
+			_ = m.Receive(members(4).Proc(1+i), x)
 			for act, ok := m.Next(); ok; act, ok = m.Next() {
 				if act.Kind == Report {
 					m.Died(act.Peer)
@@ -269,7 +269,7 @@ func BenchmarkAgree(b *testing.B) {
 			}
 			for a, ok := ms[r].Next(); ok; a, ok = ms[r].Next() {
 				if a.Kind == Send {
-					_ = ms[members(n).Rank(a.To)].Heard(ms[r].self, a.Payload)
+					_ = ms[members(n).Rank(a.To)].Receive(ms[r].self, a.Payload)
 				}
 			}
 		}
@@ -279,7 +279,7 @@ func BenchmarkAgree(b *testing.B) {
 				for a, ok := m.Next(); ok; a, ok = m.Next() {
 					if a.Kind == Send {
 						again = true
-						_ = ms[members(n).Rank(a.To)].Heard(m.self, a.Payload)
+						_ = ms[members(n).Rank(a.To)].Receive(m.self, a.Payload)
 					}
 				}
 			}

@@ -19,8 +19,8 @@ const (
 	earlyBytes = 2048
 )
 
-// Line names the agreements of one group in one context, which its members number alike.
-type Line struct {
+// GroupKey names the agreements of one group in one context, which its members number alike.
+type GroupKey struct {
 	Context uint32
 	Group   uint32 // a digest of the members
 }
@@ -65,28 +65,28 @@ type Proposal struct {
 // Decision is what an agreement came to: the same at all living members, and, of a
 // uniform one, at all that ever got one. It belongs to who gets it, until that one releases it.
 type Decision struct {
-	Line Line
-	Seq  uint32 // what Propose returned
+	Key GroupKey
+	Seq uint32 // what Propose returned
 	// Number is the agreement's, which is the same at all members also where they have not proposed the same number
 	// of times.
 	Number uint32
 	What   byte
 	// Value is the fold of the contributions.
 	Value []byte
-	// Gone lists by rank all members that are agreed to be gone, now or before; New those
+	// Ended lists by rank all members that are agreed to be gone, now or before; New those
 	// that are so from this agreement on. Gone is not to be changed.
-	Gone, New []Gone
+	Ended, New []Ended
 	// Unacked lists of Gone whom some contributor had not acknowledged, or did
 	// not know of.
 	Unacked []proc.ID
-	// Unlike: not all members proposed the same operation; Value means nothing.
-	Unlike bool
+	// Mismatch: not all members proposed the same operation; Value means nothing.
+	Mismatch bool
 	// Refused: some member refuses to take part.
 	Refused bool
 }
 
-// Gone is a member that takes no part any more.
-type Gone struct {
+// Ended is a member that takes no part any more.
+type Ended struct {
 	Proc     proc.ID
 	Departed bool // in good order; else it has failed
 }
@@ -112,7 +112,7 @@ type Action struct {
 	To, Peer proc.ID
 	Departed bool
 	Why      error  // Report: Peer has sent what is no frame; nil: it is another member's word
-	Meet     bool   // Await: a connection is wanted as well
+	Connect  bool   // Await: a connection is wanted as well
 	Payload  []byte // not to be changed, and to be copied by who keeps it: its memory will be used again
 	Decision *Decision
 	Then     func(*Decision) // Decide: the proposal's
@@ -122,23 +122,23 @@ type Action struct {
 // cut off.
 var ErrFrame = errFrame
 
-// ErrNoLine answers a proposal on a line that is not open.
-var ErrNoLine = errors.New("agree: no such line")
+// ErrNotOpen answers a proposal on a line that is not open.
+var ErrNotOpen = errors.New("agree: no such line")
 
 // Machine is one process's part in all agreements. It is not safe for concurrent use.
 type Machine struct {
-	self    proc.ID
-	lines   map[Line]*line
-	gone    map[proc.ID]bool // true: departed
-	early   map[Line][]held  // frames for lines that are not open
-	owed    map[proc.ID]int  // bytes of frames kept back, by sender
-	leaving []proc.ID        // who has departed, while a decision of theirs is kept back
-	actions []Action
-	taken   int // of actions
-	shape   Shape
-	boards  Boards  // nil: there are none
-	flat    []*line // those that wait at a board
-	broken  mutant
+	self       proc.ID
+	open       map[GroupKey]*sequence
+	endedProcs map[proc.ID]bool         // true: departed
+	unopened   map[GroupKey][]heldFrame // frames for lines that are not open
+	heldBytes  map[proc.ID]int          // bytes of frames kept back, by sender
+	departing  []proc.ID                // who has departed, while a decision of theirs is kept back
+	actions    []Action
+	taken      int // of actions
+	shape      Shape
+	boards     Boards      // nil: there are none
+	flat       []*sequence // those that wait at a board
+	broken     mutant
 }
 
 // Shape says which tree agreements use. All members of a line have the same.
@@ -157,8 +157,8 @@ var (
 	Shallow = Shape{Digit: 6}
 )
 
-// held is a frame that waits.
-type held struct {
+// heldFrame is a frame that waits.
+type heldFrame struct {
 	from    proc.ID
 	payload []byte
 	needs   int // the rank of who has to be known to be gone first; or nobody
@@ -172,50 +172,50 @@ const (
 	eagerUps          // E1: contributions are looked at although deaths that they name are unknown
 	muteOwners        // E2: a decision is not sent again after a death
 	unfenced          // E3: what was kept back from the dead is looked at
-	unsealed          // the cell of who counts as dead is not sealed before messages are used
+	openCells         // the cell of who counts as dead is not sealed before messages are used
 	silentNaps        // who sleeps at a board is not woken
 )
 
 // New makes the machine of a process.
 func New(self proc.ID, shape Shape) *Machine {
 	return &Machine{
-		self: self, shape: shape, lines: make(map[Line]*line), gone: make(map[proc.ID]bool),
-		early: make(map[Line][]held), owed: make(map[proc.ID]int),
+		self: self, shape: shape, open: make(map[GroupKey]*sequence), endedProcs: make(map[proc.ID]bool),
+		unopened: make(map[GroupKey][]heldFrame), heldBytes: make(map[proc.ID]int),
 	}
 }
 
 // Open begins a line. All members do it, with the same group, which this process is a member of. It
 // is an error if the line is open.
-func (m *Machine) Open(id Line, g Group) error {
-	if m.lines[id] != nil {
+func (m *Machine) Open(id GroupKey, g Group) error {
+	if m.open[id] != nil {
 		return fmt.Errorf("agree: line %08x of group %08x is open", id.Context, id.Group)
 	}
-	l := &line{m: m, id: id, group: g, rank: g.Rank(m.self)}
-	for p := range m.gone {
+	l := &sequence{m: m, key: id, group: g, rank: g.Rank(m.self)}
+	for p := range m.endedProcs {
 		if rank := g.Rank(p); rank >= 0 {
-			l.gone.add(rank)
+			l.known.add(rank)
 		}
 	}
 	l.cur = l.begin(1, nil)
-	m.lines[id] = l
-	early := m.early[id]
-	delete(m.early, id)
+	m.open[id] = l
+	early := m.unopened[id]
+	delete(m.unopened, id)
 	for _, h := range early {
 		m.unkeep(h)
-		l.take(h)
+		l.retry(h)
 	}
 	return nil
 }
 
 // Close forgets a line on which this process will propose nothing more: frames for
 // it are dropped. While others may still lack its last decision it must be kept open.
-func (m *Machine) Close(id Line) {
-	if l := m.lines[id]; l != nil {
-		for _, h := range l.waiting {
+func (m *Machine) Close(id GroupKey) {
+	if l := m.open[id]; l != nil {
+		for _, h := range l.held {
 			m.unkeep(h)
 		}
 		l.drop()
-		delete(m.lines, id)
+		delete(m.open, id)
 	}
 }
 
@@ -224,105 +224,105 @@ func (m *Machine) Close(id Line) {
 // been decided.
 //
 // Preconditions: len(Value) <= MaxValue.
-func (m *Machine) Propose(id Line, p Proposal) (seq uint32, err error) {
-	l := m.lines[id]
+func (m *Machine) Propose(id GroupKey, p Proposal) (seq uint32, err error) {
+	l := m.open[id]
 	if l == nil {
-		return 0, ErrNoLine
+		return 0, ErrNotOpen
 	}
 	return l.propose(p), nil
 }
 
-// Heard takes in a frame. Error: ErrFrame.
-func (m *Machine) Heard(from proc.ID, payload []byte) error {
-	if _, gone := m.gone[from]; gone && m.broken != unfenced {
+// Receive takes in a frame. Error: ErrFrame.
+func (m *Machine) Receive(from proc.ID, payload []byte) error {
+	if _, gone := m.endedProcs[from]; gone && m.broken != unfenced {
 		return nil
 	}
-	id, _, err := head(payload)
+	id, _, err := header(payload)
 	if err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
 	}
-	if l := m.lines[id]; l != nil {
-		return l.heard(from, payload)
+	if l := m.open[id]; l != nil {
+		return l.receive(from, payload)
 	}
 	if payload[0] != kindUp {
 		return nil // a decision is about those who have proposed: the line is closed
 	}
-	h, err := m.keep(from, payload, nobody)
+	h, err := m.keep(from, payload, noRank)
 	if err == nil {
-		m.early[id] = append(m.early[id], h)
+		m.unopened[id] = append(m.unopened[id], h)
 	}
 	return err
 }
 
 // keep makes and accounts for a frame that is kept back.
-func (m *Machine) keep(from proc.ID, payload []byte, needs int) (held, error) {
-	h := held{from, payload, needs}
-	if m.owed[from]+h.cost() > maxEarly*earlyBytes {
-		return held{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not begun", from, errFrame, maxEarly, maxEarly*earlyBytes)
+func (m *Machine) keep(from proc.ID, payload []byte, needs int) (heldFrame, error) {
+	h := heldFrame{from, payload, needs}
+	if m.heldBytes[from]+h.cost() > maxEarly*earlyBytes {
+		return heldFrame{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not begun", from, errFrame, maxEarly, maxEarly*earlyBytes)
 	}
-	m.owed[from] += h.cost()
+	m.heldBytes[from] += h.cost()
 	h.payload = slices.Clone(payload)
 	return h, nil
 }
 
 // unkeep accounts for a frame that is not kept back any more.
-func (m *Machine) unkeep(h held) { m.owed[h.from] -= h.cost() }
+func (m *Machine) unkeep(h heldFrame) { m.heldBytes[h.from] -= h.cost() }
 
 // cost is what a frame counts for.
-func (h *held) cost() int { return max(len(h.payload), earlyBytes) }
+func (h *heldFrame) cost() int { return max(len(h.payload), earlyBytes) }
 
 // Died says that a death has entered the view of this process.
-func (m *Machine) Died(p proc.ID) { m.left(p, false) }
+func (m *Machine) Died(p proc.ID) { m.ended(p, false) }
 
 // Departed says that a process has finalized: it takes no part any more. What it sent before
 // has been heard, and counts.
 func (m *Machine) Departed(p proc.ID) {
-	if m.holds(p) {
-		m.leaving = append(m.leaving, p)
+	if m.holdsDecisionOf(p) {
+		m.departing = append(m.departing, p)
 	} else {
-		m.left(p, true)
+		m.ended(p, true)
 	}
 }
 
-// holds reports whether a decision that a process has sent is kept back until the ends that it names are known.
-func (m *Machine) holds(p proc.ID) bool {
-	for _, l := range m.lines {
-		if slices.ContainsFunc(l.waiting, func(h held) bool { return h.from == p && h.payload[0] == kindDown }) {
+// holdsDecisionOf reports whether a decision that a process has sent is kept back until the ends that it names are known.
+func (m *Machine) holdsDecisionOf(p proc.ID) bool {
+	for _, l := range m.open {
+		if slices.ContainsFunc(l.held, func(h heldFrame) bool { return h.from == p && h.payload[0] == kindDown }) {
 			return true
 		}
 	}
 	return false
 }
 
-func (m *Machine) left(p proc.ID, departed bool) {
-	if _, known := m.gone[p]; known {
+func (m *Machine) ended(p proc.ID, departed bool) {
+	if _, known := m.endedProcs[p]; known {
 		return
 	}
-	m.gone[p] = departed
-	for _, id := range m.order() {
-		m.lines[id].left(p)
+	m.endedProcs[p] = departed
+	for _, id := range m.sortedKeys() {
+		m.open[id].ended(p)
 	}
-	if k := slices.IndexFunc(m.leaving, func(p proc.ID) bool { return !m.holds(p) }); k >= 0 {
-		p := m.leaving[k]
-		m.leaving = slices.Delete(m.leaving, k, k+1)
-		m.left(p, true)
+	if k := slices.IndexFunc(m.departing, func(p proc.ID) bool { return !m.holdsDecisionOf(p) }); k >= 0 {
+		p := m.departing[k]
+		m.departing = slices.Delete(m.departing, k, k+1)
+		m.ended(p, true)
 	}
 }
 
 // Release gives a decision back, for its memory to be used again. Who keeps decisions does not call it.
 func (m *Machine) Release(d *Decision) {
-	if l := m.lines[d.Line]; l != nil {
+	if l := m.open[d.Key]; l != nil {
 		l.spare = d
 	}
 }
 
-// order lists the lines in one order everywhere, for the sake of replay.
-func (m *Machine) order() []Line {
-	out := make([]Line, 0, len(m.lines))
-	for id := range m.lines {
+// sortedKeys lists the lines in one order everywhere, for the sake of replay.
+func (m *Machine) sortedKeys() []GroupKey {
+	out := make([]GroupKey, 0, len(m.open))
+	for id := range m.open {
 		out = append(out, id)
 	}
-	slices.SortFunc(out, func(a, b Line) int {
+	slices.SortFunc(out, func(a, b GroupKey) int {
 		if a.Context != b.Context {
 			return int(int64(a.Context) - int64(b.Context))
 		}
@@ -342,8 +342,8 @@ func (m *Machine) Next() (Action, bool) {
 	return m.actions[m.taken-1], true
 }
 
-// free gives the memory of a frame to be used again: other memory, if that frame is still to be sent.
-func (m *Machine) free(frame []byte) []byte {
+// reuse gives the memory of a frame to be used again: other memory, if that frame is still to be sent.
+func (m *Machine) reuse(frame []byte) []byte {
 	for _, a := range m.actions[m.taken:] {
 		if len(frame) > 0 && a.Kind == Send && &a.Payload[0] == &frame[0] {
 			return nil
@@ -352,4 +352,4 @@ func (m *Machine) free(frame []byte) []byte {
 	return frame[:0]
 }
 
-func (m *Machine) do(a Action) { m.actions = append(m.actions, a) }
+func (m *Machine) emit(a Action) { m.actions = append(m.actions, a) }

@@ -37,9 +37,9 @@ func TestShallowIsAStar(t *testing.T) {
 		for dead := 1; dead < 64; dead++ { // the first of 64
 			tr := &tree{digit: Shallow.Digit, size: 64}
 			for rank := range dead {
-				tr.gone.add(rank)
+				tr.known.add(rank)
 				if agreed {
-					tr.base.add(rank)
+					tr.agreed.add(rank)
 				}
 			}
 			require.Len(t, tr.children(nil, dead), 63-dead)
@@ -53,7 +53,7 @@ func TestShallowIsAStar(t *testing.T) {
 	// Of 66 the one that has two steps has one when somebody is agreed to be gone.
 	tr := &tree{digit: Shallow.Digit, size: 66}
 	require.Equal(t, 2, depth(tr, 65))
-	tr = &tree{digit: Shallow.Digit, size: 66, gone: ranks{7}, base: ranks{7}}
+	tr = &tree{digit: Shallow.Digit, size: 66, known: ranks{7}, agreed: ranks{7}}
 	require.Equal(t, 1, depth(tr, 65))
 }
 

@@ -33,27 +33,27 @@ func (r *ranks) add(rank int) bool {
 
 // tree is the shape of one agreement as this process sees it now.
 type tree struct {
-	digit uint  // of positions, in bits
-	size  int   // of the group
-	base  ranks // agreed to be gone: not in the tree
-	gone  ranks // all that are known to be gone, those of base included
+	digit  uint  // of positions, in bits
+	size   int   // of the group
+	agreed ranks // agreed to be gone: not in the tree
+	known  ranks // all that are known to be gone, those of base included
 }
 
 // width is the number of positions.
-func (t *tree) width() int { return t.size - len(t.base) }
+func (t *tree) width() int { return t.size - len(t.agreed) }
 
 // position gives a rank's. Precondition: it is not in base.
 func (t *tree) position(rank int) int {
-	below, _ := slices.BinarySearch(t.base, int32(rank))
+	below, _ := slices.BinarySearch(t.agreed, int32(rank))
 	return rank - below
 }
 
 // rank gives the rank at a position: of base, k members are below it if the rank
 // of the k-th is at most p+k.
 func (t *tree) rank(p int) int {
-	lo, hi := 0, len(t.base)
+	lo, hi := 0, len(t.agreed)
 	for lo < hi {
-		if mid := (lo + hi) / 2; int(t.base[mid])-mid <= p {
+		if mid := (lo + hi) / 2; int(t.agreed[mid])-mid <= p {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -62,10 +62,10 @@ func (t *tree) rank(p int) int {
 	return p + lo
 }
 
-// bent reports whether somebody in the tree is known to be gone.
-func (t *tree) bent() bool { return len(t.gone) > len(t.base) }
+// hasEnded reports whether somebody in the tree is known to be gone.
+func (t *tree) hasEnded() bool { return len(t.known) > len(t.agreed) }
 
-func (t *tree) alive(p int) bool { return !t.bent() || !t.gone.has(t.rank(p)) }
+func (t *tree) alive(p int) bool { return !t.hasEnded() || !t.known.has(t.rank(p)) }
 
 // root is the lowest living position. Precondition: there is one.
 func (t *tree) root() int {
@@ -99,7 +99,7 @@ func (t *tree) parent(rank int) int {
 func (t *tree) children(out []int, rank int) []int {
 	p := t.position(rank)
 	out = t.below(out, p, p)
-	if p != 0 && t.bent() && t.root() == p { // who has lost all ancestors
+	if p != 0 && t.hasEnded() && t.root() == p { // who has lost all ancestors
 		out = t.below(out, 0, p)
 	}
 	return out

@@ -24,10 +24,10 @@ func (n members) Rank(p proc.ID) int {
 	return -1
 }
 
-var theLine = Line{Context: 7, Group: 9}
+var theLine = GroupKey{Context: 7, Group: 9}
 
 // lineOf numbers the lines of a world.
-func lineOf(k int) Line { return Line{Context: 7, Group: uint32(9 + k)} }
+func lineOf(k int) GroupKey { return GroupKey{Context: 7, Group: uint32(9 + k)} }
 
 // job is what the members do. Sets have a bit for each rank.
 type job struct {
@@ -253,7 +253,7 @@ func (w *world) do(s step) int {
 			p.m.Departed(members(w.n).Proc(s.from))
 			break
 		}
-		if err := p.m.Heard(members(w.n).Proc(s.from), wire[0]); err != nil {
+		if err := p.m.Receive(members(w.n).Proc(s.from), wire[0]); err != nil {
 			w.refused = err
 		}
 	}
@@ -303,11 +303,11 @@ func (w *world) drain(at, most int) (sends int) {
 				w.passed(at, to, a.Payload)
 			}
 		case Decide:
-			q := &p.part[a.Decision.Line.Group-lineOf(0).Group]
+			q := &p.part[a.Decision.Key.Group-lineOf(0).Group]
 			q.got = append(q.got, a.Decision)
 			w.decided++
 		case Await:
-			if a.Meet {
+			if a.Connect {
 				p.hands.met = true
 			}
 		case Report: // everybody learns of every end some time
@@ -320,7 +320,7 @@ func (w *world) drain(at, most int) (sends int) {
 
 // passed notes that a process has sent its decision to another.
 func (w *world) passed(at, to int, payload []byte) {
-	id, seq, err := head(payload)
+	id, seq, err := header(payload)
 	if err != nil {
 		panic(err)
 	}
@@ -372,48 +372,48 @@ func (w *world) clone() *world {
 func (m *Machine) clone() *Machine {
 	c := New(m.self, m.shape)
 	c.broken = m.broken
-	for p, departed := range m.gone {
-		c.gone[p] = departed
+	for p, departed := range m.endedProcs {
+		c.endedProcs[p] = departed
 	}
-	c.leaving = slices.Clone(m.leaving)
-	for p, n := range m.owed {
-		c.owed[p] = n
+	c.departing = slices.Clone(m.departing)
+	for p, n := range m.heldBytes {
+		c.heldBytes[p] = n
 	}
-	for id, frames := range m.early {
-		c.early[id] = slices.Clone(frames)
+	for id, frames := range m.unopened {
+		c.unopened[id] = slices.Clone(frames)
 	}
-	for id, l := range m.lines {
+	for id, l := range m.open {
 		d := *l
 		d.m = c
-		d.gone, d.quit, d.waiting = slices.Clone(l.gone), slices.Clone(l.quit), slices.Clone(l.waiting)
+		d.known, d.departed, d.held = slices.Clone(l.known), slices.Clone(l.departed), slices.Clone(l.held)
 		d.queue, d.awaited = slices.Clone(l.queue), slices.Clone(l.awaited)
 		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
 		d.below, d.frame, d.folded, d.spare = nil, frame{}, nil, nil
-		c.lines[id] = &d
+		c.open[id] = &d
 	}
 	for _, l := range m.flat {
-		c.flat = append(c.flat, c.lines[l.id])
+		c.flat = append(c.flat, c.open[l.key])
 	}
 	return c
 }
 
 // reopen has the lines of a copy use the boards of its own world.
 func (m *Machine) reopen() {
-	for _, l := range m.lines {
+	for _, l := range m.open {
 		if l.flat.Board != nil {
 			l.flat.Board = m.boards.Open(l.flat.from, l.flat.name, l.group.Size())
 		}
 	}
 }
 
-func (i *instance) clone(l *line) *instance {
+func (i *instance) clone(l *sequence) *instance {
 	if i == nil {
 		return nil
 	}
 	c := *i
-	c.l = l
+	c.s = l
 	c.value, c.own, c.up, c.down = nil, nil, nil, nil // the decision is encoded again when it is asked for
-	c.has.value, c.has.unacked = slices.Clone(i.has.value), slices.Clone(i.has.unacked)
-	c.from, c.early, c.told = slices.Clone(i.from), slices.Clone(i.early), slices.Clone(i.told)
+	c.gathered.value, c.gathered.unacked = slices.Clone(i.gathered.value), slices.Clone(i.gathered.unacked)
+	c.counted, c.pending, c.sentTo = slices.Clone(i.counted), slices.Clone(i.pending), slices.Clone(i.sentTo)
 	return &c
 }

@@ -21,6 +21,6 @@ func (p *Proposal) yielding() (flags byte) {
 // yielded reports whether this process's proposal met others that yield to it, and so has not been
 // decided.
 func (i *instance) yielded() bool {
-	const met = flagUnlike | flagYields
-	return i.has.flags&met == met && i.mine.yielding() == 0 && !i.mine.confirm
+	const met = flagMismatch | flagYields
+	return i.gathered.flags&met == met && i.mine.yielding() == 0 && !i.mine.confirm
 }

@@ -33,7 +33,7 @@ func TestYield(t *testing.T) {
 			}
 			firm := 0
 			for _, d := range slices.Concat(seen[1], seen[16]) {
-				if d.Unlike {
+				if d.Mismatch {
 					continue
 				}
 				firm++
@@ -62,7 +62,7 @@ func TestRefusal(t *testing.T) {
 	require.Len(t, decided, 8)
 	for _, d := range decided {
 		require.Equal(t, d.Number == 1, d.Refused)
-		require.Equal(t, d.Number == 1, d.Unlike)
+		require.Equal(t, d.Number == 1, d.Mismatch)
 	}
 }
 
@@ -82,11 +82,11 @@ func TestYieldKeepsWhatIsNew(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for _, d := range pump(t, ms[:3]...) {
-			if !d.Unlike {
-				require.Equal(t, []Gone{{Proc: dead}}, d.Gone)
+			if !d.Mismatch {
+				require.Equal(t, []Ended{{Proc: dead}}, d.Ended)
 			}
-			if !d.Unlike && d.Number == 2 {
-				require.Contains(t, []proc.ID{dead}, d.Gone[0].Proc)
+			if !d.Mismatch && d.Number == 2 {
+				require.Contains(t, []proc.ID{dead}, d.Ended[0].Proc)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func (x *council) body(p *sim.Proc) {
 		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
 	})
 	a := StartAgreements(e, agree.Binomial, out, nil)
-	line := agree.Line{Context: 1}
+	line := agree.GroupKey{Context: 1}
 	e.Lock()
 	if err := a.Open(line, all(x.n)); err != nil {
 		x.wrong = err
@@ -91,7 +91,7 @@ func (x *council) body(p *sim.Proc) {
 		value := make([]byte, 8*((x.n+63)/64))
 		binary.LittleEndian.PutUint64(value[p.ID()/64*8:], 1<<(p.ID()%64))
 		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform, Then: func(d *agree.Decision) {
-			for _, g := range d.Gone {
+			for _, g := range d.Ended {
 				if !e.View().Failed(g.Proc) {
 					x.wrong = fmt.Errorf("%v does not know of %v when it decides", p.ID(), g.Proc)
 				}
@@ -140,7 +140,7 @@ func TestCouncil(t *testing.T) {
 				}
 				require.Equal(t, first, d, "seed %d: process %d, agreement %d", seed, id, round)
 				for other := range x.n {
-					gone := slices.ContainsFunc(d.Gone, func(g agree.Gone) bool { return g.Proc == proc.ID(other) })
+					gone := slices.ContainsFunc(d.Ended, func(g agree.Ended) bool { return g.Proc == proc.ID(other) })
 					require.True(t, gone || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0, "seed %d: %d has no part", seed, other)
 				}
 			}

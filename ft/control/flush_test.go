@@ -26,7 +26,7 @@ func TestFlush(t *testing.T) {
 				Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 			})
-			in := inbox{most: len(payload)}
+			in := inbox{longest: len(payload)}
 			var gone progress.Completion
 			e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 				if frame, ok := in.take(from, imm, piece); ok && len(frame) == len(payload) {

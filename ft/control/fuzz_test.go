@@ -118,9 +118,9 @@ func FuzzRevoke(f *testing.F) {
 		}
 		return b
 	}
-	f.Add(frames(say(notice{alarmContext, 1, 0}), say(notice{alarmContext, absent, 7})))
-	f.Add(frames(say(notice{alarmContext, flood, ^uint64(0)}, notice{6, 3, 0}, notice{alarmContext, 1 << 31, 1})))
-	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, absent, 0}), append(say(notice{alarmContext, 2, 0}), 1)))
+	f.Add(frames(say(notice{alarmContext, 1, 0}), say(notice{alarmContext, rootAbsent, 7})))
+	f.Add(frames(say(notice{alarmContext, rootFlood, ^uint64(0)}, notice{6, 3, 0}, notice{alarmContext, 1 << 31, 1})))
+	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, rootAbsent, 0}), append(say(notice{alarmContext, 2, 0}), 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := &babble{class: fabric.ClassRevoke, frames: script(b)}
 		var r *Revocations
@@ -132,24 +132,24 @@ func FuzzRevoke(f *testing.F) {
 				}
 				news, revoked = !revoked, true
 				if news {
-					r.Tell(context, all(3))
+					r.Notify(context, all(3))
 				}
 				return true, news
 			}, func(uint32) { waits++ })
 		}
 		x.look = func() {
-			r.rememberAll()
+			r.recordRecent()
 			if !revoked {
-				require.Empty(t, r.told)
+				require.Empty(t, r.records)
 			}
-			require.LessOrEqual(t, len(r.told), 1)
+			require.LessOrEqual(t, len(r.records), 1)
 		}
 		x.run(t)
 		told := false
 		for _, f := range x.frames {
 			for at := 1; at+noticeBytes <= len(f); at += noticeBytes {
 				notices++
-				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext && binary.LittleEndian.Uint32(f[at+4:]) != absent
+				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext && binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
 			}
 		}
 		require.Equal(t, told, revoked)
@@ -176,12 +176,12 @@ func FuzzAgree(f *testing.F) {
 			a = StartAgreements(e, agree.Binomial, out, nil)
 			e.Lock()
 			defer e.Unlock()
-			line := agree.Line{Context: 5, Group: 9}
+			line := agree.GroupKey{Context: 5, Group: 9}
 			require.NoError(t, a.Open(line, all(3)))
 			and := func(acc, in []byte) { acc[0] &= in[0]; acc[1] &= in[1] }
 			p := agree.Proposal{What: 3, Value: []byte{1, 1}, Op: and, Then: func(d *agree.Decision) {
 				decided++
-				require.True(t, d.Unlike || len(d.Value) == 2)
+				require.True(t, d.Mismatch || len(d.Value) == 2)
 			}}
 			require.NoError(t, a.Propose(line, p))
 		}
@@ -199,7 +199,7 @@ func FuzzPieces(f *testing.F) {
 	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...), append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 100
-		in := inbox{most: most}
+		in := inbox{longest: most}
 		var want []byte
 		for _, piece := range script(b) {
 			sender := proc.ID(piece[0] >> 7)
@@ -235,7 +235,7 @@ func FuzzDetect(f *testing.F) {
 		x := &babble{class: fabric.ClassDetect, frames: script(b)}
 		const tell = 2 // ft/detect/wire.go
 		reports := slices.ContainsFunc(x.frames, func(f []byte) bool { return len(f) > 1 && f[1] == tell })
-		var p *Pulse
+		var p *Driver
 		x.start = func(e *progress.Engine, _ *Outbox) {
 			p = Start(Config{
 				Engine: e, Detect: detect.Config{Self: 0, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},

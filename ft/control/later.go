@@ -16,40 +16,40 @@ import (
 // rest goes when everybody has had time to hear it from the kernel.
 const gracePart = 20
 
-// beside reports whether a process is on this machine.
-func (p *Pulse) beside(id proc.ID) bool {
+// sameNode reports whether a process is on this machine.
+func (p *Driver) sameNode(id proc.ID) bool {
 	return p.node != nil && p.node(id) == p.node(p.self)
 }
 
-// wait puts a frame aside for a while.
-func (p *Pulse) wait(a detect.Action) {
-	if len(p.later) == mostUnsent {
+// postpone puts a frame aside for a while.
+func (p *Driver) postpone(a detect.Action) {
+	if len(p.postponed) == maxUnsent {
 		return
 	}
-	if len(p.later) == 0 {
-		p.laterDue = p.e.Host().Now() + p.grace
+	if len(p.postponed) == 0 {
+		p.postponedDue = p.e.Host().Now() + p.grace
 	}
-	p.later = append(p.later, a)
+	p.postponed = append(p.postponed, a)
 }
 
-// tellLater sends what was put aside, when its time has come.
-func (p *Pulse) tellLater(now fabric.Time) {
-	if len(p.later) == 0 || now < p.laterDue {
+// sendPostponed sends what was put aside, when its time has come.
+func (p *Driver) sendPostponed(now fabric.Time) {
+	if len(p.postponed) == 0 || now < p.postponedDue {
 		return
 	}
-	waiting := p.later
-	p.later = nil
+	waiting := p.postponed
+	p.postponed = nil
 	for _, a := range waiting {
-		if !p.handOver(a) {
-			p.introduce(a)
+		if !p.trySend(a) {
+			p.queueUnsent(a)
 		}
 	}
 }
 
-// wanted is when watch is to look at the time again.
-func (p *Pulse) wanted() fabric.Time {
-	if len(p.later) > 0 {
-		return min(p.m.Due(), p.laterDue)
+// nextDue is when watch is to look at the time again.
+func (p *Driver) nextDue() fabric.Time {
+	if len(p.postponed) > 0 {
+		return min(p.m.Due(), p.postponedDue)
 	}
 	return p.m.Due()
 }

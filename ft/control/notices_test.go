@@ -58,17 +58,17 @@ func (x *party) guest(p *sim.Proc) {
 	g := &guest{x: x, self: p.ID()}
 	out := NewOutbox(e, nil)
 	g.Revocations = StartRevocations(e, out, func(context uint32) (known, news bool) {
-		if g.rememberAll(); g.told[context] != nil {
+		if g.recordRecent(); g.records[context] != nil {
 			return true, false
 		}
 		x.heard[p.ID()] = append(x.heard[p.ID()], context)
-		g.Tell(context, all(x.n))
+		g.Notify(context, all(x.n))
 		return true, true
 	}, func(uint32) {})
 	if x.few > 0 {
-		g.few = x.few - 1
+		g.flatSize = x.few - 1
 	}
-	heard := g.Revocations.heard
+	heard := g.Revocations.onFrame
 	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
 		x.frames[from][p.ID()]++
 		heard(from, imm, payload)
@@ -110,7 +110,7 @@ func TestEachIsToldOnce(t *testing.T) {
 	for _, n := range []int{2, 3, 8, 64, 65} {
 		x := party{n: n, body: func(g *guest) {
 			if g.self == 1 {
-				g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+				g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 			}
 		}}
 		x.run(t)
@@ -144,7 +144,7 @@ func TestGapsAreClosed(t *testing.T) {
 					}
 					x.body = func(g *guest) {
 						if int(g.self) == by {
-							g.at(revoked, func() { g.Tell(7, all(n)) })
+							g.at(revoked, func() { g.Notify(7, all(n)) })
 						}
 					}
 					x.run(t)
@@ -170,7 +170,7 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 				x := party{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
 				x.body = func(g *guest) {
 					if g.self == by {
-						g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+						g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 					}
 				}
 				x.run(t)
@@ -186,10 +186,10 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 
 // Who hears of a flood first goes on with it, though it would pass a tree on; so it is with a root that nobody is.
 func TestFloodsGoOn(t *testing.T) {
-	for _, root := range []uint32{flood, 16, 1 << 31} {
+	for _, root := range []uint32{rootFlood, 16, 1 << 31} {
 		x := party{n: 16, few: 1, body: func(g *guest) {
 			if g.self == 3 {
-				g.at(100*millisecond, func() { g.Revocations.heard(0, 0, notice{7, root, 0}.append(nil)) })
+				g.at(100*millisecond, func() { g.Revocations.onFrame(0, 0, notice{7, root, 0}.append(nil)) })
 			}
 		}}
 		x.run(t)
@@ -229,15 +229,15 @@ func TestDeathsAreCheap(t *testing.T) {
 		x := party{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
 		x.body = func(g *guest) {
 			told := false
-			g.hear = func(context uint32) (known, news bool) {
+			g.onNotice = func(context uint32) (known, news bool) {
 				if news = !told; news {
 					told = true
-					g.Tell(context, all(c.members))
+					g.Notify(context, all(c.members))
 				}
 				return true, news
 			}
 			if g.self == 1 {
-				g.at(100*millisecond, func() { g.Tell(7, all(c.members)) })
+				g.at(100*millisecond, func() { g.Notify(7, all(c.members)) })
 			}
 		}
 		x.run(t)
@@ -255,7 +255,7 @@ func TestNoticesShareFrames(t *testing.T) {
 		if g.self == 0 {
 			g.at(100*millisecond, func() {
 				for c := range uint32(contexts) {
-					g.Tell(c, all(3))
+					g.Notify(c, all(3))
 				}
 			})
 		}
@@ -272,19 +272,19 @@ func TestWhoseRevocationItIs(t *testing.T) {
 		if g.self != 3 {
 			return
 		}
-		g.hear = func(context uint32) (known, news bool) {
-			g.Tell(context+1, all(4))
-			g.Tell(context, all(4))
+		g.onNotice = func(context uint32) (known, news bool) {
+			g.Notify(context+1, all(4))
+			g.Notify(context, all(4))
 			return true, true
 		}
-		g.Revocations.heard(1, 0, notice{7, 1, 0}.append(nil))
-		g.rememberAll()
-		assert.EqualValues(t, 1, g.told[7].root)
-		assert.EqualValues(t, 3, g.told[8].root)
-		g.Tell(7, all(4))
-		g.Tell(7, all(4))
-		g.rememberAll()
-		assert.EqualValues(t, 3, g.told[7].root)
+		g.Revocations.onFrame(1, 0, notice{7, 1, 0}.append(nil))
+		g.recordRecent()
+		assert.EqualValues(t, 1, g.records[7].root)
+		assert.EqualValues(t, 3, g.records[8].root)
+		g.Notify(7, all(4))
+		g.Notify(7, all(4))
+		g.recordRecent()
+		assert.EqualValues(t, 3, g.records[7].root)
 		assert.Equal(t, []uint32{8, 7}, g.order)
 	}}
 	x.run(t)
@@ -297,12 +297,12 @@ func TestRevocationsStop(t *testing.T) {
 		if g.self != 1 {
 			return
 		}
-		g.Tell(6, all(4))
+		g.Notify(6, all(4))
 		g.at(10*millisecond, func() {
 			x.frames[1] = make([]int, 4)
 			g.Stop()
-			g.Revocations.heard(0, 0, binary.LittleEndian.AppendUint64(nil, 9))
-			g.Tell(7, all(4))
+			g.Revocations.onFrame(0, 0, binary.LittleEndian.AppendUint64(nil, 9))
+			g.Notify(7, all(4))
 		})
 	}
 	x.run(t)
@@ -321,15 +321,15 @@ func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 			}
 			x := party{n: n, few: few}
 			x.body = func(g *guest) {
-				hear := g.hear
-				g.hear = func(context uint32) (known, news bool) {
+				hear := g.onNotice
+				g.onNotice = func(context uint32) (known, news bool) {
 					if g.self != other {
 						return false, false
 					}
 					return hear(context)
 				}
 				if g.self == 1 {
-					g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+					g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 				}
 			}
 			x.run(t)
@@ -355,14 +355,14 @@ func TestNoticesStayTogether(t *testing.T) {
 				return
 			}
 			if !have {
-				g.hear = func(uint32) (known, news bool) { return false, false }
+				g.onNotice = func(uint32) (known, news bool) { return false, false }
 			}
 			g.at(100*millisecond, func() {
 				var frame []byte
 				for c := range uint32(maxNotices) {
-					frame = notice{c, flood, 0}.append(frame)
+					frame = notice{c, rootFlood, 0}.append(frame)
 				}
-				g.Revocations.heard(0, 0, frame)
+				g.Revocations.onFrame(0, 0, frame)
 			})
 		}}
 		x.run(t)
@@ -377,12 +377,12 @@ func TestNoticesStayTogether(t *testing.T) {
 
 // An end that becomes known before a revocation that came with it has been noted is closed over all the same.
 func TestAnEndRightAfterANotice(t *testing.T) {
-	x := party{n: 4, few: 1 + fewMembers, body: func(g *guest) {
+	x := party{n: 4, few: 1 + notifyAllMax, body: func(g *guest) {
 		if g.self == 1 {
 			g.at(100*millisecond, func() {
-				g.Revocations.heard(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))
-				assert.Empty(t, g.told, "nobody is to wait for that")
-				g.ended(&progress.Endpoint{Proc: 2}, proc.Cause{})
+				g.Revocations.onFrame(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))
+				assert.Empty(t, g.records, "nobody is to wait for that")
+				g.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{})
 			})
 		}
 	}}

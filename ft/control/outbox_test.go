@@ -52,7 +52,7 @@ func (o *office) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine, o
 		},
 	})
 	var left, met progress.Completion
-	in := inbox{most: 1 << 20}
+	in := inbox{longest: 1 << 20}
 	e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 		if id == 0 {
 			met.Finish()
@@ -217,9 +217,9 @@ func TestOutboxStopWaits(t *testing.T) {
 			assert.GreaterOrEqual(t, p.Host().Now(), second, "what connects has not ended")
 			assert.NotZero(t, ended)
 			out.Send(3, fabric.ClassAgree, numbered(1, 4))
-			out.Meet(3)
+			out.Connect(3)
 			assert.NotContains(t, out.order, proc.ID(3))
-			assert.NotContains(t, out.strange, proc.ID(3))
+			assert.NotContains(t, out.dialQueue, proc.ID(3))
 		})
 		require.Equal(t, []proc.ID{1}, tried, "reachable %v", reachable)
 		require.Zero(t, remarks)
@@ -237,13 +237,13 @@ func TestOutboxMeets(t *testing.T) {
 		return nil
 	}
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
-		out.Meet(2)
+		out.Connect(2)
 		var met progress.Completion
 		e.After(second, met.Finish)
 		e.Wait(&met)
 		assert.NotNil(t, e.Known(2))
-		out.Meet(2)
-		assert.Empty(t, out.strange)
+		out.Connect(2)
+		assert.Empty(t, out.dialQueue)
 		assert.Nil(t, e.Known(1))
 	})
 	require.Equal(t, []proc.ID{2}, tried)
@@ -277,7 +277,7 @@ func TestOutboxWakesWhoSleeps(t *testing.T) {
 // Pieces of frames of several senders do not get mixed up; a frame that is longer than any is dropped, with what has
 // come of it, and the next one is a new one.
 func TestInbox(t *testing.T) {
-	in := inbox{most: 4}
+	in := inbox{longest: 4}
 	take := func(from proc.ID, imm uint64, piece string) (string, bool) {
 		frame, ok := in.take(from, imm, []byte(piece))
 		return string(frame), ok

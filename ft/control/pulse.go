@@ -17,10 +17,10 @@ const (
 )
 
 const (
-	// soon is when a process that computes looks again after something has come,
+	// retryInterval is when a process that computes looks again after something has come,
 	// mostAgain how often it does before it lets a period pass.
-	soon      = fabric.Time(1_000_000)
-	mostAgain = 12
+	retryInterval = fabric.Time(1_000_000)
+	maxRetries    = 12
 )
 
 // Config assembles a Pulse.
@@ -38,37 +38,37 @@ type Config struct {
 	Logf func(format string, args ...any)
 }
 
-// Pulse is the failure detector of one process at work. Its state belongs to who
+// Driver is the failure detector of one process at work. Its state belongs to who
 // holds the engine's lock.
-type Pulse struct {
-	e    *progress.Engine
-	m    *detect.Machine
-	die  func(error)
-	told func(proc.ID, fabric.Time, bool) // of whom it has condemned; nil: nobody is
-	logf func(format string, args ...any)
+type Driver struct {
+	e           *progress.Engine
+	m           *detect.Machine
+	die         func(error)
+	onCondemned func(proc.ID, fabric.Time, bool) // of whom it has condemned; nil: nobody is
+	logf        func(format string, args ...any)
 
-	wake fabric.Parker // of the goroutine that watches the time
-	due  fabric.Time   // when it wakes, while it is parked
-	busy bool          // it is not parked
-	gone fabric.Parker // unparked when one of the goroutines has ended
-	left int           // goroutines that have not ended
-	over bool          // Stop has been called, or this process ends
-	last bool          // Finalizing has been called
+	wake       fabric.Parker // of the goroutine that watches the time
+	due        fabric.Time   // when it wakes, while it is parked
+	busy       bool          // it is not parked
+	exited     fabric.Parker // unparked when one of the goroutines has ended
+	running    int           // goroutines that have not ended
+	stopped    bool          // Stop has been called, or this process ends
+	finalizing bool          // Finalizing has been called
 
-	draining   bool
-	unsent     []detect.Action // wait for a connection
-	connecting bool
-	strange    []proc.ID         // to be connected to
-	met        map[proc.ID]bool  // those among them
-	asking     bool              // that is being done
-	node       func(proc.ID) int // as in detect.Config; nil: each process has a machine of its own
-	self       proc.ID
-	grace      fabric.Time      // how long that waits
-	later      []detect.Action  // what can wait, for ranks of this machine to which there is no connection
-	laterDue   fabric.Time      // when their turn comes, while there is some
-	failed     map[proc.ID]bool // of whom a remark has been made
-	excuses    map[proc.ID]*excused
-	timeout    fabric.Time
+	draining      bool
+	unsent        []detect.Action // wait for a connection
+	connecting    bool
+	dialQueue     []proc.ID         // to be connected to
+	queued        map[proc.ID]bool  // those among them
+	dialing       bool              // that is being done
+	node          func(proc.ID) int // as in detect.Config; nil: each process has a machine of its own
+	self          proc.ID
+	grace         fabric.Time      // how long that waits
+	postponed     []detect.Action  // what can wait, for ranks of this machine to which there is no connection
+	postponedDue  fabric.Time      // when their turn comes, while there is some
+	logged        map[proc.ID]bool // of whom a remark has been made
+	silentRunning map[proc.ID]*silentRun
+	timeout       fabric.Time
 
 	// What the detector has seen: written by watch, read by any goroutine.
 	late, silence atomic.Int64
@@ -80,16 +80,16 @@ type Pulse struct {
 // are told of a death before it is passed on.
 //
 // Preconditions: cfg.Detect.Check() == nil.
-func Start(cfg Config) *Pulse {
+func Start(cfg Config) *Driver {
 	h := cfg.Engine.Host()
-	p := &Pulse{
-		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, told: cfg.Condemned, logf: cfg.Logf,
-		wake: h.NewParker(), gone: h.NewParker(), failed: make(map[proc.ID]bool), met: make(map[proc.ID]bool),
+	p := &Driver{
+		e: cfg.Engine, m: detect.New(cfg.Detect, h.Now()), die: cfg.Die, onCondemned: cfg.Condemned, logf: cfg.Logf,
+		wake: h.NewParker(), exited: h.NewParker(), logged: make(map[proc.ID]bool), queued: make(map[proc.ID]bool),
 		node: cfg.Detect.Node, self: cfg.Detect.Self, grace: cfg.Detect.Period / gracePart,
-		excuses: make(map[proc.ID]*excused), timeout: cfg.Detect.Timeout,
+		silentRunning: make(map[proc.ID]*silentRun), timeout: cfg.Detect.Timeout,
 	}
-	p.e.Handle(fabric.ClassDetect, p.heard)
-	p.e.OnEnd(p.ended)
+	p.e.Handle(fabric.ClassDetect, p.onFrame)
+	p.e.OnEnd(p.onEnd)
 	p.e.Lock()
 	defer p.e.Unlock()
 	p.due = p.m.Due()
@@ -100,38 +100,38 @@ func Start(cfg Config) *Pulse {
 // Finalizing says that this process waits for the others to finalize, after which each
 // departs in its own time. Who cannot be connected to for the first time from now on has departed as
 // likely as it has died, so others are told neither.
-func (p *Pulse) Finalizing() {
+func (p *Driver) Finalizing() {
 	p.e.Lock()
 	defer p.e.Unlock()
-	p.last = true
+	p.finalizing = true
 }
 
 // Stop ends the detector, for a process that is about to depart: nothing is
 // reported, sent or concluded any more. It returns when its goroutines have ended.
-func (p *Pulse) Stop() {
+func (p *Driver) Stop() {
 	p.e.Lock()
 	defer p.e.Unlock()
-	p.over = true
+	p.stopped = true
 	p.wake.Unpark()
-	for p.left > 0 {
+	for p.running > 0 {
 		p.e.Unlock()
-		p.gone.Park()
+		p.exited.Park()
 		p.e.Lock()
 	}
 }
 
 // Ended reports whether the detector knows that a process has died or departed, also where that is unreachable from here.
 // Precondition: the engine's lock is held.
-func (p *Pulse) Ended(id proc.ID) bool { return p.m.Ended(id) }
+func (p *Driver) Ended(id proc.ID) bool { return p.m.Ended(id) }
 
 // spawn starts a goroutine that runs with the lock held.
-func (p *Pulse) spawn(body func()) {
-	p.left++
+func (p *Driver) spawn(body func()) {
+	p.running++
 	p.e.Host().Go(func() {
 		p.e.Lock()
 		body()
-		p.left--
-		p.gone.Unpark()
+		p.running--
+		p.exited.Unpark()
 		p.e.Unlock()
 	})
 }
@@ -142,64 +142,64 @@ func (p *Pulse) spawn(body func()) {
 // Where something came, more may follow at once: the next step of a handshake, a question
 // over the new connection. Whoever asks a process that computes has no patience for one
 // period after the other.
-func (p *Pulse) watch() {
-	for again := 0; !p.over; {
+func (p *Driver) watch() {
+	for again := 0; !p.stopped; {
 		due := p.due
 		p.e.Unlock()
 		p.wake.ParkUntil(due)
 		p.e.Lock()
 		now := p.e.Host().Now()
-		if p.over || now < p.due { // it has become due earlier
+		if p.stopped || now < p.due { // it has become due earlier
 			continue
 		}
 		p.busy = true
 		found := p.e.Tend()
-		if p.over {
+		if p.stopped {
 			return
 		}
 		now = p.e.Host().Now()
-		p.look(p.m.Doubted(), now)
+		p.checkRunning(p.m.Doubted(), now)
 		p.m.Tick(now)
 		p.publish()
 		p.drain()
-		p.tellLater(now)
-		p.due, p.busy = p.wanted(), false
-		if again++; found == 0 || again > mostAgain {
+		p.sendPostponed(now)
+		p.due, p.busy = p.nextDue(), false
+		if again++; found == 0 || again > maxRetries {
 			again = 0
 		} else {
-			p.due = min(p.due, now+soon)
+			p.due = min(p.due, now+retryInterval)
 		}
 	}
 }
 
-// excused is a silent process that the kernel has as running.
-type excused struct{ since, last fabric.Time }
+// silentRun is a silent process that the kernel has as running.
+type silentRun struct{ since, last fabric.Time }
 
-// mostExcuses is how many timeouts long that goes for a sign of life. A process that gets no core runs before; one that
+// maxSilentTimeouts is how many timeouts long that goes for a sign of life. A process that gets no core runs before; one that
 // hangs, or has become another program, never speaks again.
-const mostExcuses = 10
+const maxSilentTimeouts = 10
 
-// look asks the kernel of some that are silent whether they run: a process that gets no core
+// checkRunning asks the kernel of some that are silent whether they run: a process that gets no core
 // says nothing either. One that a debugger holds is excused for as long as it is held.
-func (p *Pulse) look(ids []proc.ID, now fabric.Time) {
+func (p *Driver) checkRunning(ids []proc.ID, now fabric.Time) {
 	for _, id := range ids {
 		runs, traced := p.e.Runs(id)
 		if !runs {
 			continue
 		}
-		x := p.excuses[id]
+		x := p.silentRunning[id]
 		if x == nil || traced || now-x.last > 2*p.timeout {
-			x = &excused{since: now}
-			p.excuses[id] = x
+			x = &silentRun{since: now}
+			p.silentRunning[id] = x
 		}
-		if x.last = now; now-x.since <= mostExcuses*p.timeout {
-			p.m.Seen(id, now)
+		if x.last = now; now-x.since <= maxSilentTimeouts*p.timeout {
+			p.m.Running(id, now)
 		}
 	}
 }
 
 // publish lets others read what the detector has seen.
-func (p *Pulse) publish() {
+func (p *Driver) publish() {
 	s := p.m.Stats()
 	p.late.Store(int64(s.Late))
 	p.silence.Store(int64(s.Silence))
@@ -208,39 +208,39 @@ func (p *Pulse) publish() {
 
 // Stats is what the detector has seen up to a period ago. Any goroutine may call it
 // at any time.
-func (p *Pulse) Stats() detect.Stats {
+func (p *Driver) Stats() detect.Stats {
 	return detect.Stats{
 		Late: fabric.Time(p.late.Load()), Silence: fabric.Time(p.silence.Load()), Suspicions: p.suspicions.Load(),
 	}
 }
 
-func (p *Pulse) heard(from proc.ID, _ uint64, payload []byte) {
-	if p.over {
+func (p *Driver) onFrame(from proc.ID, _ uint64, payload []byte) {
+	if p.stopped {
 		return
 	}
-	delete(p.excuses, from)
+	delete(p.silentRunning, from)
 	now := p.e.Host().Now()
-	err := p.m.Heard(from, payload, now)
-	p.look(p.m.Asked(), now)
+	err := p.m.Receive(from, payload, now)
+	p.checkRunning(p.m.Queried(), now)
 	if err != nil {
-		p.remark(from, "detect: cutting %v off, which sends what no detector does: %v", from, err)
+		p.logOnce(from, "detect: cutting %v off, which sends what no detector does: %v", from, err)
 		p.e.Report(from, proc.Cause{Kind: proc.Corrupt})
 	}
 	p.drain()
 }
 
-// ended passes on what the engine has come to know.
-func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
-	if p.over {
+// onEnd passes on what the engine has come to know.
+func (p *Driver) onEnd(ep *progress.Endpoint, cause proc.Cause) {
+	if p.stopped {
 		return
 	}
 	switch now := p.e.Host().Now(); cause.Kind {
 	case proc.Departed:
 		p.m.Departed(ep.Proc)
 	case proc.Expelled:
-		p.m.Expelled(ep.Proc, now)
+		p.m.Fenced(ep.Proc, now)
 	case proc.Unknown:
-		if p.last {
+		if p.finalizing {
 			p.m.Missing(ep.Proc)
 		} else {
 			p.m.Died(ep.Proc, cause, now)
@@ -253,12 +253,12 @@ func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
 
 // drain does what the detector asks for. Reports come back as inputs while it does:
 // those leave the rest to the first.
-func (p *Pulse) drain() {
+func (p *Driver) drain() {
 	if p.draining {
 		return
 	}
 	p.draining = true
-	for !p.over {
+	for !p.stopped {
 		a, ok := p.m.Next()
 		if !ok {
 			break
@@ -268,43 +268,43 @@ func (p *Pulse) drain() {
 			p.send(a)
 		case detect.Report:
 			p.e.Report(a.Peer, a.Cause)
-			if killed := p.e.Fencer(a.Peer); p.told != nil && (killed || a.Silent > 0) {
-				p.told(a.Peer, a.Silent, killed)
+			if killed := p.e.Fencer(a.Peer); p.onCondemned != nil && (killed || a.Silent > 0) {
+				p.onCondemned(a.Peer, a.Silent, killed)
 			}
 		case detect.Die:
-			p.over = true
+			p.stopped = true
 			p.die(a.Err)
 		}
 	}
 	p.draining = false
-	if due := p.wanted(); due < p.due && !p.busy {
+	if due := p.nextDue(); due < p.due && !p.busy {
 		p.due = due
 		p.wake.Unpark()
 	}
 }
 
 const (
-	// mostUnsent bounds what waits for connections and credit, connectTries how often
+	// maxUnsent bounds what waits for connections and credit, connectTries how often
 	// that is tried, soon after each other. What does not fit, or go, is lost: the detector says again
 	// what matters.
-	mostUnsent   = 4096
+	maxUnsent    = 4096
 	connectTries = 400
 )
 
 // send hands a frame over, or has the connection made that it takes.
-func (p *Pulse) send(a detect.Action) {
+func (p *Driver) send(a detect.Action) {
 	switch {
-	case p.handOver(a):
-	case a.Patient && p.beside(a.To):
-		p.wait(a)
+	case p.trySend(a):
+	case a.Patient && p.sameNode(a.To):
+		p.postpone(a)
 	default:
-		p.introduce(a)
+		p.queueUnsent(a)
 	}
 }
 
-// introduce has a connection made for a frame.
-func (p *Pulse) introduce(a detect.Action) {
-	if len(p.unsent) == mostUnsent {
+// queueUnsent has a connection made for a frame.
+func (p *Driver) queueUnsent(a detect.Action) {
+	if len(p.unsent) == maxUnsent {
 		return
 	}
 	p.unsent = append(p.unsent, a)
@@ -314,27 +314,27 @@ func (p *Pulse) introduce(a detect.Action) {
 	}
 }
 
-// handOver sends a frame if there is a connection to take it; false: it is not up
+// trySend sends a frame if there is a connection to take it; false: it is not up
 // yet, or has no credit. To who has ended nothing is sent.
-func (p *Pulse) handOver(a detect.Action) bool {
+func (p *Driver) trySend(a detect.Action) bool {
 	ep := p.e.Known(a.To)
 	return ep != nil && (ep.State != progress.Alive || ep.TrySend(fabric.ClassDetect, 0, a.Payload))
 }
 
 // connect sends what waits when its connection is up, for which it makes progress for a while: the
 // application may compute.
-func (p *Pulse) connect() {
-	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.over; tries++ {
+func (p *Driver) connect() {
+	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.stopped; tries++ {
 		p.resend(func(a detect.Action) bool {
 			if p.e.Known(a.To) != nil {
-				return p.handOver(a)
+				return p.trySend(a)
 			}
-			p.meet(a.To)
+			p.queueDial(a.To)
 			return false
 		})
 		if len(p.unsent) > 0 {
 			p.e.Unlock()
-			p.e.Host().Pause(soon)
+			p.e.Host().Pause(retryInterval)
 			p.e.Lock()
 			p.e.Tend()
 		}
@@ -343,7 +343,7 @@ func (p *Pulse) connect() {
 }
 
 // resend goes through what waits, and keeps that which is not done with.
-func (p *Pulse) resend(done func(detect.Action) bool) {
+func (p *Driver) resend(done func(detect.Action) bool) {
 	waiting := p.unsent
 	p.unsent = nil
 	for _, a := range waiting {
@@ -353,41 +353,41 @@ func (p *Pulse) resend(done func(detect.Action) bool) {
 	}
 }
 
-// meet has a process be connected to. That waits for its address, so it has a goroutine of its own:
+// queueDial has a process be connected to. That waits for its address, so it has a goroutine of its own:
 // frames to others do not wait for a launcher that is slow, or has stopped.
-func (p *Pulse) meet(id proc.ID) {
-	if p.met[id] {
+func (p *Driver) queueDial(id proc.ID) {
+	if p.queued[id] {
 		return
 	}
-	p.met[id], p.strange = true, append(p.strange, id)
-	if !p.asking {
-		p.asking = true
-		p.spawn(p.ask)
+	p.queued[id], p.dialQueue = true, append(p.dialQueue, id)
+	if !p.dialing {
+		p.dialing = true
+		p.spawn(p.dial)
 	}
 }
 
-// ask connects to those who are to be met, and sends what waits for that. What is to be sent to one
+// dial connects to those who are to be met, and sends what waits for that. What is to be sent to one
 // that cannot be connected to is dropped.
-func (p *Pulse) ask() {
-	for len(p.strange) > 0 && !p.over {
-		id := p.strange[0]
-		p.strange = p.strange[1:]
+func (p *Driver) dial() {
+	for len(p.dialQueue) > 0 && !p.stopped {
+		id := p.dialQueue[0]
+		p.dialQueue = p.dialQueue[1:]
 		p.e.Unlock()
 		_, err := p.e.Endpoint(id)
 		p.e.Lock()
-		delete(p.met, id)
+		delete(p.queued, id)
 		if err != nil {
-			p.remark(id, "detect: no heartbeats to %v: %v", id, err)
+			p.logOnce(id, "detect: no heartbeats to %v: %v", id, err)
 		}
-		p.resend(func(a detect.Action) bool { return a.To == id && (err != nil || !p.over && p.handOver(a)) })
+		p.resend(func(a detect.Action) bool { return a.To == id && (err != nil || !p.stopped && p.trySend(a)) })
 	}
-	p.asking = false
+	p.dialing = false
 }
 
-// remark says something about a peer once.
-func (p *Pulse) remark(peer proc.ID, format string, args ...any) {
-	if p.logf != nil && !p.failed[peer] {
-		p.failed[peer] = true
+// logOnce says something about a peer once.
+func (p *Driver) logOnce(peer proc.ID, format string, args ...any) {
+	if p.logf != nil && !p.logged[peer] {
+		p.logged[peer] = true
 		p.logf(format, args...)
 	}
 }

@@ -348,7 +348,7 @@ func TestGoneWhileFinalizing(t *testing.T) {
 				var done progress.Completion
 				e.Lock()
 				if id == 0 {
-					pulse.ended(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
+					pulse.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
 				}
 				e.After(second, done.Finish)
 				e.Wait(&done)
@@ -387,7 +387,7 @@ func TestDeathAfterDoubtWhileFinalizing(t *testing.T) {
 			}
 			e.Lock()
 			if id == leaver {
-				pulse.ended(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
+				pulse.onEnd(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
 			}
 			e.After(6*second, done.Finish)
 			e.Wait(&done)

@@ -39,22 +39,22 @@ import (
 //
 // Its methods are called with the engine's lock held.
 type Revocations struct {
-	e    *progress.Engine
-	out  *Outbox
-	hear func(context uint32) (known, news bool) // see StartRevocations
-	wait func(context uint32)                    // the same
+	e         *progress.Engine
+	out       *Outbox
+	onNotice  func(context uint32) (known, news bool) // see StartRevocations
+	onUnknown func(context uint32)                    // the same
 
-	told    map[uint32]*revocation
-	fresh   []telling // not in told yet: that costs as much as all else, and nobody waits for it
-	catchUp func()    // rememberAll
-	order   []uint32  // of told: the oldest first
-	gone    ft.Set    // processes that have ended
-	few     int       // so many members at most are told by all who are connected to them
-	via     notice    // what is being heard, if
-	hears   bool
-	over    bool
-	batch   *batch            // where notices are gathered; nil: they are sent at once
-	frame   [noticeBytes]byte // scratch
+	records  map[uint32]*revocation
+	recent   []recentNotice // not in told yet: that costs as much as all else, and nobody waits for it
+	catchUp  func()         // rememberAll
+	order    []uint32       // of told: the oldest first
+	ended    ft.Set         // processes that have ended
+	flatSize int            // so many members at most are told by all who are connected to them
+	current  notice         // what is being heard, if
+	handling bool
+	stopped  bool
+	batch    *batch            // where notices are gathered; nil: they are sent at once
+	frame    [noticeBytes]byte // scratch
 }
 
 // batch is what is to be sent together, with what there is for one member in as few frames as possible.
@@ -72,8 +72,8 @@ type revocation struct {
 	room    [16]proc.ID
 }
 
-// telling is what Tell has been called for.
-type telling struct {
+// recentNotice is what Tell has been called for.
+type recentNotice struct {
 	notice
 	members agree.Group
 }
@@ -82,19 +82,19 @@ type telling struct {
 // a bit for each rank that is known to have been sent one with this root.
 type notice struct {
 	context, root uint32
-	told          uint64
+	notified      uint64
 }
 
 // What stands in the place of a root.
 const (
-	flood  = 1<<32 - 1 // the notice is to be passed on over the graph
-	absent = 1<<32 - 2 // it is an answer: its sender does not have the communicator
+	rootFlood  = 1<<32 - 1 // the notice is to be passed on over the graph
+	rootAbsent = 1<<32 - 2 // it is an answer: its sender does not have the communicator
 )
 
 const (
 	noticeBytes = 16
-	// fewMembers is the bits of notice.told. One frame takes 0.1 µs, a turn of a process that shares a core 2 µs.
-	fewMembers = 64
+	// notifyAllMax is the bits of notice.told. One frame takes 0.1 µs, a turn of a process that shares a core 2 µs.
+	notifyAllMax = 64
 	// maxNotices is how many a frame has at most.
 	maxNotices = 16
 	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
@@ -108,63 +108,63 @@ const (
 func StartRevocations(
 	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
 ) *Revocations {
-	r := &Revocations{e: e, out: out, hear: hear, wait: wait, told: make(map[uint32]*revocation), few: fewMembers}
-	r.catchUp = r.rememberAll
-	e.Handle(fabric.ClassRevoke, r.heard)
-	e.OnEnd(r.ended)
+	r := &Revocations{e: e, out: out, onNotice: hear, onUnknown: wait, records: make(map[uint32]*revocation), flatSize: notifyAllMax}
+	r.catchUp = r.recordRecent
+	e.Handle(fabric.ClassRevoke, r.onFrame)
+	e.OnEnd(r.onEnd)
 	return r
 }
 
-// Tell passes on that a communicator has been revoked, here or by who has been heard. The members are in the same
+// Notify passes on that a communicator has been revoked, here or by who has been heard. The members are in the same
 // order at all of them, and this process is one.
-func (r *Revocations) Tell(context uint32, members agree.Group) {
-	if r.over {
+func (r *Revocations) Notify(context uint32, members agree.Group) {
+	if r.stopped {
 		return
 	}
 	n := notice{context: context, root: uint32(members.Rank(r.e.Self()))}
-	if r.hears && r.via.context == context {
-		n = r.via
+	if r.handling && r.current.context == context {
+		n = r.current
 	}
-	if r.fresh = append(r.fresh, telling{n, members}); len(r.fresh) == 1 {
+	if r.recent = append(r.recent, recentNotice{n, members}); len(r.recent) == 1 {
 		r.e.Later(r.catchUp)
 	}
 	switch size := members.Size(); {
-	case int64(n.root) >= int64(size) || r.bereft(members):
-		r.rememberAll()
-		r.inundate(context, r.told[context])
-	case size <= r.few:
-		r.herald(n, members)
+	case int64(n.root) >= int64(size) || r.anyEnded(members):
+		r.recordRecent()
+		r.flood(context, r.records[context])
+	case size <= r.flatSize:
+		r.notifyAll(n, members)
 	default:
-		r.descend(n, members)
+		r.notifyChildren(n, members)
 	}
 }
 
-// rememberAll remembers those that have been told of and not been remembered.
-func (r *Revocations) rememberAll() {
-	for _, t := range r.fresh {
-		r.remember(t.context, &revocation{members: t.members, root: t.root})
+// recordRecent remembers those that have been told of and not been remembered.
+func (r *Revocations) recordRecent() {
+	for _, t := range r.recent {
+		r.record(t.context, &revocation{members: t.members, root: t.root})
 	}
-	clear(r.fresh)
-	r.fresh = r.fresh[:0]
+	clear(r.recent)
+	r.recent = r.recent[:0]
 }
 
-func (r *Revocations) remember(context uint32, v *revocation) {
-	if r.told[context] == nil {
+func (r *Revocations) record(context uint32, v *revocation) {
+	if r.records[context] == nil {
 		if len(r.order) == maxRevocations {
-			delete(r.told, r.order[0])
+			delete(r.records, r.order[0])
 			r.order = slices.Delete(r.order, 0, 1)
 		}
 		r.order = append(r.order, context)
 	}
-	r.told[context] = v
+	r.records[context] = v
 }
 
-// bereft reports whether some member has ended.
-func (r *Revocations) bereft(members agree.Group) bool {
-	if r.gone.Len() == 0 {
+// anyEnded reports whether some member has ended.
+func (r *Revocations) anyEnded(members agree.Group) bool {
+	if r.ended.Len() == 0 {
 		return false
 	}
-	for p := range r.gone.All() {
+	for p := range r.ended.All() {
 		if members.Rank(p) >= 0 {
 			return true
 		}
@@ -172,61 +172,61 @@ func (r *Revocations) bereft(members agree.Group) bool {
 	return false
 }
 
-// heard takes in a frame: what is none is dropped, as its sender may only be newer.
-func (r *Revocations) heard(from proc.ID, _ uint64, payload []byte) {
+// onFrame takes in a frame: what is none is dropped, as its sender may only be newer.
+func (r *Revocations) onFrame(from proc.ID, _ uint64, payload []byte) {
 	if len(payload) >= 2*noticeBytes {
-		defer r.together()()
+		defer r.startBatch()()
 	}
-	for ; len(payload) >= noticeBytes && !r.over; payload = payload[noticeBytes:] {
-		r.notice(from, notice{
+	for ; len(payload) >= noticeBytes && !r.stopped; payload = payload[noticeBytes:] {
+		r.receive(from, notice{
 			binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:]),
 		})
 	}
 }
 
-// notice takes in one of them.
-func (r *Revocations) notice(from proc.ID, n notice) {
+// receive takes in one of them.
+func (r *Revocations) receive(from proc.ID, n notice) {
 	known := false
-	if r.again(n) {
+	if r.isRepeat(n) {
 		return
 	}
-	if n.root != absent {
+	if n.root != rootAbsent {
 		var news bool
-		r.via, r.hears = n, true
-		known, news = r.hear(n.context)
-		r.hears = false
+		r.current, r.handling = n, true
+		known, news = r.onNotice(n.context)
+		r.handling = false
 		if news {
 			return
 		}
 	}
-	r.rememberAll()
-	v := r.told[n.context]
+	r.recordRecent()
+	v := r.records[n.context]
 	switch {
-	case v != nil && n.root == absent:
+	case v != nil && n.root == rootAbsent:
 		v.absent.Add(from)
-		r.inundate(n.context, v)
+		r.flood(n.context, v)
 	case v != nil:
 		if v.root != n.root {
-			r.inundate(n.context, v)
+			r.flood(n.context, v)
 		}
-	case n.root != absent && !known: // else it was so long ago that it has been forgotten
-		r.wait(n.context)
-		r.send(from, notice{context: n.context, root: absent})
+	case n.root != rootAbsent && !known: // else it was so long ago that it has been forgotten
+		r.onUnknown(n.context)
+		r.send(from, notice{context: n.context, root: rootAbsent})
 	}
 }
 
-// again reports whether a notice says no more than one that has come in this round: so many come where not all are connected.
-func (r *Revocations) again(n notice) bool {
-	for i := range r.fresh {
-		if t := &r.fresh[i]; t.context == n.context {
+// isRepeat reports whether a notice says no more than one that has come in this round: so many come where not all are connected.
+func (r *Revocations) isRepeat(n notice) bool {
+	for i := range r.recent {
+		if t := &r.recent[i]; t.context == n.context {
 			return t.root == n.root
 		}
 	}
 	return false
 }
 
-// descend tells the children in the tree below the notice's root, the one with most below it first.
-func (r *Revocations) descend(n notice, members agree.Group) {
+// notifyChildren tells the children in the tree below the notice's root, the one with most below it first.
+func (r *Revocations) notifyChildren(n notice, members agree.Group) {
 	size := members.Size()
 	at := (members.Rank(r.e.Self()) - int(n.root) + size) % size
 	for bit := 1; at+bit < size; bit *= 2 {
@@ -236,12 +236,12 @@ func (r *Revocations) descend(n notice, members agree.Group) {
 	}
 }
 
-// herald tells the children in the tree below the notice's root, and all who are connected, but for those who
+// notifyAll tells the children in the tree below the notice's root, and all who are connected, but for those who
 // have been told. It looks first who that is, for all of them to hear of each other.
-func (r *Revocations) herald(n notice, members agree.Group) {
+func (r *Revocations) notifyAll(n notice, members agree.Group) {
 	size, self := members.Size(), members.Rank(r.e.Self())
 	at := (self - int(n.root) + size) % size
-	told := n.told | 1<<self | 1<<n.root
+	told := n.notified | 1<<self | 1<<n.root
 	var next uint64
 	for left := ^told & (1<<size - 1); left != 0; left &= left - 1 {
 		rank := bits.TrailingZeros64(left)
@@ -251,7 +251,7 @@ func (r *Revocations) herald(n notice, members agree.Group) {
 			next |= 1 << rank
 		}
 	}
-	for n.told = told | next; next != 0; next &= next - 1 {
+	for n.notified = told | next; next != 0; next &= next - 1 {
 		r.send(members.Proc(bits.TrailingZeros64(next)), n)
 	}
 }
@@ -267,8 +267,8 @@ func (r *Revocations) send(to proc.ID, n notice) {
 	r.out.Send(to, fabric.ClassRevoke, n.append(r.frame[:0]))
 }
 
-// together has notices be gathered, and be sent when its result is called.
-func (r *Revocations) together() (send func()) {
+// startBatch has notices be gathered, and be sent when its result is called.
+func (r *Revocations) startBatch() (send func()) {
 	b, before := &batch{frames: make(map[proc.ID][]byte)}, r.batch
 	r.batch = b
 	return func() {
@@ -281,17 +281,17 @@ func (r *Revocations) together() (send func()) {
 	}
 }
 
-// inundate tells the neighbours in the graph of one communicator, but for those who have been told so.
-func (r *Revocations) inundate(context uint32, v *revocation) {
+// flood tells the neighbours in the graph of one communicator, but for those who have been told so.
+func (r *Revocations) flood(context uint32, v *revocation) {
 	for to := range r.neighbours(v) {
-		if v.flood(to) {
-			r.send(to, notice{context: context, root: flood})
+		if v.markFlooded(to) {
+			r.send(to, notice{context: context, root: rootFlood})
 		}
 	}
 }
 
-// flood reports whether somebody is yet to be told, and notes that it will be.
-func (v *revocation) flood(to proc.ID) bool {
+// markFlooded reports whether somebody is yet to be told, and notes that it will be.
+func (v *revocation) markFlooded(to proc.ID) bool {
 	if slices.Contains(v.flooded, to) {
 		return false
 	}
@@ -302,17 +302,17 @@ func (v *revocation) flood(to proc.ID) bool {
 	return true
 }
 
-// ended closes the graphs over a gap.
-func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
-	r.gone.Add(ep.Proc)
-	if r.over {
+// onEnd closes the graphs over a gap.
+func (r *Revocations) onEnd(ep *progress.Endpoint, _ proc.Cause) {
+	r.ended.Add(ep.Proc)
+	if r.stopped {
 		return
 	}
-	r.rememberAll()
-	defer r.together()()
+	r.recordRecent()
+	defer r.startBatch()()
 	for _, context := range r.order {
-		if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {
-			r.inundate(context, v)
+		if v := r.records[context]; v.members.Rank(ep.Proc) >= 0 {
+			r.flood(context, v)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
 func (n notice) append(frame []byte) []byte {
 	frame = binary.LittleEndian.AppendUint32(frame, n.context)
 	frame = binary.LittleEndian.AppendUint32(frame, n.root)
-	return binary.LittleEndian.AppendUint64(frame, n.told)
+	return binary.LittleEndian.AppendUint64(frame, n.notified)
 }
 
 // neighbours runs over those of this process in the graph of a communicator; some come twice.
@@ -341,11 +341,11 @@ func (r *Revocations) neighbours(v *revocation) func(func(proc.ID) bool) {
 func (r *Revocations) neighbour(v *revocation, by, step int) proc.ID {
 	n := v.members.Size()
 	for at := v.members.Rank(r.e.Self()) + by; ; at += step {
-		if p := v.members.Proc((at%n + n) % n); !r.gone.Has(p) && !v.absent.Has(p) {
+		if p := v.members.Proc((at%n + n) % n); !r.ended.Has(p) && !v.absent.Has(p) {
 			return p
 		}
 	}
 }
 
 // Stop has nothing be passed on any more, for a process that departs.
-func (r *Revocations) Stop() { r.over = true }
+func (r *Revocations) Stop() { r.stopped = true }

@@ -134,19 +134,19 @@ func (x *alarm) dies(p proc.ID) bool {
 func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(uint32) (known, news bool)) *Revocations {
 	var r *Revocations
 	if x.mutant == "no flood when somebody ends" {
-		r = &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
-		r.catchUp = r.rememberAll
+		r = &Revocations{e: e, out: out, onNotice: hear, records: make(map[uint32]*revocation)}
+		r.catchUp = r.recordRecent
 		if x.connected {
-			r.few = fewMembers
+			r.flatSize = notifyAllMax
 		}
-		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.gone.Add(ep.Proc) })
+		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.ended.Add(ep.Proc) })
 	} else {
 		r = StartRevocations(e, out, hear, func(uint32) {})
 		if !x.connected {
-			r.few = 0
+			r.flatSize = 0
 		}
 		if x.mutant == "nothing is remembered" {
-			r.catchUp = func() { r.fresh = nil }
+			r.catchUp = func() { r.recent = nil }
 		}
 	}
 	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
@@ -158,10 +158,10 @@ func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(ui
 			payload = slices.Clone(payload)
 			payload[8+int(p.ID())/8] |= 0xff
 		}
-		if x.mutant == "no flood when two revoke" && r.told[alarmContext] != nil {
+		if x.mutant == "no flood when two revoke" && r.records[alarmContext] != nil {
 			return
 		}
-		r.heard(from, imm, payload)
+		r.onFrame(from, imm, payload)
 	})
 	return r
 }
@@ -178,7 +178,7 @@ func (x *alarm) body(p *sim.Proc) {
 		if x.mutant == "nobody passes it on" && x.revokers[p.ID()] == 0 {
 			return
 		}
-		r.Tell(alarmContext, all(x.n))
+		r.Notify(alarmContext, all(x.n))
 	}
 	made, early := x.late[p.ID()] == 0 && !x.never[p.ID()], false
 	r = x.start(p, e, out, func(uint32) (known, news bool) {
@@ -195,7 +195,7 @@ func (x *alarm) body(p *sim.Proc) {
 	})
 	e.Lock()
 	for i := range x.friends {
-		out.Meet(proc.ID((int(p.ID()) + 1 + i) % x.n))
+		out.Connect(proc.ID((int(p.ID()) + 1 + i) % x.n))
 	}
 	if !made && !x.never[p.ID()] {
 		e.After(x.late[p.ID()], func() {
@@ -311,14 +311,14 @@ func TestRevocationsAreBounded(t *testing.T) {
 			heard++
 			return true, false
 		}, nil)
-		r.few = 0
+		r.flatSize = 0
 		for i := range uint32(3 * maxRevocations) {
-			r.Tell(i, all(1))
+			r.Notify(i, all(1))
 			frame := notice{context: 1_000_000 + i}.append(nil)
-			r.heard(1, 0, notice{context: i, root: flood}.append(frame)) // told, and not made here
-			r.heard(1, 0, frame[:5])
+			r.onFrame(1, 0, notice{context: i, root: rootFlood}.append(frame)) // told, and not made here
+			r.onFrame(1, 0, frame[:5])
 		}
-		require.Len(t, r.told, maxRevocations)
+		require.Len(t, r.records, maxRevocations)
 		require.Len(t, r.order, maxRevocations)
 		require.Equal(t, 2*3*maxRevocations, heard)
 	}

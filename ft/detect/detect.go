@@ -101,38 +101,38 @@ type Action struct {
 // Times never go backwards from one input to the next; one that does is taken
 // for the last.
 type Machine struct {
-	cfg  Config
-	now  fabric.Time // of the last input
-	lost fabric.Time // how long in all this process was held up
-	held fabric.Time // the longest time at once
-	due  fabric.Time // when Tick is wanted
-	seen Stats
-	next fabric.Time // when the next heartbeats are due
+	cfg         Config
+	now         fabric.Time // of the last input
+	heldTotal   fabric.Time // how long in all this process was held up
+	heldLongest fabric.Time // the longest time at once
+	due         fabric.Time // when Tick is wanted
+	stats       Stats
+	next        fabric.Time // when the next heartbeats are due
 
 	// log has every end that is known, in the order in which it came to be known.
-	log     []entry
-	index   map[proc.ID]int
-	counted int  // of the processes of the job, those neither departed nor proven dead
-	fresh   bool // the log has deaths that the neighbours are yet to be told
-	stale   bool // near, succ and far may be gone
-	near    []neighbour
+	log        []entry
+	index      map[proc.ID]int
+	counted    int  // of the processes of the job, those neither departed nor proven dead
+	newDeaths  bool // the log has deaths that the neighbours are yet to be told
+	stale      bool // near, succ and far may be gone
+	neighbours []neighbour
 
 	succ, far proc.ID // where heartbeats go
 	watches   []watch // in ascending order of id
-	pleas     []plea
-	asked     []proc.ID // see Asked
+	probes    []probe
+	queried   []proc.ID // see Asked
 	round     round
 
-	apart   []proc.ID // who cannot be reached from here, and lives
-	missing map[proc.ID]bool
+	unreachable []proc.ID // who cannot be reached from here, and lives
+	missing     map[proc.ID]bool
 
 	reports, sends []Action // reports: also obituaries, each before its Report
 	reported, sent int      // how many of them Next has given
-	final          *EndError
+	endErr         *EndError
 	ended          bool
 
 	in     frame
-	cache  cached
+	cache  encodedUpdate
 	broken mutant
 }
 
@@ -156,7 +156,7 @@ func New(cfg Config, now fabric.Time) *Machine {
 	}
 	m := &Machine{cfg: cfg, now: now, index: make(map[proc.ID]int), counted: cfg.Procs,
 		succ: proc.None, far: proc.None, stale: true}
-	m.reshape()
+	m.rebuild()
 	m.sends = m.sends[:0] // the greetings: all at once would connect while all start
 	m.next = now + 1 + fabric.Time(mix(cfg.Seed^uint64(cfg.Self))%uint64(cfg.Period))
 	m.plan()
@@ -175,18 +175,18 @@ func mix(x uint64) uint64 {
 // called later the machine knows that its own process was held up.
 func (m *Machine) Tick(now fabric.Time) {
 	if m.due != fabric.Forever {
-		m.seen.Late = max(m.seen.Late, now-m.due)
+		m.stats.Late = max(m.stats.Late, now-m.due)
 	}
 	if !m.advance(now) {
 		return
 	}
-	m.suspect()
-	m.judge()
+	m.checkSilence()
+	m.passVerdicts()
 	if m.ended {
 		return
 	}
-	m.reshape()
-	m.beat()
+	m.rebuild()
+	m.sendHeartbeats()
 	m.plan()
 }
 
@@ -194,10 +194,10 @@ func (m *Machine) Tick(now fabric.Time) {
 // with every input. fabric.Forever: never again.
 func (m *Machine) Due() fabric.Time { return m.due }
 
-// Heard takes a frame of fabric.ClassDetect that came from a process. An error
+// Receive takes a frame of fabric.ClassDetect that came from a process. An error
 // says that the frame is none that a correct process sends: nothing in it was
 // believed, and the sender may be cut off as corrupt.
-func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
+func (m *Machine) Receive(from proc.ID, payload []byte, now fabric.Time) error {
 	if !m.advance(now) {
 		return nil
 	}
@@ -208,44 +208,44 @@ func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
 	if int64(from) >= int64(m.cfg.Procs) || from == m.cfg.Self {
 		return fmt.Errorf("%w: from %v", errFrame, from)
 	}
-	if f.names(from) {
+	if f.mentions(from) {
 		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
 	}
 	if i, gone := m.index[from]; gone {
 		// Only what is sent unasked is answered: where two sides each count the
 		// other as dead, obituaries would answer obituaries for ever.
-		if e := m.log[i]; e.cause.Failed() && (f.kind == kindBeat || f.kind == kindAsk) {
-			m.send(from, appendTell(nil, flagLoose, 0, []entry{e}))
+		if e := m.log[i]; e.cause.Failed() && (f.kind == kindHeartbeat || f.kind == kindQuery) {
+			m.send(from, appendUpdate(nil, flagDirect, 0, []entry{e}))
 		}
 		return nil
 	}
 	m.alive(from)
-	m.vouch(from)
-	err := m.take(from, f)
-	m.reshape()
+	m.confirmAlive(from)
+	err := m.dispatch(from, f)
+	m.rebuild()
 	return err
 }
 
-// take acts on a frame of somebody alive.
-func (m *Machine) take(from proc.ID, f *frame) error {
+// dispatch acts on a frame of somebody alive.
+func (m *Machine) dispatch(from proc.ID, f *frame) error {
 	switch f.kind {
-	case kindBeat:
+	case kindHeartbeat:
 		if f.flags&flagFar != 0 {
 			m.observe(from, watchFar, m.clock())
 		}
-	case kindTell:
-		m.heardTell(from, f)
+	case kindUpdate:
+		m.onUpdate(from, f)
 	case kindAck:
-		return m.heardAck(from, f)
-	case kindAsk:
-		m.heardAsk(from, f)
-	case kindAnswer:
+		return m.onAck(from, f)
+	case kindQuery:
+		m.onQuery(from, f)
+	case kindReply:
 		if m.round.open && f.round == m.round.id {
 			m.round.answered[from] = m.clock()
 		}
-	case kindProbe:
-		m.send(from, frameHere)
-	case kindVouch:
+	case kindPing:
+		m.send(from, pingAckFrame)
+	case kindAlive:
 		m.alive(f.ids[0])
 	}
 	return nil
@@ -261,11 +261,11 @@ func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {
 		return
 	}
 	if cause.Kind == proc.Unreachable {
-		m.apart = append(m.apart, peer)
+		m.unreachable = append(m.unreachable, peer)
 		return
 	}
-	m.enter(peer, cause, proc.None)
-	m.reshape()
+	m.record(peer, cause, proc.None)
+	m.rebuild()
 }
 
 // Departed says that a process has finalized in order: no heartbeat is expected
@@ -274,21 +274,21 @@ func (m *Machine) Departed(peer proc.ID) {
 	if m.ended || !m.other(peer) {
 		return
 	}
-	m.enter(peer, proc.Cause{Kind: proc.Departed}, proc.None)
-	m.reshape()
+	m.record(peer, proc.Cause{Kind: proc.Departed}, proc.None)
+	m.rebuild()
 }
 
-// Expelled says that another process refuses this one because it counts as dead
+// Fenced says that another process refuses this one because it counts as dead
 // there. Unless the other counts as dead or unreachable here, this process ends
 // itself.
-func (m *Machine) Expelled(by proc.ID, now fabric.Time) {
-	if m.advance(now) && !m.dead(by) && !slices.Contains(m.apart, by) {
+func (m *Machine) Fenced(by proc.ID, now fabric.Time) {
+	if m.advance(now) && !m.hasFailed(by) && !slices.Contains(m.unreachable, by) {
 		m.end(&EndError{By: by})
 	}
 }
 
 // Ended reports whether the end of a process is known: it has died or departed, though it may be unreachable here.
-func (m *Machine) Ended(id proc.ID) bool { return m.gone(id) }
+func (m *Machine) Ended(id proc.ID) bool { return m.isEnded(id) }
 
 func (m *Machine) other(id proc.ID) bool {
 	return int64(id) < int64(m.cfg.Procs) && id != m.cfg.Self
@@ -304,11 +304,11 @@ func (m *Machine) advance(now fabric.Time) bool {
 	}
 	now = max(now, m.now)
 	if late := now - max(m.due, m.now); late > m.cfg.Period/8 && m.due != fabric.Forever && !m.broken.hurried {
-		m.lost += late
-		m.held = max(m.held, late)
+		m.heldTotal += late
+		m.heldLongest = max(m.heldLongest, late)
 		if late > m.cfg.Period/2 {
 			for i := range m.watches {
-				m.watches[i].asked = never
+				m.watches[i].queried = never
 			}
 		}
 	}
@@ -324,14 +324,14 @@ func (m *Machine) plan() {
 	}
 	m.wake(m.next)
 	for _, w := range m.watches {
-		if w.asked == never {
-			m.wake(w.heard + m.cfg.patience() + m.lost)
+		if w.queried == never {
+			m.wake(w.heard + m.cfg.patience() + m.heldTotal)
 		} else {
-			m.wakeFor(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
+			m.wakeFor(max(w.heard+m.cfg.Timeout, w.queried+m.cfg.window()) + m.heldTotal)
 		}
 	}
 	if m.round.open {
-		m.wake(m.round.again + m.cfg.window()/2 + m.lost)
+		m.wake(m.round.repeated + m.cfg.window()/2 + m.heldTotal)
 	}
 }
 
@@ -355,8 +355,8 @@ func (m *Machine) report(id proc.ID, cause proc.Cause, silent fabric.Time) {
 }
 
 func (m *Machine) end(err *EndError) {
-	err.Stopped, err.Timeout = m.held, m.cfg.Timeout
-	m.final, m.ended, m.due = err, true, fabric.Forever
+	err.Stopped, err.Timeout = m.heldLongest, m.cfg.Timeout
+	m.endErr, m.ended, m.due = err, true, fabric.Forever
 }
 
 // Next gives what is to be done, one action after the other; false when nothing
@@ -365,8 +365,8 @@ func (m *Machine) end(err *EndError) {
 // message. A Send to somebody about to be reported comes just before the Report.
 func (m *Machine) Next() (Action, bool) {
 	if m.ended {
-		err := m.final
-		m.final = nil
+		err := m.endErr
+		m.endErr = nil
 		if err == nil {
 			return Action{}, false
 		}

@@ -48,7 +48,7 @@ func ofKind(actions []Action, k Kind) []Action {
 // S4-3: whoever is silent for the timeout is reported, not before.
 func TestSilenceIsDeath(t *testing.T) {
 	m := newMachine(0, 2, Majority)
-	require.NoError(t, m.Heard(1, frameBeat, ms))
+	require.NoError(t, m.Receive(1, heartbeatFrame, ms))
 	require.Empty(t, ofKind(until(m, 1000*ms), Report))
 	got := ofKind(until(m, 1400*ms), Report)
 	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
@@ -64,7 +64,7 @@ func TestSeenIsNoSilence(t *testing.T) {
 		now := m.Due()
 		for _, id := range m.Doubted() {
 			if slices.Contains(seen, id) {
-				m.Seen(id, now)
+				m.Running(id, now)
 			}
 		}
 		m.Tick(now)
@@ -80,13 +80,13 @@ func TestSeenIsNoSilence(t *testing.T) {
 func TestSeenForOthers(t *testing.T) {
 	m := newMachine(3, 5, Majority)
 	until(m, 900*ms)
-	require.NoError(t, m.Heard(1, appendAsk(nil, 1, []proc.ID{2, 4}), 900*ms))
-	asked := m.Asked()
+	require.NoError(t, m.Receive(1, appendQuery(nil, 1, []proc.ID{2, 4}), 900*ms))
+	asked := m.Queried()
 	require.Equal(t, []proc.ID{2, 4}, asked)
-	require.Empty(t, m.Asked())
+	require.Empty(t, m.Queried())
 	drained(m)
-	m.Seen(4, 901*ms)
-	require.Equal(t, []Action{{Kind: Send, To: 1, Payload: appendVouch(nil, 4)}}, drained(m))
+	m.Running(4, 901*ms)
+	require.Equal(t, []Action{{Kind: Send, To: 1, Payload: appendAlive(nil, 4)}}, drained(m))
 }
 
 // Of two processes the one with the higher id ends itself.
@@ -147,19 +147,19 @@ func TestFencedDoNotCount(t *testing.T) {
 func TestToldIsReported(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	killed := proc.Cause{Kind: proc.Signaled, Code: 9}
-	tell := appendTell(nil, 0, 0, []entry{{id: 5, cause: killed}, {id: 6, cause: proc.Cause{Kind: proc.Departed}}})
-	require.NoError(t, m.Heard(2, tell, ms))
+	tell := appendUpdate(nil, 0, 0, []entry{{id: 5, cause: killed}, {id: 6, cause: proc.Cause{Kind: proc.Departed}}})
+	require.NoError(t, m.Receive(2, tell, ms))
 	require.Equal(t, []Action{{Kind: Report, Peer: 5, Cause: killed}}, ofKind(drained(m), Report))
-	require.NoError(t, m.Heard(3, tell, 2*ms))
+	require.NoError(t, m.Receive(3, tell, 2*ms))
 	require.Empty(t, ofKind(drained(m), Report), "once")
 }
 
 // S4-4: who learns that it counts as dead ends itself, and says what to set.
 func TestExpelledEnds(t *testing.T) {
 	for name, tell := range map[string]func(*Machine){
-		"refused": func(m *Machine) { m.Expelled(2, ms) },
+		"refused": func(m *Machine) { m.Fenced(2, ms) },
 		"told": func(m *Machine) {
-			require.NoError(t, m.Heard(2, appendTell(nil, flagLoose, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
+			require.NoError(t, m.Receive(2, appendUpdate(nil, flagDirect, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,20 +181,20 @@ func TestExpelledByTheDead(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Connection}, ms)
 	drained(m)
-	m.Expelled(2, 2*ms)
-	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
+	m.Fenced(2, 2*ms)
+	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
 	require.Empty(t, drained(m))
-	require.NoError(t, m.Heard(2, frameBeat, 3*ms))
+	require.NoError(t, m.Receive(2, heartbeatFrame, 3*ms))
 	got := drained(m)
 	require.Len(t, got, 1)
-	require.Equal(t, appendTell(nil, flagLoose, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+	require.Equal(t, appendUpdate(nil, flagDirect, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
 }
 
 // A silence that others have judged is reported as theirs.
 func TestVerdictOfOthers(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	silent := proc.Cause{Kind: proc.Heartbeat}
-	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 3, cause: silent}}), 2*ms))
+	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0, []entry{{id: 3, cause: silent}}), 2*ms))
 	require.Equal(t, []Action{{Kind: Report, Peer: 3, Cause: silent}}, ofKind(drained(m), Report))
 }
 
@@ -202,9 +202,9 @@ func TestVerdictOfOthers(t *testing.T) {
 func TestUnreachableIsNotTold(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
-	m.Expelled(2, 2*ms)
+	m.Fenced(2, 2*ms)
 	require.Empty(t, drained(m))
-	require.False(t, m.dead(2))
+	require.False(t, m.hasFailed(2))
 }
 
 // What departs is never a failure, and sends no heartbeats.
@@ -216,7 +216,7 @@ func TestDepartedIsNoFailure(t *testing.T) {
 	m = newMachine(0, 3, Majority)
 	m.Departed(2)
 	for now := ms; now < 5000*ms; now += 100 * ms {
-		require.NoError(t, m.Heard(1, frameBeat, now))
+		require.NoError(t, m.Receive(1, heartbeatFrame, now))
 		require.Empty(t, ofKind(until(m, now), Report))
 	}
 }
@@ -239,7 +239,7 @@ func TestDeathsTravelTogether(t *testing.T) {
 func TestOwnLateness(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	for now := ms; now < 3000*ms; now += 100 * ms {
-		require.NoError(t, m.Heard(1, frameBeat, now))
+		require.NoError(t, m.Receive(1, heartbeatFrame, now))
 		until(m, now)
 	}
 	m.Tick(13000 * ms)
@@ -279,14 +279,14 @@ func TestHops(t *testing.T) {
 		wave = wave[:0]
 		for _, e := range box {
 			frames++
-			if e.Payload[0] == kindTell {
+			if e.Payload[0] == kindUpdate {
 				tells++
 			}
 			to := ms512[e.To]
-			if !to.dead(8) {
+			if !to.hasFailed(8) {
 				known++
 			}
-			require.NoError(t, to.Heard(e.from, e.Payload, ms))
+			require.NoError(t, to.Receive(e.from, e.Payload, ms))
 			wave = append(wave, int(e.To))
 		}
 		if known == n-1 {
@@ -303,13 +303,13 @@ func TestHops(t *testing.T) {
 // A job of the largest size costs what its logarithm costs.
 func TestLargestJob(t *testing.T) {
 	m := newMachine(12345, proc.MaxIDs, Majority)
-	require.Len(t, m.near, 2*20-1)
+	require.Len(t, m.neighbours, 2*20-1)
 	m.Died(12346, proc.Cause{Kind: proc.Connection}, ms)
 	drained(m)
-	require.NoError(t, m.Heard(12344, frameBeat, 2*ms))
+	require.NoError(t, m.Receive(12344, heartbeatFrame, 2*ms))
 	allocs := testing.AllocsPerRun(10, func() {
 		m.Tick(m.Due())
-		_ = m.Heard(12344, frameBeat, m.now)
+		_ = m.Receive(12344, heartbeatFrame, m.now)
 		m.sends, m.sent = m.sends[:0], 0
 	})
 	require.Less(t, allocs, 100.0)
@@ -339,26 +339,26 @@ func TestCheck(t *testing.T) {
 func TestVouchesAreForWhoWasHeard(t *testing.T) {
 	said := func(m *Machine) (kinds []byte) {
 		for _, a := range ofKind(drained(m), Send) {
-			if k := a.Payload[0]; k == kindVouch || k == kindProbe {
+			if k := a.Payload[0]; k == kindAlive || k == kindPing {
 				kinds = append(kinds, k)
 			}
 		}
 		return kinds
 	}
 	m := newMachine(2, 5, Majority)
-	require.NoError(t, m.Heard(4, appendAsk(nil, 1, []proc.ID{1}), 10*ms)) // its first heartbeat has time
-	require.Equal(t, []byte{kindProbe}, said(m))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 1, []proc.ID{1}), 10*ms)) // its first heartbeat has time
+	require.Equal(t, []byte{kindPing}, said(m))
 	m.Died(1, proc.Cause{Kind: proc.Signaled, Code: 9}, 20*ms)
 	drained(m)
-	require.NoError(t, m.Heard(4, appendAsk(nil, 2, []proc.ID{0}), 30*ms)) // observed for 10 ms
-	require.Equal(t, []byte{kindProbe}, said(m))
-	require.NoError(t, m.Heard(3, appendVouch(nil, 0), 40*ms))
-	require.NoError(t, m.Heard(4, appendAsk(nil, 3, []proc.ID{0}), 150*ms))
-	require.Equal(t, []byte{kindProbe}, said(m))
-	require.NoError(t, m.Heard(0, frameBeat, 160*ms))
-	require.Equal(t, []byte{kindVouch}, said(m))
-	require.NoError(t, m.Heard(4, appendAsk(nil, 4, []proc.ID{0}), 170*ms))
-	require.Equal(t, []byte{kindVouch}, said(m))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 2, []proc.ID{0}), 30*ms)) // observed for 10 ms
+	require.Equal(t, []byte{kindPing}, said(m))
+	require.NoError(t, m.Receive(3, appendAlive(nil, 0), 40*ms))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 3, []proc.ID{0}), 150*ms))
+	require.Equal(t, []byte{kindPing}, said(m))
+	require.NoError(t, m.Receive(0, heartbeatFrame, 160*ms))
+	require.Equal(t, []byte{kindAlive}, said(m))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 4, []proc.ID{0}), 170*ms))
+	require.Equal(t, []byte{kindAlive}, said(m))
 }
 
 // Two processes that cannot reach each other, and have nobody else, hear nothing of
@@ -386,7 +386,7 @@ func TestMissing(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 	require.Empty(t, ofKind(got, Report))
 	require.Equal(t, 1, m.counted)
-	require.NoError(t, m.Heard(1, appendTell(nil, flagLoose, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
+	require.NoError(t, m.Receive(1, appendUpdate(nil, flagDirect, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
 	require.Equal(t, 2, m.counted)
 	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(drained(m), Report))
 }

@@ -198,7 +198,7 @@ func (w *world) reported(p *node, self, peer int, cause proc.Cause) {
 func (w *world) endedBy(self int, err *EndError) {
 	if !err.Partition {
 		by := w.nodes[err.By]
-		if !by.m.dead(proc.ID(self)) && by.runs() {
+		if !by.m.hasFailed(proc.ID(self)) && by.runs() {
 			w.fault("%d ends itself: %v, which is not so", self, err)
 		}
 		return
@@ -231,9 +231,9 @@ func (w *world) check() {
 		for j, q := range w.nodes {
 			switch id := proc.ID(j); {
 			case i == j || q.left:
-			case !q.runs() && !m.dead(id):
+			case !q.runs() && !m.hasFailed(id):
 				w.fault("%d does not know that %d is dead", i, j)
-			case q.runs() && m.dead(id) && !(w.cfg.Partition == Off && q.m.dead(proc.ID(i))) && !w.hole(i, j):
+			case q.runs() && m.hasFailed(id) && !(w.cfg.Partition == Off && q.m.hasFailed(proc.ID(i))) && !w.hole(i, j):
 				w.fault("%d takes %d for dead, which goes on", i, j)
 			}
 		}

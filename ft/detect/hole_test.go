@@ -26,7 +26,7 @@ type verdict struct {
 func (w *world) trial(p *node, self int) {
 	m, asked := p.m, make(map[proc.ID]fabric.Time)
 	for _, o := range m.watches {
-		asked[o.id] = o.asked
+		asked[o.id] = o.queried
 	}
 	known, answered := len(m.log), make(map[proc.ID]fabric.Time)
 	for id, at := range m.round.answered {
@@ -102,7 +102,7 @@ func sides(rng *rand.Rand, n int) []bool {
 func (w *world) apart() (i, j int, ok bool) {
 	for i, p := range w.nodes {
 		for j, q := range w.nodes {
-			if i != j && p.runs() && q.runs() && (p.m.dead(proc.ID(j)) || w.blocked(i, j)) {
+			if i != j && p.runs() && q.runs() && (p.m.hasFailed(proc.ID(j)) || w.blocked(i, j)) {
 				return i, j, true
 			}
 		}

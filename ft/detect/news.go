@@ -8,15 +8,15 @@ import (
 // neighbour is a process that this one tells of every end it knows, as a stream:
 // the log from its beginning, repeated until acknowledged.
 type neighbour struct {
-	id   proc.ID
-	upto int         // it has all of log[:upto]
-	sent int         // log[upto:sent] is under way
-	told fabric.Time // when something was sent last
+	id     proc.ID
+	acked  int         // it has all of log[:upto]
+	sent   int         // log[upto:sent] is under way
+	sentAt fabric.Time // when something was sent last
 }
 
-// enter adds an end to the log, and reports whether it was new. A proof of what
+// record adds an end to the log, and reports whether it was new. A proof of what
 // was only a silence takes the dead out of the count.
-func (m *Machine) enter(id proc.ID, cause proc.Cause, by proc.ID) bool {
+func (m *Machine) record(id proc.ID, cause proc.Cause, by proc.ID) bool {
 	proven := cause.Kind != proc.Heartbeat
 	if i, known := m.index[id]; known {
 		if e := &m.log[i]; proven && cause.Failed() && !e.proven {
@@ -34,23 +34,23 @@ func (m *Machine) enter(id proc.ID, cause proc.Cause, by proc.ID) bool {
 	if proven {
 		m.counted--
 	}
-	m.fresh = m.fresh || cause.Failed()
+	m.newDeaths = m.newDeaths || cause.Failed()
 	m.stale = true
 	m.unwatch(id)
-	if cause.Kind == proc.Heartbeat && (by == proc.None || find(m.near, id) != nil) {
-		m.obituary(id)
+	if cause.Kind == proc.Heartbeat && (by == proc.None || find(m.neighbours, id) != nil) {
+		m.notifyCondemned(id)
 	}
 	return true
 }
 
-// obituary tells somebody whom silence has made dead, while it can still be
+// notifyCondemned tells somebody whom silence has made dead, while it can still be
 // sent: it may hear, though it is not heard, and must not go on.
-func (m *Machine) obituary(id proc.ID) {
+func (m *Machine) notifyCondemned(id proc.ID) {
 	e := m.log[m.index[id]]
-	m.reports = append(m.reports, Action{Kind: Send, To: id, Payload: appendTell(nil, flagLoose, 0, []entry{e})})
+	m.reports = append(m.reports, Action{Kind: Send, To: id, Payload: appendUpdate(nil, flagDirect, 0, []entry{e})})
 }
 
-func (m *Machine) gone(id proc.ID) bool {
+func (m *Machine) isEnded(id proc.ID) bool {
 	_, ok := m.index[id]
 	return ok || m.missing[id]
 }
@@ -59,7 +59,7 @@ func (m *Machine) gone(id proc.ID) bool {
 // departed or died. Nothing is expected of it any longer and nobody is told; word of
 // how it ended is still believed.
 func (m *Machine) Missing(peer proc.ID) {
-	if m.ended || !m.other(peer) || m.gone(peer) {
+	if m.ended || !m.other(peer) || m.isEnded(peer) {
 		return
 	}
 	if m.missing == nil {
@@ -69,60 +69,60 @@ func (m *Machine) Missing(peer proc.ID) {
 	m.counted--
 	m.unwatch(peer)
 	m.stale = true
-	m.reshape()
+	m.rebuild()
 }
 
-// dead tells a failure from a departure.
-func (m *Machine) dead(id proc.ID) bool {
+// hasFailed tells a failure from a departure.
+func (m *Machine) hasFailed(id proc.ID) bool {
 	i, ok := m.index[id]
 	return ok && m.log[i].cause.Failed()
 }
 
-// walk finds the first process at or behind distance d (negative: before it)
+// nextLive finds the first process at or behind distance d (negative: before it)
 // that is not gone; None when that leads round to this process.
-func (m *Machine) walk(d int) proc.ID {
+func (m *Machine) nextLive(d int) proc.ID {
 	n, step := m.cfg.Procs, 1
 	if d < 0 {
 		step = -1
 	}
 	for ; d != n && d != -n; d += step {
-		if q := proc.ID((int(m.cfg.Self) + d + n) % n); !m.gone(q) {
+		if q := proc.ID((int(m.cfg.Self) + d + n) % n); !m.isEnded(q) {
 			return q
 		}
 	}
 	return proc.None
 }
 
-// reshape finds the neighbours and the partners of heartbeats again after ends
+// rebuild finds the neighbours and the partners of heartbeats again after ends
 // have become known.
-func (m *Machine) reshape() {
+func (m *Machine) rebuild() {
 	if !m.stale {
 		return
 	}
 	m.stale = false
-	old := m.near
-	m.near = make([]neighbour, 0, len(old))
+	old := m.neighbours
+	m.neighbours = make([]neighbour, 0, len(old))
 	for d := 1; d <= m.cfg.Procs/2; d *= 2 {
-		m.adopt(old, m.walk(d))
-		m.adopt(old, m.walk(-d))
+		m.addNeighbour(old, m.nextLive(d))
+		m.addNeighbour(old, m.nextLive(-d))
 	}
-	m.partners()
+	m.choosePartners()
 }
 
-// adopt makes a process a neighbour, if it is not one yet. Who was one before
+// addNeighbour makes a process a neighbour, if it is not one yet. Who was one before
 // goes on where it was; to a new one everything is told.
-func (m *Machine) adopt(old []neighbour, id proc.ID) {
-	if id == proc.None || find(m.near, id) != nil {
+func (m *Machine) addNeighbour(old []neighbour, id proc.ID) {
+	if id == proc.None || find(m.neighbours, id) != nil {
 		return
 	}
-	nb := neighbour{id: id, told: m.now}
+	nb := neighbour{id: id, sentAt: m.now}
 	if was := find(old, id); was != nil {
 		nb = *was
 	} else if m.broken.forget {
 		known := max(len(m.log)-1, 0) // all but the news
-		nb.upto, nb.sent = known, known
+		nb.acked, nb.sent = known, known
 	}
-	m.near = append(m.near, nb)
+	m.neighbours = append(m.neighbours, nb)
 }
 
 func find(list []neighbour, id proc.ID) *neighbour {
@@ -134,19 +134,19 @@ func find(list []neighbour, id proc.ID) *neighbour {
 	return nil
 }
 
-// tell sends a neighbour the next part of the log, if it lacks something and
+// sendLog sends a neighbour the next part of the log, if it lacks something and
 // nothing too long is under way.
-func (m *Machine) tell(nb *neighbour, flags byte) {
-	for nb.upto < len(m.log) && m.log[nb.upto].by == nb.id {
-		nb.upto++
+func (m *Machine) sendLog(nb *neighbour, flags byte) {
+	for nb.acked < len(m.log) && m.log[nb.acked].by == nb.id {
+		nb.acked++
 	}
-	nb.sent = max(nb.sent, nb.upto)
-	end := min(nb.upto+maxEntries, len(m.log))
+	nb.sent = max(nb.sent, nb.acked)
+	end := min(nb.acked+maxEntries, len(m.log))
 	if nb.sent >= end {
 		return
 	}
 	m.sendPatiently(nb.id, m.encoded(flags, nb.sent, end), flags&flagAgain == 0)
-	nb.sent, nb.told = end, m.now
+	nb.sent, nb.sentAt = end, m.now
 }
 
 // sendPatiently is send for what may wait for a connection.
@@ -157,12 +157,12 @@ func (m *Machine) sendPatiently(to proc.ID, payload []byte, patient bool) {
 // encoded gives a Tell of a part of the log. Most neighbours need the same.
 func (m *Machine) encoded(flags byte, from, to int) []byte {
 	if c := &m.cache; c.b == nil || c.flags != flags || c.from != from || c.to != to {
-		*c = cached{flags, from, to, appendTell(nil, flags, from, m.log[from:to])}
+		*c = encodedUpdate{flags, from, to, appendUpdate(nil, flags, from, m.log[from:to])}
 	}
 	return m.cache.b
 }
 
-type cached struct {
+type encodedUpdate struct {
 	flags    byte
 	from, to int
 	b        []byte
@@ -170,35 +170,35 @@ type cached struct {
 
 // flush tells all neighbours of deaths that came to be known.
 func (m *Machine) flush() {
-	if !m.fresh {
+	if !m.newDeaths {
 		return
 	}
-	m.fresh = false
-	for i := range m.near {
-		m.tell(&m.near[i], 0)
+	m.newDeaths = false
+	for i := range m.neighbours {
+		m.sendLog(&m.neighbours[i], 0)
 	}
 }
 
-// repeat tells again what was not acknowledged for a period, and tells of
+// resend tells again what was not acknowledged for a period, and tells of
 // departures, which are in no hurry.
-func (m *Machine) repeat() {
+func (m *Machine) resend() {
 	if m.broken.silent {
 		return
 	}
-	for i := range m.near {
-		nb := &m.near[i]
+	for i := range m.neighbours {
+		nb := &m.neighbours[i]
 		switch {
-		case nb.upto == nb.sent:
-			m.tell(nb, 0)
-		case m.now-nb.told >= m.cfg.Period/2:
-			nb.sent = nb.upto
-			m.tell(nb, flagAgain)
+		case nb.acked == nb.sent:
+			m.sendLog(nb, 0)
+		case m.now-nb.sentAt >= m.cfg.Period/2:
+			nb.sent = nb.acked
+			m.sendLog(nb, flagAgain)
 		}
 	}
 }
 
-// heardTell takes in what another knows.
-func (m *Machine) heardTell(from proc.ID, f *frame) {
+// onUpdate takes in what another knows.
+func (m *Machine) onUpdate(from proc.ID, f *frame) {
 	for _, e := range f.entries {
 		if e.id == m.cfg.Self {
 			if e.cause.Failed() {
@@ -207,48 +207,48 @@ func (m *Machine) heardTell(from proc.ID, f *frame) {
 			}
 			continue
 		}
-		if m.enter(e.id, e.cause, from) && e.cause.Failed() {
+		if m.record(e.id, e.cause, from) && e.cause.Failed() {
 			m.report(e.id, e.cause, 0)
 		}
 	}
-	crossed := m.crossed(from, f)
-	if f.flags&flagLoose == 0 && !crossed {
+	crossed := m.crossedUpdate(from, f)
+	if f.flags&flagDirect == 0 && !crossed {
 		m.send(from, appendAck(nil, f.from, f.to))
 	}
 }
 
-// crossed moves on in the own stream to a neighbour over what it has just told.
+// crossedUpdate moves on in the own stream to a neighbour over what it has just told.
 // It reports whether all of it is under way to it already: then the neighbour
 // will take that for an acknowledgement, and needs no other.
-func (m *Machine) crossed(from proc.ID, f *frame) bool {
-	nb := find(m.near, from)
+func (m *Machine) crossedUpdate(from proc.ID, f *frame) bool {
+	nb := find(m.neighbours, from)
 	if nb == nil {
 		return false
 	}
 	all := f.flags&flagAgain == 0
 	for _, e := range f.entries {
 		i, ok := m.index[e.id]
-		all = all && ok && i >= nb.upto && i < nb.sent
+		all = all && ok && i >= nb.acked && i < nb.sent
 	}
 	for _, e := range f.entries {
-		if i, ok := m.index[e.id]; ok && i == nb.upto {
-			nb.upto++
+		if i, ok := m.index[e.id]; ok && i == nb.acked {
+			nb.acked++
 		}
 	}
-	nb.sent = max(nb.sent, nb.upto)
+	nb.sent = max(nb.sent, nb.acked)
 	return all
 }
 
-// heardAck moves on in the stream to a neighbour.
-func (m *Machine) heardAck(from proc.ID, f *frame) error {
+// onAck moves on in the stream to a neighbour.
+func (m *Machine) onAck(from proc.ID, f *frame) error {
 	if f.to > len(m.log) {
 		return errFrame
 	}
-	nb := find(m.near, from)
-	if nb == nil || f.from > nb.upto || f.to <= nb.upto {
+	nb := find(m.neighbours, from)
+	if nb == nil || f.from > nb.acked || f.to <= nb.acked {
 		return nil
 	}
-	nb.upto = f.to
-	m.tell(nb, 0)
+	nb.acked = f.to
+	m.sendLog(nb, 0)
 	return nil
 }

@@ -17,7 +17,7 @@ type Stats struct {
 }
 
 // Stats gives what was seen so far.
-func (m *Machine) Stats() Stats { return m.seen }
+func (m *Machine) Stats() Stats { return m.stats }
 
 // Doubted gives the processes of which something is expected that has not come: while
 // all are asked for suspects, the suspects and who has not answered; and those for whom others
@@ -27,41 +27,41 @@ func (m *Machine) Doubted() []proc.ID {
 		return nil
 	}
 	var ids []proc.ID
-	for _, p := range m.pleas {
+	for _, p := range m.probes {
 		ids = append(ids, p.suspect)
 	}
 	if !m.round.open {
 		return ids
 	}
 	for q := range proc.ID(m.cfg.Procs) {
-		if at, ok := m.round.answered[q]; q != m.cfg.Self && !m.gone(q) && (!ok || at < m.round.asked || m.suspected(q)) {
+		if at, ok := m.round.answered[q]; q != m.cfg.Self && !m.isEnded(q) && (!ok || at < m.round.started || m.suspected(q)) {
 			ids = append(ids, q)
 		}
 	}
 	return ids
 }
 
-// Asked gives the processes for which others have asked since the last call and of which
+// Queried gives the processes for which others have asked since the last call and of which
 // nothing was heard lately. The driver may know better of some, and say so with Seen.
-func (m *Machine) Asked() []proc.ID {
-	asked := m.asked
-	m.asked = nil
+func (m *Machine) Queried() []proc.ID {
+	asked := m.queried
+	m.queried = nil
 	return asked
 }
 
 func (m *Machine) suspected(id proc.ID) bool {
 	i, ok := m.search(id)
-	return ok && m.watches[i].asked != never
+	return ok && m.watches[i].queried != never
 }
 
-// Seen says that a process runs, as the kernel of a common machine has it: it is silent
+// Running says that a process runs, as the kernel of a common machine has it: it is silent
 // for want of a core. That is as good as an answer from it.
-func (m *Machine) Seen(id proc.ID, now fabric.Time) {
-	if !m.advance(now) || !m.other(id) || m.gone(id) {
+func (m *Machine) Running(id proc.ID, now fabric.Time) {
+	if !m.advance(now) || !m.other(id) || m.isEnded(id) {
 		return
 	}
 	m.alive(id)
-	m.vouch(id)
+	m.confirmAlive(id)
 	if m.round.open {
 		m.round.answered[id] = m.clock()
 	}

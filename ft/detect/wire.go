@@ -12,21 +12,21 @@ import (
 
 // The kinds of frames; the first byte of each.
 const (
-	kindBeat   = 1 // flags
-	kindTell   = 2 // flags, from, n, n entries
-	kindAck    = 3 // from, to
-	kindAsk    = 4 // round, n, n ids in ascending order
-	kindAnswer = 5 // round
-	kindProbe  = 6 // nothing
-	kindHere   = 7 // nothing
-	kindVouch  = 8 // one id
+	kindHeartbeat = 1 // flags
+	kindUpdate    = 2 // flags, from, n, n entries
+	kindAck       = 3 // from, to
+	kindQuery     = 4 // round, n, n ids in ascending order
+	kindReply     = 5 // round
+	kindPing      = 6 // nothing
+	kindPingAck   = 7 // nothing
+	kindAlive     = 8 // one id
 )
 
 // Flags.
 const (
-	flagFar   = 1 // beat: the receiver is the far observer
-	flagAgain = 1 // tell: sent before, and not acknowledged
-	flagLoose = 2 // tell: no part of the stream; from is 0, no Ack
+	flagFar    = 1 // beat: the receiver is the far observer
+	flagAgain  = 1 // tell: sent before, and not acknowledged
+	flagDirect = 2 // tell: no part of the stream; from is 0, no Ack
 )
 
 const (
@@ -67,25 +67,25 @@ func (f *frame) decode(b []byte, procs int) error {
 	*f = frame{kind: b[0], entries: f.entries[:0], ids: f.ids[:0]}
 	r := reader{b: b[1:], procs: procs}
 	switch f.kind {
-	case kindBeat:
+	case kindHeartbeat:
 		f.flags = r.flags(flagFar)
-	case kindTell:
-		f.tell(&r)
+	case kindUpdate:
+		f.decodeUpdate(&r)
 	case kindAck:
 		f.from, f.to = r.upTo(procs), r.upTo(procs)
 		r.fail(f.to <= f.from)
-	case kindAsk:
+	case kindQuery:
 		f.round = r.uint()
 		for n := r.count(maxNames); n > 0 && !r.bad; n-- {
 			f.ids = append(f.ids, r.id())
 			k := len(f.ids)
 			r.fail(k > 1 && f.ids[k-1] <= f.ids[k-2])
 		}
-	case kindAnswer:
+	case kindReply:
 		f.round = r.uint()
-	case kindVouch:
+	case kindAlive:
 		f.ids = append(f.ids, r.id())
-	case kindProbe, kindHere:
+	case kindPing, kindPingAck:
 	default:
 		return fmt.Errorf("%w: kind %d", errFrame, f.kind)
 	}
@@ -95,10 +95,10 @@ func (f *frame) decode(b []byte, procs int) error {
 	return nil
 }
 
-func (f *frame) tell(r *reader) {
-	f.flags = r.flags(flagAgain | flagLoose)
+func (f *frame) decodeUpdate(r *reader) {
+	f.flags = r.flags(flagAgain | flagDirect)
 	f.from = r.upTo(r.procs)
-	r.fail(f.flags == flagAgain|flagLoose || f.flags == flagLoose && f.from != 0)
+	r.fail(f.flags == flagAgain|flagDirect || f.flags == flagDirect && f.from != 0)
 	for n := r.count(maxEntries); n > 0 && !r.bad; n-- {
 		e := entry{id: r.id(), cause: r.cause()}
 		for _, o := range f.entries {
@@ -110,13 +110,13 @@ func (f *frame) tell(r *reader) {
 	r.fail(f.to > r.procs)
 }
 
-// names tells whether a frame speaks of a process.
-func (f *frame) names(id proc.ID) bool {
+// mentions tells whether a frame speaks of a process.
+func (f *frame) mentions(id proc.ID) bool {
 	return slices.Contains(f.ids, id) || slices.ContainsFunc(f.entries, func(e entry) bool { return e.id == id })
 }
 
-// coded says which causes carry a code.
-func coded(k proc.Kind) bool {
+// hasCode says which causes carry a code.
+func hasCode(k proc.Kind) bool {
 	return k == proc.Exited || k == proc.Signaled
 }
 
@@ -175,22 +175,22 @@ func (r *reader) id() proc.ID { return proc.ID(r.upTo(r.procs - 1)) }
 func (r *reader) cause() proc.Cause {
 	c := proc.Cause{Kind: proc.Kind(r.byte())}
 	r.fail(c.Kind >= proc.Unreachable)
-	if coded(c.Kind) {
+	if hasCode(c.Kind) {
 		z := r.upTo(math.MaxUint32)
 		c.Code = int32(uint32(z)>>1) ^ -int32(z&1)
 	}
 	return c
 }
 
-// appendTell encodes entries; from is their position in the sender's log.
-func appendTell(b []byte, flags byte, from int, entries []entry) []byte {
-	b = append(b, kindTell, flags)
+// appendUpdate encodes entries; from is their position in the sender's log.
+func appendUpdate(b []byte, flags byte, from int, entries []entry) []byte {
+	b = append(b, kindUpdate, flags)
 	b = binary.AppendUvarint(b, uint64(from))
 	b = binary.AppendUvarint(b, uint64(len(entries)))
 	for _, e := range entries {
 		b = binary.AppendUvarint(b, uint64(e.id))
 		b = append(b, byte(e.cause.Kind))
-		if coded(e.cause.Kind) {
+		if hasCode(e.cause.Kind) {
 			b = binary.AppendUvarint(b, uint64(uint32(e.cause.Code<<1)^uint32(e.cause.Code>>31)))
 		}
 	}
@@ -202,8 +202,8 @@ func appendAck(b []byte, from, to int) []byte {
 	return binary.AppendUvarint(b, uint64(to))
 }
 
-func appendAsk(b []byte, round uint64, ids []proc.ID) []byte {
-	b = binary.AppendUvarint(append(b, kindAsk), round)
+func appendQuery(b []byte, round uint64, ids []proc.ID) []byte {
+	b = binary.AppendUvarint(append(b, kindQuery), round)
 	b = binary.AppendUvarint(b, uint64(len(ids)))
 	for _, id := range ids {
 		b = binary.AppendUvarint(b, uint64(id))
@@ -211,18 +211,18 @@ func appendAsk(b []byte, round uint64, ids []proc.ID) []byte {
 	return b
 }
 
-func appendAnswer(b []byte, round uint64) []byte {
-	return binary.AppendUvarint(append(b, kindAnswer), round)
+func appendReply(b []byte, round uint64) []byte {
+	return binary.AppendUvarint(append(b, kindReply), round)
 }
 
-func appendVouch(b []byte, id proc.ID) []byte {
-	return binary.AppendUvarint(append(b, kindVouch), uint64(id))
+func appendAlive(b []byte, id proc.ID) []byte {
+	return binary.AppendUvarint(append(b, kindAlive), uint64(id))
 }
 
 // Frames that never differ.
 var (
-	frameBeat  = []byte{kindBeat, 0}
-	frameFar   = []byte{kindBeat, flagFar}
-	frameProbe = []byte{kindProbe}
-	frameHere  = []byte{kindHere}
+	heartbeatFrame    = []byte{kindHeartbeat, 0}
+	farHeartbeatFrame = []byte{kindHeartbeat, flagFar}
+	pingFrame         = []byte{kindPing}
+	pingAckFrame      = []byte{kindPingAck}
 )

@@ -287,11 +287,11 @@ func (w *world) input(p *node, e event) {
 			}
 			return
 		}
-		if err := p.m.Heard(from, e.payload, w.now); err != nil {
+		if err := p.m.Receive(from, e.payload, w.now); err != nil {
 			w.fault("%d refuses a frame of %d: %v", e.to, e.from, err)
 		}
 	case evExpel:
-		p.m.Expelled(from, w.now)
+		p.m.Fenced(from, w.now)
 	case evDied:
 		// What proves a death is a frame, too: it does not pass a cut.
 		if !p.view[e.from] && !w.blocked(e.from, e.to) {

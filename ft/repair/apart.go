@@ -15,44 +15,44 @@ import (
 // The lower one's contributions name it, as they name whoever is known to have failed; the higher one ends itself before its
 // own could name the other. Else the words of both would meet, and all would lose both.
 
-// Apart says that a process cannot be reached from this one, and may live. It is told before the agreements are.
+// PeerUnreachable says that a process cannot be reached from this one, and may live. It is told before the agreements are.
 //
 // Precondition: the lock is held.
-func (r *Repair) Apart(peer proc.ID) {
-	r.apart = append(r.apart, peer)
-	for _, u := range r.lines {
+func (r *Repair) PeerUnreachable(peer proc.ID) {
+	r.unreachable = append(r.unreachable, peer)
+	for _, u := range r.open {
 		if u.ops > 0 {
-			r.yield(u.group)
+			r.exitIfUnreachable(u.group)
 		}
 	}
 }
 
-// giveUp has members count as failed that operations have named as failed because nobody could tell their
+// reportUnreachable has members count as failed that operations have named as failed because nobody could tell their
 // addresses: what is to be agreed on is who has failed, and leaves out all of whom some caller has been told.
-func (r *Repair) giveUp(c *p2p.Comm) {
-	for _, p := range c.Unmet() {
+func (r *Repair) reportUnreachable(c *p2p.Comm) {
+	for _, p := range c.UnreachablePeers() {
 		r.e.Report(p, progress.Unreachable(fabric.ErrNoAddress))
 	}
 }
 
-// Estranged gives the first of those that cannot be reached from this process; proc.None: there is none.
-func (r *Repair) Estranged() proc.ID {
-	if len(r.apart) == 0 {
+// UnreachablePeer gives the first of those that cannot be reached from this process; proc.None: there is none.
+func (r *Repair) UnreachablePeer() proc.ID {
+	if len(r.unreachable) == 0 {
 		return proc.None
 	}
-	return r.apart[0]
+	return r.unreachable[0]
 }
 
-// OnForsaken registers what ends this process, when it has to for the sake of one that it cannot reach, with the lock held;
+// OnUnreachable registers what ends this process, when it has to for the sake of one that it cannot reach, with the lock held;
 // and what tells whether a process is known to have ended since. Then there is nothing to choose.
-func (r *Repair) OnForsaken(fn func(peer proc.ID), ended func(proc.ID) bool) {
-	r.forsake, r.ended = fn, ended
+func (r *Repair) OnUnreachable(fn func(peer proc.ID), ended func(proc.ID) bool) {
+	r.exit, r.ended = fn, ended
 }
 
-// yield ends this process if it cannot reach a member of a group that agrees, with a lower id.
-func (r *Repair) yield(g *p2p.Group) {
-	i := slices.IndexFunc(r.apart, func(p proc.ID) bool { return p < r.e.Self() && g.Has(p) && !r.ended(p) })
+// exitIfUnreachable ends this process if it cannot reach a member of a group that agrees, with a lower id.
+func (r *Repair) exitIfUnreachable(g *p2p.Group) {
+	i := slices.IndexFunc(r.unreachable, func(p proc.ID) bool { return p < r.e.Self() && g.Has(p) && !r.ended(p) })
 	if i >= 0 {
-		r.forsake(r.apart[i])
+		r.exit(r.unreachable[i])
 	}
 }

@@ -13,7 +13,7 @@ import (
 // little that memory for it would be a good part.
 type call struct {
 	r    *Repair
-	u    *use
+	u    *groupState
 	c    *p2p.Comm // of propose
 	op   string    // of propose: what errors say
 	done func(*agree.Decision, error)
@@ -53,9 +53,9 @@ func (k *call) propose(p agree.Proposal) {
 		return
 	}
 	if p.What == whatShrink || p.What == whatValidate {
-		k.r.giveUp(k.c)
+		k.r.reportUnreachable(k.c)
 	}
-	k.u = k.r.line(k.c)
+	k.u = k.r.stateOf(k.c)
 	k.meet(p)
 }
 
@@ -63,10 +63,10 @@ func (k *call) propose(p agree.Proposal) {
 func (k *call) meet(p agree.Proposal) {
 	u := k.u
 	u.ops++
-	k.r.yield(u.group)
+	k.r.exitIfUnreachable(u.group)
 	p.Then = k.then
 	err := k.r.ag.Propose(u.id, p)
-	if err == agree.ErrNoLine {
+	if err == agree.ErrNotOpen {
 		if err = k.r.ag.Open(u.id, u.group); err == nil {
 			err = k.r.ag.Propose(u.id, p)
 		}
@@ -88,7 +88,7 @@ func (k *call) decided(d *agree.Decision) {
 
 // end tells who has called.
 func (k *call) end(d *agree.Decision, err error) {
-	if k.c != nil && err == nil && d.Unlike {
+	if k.c != nil && err == nil && d.Mismatch {
 		err = fmt.Errorf("%s on %s: %w: not all ranks called the same operation", k.op, k.c.Name(), ft.ErrArgument)
 	}
 	if k.made != nil {
@@ -104,12 +104,12 @@ func (k *call) end(d *agree.Decision, err error) {
 		return
 	}
 	if err == nil && len(d.Unacked) > 0 {
-		err = k.c.Blame(k.op, d.Unacked)
+		err = k.c.FailedError(k.op, d.Unacked)
 	}
-	if d != nil && !d.Unlike {
+	if d != nil && !d.Mismatch {
 		*k.flag = binary.LittleEndian.Uint64(d.Value[k.at:])
 	}
 	promise := k.promise
 	k.free()
-	promise.Keep(err)
+	promise.Complete(err)
 }

@@ -89,7 +89,7 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 			}
 			m.free(c)
 		}
-		assert.Empty(t, m.names)
+		assert.Empty(t, m.byComm)
 		assert.Equal(t, agreed, len(m.freed))
 		for i := range uint32(300) {
 			c := m.comm(n, 5000+2*i)
@@ -98,16 +98,16 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 			m.free(c)
 		}
 		assert.Equal(t, maxFreed, len(m.freed))
-		assert.Equal(t, maxFreed, len(m.lines))
+		assert.Equal(t, maxFreed, len(m.open))
 		for _, id := range m.freed {
-			_, kept := m.lines[id]
+			_, kept := m.open[id]
 			assert.True(t, kept)
 		}
 		group := p2p.WorldGroup(n)
 		m.e.Lock()
-		err := m.ag.Propose(agree.Line{Context: 100, Group: group.Digest()}, agree.Proposal{})
+		err := m.ag.Propose(agree.GroupKey{Context: 100, Group: group.Digest()}, agree.Proposal{})
 		m.e.Unlock()
-		assert.ErrorIs(t, err, agree.ErrNoLine, "the machine has forgotten the first")
+		assert.ErrorIs(t, err, agree.ErrNotOpen, "the machine has forgotten the first")
 		assert.EqualValues(t, 5000+2*299, m.freed[maxFreed-1].Context, "the last remain")
 	})
 }
@@ -156,8 +156,8 @@ func TestALineGoesOn(t *testing.T) {
 				assert.Equal(t, 8*round+4*i, got)
 			}
 			assert.Empty(t, m.freed)
-			assert.Len(t, m.lines, 1)
-			assert.Len(t, m.names, 1)
+			assert.Len(t, m.open, 1)
+			assert.Len(t, m.byComm, 1)
 			m.free(c)
 			assert.Len(t, m.freed, 1)
 		}
@@ -171,7 +171,7 @@ func TestNothingIsBegunOnTheFreed(t *testing.T) {
 		m.free(c)
 		_, err := m.agree(c, 1)
 		assert.ErrorIs(t, err, ft.ErrClosed)
-		assert.Empty(t, m.lines)
+		assert.Empty(t, m.open)
 	})
 }
 

@@ -24,29 +24,29 @@ const (
 type Repair struct {
 	e  *progress.Engine
 	ag *control.Agreements
-	// names are the lines of communicators that have not been freed: to name one takes a look at every
+	// byComm are the lines of communicators that have not been freed: to name one takes a look at every
 	// member.
-	names map[*p2p.Comm]*use
-	// lines are the open lines of agreements.
-	lines map[agree.Line]*use
+	byComm map[*p2p.Comm]*groupState
+	// open are the open lines of agreements.
+	open map[agree.GroupKey]*groupState
 	// freed are the lines of communicators that have been freed, the oldest first.
-	freed   []agree.Line
+	freed   []agree.GroupKey
 	waiters []*waiter // see EndAmong
 	// refused are the revoked communicators whose uniform operations this process takes no part in any more.
 	refused map[*p2p.Comm]bool
 	value   [16]byte // scratch of Agree
 	calls   *call    // that can be used again
-	// unfailed is what a process has acknowledged that has acknowledged nothing.
-	unfailed func(proc.ID) bool
+	// notFailed is what a process has acknowledged that has acknowledged nothing.
+	notFailed func(proc.ID) bool
 
-	apart   []proc.ID          // see Apart
-	forsake func(peer proc.ID) // see OnForsaken
-	ended   func(proc.ID) bool
+	unreachable []proc.ID          // see Apart
+	exit        func(peer proc.ID) // see OnForsaken
+	ended       func(proc.ID) bool
 }
 
-// use is an open line, or one about to be opened, and what it is needed for.
-type use struct {
-	id    agree.Line
+// groupState is an open line, or one about to be opened, and what it is needed for.
+type groupState struct {
+	id    agree.GroupKey
 	group *p2p.Group
 	ops   int // under way
 }
@@ -58,9 +58,9 @@ const maxFreed = 1024
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
 	r := &Repair{
-		e: e, ag: ag, names: make(map[*p2p.Comm]*use), lines: make(map[agree.Line]*use), refused: make(map[*p2p.Comm]bool),
+		e: e, ag: ag, byComm: make(map[*p2p.Comm]*groupState), open: make(map[agree.GroupKey]*groupState), refused: make(map[*p2p.Comm]bool),
 	}
-	r.unfailed = func(p proc.ID) bool { return !e.View().Failed(p) } // who has departed is no failure
+	r.notFailed = func(p proc.ID) bool { return !e.View().Failed(p) } // who has departed is no failure
 	return r
 }
 
@@ -73,7 +73,7 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 }
 
 // meet takes part in the next agreement of a line, which is opened by the first.
-func (r *Repair) meet(u *use, p agree.Proposal, done func(*agree.Decision, error)) {
+func (r *Repair) meet(u *groupState, p agree.Proposal, done func(*agree.Decision, error)) {
 	k := r.call()
 	k.u, k.done = u, done
 	k.meet(p)
@@ -83,47 +83,47 @@ func (r *Repair) meet(u *use, p agree.Proposal, done func(*agree.Decision, error
 // on. Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
 	delete(r.refused, c)
-	if u := r.names[c]; u != nil {
-		delete(r.names, c)
-		r.forget(u.id)
+	if u := r.byComm[c]; u != nil {
+		delete(r.byComm, c)
+		r.retain(u.id)
 	}
 }
 
-// forget has a line's last decision be kept for as long as there is room.
-func (r *Repair) forget(id agree.Line) {
-	if _, open := r.lines[id]; !open {
+// retain has a line's last decision be kept for as long as there is room.
+func (r *Repair) retain(id agree.GroupKey) {
+	if _, open := r.open[id]; !open {
 		return // nothing was ever agreed on
 	}
 	r.freed = append(r.freed, id)
 	if len(r.freed) <= maxFreed {
 		return
 	}
-	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id].ops == 0 }); i >= 0 {
+	if i := slices.IndexFunc(r.freed, func(id agree.GroupKey) bool { return r.open[id].ops == 0 }); i >= 0 {
 		r.ag.Close(r.freed[i])
-		delete(r.lines, r.freed[i])
+		delete(r.open, r.freed[i])
 		r.freed = slices.Delete(r.freed, i, i+1)
 	}
 }
 
-// line gives the line of a communicator's agreements.
-func (r *Repair) line(c *p2p.Comm) *use {
-	u := r.names[c]
+// stateOf gives the line of a communicator's agreements.
+func (r *Repair) stateOf(c *p2p.Comm) *groupState {
+	u := r.byComm[c]
 	if u == nil {
 		g := c.Members()
-		u = r.named(agree.Line{Context: c.Context(), Group: g.Digest()}, g)
-		r.names[c] = u
+		u = r.stateFor(agree.GroupKey{Context: c.Context(), Group: g.Digest()}, g)
+		r.byComm[c] = u
 		// One that had the same context and members may have been freed: its line goes on.
-		r.freed = slices.DeleteFunc(r.freed, func(o agree.Line) bool { return o == u.id })
+		r.freed = slices.DeleteFunc(r.freed, func(o agree.GroupKey) bool { return o == u.id })
 	}
 	return u
 }
 
-// named gives a line by its name.
-func (r *Repair) named(id agree.Line, g *p2p.Group) *use {
-	u := r.lines[id]
+// stateFor gives a line by its name.
+func (r *Repair) stateFor(id agree.GroupKey, g *p2p.Group) *groupState {
+	u := r.open[id]
 	if u == nil {
-		u = &use{id: id, group: g}
-		r.lines[id] = u
+		u = &groupState{id: id, group: g}
+		r.open[id] = u
 	}
 	return u
 }
@@ -145,9 +145,9 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 		binary.LittleEndian.PutUint64(value[at:], *flag)
 		at = 8 - at
 	}
-	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: r.unfailed}
+	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: r.notFailed}
 	if len(acked) > 0 {
-		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.unfailed(p) }
+		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.notFailed(p) }
 	}
 	k := r.call()
 	k.c, k.op, k.flag, k.at, k.promise = c, "agree", flag, at, promise
@@ -156,7 +156,7 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 
 // first reports whether this side of an intercommunicator has the lowest process.
 func first(c *p2p.Comm) bool {
-	everyone := c.Everyone()
+	everyone := c.AllMembers()
 	return c.Group().Has(everyone.Proc(0))
 }
 
@@ -189,7 +189,7 @@ func survivors(c, room *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, erro
 		return nil, err
 	}
 	var gone []proc.ID
-	for _, g := range d.Gone {
+	for _, g := range d.Ended {
 		gone = append(gone, g.Proc)
 	}
 	left, err := c.Survivors(gone, uint64(d.Number), room)

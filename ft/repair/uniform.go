@@ -80,7 +80,7 @@ func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
 		done(v.with(err))
 		return
 	}
-	r.meet(r.line(c), v.proposal(), func(d *agree.Decision, err error) {
+	r.meet(r.stateOf(c), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -96,7 +96,7 @@ func (r *Repair) refuse(c *p2p.Comm) {
 	}
 	r.refused[c] = true
 	p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-	r.meet(r.line(c), p, func(*agree.Decision, error) {})
+	r.meet(r.stateOf(c), p, func(*agree.Decision, error) {})
 }
 
 // EndAmong is End of an operation of a group that may be a part of c, or go beyond it. The context is one that
@@ -106,15 +106,15 @@ func (r *Repair) refuse(c *p2p.Comm) {
 // Precondition: the lock is held.
 func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done func(error)) {
 	w := &waiter{c, v.Op, done}
-	id := agree.Line{Context: ctx | amongContext, Group: g.Digest()}
+	id := agree.GroupKey{Context: ctx | amongContext, Group: g.Digest()}
 	r.waiters = append(r.waiters, w)
-	r.meet(r.named(id, &g), v.proposal(), func(d *agree.Decision, err error) {
+	r.meet(r.stateFor(id, &g), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
 		w.end(r, err)
 	})
-	r.forget(id)
+	r.retain(id)
 	if err := c.UnrevokedLocked(v.Op); err != nil {
 		w.end(r, err)
 	}
@@ -178,7 +178,7 @@ func class(err error) byte {
 // common is the part of the outcome that is the same at all.
 func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
 	var dead []proc.ID
-	for _, g := range d.Gone {
+	for _, g := range d.Ended {
 		if !g.Departed {
 			dead = append(dead, g.Proc)
 		}
@@ -187,12 +187,12 @@ func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
 		if dead == nil {
 			return fmt.Errorf("%s on %s: %w: as another rank has found", v.Op, c.Name(), ft.ErrProcFailed)
 		}
-		return c.Blame(v.Op, dead)
+		return c.FailedError(v.Op, dead)
 	}
-	if d.Unlike {
+	if d.Mismatch {
 		switch {
 		case d.Refused:
-			c.RevokeHere() // or it would wait for that member the next time
+			c.RevokeLocal() // or it would wait for that member the next time
 			return fmt.Errorf("%s on %s: %w", v.Op, c.Name(), ft.ErrRevoked)
 		case dead != nil:
 			return failed() // others recover from that already

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// bunch is the communicators of one validate that have the same members, and so one agreement.
-type bunch struct {
+// commSet is the communicators of one validate that have the same members, and so one agreement.
+type commSet struct {
 	comms []*p2p.Comm // without repetition, by context
 }
 
@@ -26,7 +26,7 @@ type bunch struct {
 //
 // Precondition: the lock is held.
 func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err error)) {
-	all := bunches(comms)
+	all := groupByMembers(comms)
 	if err := begin(all); err != nil || len(all) == 0 {
 		done(nil, err)
 		return
@@ -53,7 +53,7 @@ func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err e
 }
 
 // begin says to each communicator that it is being validated, or to none.
-func begin(all []bunch) error {
+func begin(all []commSet) error {
 	var begun []*p2p.Comm
 	for _, k := range all {
 		for _, c := range k.comms {
@@ -71,7 +71,7 @@ func begin(all []bunch) error {
 
 // validate has a bunch take part in its agreement, which is the next one of the first of its
 // communicators. Done gets nil if nothing has been agreed on.
-func (r *Repair) validate(k bunch, done func(*agree.Decision, error)) {
+func (r *Repair) validate(k commSet, done func(*agree.Decision, error)) {
 	names := uint32(len(k.comms))
 	for _, c := range k.comms {
 		names = names*0x9e3779b1 ^ c.Context()
@@ -98,26 +98,26 @@ func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
 	if d == nil {
 		return nil, c.EndValidate(nil)
 	}
-	v := &p2p.Validation{Epoch: uint64(d.Line.Context)<<32 | uint64(d.Number)}
-	for _, g := range d.Gone {
-		v.Gone = append(v.Gone, g.Proc)
+	v := &p2p.Validation{Epoch: uint64(d.Key.Context)<<32 | uint64(d.Number)}
+	for _, g := range d.Ended {
+		v.Ended = append(v.Ended, g.Proc)
 		if !g.Departed {
 			failed = append(failed, g.Proc)
 		}
 	}
 	if len(failed) > 1 {
-		everyone := c.Everyone()
+		everyone := c.AllMembers()
 		slices.SortFunc(failed, func(a, b proc.ID) int { return cmp.Compare(everyone.Rank(a), everyone.Rank(b)) })
 	}
 	return failed, c.EndValidate(v)
 }
 
-// bunches puts communicators with the same members together.
-func bunches(comms []*p2p.Comm) (out []bunch) {
+// groupByMembers puts communicators with the same members together.
+func groupByMembers(comms []*p2p.Comm) (out []commSet) {
 	for _, c := range comms {
-		at := slices.IndexFunc(out, func(k bunch) bool { return sameMembers(k.comms[0].Everyone(), c.Everyone()) })
+		at := slices.IndexFunc(out, func(k commSet) bool { return sameMembers(k.comms[0].AllMembers(), c.AllMembers()) })
 		if at < 0 {
-			out = append(out, bunch{})
+			out = append(out, commSet{})
 			at = len(out) - 1
 		}
 		if k := &out[at]; !slices.Contains(k.comms, c) {
