@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/varint"
 )
 
 // Kinds of frames; the first byte of each.
@@ -125,63 +126,42 @@ func (f *frame) decode(b []byte, size int) error {
 	if err := f.decodeHeader(b); err != nil {
 		return err
 	}
-	r := reader{b: b[headBytes:], size: size}
+	r := reader{varint.Reader{Rest: b[headBytes:]}, size}
 	last := -1
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		word := r.uint()
+	for n := r.UpTo(size); n > 0 && !r.Bad; n-- {
+		word := r.Uint()
 		last = r.after(last, word>>2)
 		f.ended = append(f.ended, entry{rank: int32(last), departed: word&1 != 0, common: word&2 != 0})
 	}
 	last = -1
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		last = r.after(last, r.uint())
+	for n := r.UpTo(size); n > 0 && !r.Bad; n-- {
+		last = r.after(last, r.Uint())
 		f.unacked = append(f.unacked, int32(last))
 	}
 	if f.namesBallot() {
-		if len(r.b) < ballotBytes {
+		if len(r.Rest) < ballotBytes {
 			return fmt.Errorf("%w: %d bytes that name no board", errFrame, len(b))
 		}
-		f.ballot = binary.LittleEndian.Uint64(r.b)
-		r.b = r.b[ballotBytes:]
+		f.ballot = binary.LittleEndian.Uint64(r.Rest)
+		r.Rest = r.Rest[ballotBytes:]
 	}
-	f.value = r.b
-	if r.bad || len(f.value) > MaxValue {
+	f.value = r.Rest
+	if r.Bad || len(f.value) > MaxValue {
 		return fmt.Errorf("%w: %d bytes for a group of %d", errFrame, len(b), size)
 	}
 	return nil
 }
 
-// reader takes numbers off the front of a frame; bad is for good.
+// reader reads a frame's lists of ranks of a group of that size.
 type reader struct {
-	b    []byte
+	varint.Reader
 	size int
-	bad  bool
-}
-
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// count is a number of ranks.
-func (r *reader) count() int {
-	n := r.uint()
-	if n > uint64(r.size) {
-		r.bad = true
-		return 0
-	}
-	return int(n)
 }
 
 // after is the rank that stands gap places behind the next.
 func (r *reader) after(last int, gap uint64) int {
 	if gap >= uint64(r.size-last-1) {
-		r.bad = true
+		r.Bad = true
 		return last
 	}
 	return last + 1 + int(gap)

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/varint"
 )
 
 // The kinds of frames; the first byte of each.
@@ -65,31 +66,31 @@ func (f *frame) decode(b []byte, procs int) error {
 		return fmt.Errorf("%w: empty", errFrame)
 	}
 	*f = frame{kind: b[0], entries: f.entries[:0], ids: f.ids[:0]}
-	r := reader{b: b[1:], procs: procs}
+	r := reader{varint.Reader{Rest: b[1:]}, procs}
 	switch f.kind {
 	case kindHeartbeat:
 		f.flags = r.flags(flagFar)
 	case kindUpdate:
 		f.decodeUpdate(&r)
 	case kindAck:
-		f.from, f.to = r.upTo(procs), r.upTo(procs)
-		r.fail(f.to <= f.from)
+		f.from, f.to = r.UpTo(procs), r.UpTo(procs)
+		r.Fail(f.to <= f.from)
 	case kindQuery:
-		f.round = r.uint()
-		for n := r.count(maxNames); n > 0 && !r.bad; n-- {
+		f.round = r.Uint()
+		for n := r.count(maxNames); n > 0 && !r.Bad; n-- {
 			f.ids = append(f.ids, r.id())
 			k := len(f.ids)
-			r.fail(k > 1 && f.ids[k-1] <= f.ids[k-2])
+			r.Fail(k > 1 && f.ids[k-1] <= f.ids[k-2])
 		}
 	case kindReply:
-		f.round = r.uint()
+		f.round = r.Uint()
 	case kindAlive:
 		f.ids = append(f.ids, r.id())
 	case kindPing, kindPingAck:
 	default:
 		return fmt.Errorf("%w: kind %d", errFrame, f.kind)
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: kind %d of %d bytes", errFrame, f.kind, len(b))
 	}
 	return nil
@@ -97,17 +98,17 @@ func (f *frame) decode(b []byte, procs int) error {
 
 func (f *frame) decodeUpdate(r *reader) {
 	f.flags = r.flags(flagAgain | flagDirect)
-	f.from = r.upTo(r.procs)
-	r.fail(f.flags == flagAgain|flagDirect || f.flags == flagDirect && f.from != 0)
-	for n := r.count(maxEntries); n > 0 && !r.bad; n-- {
+	f.from = r.UpTo(r.procs)
+	r.Fail(f.flags == flagAgain|flagDirect || f.flags == flagDirect && f.from != 0)
+	for n := r.count(maxEntries); n > 0 && !r.Bad; n-- {
 		e := entry{id: r.id(), cause: r.cause()}
 		for _, o := range f.entries {
-			r.fail(o.id == e.id)
+			r.Fail(o.id == e.id)
 		}
 		f.entries = append(f.entries, e)
 	}
 	f.to = f.from + len(f.entries)
-	r.fail(f.to > r.procs)
+	r.Fail(f.to > r.procs)
 }
 
 // mentions tells whether a frame speaks of a process.
@@ -120,63 +121,31 @@ func hasCode(k proc.Kind) bool {
 	return k == proc.Exited || k == proc.Signaled
 }
 
-// reader takes values off the front of b; bad once something was wrong.
+// reader reads the fields of a frame.
 type reader struct {
-	b     []byte
+	varint.Reader
 	procs int
-	bad   bool
-}
-
-func (r *reader) fail(wrong bool) { r.bad = r.bad || wrong }
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	c := r.b[0]
-	r.b = r.b[1:]
-	return c
 }
 
 func (r *reader) flags(allowed byte) byte {
-	c := r.byte()
-	r.fail(c&^allowed != 0)
+	c := r.Byte()
+	r.Fail(c&^allowed != 0)
 	return c
 }
 
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n > 1 && r.b[n-1] == 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) upTo(limit int) int {
-	v := r.uint()
-	if v > uint64(limit) {
-		r.bad = true
-		return 0
-	}
-	return int(v)
-}
-
 func (r *reader) count(limit int) int {
-	n := r.upTo(limit)
-	r.fail(n == 0)
+	n := r.UpTo(limit)
+	r.Fail(n == 0)
 	return n
 }
 
-func (r *reader) id() proc.ID { return proc.ID(r.upTo(r.procs - 1)) }
+func (r *reader) id() proc.ID { return proc.ID(r.UpTo(r.procs - 1)) }
 
 func (r *reader) cause() proc.Cause {
-	c := proc.Cause{Kind: proc.Kind(r.byte())}
-	r.fail(c.Kind >= proc.Unreachable)
+	c := proc.Cause{Kind: proc.Kind(r.Byte())}
+	r.Fail(c.Kind >= proc.Unreachable)
 	if hasCode(c.Kind) {
-		z := r.upTo(math.MaxUint32)
+		z := r.UpTo(math.MaxUint32)
 		c.Code = int32(uint32(z)>>1) ^ -int32(z&1)
 	}
 	return c
