@@ -3,7 +3,6 @@ package p2p
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
@@ -51,7 +50,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 		}
 	})
 	e.giveUpFailed()
-	e.inquiries.pending = slices.DeleteFunc(e.inquiries.pending, func(q inquiry) bool { return q.from == ep.Proc })
+	e.inquiries.pending.removeIf(func(q inquiry) bool { return q.from == ep.Proc })
 	if cause.Failed() {
 		e.inquireAll(ep.Proc)
 	}

@@ -40,15 +40,53 @@ type inquiry struct {
 	from proc.ID
 }
 
-// inquiryState is what the engine keeps of inquiries. It is empty as long as nobody has failed.
+// inquiryState is the engine's part in giving up collectives. It is empty until a process fails.
 type inquiryState struct {
-	pending []inquiry
-	failed  []*Request // of collectives, by the death that is being looked at
+	pending inquirySet
+	failed  []*Request // requests of collectives that the end at hand has ended
 	leaving bool       // the process is about to leave the job
 }
 
-// maxInquiries bounds those that wait for an answer.
-const maxInquiries = 1 << 16
+// inquirySet holds the inquiries that wait for an answer, in the order of their arrival.
+type inquirySet struct {
+	order []inquiry
+	known map[inquiry]struct{}
+	count map[proc.ID]int // by peer
+}
+
+// maxInquiries bounds the inquiries of one peer. A communicator has no more than 1<<taskBits
+// collectives under way, which is as many as there are tags.
+const maxInquiries = 2 << taskBits
+
+// add adds an inquiry unless it is known. It reports false if the peer has too many.
+func (s *inquirySet) add(q inquiry) bool {
+	if _, ok := s.known[q]; ok {
+		return true
+	}
+	if s.count[q.from] == maxInquiries {
+		return false
+	}
+	if s.known == nil {
+		s.known, s.count = make(map[inquiry]struct{}), make(map[proc.ID]int)
+	}
+	s.order, s.known[q] = append(s.order, q), struct{}{}
+	s.count[q.from]++
+	return true
+}
+
+// removeIf removes the inquiries for which done returns true.
+func (s *inquirySet) removeIf(done func(inquiry) bool) {
+	s.order = slices.DeleteFunc(s.order, func(q inquiry) bool {
+		if !done(q) {
+			return false
+		}
+		delete(s.known, q)
+		if s.count[q.from]--; s.count[q.from] == 0 {
+			delete(s.count, q.from)
+		}
+		return true
+	})
+}
 
 func (s collStream) name() uint64 { return uint64(s.tag)<<32 | uint64(s.ctx) }
 
@@ -116,11 +154,8 @@ func (e *Engine) onInquiry(l *link, s collStream) {
 		e.refused++
 	case e.gaveUp(s):
 		e.answerInquiry(q)
-	case slices.Contains(e.inquiries.pending, q):
-	case len(e.inquiries.pending) == maxInquiries:
-		e.refused++
-	default:
-		e.inquiries.pending = append(e.inquiries.pending, q)
+	case !e.inquiries.pending.add(q):
+		e.cutOff(l)
 	}
 }
 
@@ -130,20 +165,18 @@ func (e *Engine) answerInquiry(q inquiry) {
 	}
 }
 
-// answerInquiries answers the inquiries that can be answered now.
+// answerInquiries answers the inquiries about collectives that this process has given up.
 func (e *Engine) answerInquiries() {
-	if len(e.inquiries.pending) == 0 {
+	if len(e.inquiries.pending.order) == 0 {
 		return
 	}
-	still := e.inquiries.pending[:0]
-	for _, q := range e.inquiries.pending {
-		if e.gaveUp(q.collStream) {
+	e.inquiries.pending.removeIf(func(q inquiry) bool {
+		over := e.gaveUp(q.collStream)
+		if over {
 			e.answerInquiry(q)
-		} else {
-			still = append(still, q)
 		}
-	}
-	e.inquiries.pending = still
+		return over
+	})
 }
 
 // gaveUp reports whether this process sends nothing more of a collective.

@@ -142,18 +142,45 @@ func TestInquiriesAreChecked(t *testing.T) {
 	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil}, frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
 	e.poll()
 	require.EqualValues(t, 6, e.refused)
-	require.Empty(t, e.inquiries.pending)
-	for i := range uint32(maxInquiries + 9) {
-		e.inquiries.pending = append(e.inquiries.pending, inquiry{collStream{ctx: collContext | i}, 3})
+	require.Empty(t, e.inquiries.pending.order)
+
+	// A peer may wait for more collectives than one communicator has tags; each is answered once.
+	const many = 1<<taskBits + 9
+	ask := func(from, to uint32) {
+		for i := from; i < to; i++ {
+			name := collStream{ctx: collContext | 1<<30 | i}.name()
+			s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name)})
+		}
+		e.poll()
 	}
-	e.inquiries.pending = e.inquiries.pending[:maxInquiries]
-	s.inbox = []frame{{fabric.ClassFlow, flowInquire, appendUint64(nil, collStream{ctx: c.firstCollContext()}.name())}}
+	ask(0, many)
+	ask(0, many)
+	require.Len(t, e.inquiries.pending.order, many)
+	require.Len(t, e.inquiries.pending.known, many)
+	require.Empty(t, s.cut)
+	require.EqualValues(t, 6, e.refused)
+
+	// A peer that inquires about more than can be under way is cut off, and its inquiries are forgotten.
+	ask(many, maxInquiries+1)
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
+	s.down = 1
 	e.poll()
-	require.EqualValues(t, 7, e.refused)
-	require.Len(t, e.inquiries.pending, maxInquiries)
-	s.down = proc.ID(3)
+	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+len(e.inquiries.pending.count))
+}
+
+// All inquiries of a peer are answered when this process begins no collectives any more.
+func TestInquiriesAreAnsweredOnLeaving(t *testing.T) {
+	s, e, c, _ := bereaved(t)
+	const many = 1<<16 + 9
+	for i := range uint32(many) {
+		name := collStream{ctx: c.firstCollContext(), tag: uint32(TagOf(i + 1))}.name()
+		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name)})
+	}
 	e.poll()
-	require.Empty(t, e.inquiries.pending)
+	e.StopCollectives()
+	require.Equal(t, many, s.count(fabric.ClassFlow, flowGaveUp))
+	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+len(e.inquiries.pending.count))
+	require.Zero(t, e.refused)
 }
 
 // Collectives' tags have the number of their task and the root.
