@@ -38,9 +38,9 @@ type Engine struct {
 	closedErr   error // once closed: what operations end with
 	profile     Profile
 	flushing    []*Request
-	watches     *Watch     // free ones
-	unreachable []proc.ID  // see Comm.Unmet
-	detached    []*Request // sends that nobody waits for any more
+	watches     *Watch            // free ones
+	unreachable []unreachablePeer // see Comm.Unmet
+	detached    []*Request        // sends that nobody waits for any more
 	// scratch is where control frames are put together: a local array would
 	// escape to the heap through the connection.
 	scratch [controlBytes]byte

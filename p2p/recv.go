@@ -135,7 +135,7 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	}
 	l, err := c.connect(src)
 	if err != nil {
-		return 0, c.unreachableError(op, "from", src, err)
+		return 0, c.connectError(op, "from", src, err)
 	}
 	return l.peer, nil
 }

@@ -124,7 +124,7 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 	}
 	l, err := c.connect(dst)
 	if err != nil {
-		return nil, c.unreachableError(op, "to", dst, err)
+		return nil, c.connectError(op, "to", dst, err)
 	}
 	return l, nil
 }

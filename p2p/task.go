@@ -1,11 +1,8 @@
 package p2p
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
@@ -102,12 +99,8 @@ func (c *Comm) Connect(rank int) error {
 	if c.link(rank) != nil {
 		return nil
 	}
-	_, err := c.connect(rank)
-	if errors.Is(err, fabric.ErrNoAddress) {
-		return c.unreachableError("connect", "to", rank, err)
-	}
-	if err != nil {
-		return fmt.Errorf("connect to rank %d of %s: %w", c.OriginalRank(rank), c.name, err)
+	if _, err := c.connect(rank); err != nil {
+		return c.connectError("connect", "to", rank, err)
 	}
 	return nil
 }

@@ -3,9 +3,7 @@ package repair
 import (
 	"slices"
 
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
-	"github.com/banyan-hpc/banyan/internal/progress"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -30,8 +28,8 @@ func (r *Repair) PeerUnreachable(peer proc.ID) {
 // reportUnreachable has members count as failed that operations have named as failed because nobody could tell their
 // addresses: what is to be agreed on is who has failed, and leaves out all of whom some caller has been told.
 func (r *Repair) reportUnreachable(c *p2p.Comm) {
-	for _, p := range c.UnreachablePeers() {
-		r.e.Report(p, progress.Unreachable(fabric.ErrNoAddress))
+	for p, cause := range c.UnreachablePeers() {
+		r.e.Report(p, cause)
 	}
 }
 
