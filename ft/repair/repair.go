@@ -33,9 +33,10 @@ type Repair struct {
 	freed   []agree.GroupKey
 	waiters []*waiter // see EndAmong
 	// refused are the revoked communicators whose uniform operations this process takes no part in any more.
-	refused map[*p2p.Comm]bool
-	value   [16]byte // scratch of Agree
-	calls   *call    // that can be used again
+	refused   map[*p2p.Comm]bool
+	value     [16]byte // scratch of Agree
+	calls     *call    // that can be used again
+	flagCalls *flagCall
 	// notFailed is what a process has acknowledged that has acknowledged nothing.
 	notFailed func(proc.ID) bool
 
@@ -62,21 +63,6 @@ func New(e *progress.Engine, ag *control.Agreements) *Repair {
 	}
 	r.notFailed = func(p proc.ID) bool { return !e.View().Failed(p) } // who has departed is no failure
 	return r
-}
-
-// propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
-// wrong with the communicator here.
-func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
-	k := r.call()
-	k.c, k.op, k.done = c, op, done
-	k.propose(p)
-}
-
-// meet takes part in the next agreement of a line, which is opened by the first.
-func (r *Repair) meet(u *groupState, p agree.Proposal, done func(*agree.Decision, error)) {
-	k := r.call()
-	k.u, k.done = u, done
-	k.meet(p)
 }
 
 // Freed says that no operation will be begun on a communicator any more; those under way go
@@ -149,9 +135,9 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 	if len(acked) > 0 {
 		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.notFailed(p) }
 	}
-	k := r.call()
-	k.c, k.op, k.flag, k.at, k.promise = c, "agree", flag, at, promise
-	k.propose(p)
+	k := r.newFlagCall()
+	k.c, k.flag, k.at, k.promise = c, flag, at, promise
+	r.propose(c, "agree", p, k.done)
 }
 
 // first reports whether this side of an intercommunicator has the lowest process.
@@ -178,9 +164,9 @@ func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
 //
 // Precondition: the lock is held.
 func (r *Repair) Shrink(c, room *p2p.Comm, done func(*p2p.Comm, error)) {
-	k := r.call()
-	k.c, k.op, k.room, k.made = c, "shrink", room, done
-	k.propose(agree.Proposal{What: whatShrink})
+	r.propose(c, "shrink", agree.Proposal{What: whatShrink}, func(d *agree.Decision, err error) {
+		done(survivors(c, room, d, err))
+	})
 }
 
 // survivors makes the communicator that a shrink has been decided to give.

@@ -80,7 +80,7 @@ func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
 		done(v.with(err))
 		return
 	}
-	r.meet(r.stateOf(c), v.proposal(), func(d *agree.Decision, err error) {
+	r.proposeIn(r.stateOf(c), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -96,7 +96,7 @@ func (r *Repair) refuse(c *p2p.Comm) {
 	}
 	r.refused[c] = true
 	p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-	r.meet(r.stateOf(c), p, func(*agree.Decision, error) {})
+	r.proposeIn(r.stateOf(c), p, func(*agree.Decision, error) {})
 }
 
 // EndAmong is End of an operation of a group that may be a part of c, or go beyond it. The context is one that
@@ -108,7 +108,7 @@ func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done fun
 	w := &waiter{c, v.Op, done}
 	id := agree.GroupKey{Context: ctx | amongContext, Group: g.Digest()}
 	r.waiters = append(r.waiters, w)
-	r.meet(r.stateFor(id, &g), v.proposal(), func(d *agree.Decision, err error) {
+	r.proposeIn(r.stateFor(id, &g), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -197,7 +197,7 @@ func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
 		case dead != nil:
 			return failed() // others recover from that already
 		}
-		return fmt.Errorf("%s on %s: %w: not all ranks called the same operation", v.Op, c.Name(), ft.ErrArgument)
+		return mismatchError(v.Op, c)
 	}
 	unseen := func(p proc.ID) bool { return slices.Contains(dead, p) }
 	if v.Makes && slices.ContainsFunc(d.Unacked, unseen) {
