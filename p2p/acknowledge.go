@@ -227,12 +227,3 @@ func (c *Comm) AcknowledgedLocked() []proc.ID {
 	}
 	return s.acknowledged
 }
-
-// FailedError is the error of an operation that names members that have failed. Precondition: the lock is held.
-func (c *Comm) FailedError(op string, failed []proc.ID) error {
-	e := &ft.ProcFailedError{Op: op, Comm: c.Name()}
-	for _, p := range failed {
-		c.addFailed(e, p)
-	}
-	return e
-}

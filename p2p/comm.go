@@ -1,11 +1,10 @@
 package p2p
 
 import (
-	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
-	"github.com/banyan-hpc/banyan/ft"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -98,69 +97,6 @@ type linkTable [linkPage]atomic.Pointer[link]
 
 // collContext is the bit of the context that the messages of collectives have.
 const collContext = 1 << 31
-
-// NewComm makes a communicator with the given context, of which the top bit is
-// not used. It fails if another communicator of this process has the same.
-func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
-	return e.newComm(nil, commName{base: name}, &g, &g, rank, ctx, nil)
-}
-
-// newComm makes a communicator in the manner of another one, where those are gone who are agreed to
-// be gone there, or of none; with local an intercommunicator.
-func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
-	e.p.Lock()
-	defer e.p.Unlock()
-	c := new(Comm)
-	if err := e.buildComm(c, from, name, g, peers, rank, ctx, local); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-// buildComm is newComm in memory that is there, with the lock held.
-func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
-	ctx &^= collContext
-	if o := e.holder(ctx); o != nil {
-		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
-	}
-	e.register(c, name, g, peers, rank, ctx)
-	c.local = local
-	c.inherit(from)
-	if from != nil {
-		if gone := from.agreedEnded(); len(gone) > 0 {
-			c.setColl(g.remaining(gone), peers.remaining(gone), c.firstCollContext())
-			agreed := setOf(gone)
-			c.acknowledgeAgreed(&agreed)
-		}
-	}
-	e.revokeUnmade(c)
-	e.revokeIfInRange(c)
-	return nil
-}
-
-// register makes a new communicator known. Precondition: the lock is held.
-func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
-	e.initComm(c, name, g, peers, rank, ctx)
-	c.number = e.comms.add(c)
-}
-
-// initComm makes a communicator that is not known. Precondition: the lock is held.
-func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
-	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
-	if c.links = c.page[:]; peers.size > linkPage {
-		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
-	}
-	dead := e.p.View().Order()
-	c.cause, c.knownFailures = proc.None, int32(len(dead))
-	for _, p := range dead {
-		if c.has(p) {
-			c.state.Or(stateFailed)
-		}
-	}
-	if e.closed {
-		c.state.Or(stateFinal)
-	}
-}
 
 // has reports whether a process belongs to the communicator, on either side.
 func (c *Comm) has(p proc.ID) bool { return c.peers.Rank(p) >= 0 || c.group.Rank(p) >= 0 }
@@ -272,93 +208,17 @@ func (c *Comm) connect(rank int) (*link, error) {
 	return l, nil
 }
 
-// checkState is the slow half of the early exit: the state word was not zero.
-// With a failure unacknowledged, operations that do not need the dead go on.
-// Precondition: the lock is not held.
-func (c *Comm) checkState(op string, wild bool) error {
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	if err := c.check(op); err != nil {
-		return err
-	}
-	if wild && c.profile == RunThrough && c.hasUnacknowledged() {
-		return c.unacknowledgedError(op, false) // S4-15; in ULFM it begins
-	}
-	return nil
+// commName is the name of a communicator in messages. Who makes one has a number for it, and a text when somebody reads it: a
+// shrink takes no memory for what hardly anybody reads.
+type commName struct {
+	base   string
+	shrink uint64 // 1 + the number of the shrink of which this is left; 0: of is all
 }
 
-// check is the early exit once more, under the lock: what an operation saw of the
-// state at its beginning may be history when it is about to wait. In run-through
-// stabilization a collective needs everybody, so its messages to the living end as well.
-func (c *Comm) check(op string) error {
-	switch s := c.state.Load(); {
-	case s == 0:
-		return nil
-	case s&stateFreed != 0 && c.parent != nil && c.parent.state.Load()&stateFreed == 0:
-		if s&stateFailed != 0 {
-			return c.failedMembersError(op) // which is why there was a validate
-		}
-		return c.validatedError(op)
-	case s&stateFreed != 0:
-		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
-	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.closedErr)
-	case s&stateRevoked != 0:
-		return c.revokedError(op)
-	case c.parent != nil && s&stateFailed != 0 && c.parent.profile == RunThrough:
-		return c.failedMembersError(op)
+// String gives the text.
+func (t commName) String() string {
+	if t.shrink == 0 {
+		return t.base
 	}
-	return nil
-}
-
-// failedMembersError is the error that names all members that have failed. Precondition:
-// the lock is held.
-func (c *Comm) failedMembersError(op string) error {
-	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
-	for p := range c.e.p.View().Set().All() {
-		if c.has(p) {
-			c.addFailed(failed, p)
-		}
-	}
-	return failed
-}
-
-// addFailed adds a member that has failed to an error: by its rank among the peers,
-// or, of an intercommunicator, by that on this side. Precondition: the lock is
-// held.
-func (c *Comm) addFailed(failed *ft.ProcFailedError, p proc.ID) {
-	if c.parent != nil {
-		c = c.parent
-	}
-	if rank := c.peers.Rank(p); rank >= 0 {
-		failed.Ranks = append(failed.Ranks, rank)
-	} else {
-		failed.Local = append(failed.Local, c.group.Rank(p))
-	}
-	failed.Cause = c.e.p.View().Cause(p)
-}
-
-func (c *Comm) badRank(op string, rank int) error {
-	return fmt.Errorf("%s on %s: %w: rank %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
-}
-
-func (c *Comm) badTag(op string, tag int) error {
-	return fmt.Errorf("%s on %s: %w: tag %d, want 0 … %d", op, c.name, ft.ErrArgument, tag, MaxTag)
-}
-
-func (c *Comm) badMember(op string) error {
-	return fmt.Errorf("%s on %s: %w: this process is not in the group", op, c.name, ft.ErrArgument)
-}
-
-// peerEndedError is the error of an operation whose peer is not alive.
-func (c *Comm) peerEndedError(op string, l *link) error {
-	if !c.e.p.View().Failed(l.peer) {
-		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.originalRank(l.peer), ft.ErrDeparted)
-	}
-	if c.cause != proc.None {
-		return c.revokedError(op) // S4-2: in this range the failure is that of the communicator
-	}
-	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
-	c.addFailed(failed, l.peer)
-	return failed
+	return t.base + ".left" + strconv.FormatUint(t.shrink-1, 10)
 }

@@ -16,3 +16,17 @@ func Exchange[M Mode](c *Comm, sbuf []byte, dst int, rbuf []byte, src, tag int) 
 
 // Wait waits for a request of any communicator of this one's engine; see Engine.Wait.
 func (c *Comm) Wait(h Handle) (Status, error) { return c.e.Wait(h) }
+
+// Sendrecv sends and receives at once; neither waits for the other.
+func Sendrecv[M Mode](c *Comm, sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
+	h := Irecv[M](c, rbuf, src, rtag)
+	serr := Send[M](c, sbuf, dst, stag)
+	if serr != nil {
+		c.e.Cancel(h)
+	}
+	st, err := c.e.waitBlocking(h)
+	if serr != nil {
+		return st, serr // Send has told of it
+	}
+	return st, c.notifyHandler(err)
+}

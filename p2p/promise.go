@@ -1,11 +1,5 @@
 package p2p
 
-import (
-	"fmt"
-
-	"github.com/banyan-hpc/banyan/ft"
-)
-
 // Promise is a request of a layer above: what it stands for is done elsewhere, and it is
 // waited for, tested and put into sets like any other. Neither a revocation nor a free ends it; Close does.
 type Promise struct {
@@ -38,16 +32,4 @@ func (p Promise) Complete(err error) {
 	}
 	p.e.promises.remove(r)
 	r.fail(err)
-}
-
-// Usable is the early exit of operations that a revocation does not stop, and failures neither: nil, or
-// ft.ErrClosed. Precondition: the lock is held.
-func (c *Comm) Usable(op string) error {
-	switch s := c.state.Load(); {
-	case s&stateFreed != 0:
-		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
-	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.closedErr)
-	}
-	return nil
 }

@@ -238,37 +238,3 @@ func During(op string, err error) bool {
 // RevokeLocal revokes the communicator in this process: the caller knows that each other member learns of it by itself.
 // Precondition: the lock is held.
 func (c *Comm) RevokeLocal() { c.e.revokeLocal(c) }
-
-// Unrevoked is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
-func (c *Comm) Unrevoked(op string) error {
-	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
-		return nil
-	}
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	return c.check(op)
-}
-
-// UnrevokedLocked is Unrevoked with the lock held.
-func (c *Comm) UnrevokedLocked(op string) error {
-	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
-		return nil
-	}
-	return c.check(op)
-}
-
-// FailedIn is the error that names the failed members of g, if any is known.
-func (c *Comm) FailedIn(op string, g Group) error {
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	var dead []proc.ID
-	for p := range c.e.p.View().Set().All() {
-		if g.Has(p) {
-			dead = append(dead, p)
-		}
-	}
-	if dead == nil {
-		return nil
-	}
-	return c.FailedError(op, dead)
-}

@@ -266,64 +266,6 @@ func TestRevokeEndsSendsToOneself(t *testing.T) {
 // loopbackBeyond is a length that a process announces to itself.
 const loopbackBeyond = 1 << 20
 
-// A communicator that others have revoked before it is made here is revoked from the start, and
-// passes that on: to both sides if it has two.
-func TestRevokedBeforeItIsMade(t *testing.T) {
-	_, e, c := newStray(t)
-	var told []*Comm
-	e.OnRevoke(func(o *Comm) { told = append(told, o) })
-	find := func(make func() *Comm) uint32 { // its context: made once, and freed
-		o := make()
-		require.NoError(t, o.Free())
-		delete(e.freed.known, o.Context())
-		return o.Context()
-	}
-	plain := func() *Comm {
-		o, err := e.NewComm("late", WorldGroup(2), 0, 70)
-		require.NoError(t, err)
-		return o
-	}
-	inter := func() *Comm {
-		o, err := c.Bridge(5, NewGroup([]proc.ID{2, 3}), 99)
-		require.NoError(t, err)
-		return o
-	}
-	for _, make := range []func() *Comm{plain, inter} {
-		ctx := find(make)
-		known, _ := e.RevokeContext(ctx)
-		require.False(t, known, "nobody can pass it on here")
-		e.RevokeUnmade(ctx)
-		e.RevokeUnmade(ctx | collContext)
-		require.Len(t, e.revoked.unmade, 1)
-		told = nil
-		o := make()
-		require.True(t, o.Revoked())
-		require.Equal(t, []*Comm{o}, told)
-		require.Empty(t, e.revoked.unmade)
-		require.ErrorIs(t, Send[Aware](o, nil, 0, 1), ft.ErrRevoked)
-		if o.Local() != nil {
-			require.True(t, o.Local().Revoked())
-			require.True(t, o.Local().Coll().Revoked())
-			everyone := o.AllMembers()
-			require.Equal(t, 4, everyone.Size())
-		}
-		require.NoError(t, o.Free())
-		require.Empty(t, e.revoked.known)
-	}
-}
-
-// The revocations that wait for a communicator are bounded, and the newest count.
-func TestEarlyRevocationsAreBounded(t *testing.T) {
-	_, e, _ := newStray(t)
-	for i := range uint32(3 * maxUnmade) {
-		e.RevokeUnmade(100 + i)
-		require.LessOrEqual(t, len(e.revoked.unmade), maxUnmade)
-	}
-	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxUnmade-1)
-	require.NoError(t, err)
-	require.True(t, c.Revoked())
-}
-
 // An intercommunicator, its communicator of this side and their collectives are revoked together; the parent
 // is not.
 func TestRevokeIntercommunicator(t *testing.T) {
@@ -344,29 +286,6 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	require.NotNil(t, again.Local())
 	_, err = inter.Dup()
 	require.ErrorIs(t, err, ft.ErrRevoked)
-}
-
-// What outlives Free ends when another member revokes. Revoking what was freed here is
-// ErrClosed, and nothing is remembered of it.
-func TestRevokedAfterFree(t *testing.T) {
-	_, e, c := newStray(t)
-	told := 0
-	e.OnRevoke(func(*Comm) { told++ })
-	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, true)
-	require.NoError(t, c.Free())
-	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
-	require.Equal(t, Pending, e.State(h))
-	requireKnown(t, e, 1, true)
-	requireRevoked(t, e, "recv", h)
-	requireRevoked(t, e, "mprobe", p)
-	require.Equal(t, 1, told)
-	require.Empty(t, e.revoked.known)
-
-	again, err := e.NewComm("again", WorldGroup(2), 0, 1)
-	require.NoError(t, err)
-	require.False(t, again.Revoked(), "a context that is used once more is a new one")
-	require.NoError(t, Send[Aware](again, nil, 1, 0))
-	require.False(t, e.wasRevoked(1<<32))
 }
 
 // S1-32, S1-33: a revoked communicator can be freed, and its survivors make another. Others are not made of it.
@@ -400,14 +319,6 @@ func TestRevokeUnaware(t *testing.T) {
 	requireRevoked(t, e, "begun", Irecv[Unaware](c, nil, 1, 5))
 	requireRevoked(t, e, "ssend", Issend[Unaware](c, nil, 1, 5))
 	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
-}
-
-// requireKnown has another member revoke a communicator that this process has.
-func requireKnown(t *testing.T, e *Engine, ctx uint32, news bool) {
-	t.Helper()
-	known, first := e.RevokeContext(ctx)
-	require.True(t, known)
-	require.Equal(t, news, first)
 }
 
 // Each request has an error of its own, whether it was made before or has lain ready, and the operation that it was a part of is named there.

@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
@@ -127,56 +126,6 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 		return nil, c.connectError(op, "to", dst, err)
 	}
 	return l, nil
-}
-
-// sendRendezvous announces the message and keeps the buffer for the receiver.
-func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
-	var region fabric.Region
-	if len(r.buf) > 0 {
-		var err error
-		if region, err = l.ep.Conn().Expose(r.buf); err != nil {
-			region = fabric.Region{} // the receiver will ask to have it streamed
-		}
-	}
-	l.addActive(r)
-	r.total, r.announced = len(r.buf), true
-	l.announced++
-	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
-}
-
-// onCTS streams the data of an announced message.
-func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
-	l := e.findLink(from)
-	r := e.announced(imm, l)
-	to, ok := decodeHandle(payload)
-	if r == nil || !ok || to == 0 {
-		e.refused++
-		return
-	}
-	e.endAnnouncement(l, r)
-	e.data(l, r, fabric.ClassFrag, to, true)
-}
-
-// onFin completes a send whose data have been pulled, or that had none.
-func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
-	l := e.findLink(from)
-	r := e.announced(imm, l)
-	if r == nil {
-		e.refused++
-		return
-	}
-	l.finCount++
-	e.endAnnouncement(l, r)
-	r.Finish()
-}
-
-// announced gives the send that waits for the receiver under that name, or
-// nil: one that streams already is not to be answered again.
-func (e *Engine) announced(wire uint64, l *link) *Request {
-	if r := e.request(wire, l); r != nil && r.announced {
-		return r
-	}
-	return nil
 }
 
 // failedRequest makes a request that has ended with err.

@@ -152,13 +152,3 @@ func (c *Comm) CollRank(op string, rank int) (int, bool, error) {
 	at := w.peers.Rank(c.peers.Proc(rank))
 	return at, at >= 0, nil
 }
-
-// Lost is the error of an operation that needs a rank of Peers that is agreed to be gone.
-func (c *Comm) Lost(op string, rank int) error {
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	if p := c.peers.Proc(rank); c.e.p.View().Failed(p) {
-		return c.FailedError(op, []proc.ID{p})
-	}
-	return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
-}

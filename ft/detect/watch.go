@@ -41,11 +41,6 @@ type round struct {
 
 func (m *Machine) clock() fabric.Time { return m.now - m.heldTotal }
 
-// patience is the silence after which a process is suspected, window the time
-// from there to the verdict.
-func (c *Config) patience() fabric.Time { return max(c.Timeout-2*c.Period, c.Period*3/2) }
-func (c *Config) window() fabric.Time   { return c.Timeout - c.patience() }
-
 func (m *Machine) search(id proc.ID) (int, bool) {
 	return slices.BinarySearchFunc(m.watches, id, func(w watch, id proc.ID) int { return cmp.Compare(w.id, id) })
 }

@@ -3,6 +3,7 @@ package p2p
 import (
 	"fmt"
 	"strconv"
+	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
@@ -200,3 +201,66 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 // Seed gives what the leaders of two sides may use, together, as a seed of
 // Bridge that was not used before. n is this derivation's Count.
 func (c *Comm) Seed(n uint64) uint64 { return mix(c.contextSeed(), n) }
+
+// NewComm makes a communicator with the given context, of which the top bit is
+// not used. It fails if another communicator of this process has the same.
+func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
+	return e.newComm(nil, commName{base: name}, &g, &g, rank, ctx, nil)
+}
+
+// newComm makes a communicator in the manner of another one, where those are gone who are agreed to
+// be gone there, or of none; with local an intercommunicator.
+func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
+	e.p.Lock()
+	defer e.p.Unlock()
+	c := new(Comm)
+	if err := e.buildComm(c, from, name, g, peers, rank, ctx, local); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// buildComm is newComm in memory that is there, with the lock held.
+func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
+	ctx &^= collContext
+	if o := e.holder(ctx); o != nil {
+		return fmt.Errorf("context %#x of %s is taken by %s: create it once more", ctx, name, o.name)
+	}
+	e.register(c, name, g, peers, rank, ctx)
+	c.local = local
+	c.inherit(from)
+	if from != nil {
+		if gone := from.agreedEnded(); len(gone) > 0 {
+			c.setColl(g.remaining(gone), peers.remaining(gone), c.firstCollContext())
+			agreed := setOf(gone)
+			c.acknowledgeAgreed(&agreed)
+		}
+	}
+	e.revokeUnmade(c)
+	e.revokeIfInRange(c)
+	return nil
+}
+
+// register makes a new communicator known. Precondition: the lock is held.
+func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
+	e.initComm(c, name, g, peers, rank, ctx)
+	c.number = e.comms.add(c)
+}
+
+// initComm makes a communicator that is not known. Precondition: the lock is held.
+func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
+	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
+	if c.links = c.page[:]; peers.size > linkPage {
+		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
+	}
+	dead := e.p.View().Order()
+	c.cause, c.knownFailures = proc.None, int32(len(dead))
+	for _, p := range dead {
+		if c.has(p) {
+			c.state.Or(stateFailed)
+		}
+	}
+	if e.closed {
+		c.state.Or(stateFinal)
+	}
+}
