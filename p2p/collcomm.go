@@ -1,13 +1,15 @@
 package p2p
 
-// The collectives of a communicator are carried by another one, which nobody sees. It is made when there is one to carry, or
-// a validate: a communicator that only ever sends takes half the memory, and is made in less time, which counts when those who
-// have survived are to go on.
+// The collectives of a communicator run on a hidden one. It is made at the first collective or
+// validate. A communicator without collectives takes half the memory and is made faster, which
+// matters for recovery.
 
-// Coll is the communicator on which collectives send: nothing sent on one is received on
-// the other. Its ranks are those of this one that are not agreed to be gone, in
-// their order and without gaps. Precondition: the lock is not held, or there is one: Collective or Join
-// has found no error, or a validate has begun.
+// Coll is the communicator on which collectives send; a message sent on one is never received on
+// the other. Its ranks are the members that have not been agreed to have ended, in their order and
+// without gaps.
+//
+// Precondition: the lock is not held, or the communicator exists: CheckMembers or Join found no
+// error, or a validate is under way.
 func (c *Comm) Coll() *Comm {
 	if w := c.coll.Load(); w != nil {
 		return w
@@ -17,7 +19,7 @@ func (c *Comm) Coll() *Comm {
 	return c.collLocked()
 }
 
-// setColl has collectives go over a new communicator from now on. Precondition: the lock is held.
+// setColl makes a new communicator for the collectives that follow. Precondition: the lock is held.
 func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
 	w, rank := new(Comm), c.rank
 	if group.size != c.group.size {
@@ -34,11 +36,11 @@ func (c *Comm) setColl(group, peers *Group, ctx uint32) *Comm {
 	return w
 }
 
-// firstCollContext is the context of the collectives of a communicator of which no validate has ended.
+// firstCollContext is the context of the collectives before the first validate.
 func (c *Comm) firstCollContext() uint32 { return c.Context() | collContext }
 
-// collLocked is Coll with the lock held. Of a communicator that has been freed it is one that is freed as well, for the errors of
-// what is begun on it.
+// collLocked is Coll with the lock held. For a freed communicator the result is freed as well, so
+// that operations on it return the right error.
 func (c *Comm) collLocked() *Comm {
 	if w := c.coll.Load(); w != nil {
 		return w
@@ -46,7 +48,7 @@ func (c *Comm) collLocked() *Comm {
 	if c.state.Load()&stateFreed == 0 {
 		return c.setColl(c.group, c.peers, c.firstCollContext())
 	}
-	w := new(Comm) // known to nobody: another one may have the context by now
+	w := new(Comm) // unregistered: another communicator may have the context by now
 	c.e.initComm(w, c.name, c.group, c.peers, c.rank, c.firstCollContext())
 	w.parent, w.number = c, c.number
 	w.state.Or(stateFreed)
@@ -54,8 +56,8 @@ func (c *Comm) collLocked() *Comm {
 	return w
 }
 
-// CheckMembers is the check that no member has failed that is not agreed to be gone, also when the failure has been
-// acknowledged. It waits for validates that have been begun.
+// CheckMembers returns an error if a member has failed that has not been agreed to have ended, even
+// if its failure has been acknowledged. It waits for validates under way.
 func (c *Comm) CheckMembers(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil

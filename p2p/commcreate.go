@@ -8,11 +8,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Contexts are not negotiated: all members compute the same one from the
-// parent's context and from what they agree on anyway. Two communicators of one
-// process that hash alike are an error at the second.
+// Contexts are not negotiated: each member computes the same one from the parent's context and from
+// values that all members agree on anyway. If two communicators of one process get the same
+// context, creation of the second one fails.
 
-// deriveContext folds words into a context number.
+// deriveContext hashes words into a context.
 func (c *Comm) deriveContext(words ...uint64) uint32 {
 	h := c.contextSeed()
 	for _, w := range words {
@@ -22,18 +22,18 @@ func (c *Comm) deriveContext(words ...uint64) uint32 {
 	return uint32(h>>32) &^ collContext
 }
 
-// contextSeed is what tells contexts that follow from this communicator from those of others, and from those before its last validate.
+// contextSeed distinguishes contexts derived from this communicator from those of others, and from
+// those before its last validate.
 func (c *Comm) contextSeed() uint64 {
 	if epoch := c.epoch.Load(); epoch != 0 {
-		return mix(mix(c.ctx, 1), epoch) // an epoch may have the context in it
+		return mix(mix(c.ctx, 1), epoch) // an epoch may contain the context
 	}
 	return c.ctx
 }
 
-// Count numbers what all members derive from this communicator. It is called at
-// the beginning of a derivation: one that fails at some members only has the
-// same number at all, and the next one too. After a validate the numbers begin again, in
-// contexts of their own (S4-22).
+// Count numbers the derivations that all members take part in. It is called at the beginning of a
+// derivation, so that one which fails at some members still has the same number everywhere, and so
+// has the next one. After a validate the numbers start again, with other contexts.
 func (c *Comm) Count() uint64 {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -42,9 +42,8 @@ func (c *Comm) Count() uint64 {
 	return uint64(c.derived)
 }
 
-// Dup makes a communicator of the same groups in which no message of this one
-// is seen. All members call it in the same order with respect to other
-// derivations of this communicator; no messages are exchanged.
+// Dup makes a communicator of the same groups with a context of its own. All members call it in the
+// same order relative to other derivations of this communicator; no messages are exchanged.
 func (c *Comm) Dup() (*Comm, error) { return c.dup(c.Count()) }
 
 func (c *Comm) dup(n uint64) (*Comm, error) {
@@ -65,10 +64,9 @@ func (c *Comm) dup(n uint64) (*Comm, error) {
 	return d, err
 }
 
-// Derive makes a communicator of a group of this one's members. All members of
-// this one call it in the same order, each with its own group; processes with
-// different groups give different colors. An empty group makes none: the result
-// is nil. n is this derivation's Count.
+// Derive makes a communicator of a group of this one's members. All members of this one call it in
+// the same order, each with its own group; processes with different groups pass different colors.
+// Outside of its group a process gets nil. n is this derivation's Count.
 func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
@@ -80,10 +78,9 @@ func (c *Comm) Derive(n uint64, g Group, color uint64) (*Comm, error) {
 	return c.e.newComm(c, c.childName(n), &g, &g, rank, c.deriveContext(n, color, g.digest()), nil)
 }
 
-// DeriveAmong makes a communicator of a group of this one's members, which alone
-// call it, all with the same tag. ULFM's and Legio's way to go on without asking
-// the dead (S3-1). The context is its, also where it could not be made for a reason other than that this process is
-// no member.
+// DeriveAmong makes a communicator of a group of this one's members. Only that group calls it, all
+// with the same tag, so that survivors can go on without the failed ranks. The context is returned
+// also with an error, except where this process is not a member.
 func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	rank := g.Rank(c.e.p.Self())
 	if rank < 0 {
@@ -105,18 +102,18 @@ func (c *Comm) DeriveAmong(g Group, tag int) (d *Comm, ctx uint32, err error) {
 	return d, ctx, err
 }
 
-// Bridge makes an intercommunicator between the group of this communicator and
-// a remote one. All members of both groups call it with the same seed. The two
-// groups must have no member in common. n is this derivation's Count.
+// Bridge makes an intercommunicator between this communicator's group and a remote one. All members
+// of both groups call it with the same seed. The groups have no member in common. n is this
+// derivation's Count.
 func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	local, err := c.dup(n)
 	if err != nil {
 		return nil, err
 	}
-	// The seed alone decides the context: the two sides have other parents.
+	// The seed alone determines the context: the two sides have different parents.
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
-	// Who is agreed to be gone here need not be agreed to be on the other side.
+	// A member that this side has agreed to have ended may still count on the other side.
 	inter, err := c.e.newComm(nil, commName{base: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote, c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
@@ -126,9 +123,9 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	return inter, nil
 }
 
-// Union makes the communicator of both groups of an intercommunicator, this
-// side's first or last. All members of both sides call it, those of one side
-// alike. n is this derivation's Count.
+// Union makes the communicator of both groups of an intercommunicator, with this side's group first
+// or last. All members of both sides call it, those of one side with the same argument. n is this
+// derivation's Count.
 func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	a, b := c.group.Procs(), c.peers.Procs()
 	if !first {
@@ -141,13 +138,13 @@ func (c *Comm) Union(n uint64, first bool) (*Comm, error) {
 	return c.e.newComm(c, c.childName(n), &g, &g, g.Rank(c.e.p.Self()), c.deriveContext(n, g.digest()), nil)
 }
 
-// childName is the name of the nth communicator that is made from this one.
+// childName is the name of the nth communicator derived from this one.
 func (c *Comm) childName(n uint64) commName {
 	return commName{base: c.Name() + "." + strconv.FormatUint(n, 10)}
 }
 
-// groupDigest is the digest of the group, or of what is left of it, worked out once for both where nobody has been lost.
-// Precondition: the lock is held.
+// groupDigest is the digest of left, which is the group or a part of it. The digest of the whole
+// group is computed once. Precondition: the lock is held.
 func (c *Comm) groupDigest(left *Group) uint64 {
 	if left.size < c.group.size {
 		return left.digest()
@@ -158,11 +155,13 @@ func (c *Comm) groupDigest(left *Group) uint64 {
 	return c.digest
 }
 
-// Survivors makes, of a communicator, that of those of its members that are not among the
-// gone, in the same order, on both sides of an intercommunicator. Who is gone and no member does not matter. All who are left call it with
-// the same gone and number, which is used once. Nil: nobody is left on the other side of an
-// intercommunicator, as where a split has no color there. It is made in room, which is new memory, for a caller who has it lie beside
-// what he adds; nil takes some. Precondition: the lock is held.
+// Survivors makes a communicator of the members that are not in gone, in the same order, on both
+// sides of an intercommunicator. Processes in gone that are not members are ignored. All remaining
+// members call it with the same gone and number; a number is used once. The result is nil if no
+// member remains on the other side of an intercommunicator, as MPI_Comm_split returns none there.
+// The communicator is made in room, zeroed memory of the caller; nil allocates.
+//
+// Precondition: the lock is held.
 func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, error) {
 	if room == nil {
 		room = new(Comm)
@@ -198,18 +197,18 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 	return room, nil
 }
 
-// Seed gives what the leaders of two sides may use, together, as a seed of
-// Bridge that was not used before. n is this derivation's Count.
+// Seed is a seed for Bridge that was not used before, for the leaders of the two sides to combine.
+// n is this derivation's Count.
 func (c *Comm) Seed(n uint64) uint64 { return mix(c.contextSeed(), n) }
 
-// NewComm makes a communicator with the given context, of which the top bit is
-// not used. It fails if another communicator of this process has the same.
+// NewComm makes a communicator with the given context, whose top bit is not used. It fails if
+// another communicator of this process has the same.
 func (e *Engine) NewComm(name string, g Group, rank int, ctx uint32) (*Comm, error) {
 	return e.newComm(nil, commName{base: name}, &g, &g, rank, ctx, nil)
 }
 
-// newComm makes a communicator in the manner of another one, where those are gone who are agreed to
-// be gone there, or of none; with local an intercommunicator.
+// newComm makes a communicator that inherits the settings of another one and leaves out the members
+// agreed to have ended there; from may be nil. With local it is an intercommunicator.
 func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) (*Comm, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -220,7 +219,7 @@ func (e *Engine) newComm(from *Comm, name commName, g, peers *Group, rank int, c
 	return c, nil
 }
 
-// buildComm is newComm in memory that is there, with the lock held.
+// buildComm is newComm in given memory, with the lock held.
 func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank int, ctx uint32, local *Comm) error {
 	ctx &^= collContext
 	if o := e.holder(ctx); o != nil {
@@ -241,13 +240,14 @@ func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank i
 	return nil
 }
 
-// register makes a new communicator known. Precondition: the lock is held.
+// register initializes a communicator and adds it to the table. Precondition: the lock is held.
 func (e *Engine) register(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
 	e.initComm(c, name, g, peers, rank, ctx)
 	c.number = e.comms.add(c)
 }
 
-// initComm makes a communicator that is not known. Precondition: the lock is held.
+// initComm initializes a communicator without adding it to the table. Precondition: the lock is
+// held.
 func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx uint32) {
 	c.name, c.group, c.peers, c.reach, c.rank, c.ctx, c.e = name, g, peers, peers.size, rank, uint64(ctx)<<32, e
 	if c.links = c.page[:]; peers.size > linkPage {

@@ -7,8 +7,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// checkState is the slow half of the early exit: the state word was not zero.
-// With a failure unacknowledged, operations that do not need the dead go on.
+// checkState is the slow half of the check at the start of an operation: the state word was not
+// zero. With an unacknowledged failure, operations that do not need the failed rank go on.
+//
 // Precondition: the lock is not held.
 func (c *Comm) checkState(op string, wild bool) error {
 	c.e.p.Lock()
@@ -17,21 +18,23 @@ func (c *Comm) checkState(op string, wild bool) error {
 		return err
 	}
 	if wild && c.profile == RunThrough && c.hasUnacknowledged() {
-		return c.unacknowledgedError(op, false) // S4-15; in ULFM it begins
+		return c.unacknowledgedError(op, false) // Hursey & Graham §3.1; under ULFM the receive starts
 	}
 	return nil
 }
 
-// check is the early exit once more, under the lock: what an operation saw of the
-// state at its beginning may be history when it is about to wait. In run-through
-// stabilization a collective needs everybody, so its messages to the living end as well.
+// check repeats the check at the start of an operation under the lock: the state may have changed
+// since then. Under run-through stabilization a collective needs all members, so its messages
+// between living ranks fail as well.
+//
+// Precondition: the lock is held.
 func (c *Comm) check(op string) error {
 	switch s := c.state.Load(); {
 	case s == 0:
 		return nil
 	case s&stateFreed != 0 && c.parent != nil && c.parent.state.Load()&stateFreed == 0:
 		if s&stateFailed != 0 {
-			return c.failedMembersError(op) // which is why there was a validate
+			return c.failedMembersError(op) // that failure was the reason for the validate
 		}
 		return c.validatedError(op)
 	case s&stateFreed != 0:
@@ -46,8 +49,7 @@ func (c *Comm) check(op string) error {
 	return nil
 }
 
-// failedMembersError is the error that names all members that have failed. Precondition:
-// the lock is held.
+// failedMembersError names all failed members. Precondition: the lock is held.
 func (c *Comm) failedMembersError(op string) error {
 	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	for p := range c.e.p.View().Set().All() {
@@ -58,9 +60,10 @@ func (c *Comm) failedMembersError(op string) error {
 	return failed
 }
 
-// addFailed adds a member that has failed to an error: by its rank among the peers,
-// or, of an intercommunicator, by that on this side. Precondition: the lock is
-// held.
+// addFailed adds a failed member to an error, by its rank among the peers or, in an
+// intercommunicator, by its rank on this side.
+//
+// Precondition: the lock is held.
 func (c *Comm) addFailed(failed *ft.ProcFailedError, p proc.ID) {
 	if c.parent != nil {
 		c = c.parent
@@ -91,14 +94,15 @@ func (c *Comm) peerEndedError(op string, l *link) error {
 		return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, c.originalRank(l.peer), ft.ErrDeparted)
 	}
 	if c.cause != proc.None {
-		return c.revokedError(op) // S4-2: in this range the failure is that of the communicator
+		return c.revokedError(op) // in this range a failure revokes the communicator
 	}
 	failed := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	c.addFailed(failed, l.peer)
 	return failed
 }
 
-// FailedError is the error of an operation that names members that have failed. Precondition: the lock is held.
+// FailedError is the error of an operation that names the given failed members. Precondition: the
+// lock is held.
 func (c *Comm) FailedError(op string, failed []proc.ID) error {
 	e := &ft.ProcFailedError{Op: op, Comm: c.Name()}
 	for _, p := range failed {
@@ -107,7 +111,8 @@ func (c *Comm) FailedError(op string, failed []proc.ID) error {
 	return e
 }
 
-// Unrevoked is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
+// Unrevoked is the check of operations that derive a communicator: nil, ft.ErrRevoked or
+// ft.ErrClosed (ULFM 17.3.1).
 func (c *Comm) Unrevoked(op string) error {
 	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
 		return nil
@@ -125,7 +130,7 @@ func (c *Comm) UnrevokedLocked(op string) error {
 	return c.check(op)
 }
 
-// FailedIn is the error that names the failed members of g, if any is known.
+// FailedIn is the error that names the known failed members of g, or nil.
 func (c *Comm) FailedIn(op string, g Group) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -141,8 +146,10 @@ func (c *Comm) FailedIn(op string, g Group) error {
 	return c.FailedError(op, dead)
 }
 
-// Usable is the early exit of operations that a revocation does not stop, and failures neither: nil, or
-// ft.ErrClosed. Precondition: the lock is held.
+// Usable is the check of operations that neither a revocation nor a failure stops: nil or
+// ft.ErrClosed.
+//
+// Precondition: the lock is held.
 func (c *Comm) Usable(op string) error {
 	switch s := c.state.Load(); {
 	case s&stateFreed != 0:
@@ -153,7 +160,7 @@ func (c *Comm) Usable(op string) error {
 	return nil
 }
 
-// Lost is the error of an operation that needs a rank of Peers that is agreed to be gone.
+// Lost is the error of an operation that needs a rank of Peers that is agreed to have ended.
 func (c *Comm) Lost(op string, rank int) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()

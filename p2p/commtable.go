@@ -2,10 +2,10 @@ package p2p
 
 import "iter"
 
-// comms are the communicators of a process that have not been freed, each at a place. To look through them for a context is to look at a few
-// lines of the cache, not at one for each communicator: it is done whenever one is made or revoked.
+// comms is the table of a process's communicators that have not been freed. The contexts stand
+// together, so that a search by context, at each creation and revocation, reads few cache lines.
 type comms struct {
-	contexts []uint64 // by place, as in Comm.ctx; nowhere: the place is free
+	contexts []uint64 // by place, as in Comm.ctx; noContext: the place is free
 	places   []place
 	free     []uint32
 }
@@ -15,13 +15,12 @@ type place struct {
 	gen uint32
 }
 
-// noContext is no context: those are in the upper half.
+// noContext is not a context: contexts are in the upper half.
 const noContext = 1
 
-// Number names a communicator in this process, as a request's index does a
-// request: for who cannot hold a pointer, an interface to C or a tool that shows
-// what a rank waits for. Numbers are small and come again, with a generation in
-// the upper half, so that one of a communicator that was freed names nobody.
+// Number identifies a communicator in this process, for layers that cannot hold a pointer, such as
+// a C interface or a tool. Numbers are small and are reused with a new generation in the upper
+// half, so that the number of a freed communicator finds nothing.
 type Number uint64
 
 func (s *comms) add(c *Comm) Number {
@@ -43,7 +42,7 @@ func (s *comms) remove(n Number) {
 	s.free = append(s.free, i)
 }
 
-// all gives each; one that is made meanwhile or not.
+// all iterates over the communicators. It may or may not include one that is added meanwhile.
 func (s *comms) all() iter.Seq[*Comm] {
 	return func(yield func(*Comm) bool) {
 		for i := range s.places {
@@ -54,7 +53,7 @@ func (s *comms) all() iter.Seq[*Comm] {
 	}
 }
 
-// find gives the one that has a context when the bits that are set in any are set in it, too; or nil.
+// find returns the communicator with a context, or nil. Bits that are set in anyway are ignored.
 func (s *comms) find(ctx, anyway uint64) *Comm {
 	ctx |= anyway
 	for i, have := range s.contexts {
@@ -65,11 +64,11 @@ func (s *comms) find(ctx, anyway uint64) *Comm {
 	return nil
 }
 
-// Number names the communicator until it is freed.
+// Number identifies the communicator until it is freed.
 func (c *Comm) Number() Number { return c.number }
 
-// CommByNumber gives the communicator of that number, or nil: there is none, or it
-// has been freed.
+// CommByNumber returns the communicator with a number, or nil if it does not exist or has been
+// freed.
 func (e *Engine) CommByNumber(n Number) *Comm {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -79,7 +78,8 @@ func (e *Engine) CommByNumber(n Number) *Comm {
 	return nil
 }
 
-// contextInUse reports whether a communicator that has not been freed has a context, or will have it with its first collective.
+// contextInUse reports whether a communicator has a context, or will have it with its first
+// collective.
 func (e *Engine) contextInUse(ctx uint32) bool {
 	if e.comms.find(uint64(ctx)<<32, 0) != nil {
 		return true

@@ -14,8 +14,8 @@ var errNoOtherRank = fmt.Errorf("%w: no other rank is left", ft.ErrDeparted)
 
 func isPeerGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
 
-// onEnd is the check at the bottom: a peer has failed or departed, and
-// everything that needs it completes with an error, once.
+// onEnd is called when a peer has failed or departed: everything that needs the peer completes with
+// an error, once.
 func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	l := e.linkFor(ep)
 	l.open()
@@ -56,8 +56,7 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	}
 }
 
-// markComms sets the bit that sends operations to the slow path in every
-// communicator with the dead in it.
+// markComms sends operations to the slow path in every communicator that contains a failed process.
 func (e *Engine) markComms(dead proc.ID) {
 	for c := range e.comms.all() {
 		if c.has(dead) {
@@ -66,8 +65,8 @@ func (e *Engine) markComms(dead proc.ID) {
 	}
 }
 
-// failActive ends the requests that are under way with the peer. One whose buffer
-// is being copied into without the lock ends when the copy does (donePull).
+// failActive ends the requests under way with the peer. One whose buffer is being copied into
+// without the lock ends with the copy (donePull).
 func (l *link) failActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
@@ -82,14 +81,14 @@ func (l *link) failActive(why func(*Request) error) {
 	}
 }
 
-// impossibleAfter is the error of a receive or probe that waits for a match, if the end
-// of l's peer leaves it without hope; else nil.
+// impossibleAfter is the error of an unmatched receive or probe that cannot be matched any more
+// after the end of l's peer; else nil.
 func (r *Request) impossibleAfter(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
 		return r.comm.peerEndedError(r.kind.String(), l)
 	case r.comm.parent != nil && cause.Failed() && r.comm.has(l.peer) && !r.endsWithPeerOnly():
-		// A collective needs everybody, whomever this receive names (Hursey & Graham, §3.2).
+		// A collective needs all members, whatever this receive's source (Hursey & Graham §3.2).
 		return r.comm.peerEndedError("collective", l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil
@@ -97,8 +96,7 @@ func (r *Request) impossibleAfter(l *link, cause proc.Cause) error {
 	return r.comm.wildcardImpossible(r.kind.String())
 }
 
-// dropQueue forgets the frames and sends that waited, and what has been lent; their
-// requests are among the active ones.
+// dropQueue drops queued frames, held sends and loans; their requests are among the active ones.
 func (e *Engine) dropQueue(l *link) {
 	for l.first != nil {
 		o := l.first
@@ -114,15 +112,15 @@ func (e *Engine) dropQueue(l *link) {
 	l.open()
 }
 
-// dropArriving forgets what came of a message that will never be whole, and
-// announcements whose data died with the sender.
+// dropArriving drops the message that will not arrive completely, and announcements whose data are
+// lost with the sender.
 func (e *Engine) dropArriving(l *link) {
 	if m := l.in; m != nil {
 		l.in = nil
 		switch {
 		case m.orphan:
 			e.unexpected.release(m)
-		case m.claimed: // its receive will say so
+		case m.claimed: // its receive returns the error
 		case m.req == nil:
 			e.unexpected.remove(m)
 			e.unkept(m)

@@ -6,12 +6,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Limits that a user may set; zero takes what the connection suggests. Bytes.
+// Limits are a user's limits in bytes; zero selects what the connection suggests.
 type Limits struct {
-	// Eager is the longest message that is sent without asking the receiver.
+	// Eager is the longest message that is sent without a request to send.
 	Eager int
-	// Unexpected is how much a sender may have sent eagerly that the receiver
-	// has not said to have room for; see flow.go.
+	// Unexpected bounds what a sender may have sent eagerly without a receive; see flow.go.
 	Unexpected int
 }
 
@@ -21,35 +20,35 @@ type Engine struct {
 	limits      Limits
 	posted      postedQueue
 	unexpected  unexpectedQueue
-	probing     bin                // probes that wait, in order
+	probing     bin                // waiting probes, in order
 	promises    bin                // requests of layers above that are under way
 	links       []*[linkPage]*link // by process id
-	stalled     []*link            // with frames that were refused
-	requests    []*Request         // every one ever made, by index
+	stalled     []*link            // links with queued frames
+	requests    []*Request         // all requests ever made, by index
 	free        *Request
 	freeOps     *op
 	comms       comms
 	freed       freedContexts
 	revoked     revocations
-	active      int // requests in the lists of links
+	active      int // number of requests in the lists of links
 	inquiries   inquiryState
 	flats       flats
 	closed      bool
-	closedErr   error // once closed: what operations end with
+	closedErr   error // of operations on a closed engine
 	profile     Profile
 	flushing    []*Request
-	watches     *Watch            // free ones
-	unreachable []unreachablePeer // see Comm.Unmet
-	detached    []*Request        // sends that nobody waits for any more
-	// scratch is where control frames are put together: a local array would
-	// escape to the heap through the connection.
+	watches     *Watch            // free watches
+	unreachable []unreachablePeer // see Comm.UnreachablePeers
+	detached    []*Request        // sends that no goroutine waits for any more
+	// scratch is where control frames are encoded: a local array would escape to the heap through
+	// the connection.
 	scratch [controlBytes]byte
-	// Refused counts frames from peers that made no sense and were dropped.
+	// refused counts malformed frames, which are dropped.
 	refused uint64
 }
 
-// New makes the engine on top of p and registers its classes. With aware false
-// a peer's death completes nothing: the baseline.
+// New makes the engine on top of p and registers its classes. With aware false a peer's failure
+// completes nothing: that is the baseline.
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
 	e.posted = newPosted(firstBins)
@@ -72,37 +71,35 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 
 const linkPage = 64
 
-// link is what p2p keeps per peer.
+// link is the engine's state of one peer.
 type link struct {
 	peer proc.ID
 	ep   *progress.Endpoint
-	// small is the longest message that goes out at once in one frame at all
-	// times; -1 while frames are queued or sends are held, or when the peer is not
-	// alive.
+	// small is the longest message that can be sent at once in one frame at any time; -1 while
+	// frames are queued or sends are held, and after the peer's end.
 	small int
 	// limit is the user's limit of eager messages; 0 leaves it to the connection.
 	limit int
-	// budget is what may be spent on eager messages before somebody looks; spare
-	// (0 or 1) the chunks to be had then, of so many units as portion says.
+	// budget is what may be spent on eager messages before the next request for a chunk; spareChunk
+	// (0 or 1) the chunks available then, of portion units each.
 	budget, spareChunk   int
 	chunk, portion       int      // chunk: by this process's limits
 	announced            int      // sends that the peer has not answered
 	held, lastHeld       *op      // sends that may not be announced yet, in order
-	kept, asked          int      // from the peer: units unexpected here, chunks asked for
+	kept, asked          int      // from the peer: unexpected units kept here, chunks asked for
 	waiting              int      // from the peer: announcements without a receive
 	answers              int      // control frames that wait for credit
-	cutOff               bool     // the peer is cut off; see Engine.excess
-	heardCount, finCount uint64   // see answered
-	shut                 bool     // nothing goes out any more
+	cutOff               bool     // the peer is cut off; see Engine.cutOff
+	heardCount, finCount uint64   // see hasReplied
+	shut                 bool     // nothing is sent any more
 	first, last          *op      // frames that wait for credit, in order
 	listed               bool     // in Engine.stalled
-	active               *Request // see Engine.active
-	in                   *message // the eager message that is arriving in pieces
-	loans                loans    // of our sends, what has been lent and not returned
+	active               *Request // requests that end with the peer
+	in                   *message // the eager message that is arriving in fragments
+	loans                loans    // loans of our sends that have not been returned
 }
 
-// findLink gives the link to a peer that has connected or was connected to.
-// Precondition: the lock is held.
+// findLink returns the link to a connected peer, or nil. Precondition: the lock is held.
 func (e *Engine) findLink(peer proc.ID) *link {
 	if i := int(peer / linkPage); i < len(e.links) && e.links[i] != nil {
 		return e.links[i][peer%linkPage]
@@ -110,8 +107,8 @@ func (e *Engine) findLink(peer proc.ID) *link {
 	return nil
 }
 
-// linkTo gives the link to a peer and connects at the first call.
-// Precondition: the lock is not held.
+// linkTo returns the link to a peer and connects at the first call. Precondition: the lock is not
+// held.
 func (e *Engine) linkTo(peer proc.ID) (*link, error) {
 	ep, err := e.p.Endpoint(peer)
 	if err != nil {
@@ -122,7 +119,7 @@ func (e *Engine) linkTo(peer proc.ID) (*link, error) {
 	return e.linkFor(ep), nil
 }
 
-// linkFor makes the link of an endpoint, or gives the one there is.
+// linkFor returns the link of an endpoint and makes it at the first call.
 func (e *Engine) linkFor(ep *progress.Endpoint) *link {
 	if l := e.findLink(ep.Proc); l != nil {
 		return l
@@ -157,7 +154,7 @@ func (l *link) open() {
 	}
 }
 
-// eager reports whether a message of n bytes goes out without an announcement.
+// eager reports whether a message of n bytes is sent without an announcement.
 func (l *link) eager(n int) bool {
 	if l.limit > 0 {
 		return n <= l.limit
@@ -165,8 +162,8 @@ func (l *link) eager(n int) bool {
 	return l.ep.Eager(n) || n <= l.ep.Reply() && l.hasReplied()
 }
 
-// hasReplied reports whether the peer has sent something since the last message
-// that asked this: other than that it has pulled what it was sent.
+// hasReplied reports whether the peer has sent something since the last message that called this,
+// other than notices that it has pulled our data.
 func (l *link) hasReplied() bool {
 	heard := l.ep.Heard() - l.finCount
 	if heard == l.heardCount {
@@ -176,7 +173,7 @@ func (l *link) hasReplied() bool {
 	return true
 }
 
-// tryFrame sends a message in one frame, if it may go that way now.
+// tryFrame sends a message in one frame, if that is possible now.
 func (l *link) tryFrame(imm uint64, buf []byte) bool {
 	n := len(buf)
 	if n > l.small && (l.small < 0 || n > l.ep.MaxFrame || !l.eager(n)) {
@@ -185,7 +182,7 @@ func (l *link) tryFrame(imm uint64, buf []byte) bool {
 	return l.ep.TrySend(fabric.ClassEager, imm, buf)
 }
 
-// addActive puts r among the requests that end with the link.
+// addActive adds r to the requests that end with the link.
 func (l *link) addActive(r *Request) {
 	r.link = l
 	r.prev, r.next = nil, l.active
@@ -196,7 +193,7 @@ func (l *link) addActive(r *Request) {
 	r.comm.e.active++
 }
 
-// removeActive takes r out again.
+// removeActive removes r again.
 func (l *link) removeActive(r *Request) {
 	r.comm.e.active--
 	if r.prev == nil {
@@ -210,15 +207,14 @@ func (l *link) removeActive(r *Request) {
 	r.next, r.prev = nil, nil
 }
 
-// Lock and Unlock take and give back the engine's lock, for layers that keep
-// state of their own under it.
+// Lock takes the engine's lock, for layers that keep state of their own under it.
 func (e *Engine) Lock() { e.p.Lock() }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (e *Engine) Unlock() { e.p.Unlock() }
 
-// Flush returns when no frame waits for credit any more: everything that was
-// sent has been handed over, or its receiver is gone.
+// Flush returns when no frame waits for credit any more: everything sent has been handed over, or
+// its receiver has ended.
 func (e *Engine) Flush() {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -229,7 +225,7 @@ func (e *Engine) Flush() {
 	e.recycle(r)
 }
 
-// flushed completes those who wait in Flush, if nothing is queued.
+// flushed completes waiting calls of Flush, if nothing is queued.
 func (e *Engine) flushed() {
 	if len(e.flushing) == 0 {
 		return
@@ -245,12 +241,11 @@ func (e *Engine) flushed() {
 	e.flushing = e.flushing[:0]
 }
 
-// The default and the bound of [Limits], for who shows them or checks a user's
-// numbers. Bytes.
+// Defaults and bounds of [Limits], in bytes.
 const (
-	// DefaultUnexpected is what Limits.Unexpected of 0 stands for: two chunks.
+	// DefaultUnexpected is the value of Limits.Unexpected for 0: two chunks.
 	DefaultUnexpected = 1 << 20
-	// LongestEager is the largest Limits.Eager: a receiver refuses longer
-	// messages that were not announced, because it may have to buffer them.
+	// LongestEager is the largest Limits.Eager. A receiver refuses longer messages that were not
+	// announced, because it may have to buffer them.
 	LongestEager = 64 << 20
 )

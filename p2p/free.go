@@ -8,10 +8,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Free ends the communicator: no operation can be begun on it any more. Those
-// under way, receives and probes that wait for a match among them, end as if it
-// had not been called; messages that have arrived and that none of them takes are
-// dropped. A second call is ft.ErrClosed.
+// Free ends the communicator: no operation can be started on it any more. Operations under way,
+// including unmatched receives and probes, end as if it had not been called; unmatched messages are
+// dropped. A second call returns ft.ErrClosed.
 func (c *Comm) Free() error {
 	e := c.e
 	e.p.Lock()
@@ -30,7 +29,7 @@ func (c *Comm) free() {
 	e, known := c.e, c
 	switch w := c.coll.Load(); {
 	case c.parent != nil:
-		known = nil // what it holds can go: it is revoked with the other one
+		known = nil // no revocation needs it: its parent is known
 	case w != nil:
 		w.freeWhenIdle()
 	default:
@@ -44,14 +43,14 @@ func (c *Comm) free() {
 	e.answerInquiries()
 }
 
-// dropContext drops what has come for a context, and what comes.
+// dropContext drops the messages of a context, now and later.
 func (e *Engine) dropContext(ctx uint32, known *Comm) {
 	e.freed.add(ctx, known)
 	delete(e.revoked.known, ctx)
 	e.dropUnexpected(ctx)
 }
 
-// dropUnexpected drops what has come for a context and nobody has received.
+// dropUnexpected drops the unexpected messages of a context.
 func (e *Engine) dropUnexpected(ctx uint32) {
 	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
@@ -63,16 +62,16 @@ func (e *Engine) dropUnexpected(ctx uint32) {
 	}
 }
 
-// freedContexts remembers the communicators that were freed last by their contexts,
-// so that messages that come late are dropped and their revocation is passed on. One that is older than that is
-// taken for a context that will be made here yet.
+// freedContexts remembers the contexts of the communicators that were freed last, so that late
+// messages are dropped and late revocations are forwarded. An older context counts as one that will
+// still be made here.
 type freedContexts struct {
 	known map[uint32]freed
 	order []uint32 // a ring
 	next  int
 }
 
-// freed is a communicator that was freed, nil if it carried collectives, and its place in the ring.
+// freed is a freed communicator, nil for one of collectives, and its place in the ring.
 type freed struct {
 	c  *Comm
 	at int
@@ -86,18 +85,17 @@ func (f *freedContexts) add(ctx uint32, c *Comm) {
 	}
 	if len(f.order) < freedMax {
 		f.order = append(f.order, 0)
-	} else if oldest := f.order[f.next]; f.known[oldest].at == f.next { // not freed once more since
+	} else if oldest := f.order[f.next]; f.known[oldest].at == f.next { // not freed again since
 		delete(f.known, oldest)
 	}
 	f.order[f.next], f.known[ctx] = ctx, freed{c, f.next}
 	f.next = (f.next + 1) % freedMax
 }
 
-// unwanted reports whether a message is for a communicator that has been freed or
-// revoked.
+// unwanted reports whether a message is for a freed or revoked communicator.
 func (e *Engine) unwanted(imm uint64) bool { return e.wasFreed(imm) || e.wasRevoked(imm) }
 
-// wasFreed reports whether a message is for a communicator that has been freed.
+// wasFreed reports whether a message is for a freed communicator.
 func (e *Engine) wasFreed(imm uint64) bool {
 	if len(e.freed.known) == 0 {
 		return false
@@ -107,10 +105,10 @@ func (e *Engine) wasFreed(imm uint64) bool {
 	return ok && !e.contextInUse(ctx)
 }
 
-// discard ends a message that is in no list and that nobody will receive. A
-// sender that has announced it is told that it has been pulled, or, if the
-// communicator has been revoked, that it will not be: a synchronous send must not pass for matched.
-// What is still arriving goes on to, and is dropped when it is whole.
+// discard ends a message that is in no list and that no receive will match. The sender of an
+// announcement gets a Fin as if the data had been pulled or, if the communicator has been revoked,
+// flowRevoked: a synchronous send must not pass for matched. A message that is still arriving is
+// dropped when it is complete.
 func (e *Engine) discard(m *message) {
 	e.unkept(m)
 	switch {
@@ -133,8 +131,10 @@ func (e *Engine) discard(m *message) {
 	e.unexpected.release(m)
 }
 
-// holder gives the communicator that has a context, for collectives or otherwise: one that has not
-// been freed, or one on which receives or probes still wait. Precondition: the lock is held.
+// holder returns the communicator that has a context, for collectives or otherwise: one that has
+// not been freed, or one on which receives or probes still wait.
+//
+// Precondition: the lock is held.
 func (e *Engine) holder(ctx uint32) (c *Comm) {
 	const coll = collContext << 32
 	want := uint64(ctx)<<32 | coll
@@ -151,14 +151,13 @@ func (e *Engine) holder(ctx uint32) (c *Comm) {
 	return c
 }
 
-// errFinal is what operations of an engine end with that has been closed.
+// errFinal is the error of operations on a closed engine.
 var errFinal = fmt.Errorf("%w: the library has been finalized", ft.ErrClosed)
 
-// Close ends all operations with ft.ErrClosed: those under way, and those that are
-// begun from now on.
+// Close ends all operations, current and future, with ft.ErrClosed.
 func (e *Engine) Close() { e.CloseFor(errFinal) }
 
-// CloseFor is Close with another error.
+// CloseFor is Close with a given error.
 func (e *Engine) CloseFor(why error) {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -168,7 +167,7 @@ func (e *Engine) CloseFor(why error) {
 		c.wakeValidateWaiters()
 		c.leaveFlat(true)
 	}
-	e.p.Kick() // who waits in a hall
+	e.p.Kick() // wakes waits in shared memory
 	final := func(r *Request) error {
 		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.closedErr)
 	}

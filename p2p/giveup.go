@@ -9,32 +9,34 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// What a failure ends of a communicator's collectives depends on its profile. In run-through stabilization it
-// ends all of their messages at once. In ULFM it ends those to and from the failed rank: a message from a
-// living rank may still come, and if the failed rank had completed the collective it does, since that rank owes
-// nothing to anybody.
+// The profile decides which messages of a collective a failure ends. Under run-through
+// stabilization it ends all of them at once. Under ULFM it ends those to and from the failed rank.
+// A message from a living rank may still come: if the failed rank had completed the collective it
+// does, since the others need nothing more from it.
 //
-// A living rank may have given up instead. So a rank that waits for another one in a collective, and knows of a
-// failure in the communicator, inquires of that one. A rank gives a collective up when a message of it to or
-// from a failed rank cannot be transferred any more, or when a rank that it waits for has given it up. Then it
-// ends its own messages of that collective, and answers all inquiries about it; those that come later it
-// answers at once. So each wait ends, with the message or the answer, as there is no circle of living ranks
-// that wait for each other. Without a failure nothing of this is sent.
+// A living rank may have given up instead. So a rank that waits for another one in a collective,
+// and knows of a failure in the communicator, sends it an inquiry. A rank gives up a collective
+// when one of its messages to or from a failed rank cannot be transferred any more, or when a rank
+// that it waits for has given it up. It then ends its own messages of that collective and answers
+// all inquiries about it, later ones at once. So each wait ends, with the message or with the
+// answer, since living ranks do not wait for each other in a circle. Without a failure none of this
+// is sent.
 //
-// An inquiry arrives behind nothing in particular, but an answer arrives behind all messages that its sender
-// has sent in the collective. So a rank that has completed it may answer as well: the message is there.
+// An inquiry is not ordered with messages, but an answer arrives behind all messages that its
+// sender has sent in the collective. So a rank that has completed the collective may answer too:
+// its message has arrived.
 //
-// Collectives that block follow each other in one stream of messages without numbers. So a rank that has given
-// one of them up gives up all later ones too, until a validate. Each of those that go on by themselves has a
-// tag of its own.
+// Blocking collectives follow each other in one stream of messages without numbers. So a rank that
+// has given up one of them gives up all later ones too, until a validate. Each non-blocking
+// collective has a tag of its own.
 
-// collStream is a communicator's collectives that block, or one that goes on by itself.
+// collStream identifies a communicator's blocking collectives, or one non-blocking collective.
 type collStream struct {
 	ctx uint32
-	tag uint32 // without root; 0: those that block
+	tag uint32 // without root; 0: the blocking ones
 }
 
-// inquiry is a peer that waits for this process.
+// inquiry is the inquiry of a peer that waits for this process.
 type inquiry struct {
 	collStream
 	from proc.ID
@@ -43,7 +45,7 @@ type inquiry struct {
 // inquiryState is the engine's part in giving up collectives. It is empty until a process fails.
 type inquiryState struct {
 	pending inquirySet
-	failed  []*Request // requests of collectives that the end at hand has ended
+	failed  []*Request // requests that the peer's end at hand has ended
 	leaving bool       // the process is about to leave the job
 }
 
@@ -94,7 +96,7 @@ func collStreamNamed(name uint64) collStream {
 	return collStream{ctx: uint32(name), tag: uint32(name >> 32)}
 }
 
-// collStream is where a collective's request belongs.
+// collStream is the stream of a collective's request.
 func (r *Request) collStream() collStream {
 	s := collStream{ctx: r.comm.Context()}
 	if tag := uint32(r.imm); tag >= TaskTag {
@@ -103,13 +105,14 @@ func (r *Request) collStream() collStream {
 	return s
 }
 
-// endsWithPeerOnly reports whether a request carries a collective's message that the failure of another rank than its
-// peer does not end.
+// endsWithPeerOnly reports whether a request carries a message of a collective that only the
+// failure of its own peer ends.
 func (r *Request) endsWithPeerOnly() bool {
 	return r.comm.parent != nil && r.comm.parent.profile != RunThrough
 }
 
-// mustInquire reports whether a request of a collective may wait for a rank that has given up: a member has failed.
+// mustInquire reports whether a request of a collective may wait for a rank that has given up,
+// because a member has failed.
 func (r *Request) mustInquire() bool {
 	return r.comm.parent != nil && r.comm.state.Load()&stateFailed != 0 && r.endsWithPeerOnly()
 }
@@ -121,7 +124,7 @@ func (e *Engine) inquire(l *link, r *Request) {
 	}
 }
 
-// inquireAll does so for all requests of communicators with that failed member.
+// inquireAll sends the inquiries that the failure of a process calls for.
 func (e *Engine) inquireAll(dead proc.ID) {
 	concerned := func(r *Request) bool { return r.comm.parent != nil && r.endsWithPeerOnly() && r.comm.has(dead) }
 	e.posted.all(func(r *Request) {
@@ -146,7 +149,7 @@ func (e *Engine) inquireAll(dead proc.ID) {
 	}
 }
 
-// onInquiry takes a peer's inquiry.
+// onInquiry handles a peer's inquiry.
 func (e *Engine) onInquiry(l *link, s collStream) {
 	q := inquiry{s, l.peer}
 	switch {
@@ -184,23 +187,23 @@ func (e *Engine) gaveUp(s collStream) bool {
 	w := e.comms.find(uint64(s.ctx)<<32, 0)
 	if w == nil {
 		_, freed := e.freed.known[s.ctx]
-		c := e.comms.find(uint64(s.ctx&^collContext)<<32, 0) // it may have begun none yet
+		c := e.comms.find(uint64(s.ctx&^collContext)<<32, 0) // none has been started yet
 		return freed || e.inquiries.leaving || c != nil && c.coll.Load() == nil && c.readFT().agreeing > 0
 	}
-	if s.tag != 0 && int32((w.joined-taskNumber(s.tag))<<(32-taskBits)) >= 0 { // it has begun here; numbers wrap around
+	if s.tag != 0 && int32((w.joined-taskNumber(s.tag))<<(32-taskBits)) >= 0 { // started here; numbers wrap around
 		return !slices.Contains(w.readFT().running, s.tag)
 	}
 	return w.state.Load()&(stateBroken|stateValidating) != 0 || w.parent.readFT().agreeing > 0 || e.inquiries.leaving
 }
 
-// noteFailed notes that the death that is being looked at has ended a request. Precondition: it has.
+// noteFailed records a request that the peer's end at hand has ended.
 func (e *Engine) noteFailed(r *Request) {
 	if r.mustInquire() {
 		e.inquiries.failed = append(e.inquiries.failed, r)
 	}
 }
 
-// giveUpFailed gives up what the requests belonged to that a death has ended.
+// giveUpFailed gives up the collectives of the recorded requests.
 func (e *Engine) giveUpFailed() {
 	var room [8]collStream
 	all := room[:0]
@@ -216,8 +219,7 @@ func (e *Engine) giveUpFailed() {
 	}
 }
 
-// giveUp ends all of a collective here, or of all that block and those that follow, and tells whoever has
-// inquired.
+// giveUp ends a stream's requests here and answers the inquiries about it.
 func (e *Engine) giveUp(s collStream) {
 	w := e.comms.find(uint64(s.ctx)<<32, 0)
 	switch {
@@ -239,7 +241,7 @@ func (e *Engine) giveUp(s collStream) {
 	e.answerInquiries()
 }
 
-// onGaveUp takes a peer's word that it has given up.
+// onGaveUp handles a peer's notice that it has given up a collective.
 func (e *Engine) onGaveUp(l *link, s collStream) {
 	concerned := func(r *Request) bool { return r.mustInquire() && r.collStream() == s }
 	found := false
@@ -267,15 +269,16 @@ func (e *Engine) onGaveUp(l *link, s collStream) {
 	}
 }
 
-// reportedError is the error of an operation that a living rank has given up. Precondition: a member has failed.
+// reportedError is the error of an operation that a living rank has given up. Precondition: a
+// member has failed.
 func (c *Comm) reportedError(op string, by proc.ID) error {
 	failed := c.failedMembersError(op).(*ft.ProcFailedError)
 	failed.By = []int{c.originalRank(by)}
 	return failed
 }
 
-// mayWait reports whether a request of a collective may wait for a peer though a member has failed; if not, it
-// has ended. It inquires of the peer.
+// mayWait reports whether a request of a collective may wait for a peer in spite of a failure, and
+// sends an inquiry if so; otherwise it fails the request.
 func (e *Engine) mayWait(l *link, r *Request) bool {
 	over := r.comm.state.Load()&stateBroken != 0
 	if tag := r.collStream().tag; tag != 0 {
@@ -289,15 +292,15 @@ func (e *Engine) mayWait(l *link, r *Request) bool {
 	return true
 }
 
-// giveUpOwn gives up what a request belonged to that could not begin.
+// giveUpOwn gives up the collective of a request that could not start.
 func (e *Engine) giveUpOwn(r *Request) {
 	if r.mustInquire() {
 		e.giveUp(r.collStream())
 	}
 }
 
-// GiveUp ends the collectives that block, after an error of one of them, unless nobody has failed: then the
-// others do not know that they may wait in vain.
+// GiveUp gives up the blocking collectives after one of them returned an error. Without a failure
+// it does nothing, since the other ranks would not know that they must inquire.
 func (c *Comm) GiveUp() {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -306,9 +309,9 @@ func (c *Comm) GiveUp() {
 	}
 }
 
-// Ready is the early exit of a collective. In run-through stabilization any member that has failed and is not
-// agreed to be gone is an error. In ULFM the messages decide, unless an earlier collective has been given up
-// here. It waits for validates that have been begun.
+// Ready is the check at the start of a collective. Under run-through stabilization any failed
+// member that has not been agreed to have ended is an error. Under ULFM the messages decide, unless
+// this process has given up an earlier collective. It waits for validates under way.
 func (c *Comm) Ready(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
@@ -333,7 +336,7 @@ func (c *Comm) ready(op string) error {
 	return nil
 }
 
-// StopCollectives has this process begin no collectives any more.
+// StopCollectives declares that this process starts no more collectives.
 func (e *Engine) StopCollectives() {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -341,8 +344,8 @@ func (e *Engine) StopCollectives() {
 	e.answerInquiries()
 }
 
-// waitAgreement waits for an agreement that the application has called, in which this process is not to begin a
-// collective of its communicator.
+// waitAgreement waits for an agreement that the application has called. Meanwhile this process
+// starts no collective of the communicator, so it answers inquiries.
 func (e *Engine) waitAgreement(r *Request) {
 	s := r.comm.mutableFT()
 	s.agreeing++

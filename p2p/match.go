@@ -6,11 +6,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// anyTag stands in the tag's half of an imm that matches every tag; tags are
-// at most MaxTag.
+// anyTag stands for AnyTag in the lower half of an imm; tags are at most MaxTag.
 const anyTag = 1<<32 - 1
 
-// hash is the same for the messages of a process that may come in place of each other; see tags.go.
+// hash is equal for messages of a process that may take each other's place; see tags.go.
 func hash(src proc.ID, imm uint64) uint64 {
 	h := (binned(imm) ^ uint64(src)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93
 	return h ^ h>>32
@@ -18,13 +17,13 @@ func hash(src proc.ID, imm uint64) uint64 {
 
 const firstBins = 256
 
-// postedQueue holds the receives that wait for a message, in bins by what they
-// match. A wildcard is a key like any other: a message looks into as many
-// keys as there are kinds of wildcards posted, and the sequence number says
-// which receive came first.
+// postedQueue holds the posted receives in hashed bins. A wildcard is a key like any other: a
+// message is looked up once for each kind of wildcard posted, and the sequence number decides which
+// receive came first.
 type postedQueue struct {
 	bins []bin
-	// full has a bit for each bin that is not empty: there are more of them than of what a process mostly waits for.
+	// full has a bit for each bin that is not empty: there are more bins than a process mostly has
+	// receives.
 	full []uint64
 	n    int
 	seq  uint64
@@ -51,8 +50,7 @@ func wildcards(src proc.ID, imm uint64) int {
 	return w
 }
 
-// wildcardKey gives the key under which a receive with wildcards of kind w looks for a
-// message.
+// wildcardKey is the key under which a receive with wildcards w is posted that matches the message.
 func wildcardKey(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
 	if w&wildSource != 0 {
 		src = proc.None
@@ -63,7 +61,7 @@ func wildcardKey(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
 	return src, imm
 }
 
-// newPosted makes one with a number of bins that is a power of two.
+// newPosted makes a queue; the number of bins is a power of two.
 func newPosted(bins int) postedQueue {
 	return postedQueue{bins: make([]bin, bins), full: make([]uint64, (bins+63)/64)}
 }
@@ -78,7 +76,7 @@ func (q *postedQueue) push(r *Request) {
 	q.full[i/64] |= 1 << (i % 64)
 }
 
-// add posts r behind all others.
+// add appends r.
 func (q *postedQueue) add(r *Request) {
 	if q.n >= 2*len(q.bins) {
 		q.grow()
@@ -126,7 +124,7 @@ func (q *postedQueue) grow() {
 	}
 }
 
-// remove takes r out, wherever it stands.
+// remove removes r from any place.
 func (q *postedQueue) remove(r *Request) {
 	q.n--
 	q.wild[wildcards(r.src, r.imm)]--
@@ -145,8 +143,7 @@ func (q *postedQueue) find(src proc.ID, imm uint64) *Request {
 	return nil
 }
 
-// match takes out the receive that a message from src matches: the one posted
-// first, or nil.
+// match removes and returns the receive that a message matches: the one posted first, or nil.
 func (q *postedQueue) match(src proc.ID, imm uint64) *Request {
 	if q.n == 0 {
 		return nil

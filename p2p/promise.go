@@ -1,13 +1,13 @@
 package p2p
 
-// Promise is a request of a layer above: what it stands for is done elsewhere, and it is
-// waited for, tested and put into sets like any other. Neither a revocation nor a free ends it; Close does.
+// Promise is the completing side of a request of a layer above. The request is waited for and
+// tested like any other. Neither a revocation nor a free ends it; Close does.
 type Promise struct {
 	e *Engine
 	h Handle
 }
 
-// NewPromise makes one of an operation on c. Precondition: the lock is held.
+// NewPromise makes a request for an operation on c. Precondition: the lock is held.
 func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 	r := e.newRequest(c, reqPromise, nil)
 	e.promises.push(r)
@@ -15,7 +15,9 @@ func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
 	return Promise{e, h}, h
 }
 
-// NewAgreement is NewPromise of an agreement that the application calls: while it waits for that it begins no collective on c.
+// NewAgreement is NewPromise for an agreement that the application calls: a goroutine that waits
+// for it starts no collective on c.
+//
 // Precondition: the lock is held.
 func (e *Engine) NewAgreement(c *Comm) (Promise, Handle) {
 	p, h := e.NewPromise(c)
@@ -23,8 +25,9 @@ func (e *Engine) NewAgreement(c *Comm) (Promise, Handle) {
 	return p, h
 }
 
-// Complete ends the request with an error, or nil. It does nothing if Close has ended it. Precondition: the lock
-// is held.
+// Complete ends the request with an error or nil. It does nothing if Close has ended it.
+//
+// Precondition: the lock is held.
 func (p Promise) Complete(err error) {
 	r := p.h.r
 	if r.gen != p.h.gen || r.Done() {

@@ -9,14 +9,14 @@ type op struct {
 	class fabric.Class
 	imm   uint64
 	data  []byte
-	// frags: data go out as fragments of at most a frame each.
+	// frags: data are sent as fragments of at most a frame each.
 	frags bool
-	// req completes when the last byte has been handed over; nil for control.
+	// req completes when the last byte has been handed over; nil for control frames.
 	req *Request
-	// synchronous is the send's that is held.
+	// synchronous: the held send is a synchronous one.
 	synchronous bool
 	answer      bool               // counted in link.answers
-	small       [controlBytes]byte // where the data of control frames are kept
+	small       [controlBytes]byte // holds the data of control frames
 	next        *op
 }
 
@@ -38,7 +38,7 @@ func (e *Engine) freeOp(o *op) {
 	e.freeOps = o
 }
 
-// control sends a control frame now or, without credit, as soon as there is.
+// control sends a control frame now or, without credit, later.
 func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte) {
 	if l.first == nil && l.ep.TrySend(class, imm, payload) || l.cutOff {
 		return
@@ -46,7 +46,7 @@ func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte
 	o := e.newOp()
 	o.class, o.imm = class, imm
 	o.data = o.small[:copy(o.small[:], payload)]
-	if class != fabric.ClassFirst { // as many as there is room for messages
+	if class != fabric.ClassFirst { // First frames are bounded by the budget of messages
 		o.answer = true
 		if l.answers++; l.answers > maxAnswers {
 			e.cutOff(l)
@@ -55,7 +55,7 @@ func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte
 	e.enqueue(l, o)
 }
 
-// data queues a request's bytes and sends what there is credit for.
+// data queues a request's bytes and sends what credit permits.
 func (e *Engine) data(l *link, r *Request, class fabric.Class, imm uint64, frags bool) {
 	o := e.newOp()
 	o.class, o.imm, o.data, o.req, o.frags = class, imm, r.buf, r, frags
@@ -72,15 +72,14 @@ func (e *Engine) enqueue(l *link, o *op) {
 			e.stalled = append(e.stalled, l)
 		}
 		l.open()
-		e.p.Kick() // who sleeps has not armed for this one
+		e.p.Kick() // a sleeping goroutine does not wait for this credit yet
 		return
 	}
 	l.last.next = o
 	l.last = o
 }
 
-// pumpAll sends what was refused before, as far as there is credit now, and
-// says how many frames it was.
+// pumpAll sends queued frames as far as credit permits and returns their number.
 func (e *Engine) pumpAll() int {
 	if len(e.stalled) == 0 {
 		return 0
@@ -111,7 +110,7 @@ func (e *Engine) pump(l *link) int {
 	return n
 }
 
-// shift takes the first op out and completes its request.
+// shift removes the first op and completes its request.
 func (e *Engine) shift(l *link) {
 	o := l.first
 	l.first = o.next
@@ -122,7 +121,7 @@ func (e *Engine) shift(l *link) {
 		l.answers--
 	}
 	if r := o.req; r != nil && r.lent > 0 {
-		r.handed = true // returned completes it
+		r.handed = true // onReturned completes it
 	} else if r != nil {
 		l.removeActive(r)
 		r.Finish()
@@ -130,11 +129,10 @@ func (e *Engine) shift(l *link) {
 	e.freeOp(o)
 }
 
-// pumpFrames bounds the fragments that one link sends before arrivals are
-// looked at again.
+// pumpFrames bounds the fragments that one link sends before arrivals are polled again.
 const pumpFrames = 16
 
-// send hands over as much as there is credit for.
+// send hands over as much as credit permits.
 func (o *op) send(l *link) (frames int, whole bool) {
 	if !o.frags {
 		ok := l.ep.TrySend(o.class, o.imm, o.data)

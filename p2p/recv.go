@@ -6,9 +6,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Recv receives a message from rank src (or AnySource) with a tag (or AnyTag)
-// into buf. A longer message fills buf and is ft.ErrTruncate. Other errors:
-// ft.ErrArgument, ft.ErrProcFailed, ft.ErrRevoked, ft.ErrDeparted.
+// Recv receives a message from rank src (or AnySource) with a tag (or AnyTag) into buf. A longer
+// message fills buf and returns ft.ErrTruncate. Other errors: ft.ErrArgument, ft.ErrProcFailed,
+// ft.ErrRevoked, ft.ErrDeparted.
 func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	if checked[M]() && c.state.Load() != 0 {
 		return c.recvChecked(buf, src, tag)
@@ -19,8 +19,8 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	}
 	e := c.e
 	e.p.Lock()
-	// Nothing else is posted and nothing has arrived: the next message from
-	// src, if it matches, is this receive's and needs no queue.
+	// Nothing else is posted and nothing has arrived: the next message from src, if it matches,
+	// belongs to this receive and needs no queue.
 	if e.posted.n == 0 && e.unexpected.n == 0 {
 		if n := e.p.Await(l.ep, fabric.ClassEager, c.ctx|uint64(tag), buf); n >= 0 {
 			e.p.Unlock()
@@ -32,8 +32,8 @@ func Recv[M Mode](c *Comm, buf []byte, src, tag int) (Status, error) {
 	return e.finish(r, src)
 }
 
-// finish waits for a posted receive from rank src. It is a function of its own
-// to keep Recv's frame small. Precondition: the lock is held; it gives it back.
+// finish waits for a posted receive from rank src. It is a separate function to keep Recv's frame
+// small. Precondition: the lock is held; finish releases it.
 func (e *Engine) finish(r *Request, src int) (Status, error) {
 	e.p.Wait(&r.Completion)
 	c, st, err := r.comm, Status{Source: src, Tag: r.tag, Count: r.count}, r.err
@@ -42,7 +42,7 @@ func (e *Engine) finish(r *Request, src int) (Status, error) {
 	return st, c.notifyHandler(err)
 }
 
-// recvChecked is Recv where the state word was not zero.
+// recvChecked is Recv with a state word that is not zero.
 func (c *Comm) recvChecked(buf []byte, src, tag int) (Status, error) {
 	if err := c.checkState("recv", src == AnySource); err != nil {
 		return Status{}, c.notifyHandler(err)
@@ -62,8 +62,8 @@ func (c *Comm) recvSlow(buf []byte, src, tag int) (Status, error) {
 	return st, c.notifyHandler(err)
 }
 
-// Irecv posts a receive into buf. Errors are the request's. One from AnySource may
-// be ft.ErrProcFailedPending: then it has not ended.
+// Irecv posts a receive into buf. Errors are the request's. A receive from AnySource may return
+// ft.ErrProcFailedPending, in which case it has not ended.
 func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
 		return c.irecvChecked(buf, src, tag)
@@ -81,7 +81,7 @@ func Irecv[M Mode](c *Comm, buf []byte, src, tag int) Handle {
 	return h
 }
 
-// irecvSlow is every receive with a wildcard, and the first from a rank.
+// irecvSlow handles receives with wildcards, and the first one from a rank.
 func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	key, err := c.source("recv", src, tag)
 	if err != nil {
@@ -96,7 +96,7 @@ func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	r := e.newRequest(c, reqRecv, buf)
 	h := Handle{r, r.gen}
 	if src == AnySource && c.hasUnacknowledged() {
-		e.p.Progress() // what it would match may have arrived
+		e.p.Progress() // a matching message may have arrived
 	}
 	e.post(r, key, c.ctx|uint64(uint32(tag)))
 	if src == AnySource && !r.Done() && r.from == proc.None && c.hasUnacknowledged() {
@@ -105,9 +105,8 @@ func (c *Comm) irecvSlow(buf []byte, src, tag int) Handle {
 	return h
 }
 
-// source checks a receive's or probe's arguments and gives what to match; see nobody
-// for ranks without a process. It connects to a named rank, so that its end will be
-// noticed.
+// source checks the arguments of a receive or probe and returns the source to match. It connects to
+// a named rank, so that its end is noticed. See isNullLocked for null ranks.
 func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	switch {
 	case uint(tag) > MaxTag && tag != AnyTag:
@@ -126,7 +125,7 @@ func (c *Comm) source(op string, src, tag int) (proc.ID, error) {
 	return l.peer, nil
 }
 
-// post matches r with what has arrived, or leaves it to wait.
+// post matches r with an unexpected message, or posts it.
 func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 	r.src, r.imm, r.from = src, imm, proc.None
 	if collective(imm) && e.mismatched(r) {
@@ -147,7 +146,7 @@ func (e *Engine) post(r *Request, src proc.ID, imm uint64) {
 	e.posted.add(r)
 }
 
-// matchImpossible says why an operation is not to wait for a message from src.
+// matchImpossible is the error of an operation that must not wait for a message from src; else nil.
 func (c *Comm) matchImpossible(op string, src proc.ID) error {
 	if err := c.check(op); err != nil {
 		return err
@@ -162,11 +161,11 @@ func (c *Comm) matchImpossible(op string, src proc.ID) error {
 	return c.peerEndedError(op, l)
 }
 
-// take gives an unexpected message to the receive that matches it.
+// take matches a receive with an unexpected message.
 func (e *Engine) take(r *Request, m *message) {
 	r.matched(m.from, m.imm)
 	if m.rts {
-		key := append(r.region.Key[:0], m.region.Key...) // the message keeps its own
+		key := append(r.region.Key[:0], m.region.Key...) // the message keeps its own memory
 		r.total, r.region, r.remote = m.total, m.region, m.remote
 		r.region.Key = key
 		l := m.link
@@ -210,7 +209,7 @@ func (e *Engine) onEager(from proc.ID, imm uint64, payload []byte) {
 	r.received(len(payload))
 }
 
-// onFirst begins a message in fragments.
+// onFirst starts a message in fragments.
 func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	l, total, ok := e.sender(from, payload)
 	if !ok || l.in != nil {
@@ -230,8 +229,7 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 	l.addActive(r)
 }
 
-// sender gives the link of whoever sent a First, and its length if that is one
-// that an eager message can have.
+// sender checks a First frame and returns its sender's link and the message's length.
 func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	total, ok := decodeLength(payload)
 	ep := e.p.Known(from)
@@ -241,8 +239,8 @@ func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	return e.linkFor(ep), total, true
 }
 
-// onFrag takes the next fragment: of the eager message that is arriving, or of
-// the streamed one that imm names.
+// onFrag handles a fragment: of the eager message that is arriving, or of the streamed one that imm
+// identifies.
 func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 	l := e.findLink(from)
 	if imm != 0 {
@@ -264,7 +262,7 @@ func (e *Engine) onFrag(from proc.ID, imm uint64, payload []byte) {
 	e.arrived(l, len(payload))
 }
 
-// arrived counts n bytes more of the message that is arriving, and completes it.
+// arrived counts n more bytes of the arriving message, and completes it.
 func (e *Engine) arrived(l *link, n int) {
 	m := l.in
 	m.got += n

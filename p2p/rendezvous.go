@@ -12,7 +12,7 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	if len(r.buf) > 0 {
 		var err error
 		if region, err = l.ep.Conn().Expose(r.buf); err != nil {
-			region = fabric.Region{} // the receiver will ask to have it streamed
+			region = fabric.Region{} // the receiver will ask for a stream
 		}
 	}
 	l.addActive(r)
@@ -34,7 +34,7 @@ func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
 	e.data(l, r, fabric.ClassFrag, to, true)
 }
 
-// onFin completes a send whose data have been pulled, or that had none.
+// onFin completes a send whose data have been pulled, or that is empty.
 func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 	l := e.findLink(from)
 	r := e.announced(imm, l)
@@ -47,8 +47,7 @@ func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
 	r.Finish()
 }
 
-// announced gives the send that waits for the receiver under that name, or
-// nil: one that streams already is not to be answered again.
+// announced returns the send that waits for the receiver's answer under that name, or nil.
 func (e *Engine) announced(wire uint64, l *link) *Request {
 	if r := e.request(wire, l); r != nil && r.announced {
 		return r
@@ -84,10 +83,9 @@ func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
 	e.addUnexpected(m)
 }
 
-// fetch gets the data of an announced message: pull them, or have them
-// streamed.
+// fetch gets the data of an announced message: it pulls them, or asks for a stream.
 func (e *Engine) fetch(l *link, r *Request) {
-	if r.total == 0 { // a synchronous send of nothing waits for the match alone
+	if r.total == 0 { // an empty synchronous send waits for the match alone
 		e.control(l, fabric.ClassFin, r.remote, nil)
 		r.received(0)
 		return
@@ -103,23 +101,22 @@ func (e *Engine) fetch(l *link, r *Request) {
 	e.control(l, fabric.ClassCTS, r.remote, appendUint64(e.scratch[:0], r.wire()+1)) // 0 is the eager stream's
 }
 
-// runPull copies without the lock; the request is busy and nobody else touches
-// its buffer.
+// runPull copies without the lock. The request is busy, so nothing else touches its buffer.
 func runPull(j *progress.Job) {
 	r := j.Arg.(*Request)
 	n := min(r.total, len(r.buf))
 	r.pullErr = r.link.ep.Conn().Get(r.buf[:n], r.region, 0)
 }
 
-// donePull completes the receive. If the copy failed because the peer is gone,
-// its end will be reported and complete the receive; for any other reason the
-// data are asked for again, streamed, and Get is not tried any more.
+// donePull completes the receive. If the copy failed because of the peer's end, the report of that
+// end completes the receive. After any other error the data are streamed, and the connection does
+// not use Get again.
 func donePull(j *progress.Job) {
 	r := j.Arg.(*Request)
 	e, l := r.comm.e, r.link
 	r.busy = false
 	switch {
-	case r.err != nil: // the peer's end became known during the copy
+	case r.err != nil: // the peer ended during the copy
 		l.removeActive(r)
 		r.Finish()
 	case r.pullErr == nil:
@@ -134,7 +131,7 @@ func donePull(j *progress.Job) {
 	r.pullErr = nil
 }
 
-// streamed takes a fragment of a message that was announced.
+// streamed handles a fragment of an announced message.
 func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
 	r := e.request(imm-1, l)
 	if r == nil || !r.streaming || len(payload) > r.total-r.got {
@@ -147,7 +144,7 @@ func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
 	e.advance(l, r, len(payload))
 }
 
-// advance counts n bytes more of an announced message.
+// advance counts n more bytes of an announced message.
 func (e *Engine) advance(l *link, r *Request, n int) {
 	r.got += n
 	if r.got == r.total {

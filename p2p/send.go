@@ -27,8 +27,8 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 	return c.sendSlow(buf, dst, tag)
 }
 
-// Isend begins to send buf, which must not change until the request is
-// complete. Errors are the request's, also those of wrong arguments (S1-10).
+// Isend starts to send buf, which must not change until the request is complete. Errors are the
+// request's, also those of wrong arguments.
 func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
 		return c.isendChecked(buf, dst, tag)
@@ -48,8 +48,8 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	return c.isendSlow(buf, dst, tag)
 }
 
-// sendChecked is Send where the state word was not zero. It is a function of
-// its own so that the others keep their arguments in registers.
+// sendChecked is Send with a state word that is not zero. It is a separate function so that the
+// others keep their arguments in registers.
 func (c *Comm) sendChecked(buf []byte, dst, tag int) error {
 	if err := c.checkState("send", false); err != nil {
 		return c.notifyHandler(err)
@@ -69,7 +69,7 @@ func (c *Comm) sendSlow(buf []byte, dst, tag int) error {
 	return c.notifyHandler(err)
 }
 
-// isendSlow is every standard send that does not go out at once in one frame.
+// isendSlow handles standard sends that do not leave at once in one frame.
 func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	return c.begin(buf, dst, tag, false)
 }
@@ -87,7 +87,7 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if l.spareChunk == 0 && l.budget < len(buf)+perMessage {
-		e.p.Progress() // the answer may be there already
+		e.p.Progress() // a grant may have arrived
 	}
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
@@ -104,12 +104,12 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 		e.hold(l, r, imm, synchronous)
 	}
 	if e.pump(l) > 0 && l.first != nil {
-		e.p.Kick() // whoever waits for credit has not armed for what is left
+		e.p.Kick() // a sleeping goroutine does not wait for this credit yet
 	}
 	return h
 }
 
-// target checks a send's arguments and gives the link; nil for ProcNull.
+// target checks a send's arguments and returns the link; nil for a null rank.
 func (c *Comm) target(op string, dst, tag int) (*link, error) {
 	switch {
 	case uint64(tag) > MaxTag:
@@ -128,7 +128,7 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 	return l, nil
 }
 
-// failedRequest makes a request that has ended with err.
+// failedRequest returns a request that has ended with err.
 func (e *Engine) failedRequest(c *Comm, kind reqKind, err error) Handle {
 	e.p.Lock()
 	defer e.p.Unlock()

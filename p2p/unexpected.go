@@ -7,40 +7,37 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// message is one that has arrived before its receive, or one that arrives in
-// fragments, or an announced one (RTS).
+// message is an unexpected message, an announced one (RTS), or one that is arriving in fragments.
 type message struct {
 	from proc.ID
 	imm  uint64
-	// total is the sender's length, got what has arrived of it.
+	// total is the message's length, got the number of bytes that have arrived.
 	total, got int
-	data       []byte   // what has arrived while no receive was matched
-	req        *Request // the matched receive of a message still arriving
+	data       []byte   // bytes that arrived without a receive
+	req        *Request // the matched receive of a message that is still arriving
 	link       *link
-	cost       int // what it counts for in link.kept
+	cost       int // counted in link.kept
 	rts        bool
-	claimed    bool          // taken out by a matched probe, not received yet
-	orphan     bool          // still arriving, and nobody will receive it
-	placed     bool          // the provider writes into data, or into the receive's buffer, until it is whole
-	region     fabric.Region // rts: where the data lie
+	claimed    bool          // removed from matching by a matched probe, not received yet
+	orphan     bool          // still arriving, to be dropped
+	placed     bool          // the provider writes into data or the receive's buffer until the message is complete
+	region     fabric.Region // rts: location of the data
 	remote     uint64        // rts: the sender's request
 
-	in             [4]msgLink // its neighbours in the bins of each index
-	younger, older *message   // in order of arrival; or its neighbours among the claimed
+	in             [4]msgLink // neighbours in the bins of each index
+	younger, older *message   // neighbours in order of arrival, or among the claimed
 }
 
 type msgLink struct{ next, prev *message }
 
-// unexpectedQueue holds messages without a receive, in order of arrival and in bins
-// by what a receive may ask for: an index for each kind of wildcards (see
-// [wildness]), as if a message came once for each. The first index, without
-// wildcards, is kept always; another from the first search for its kind among
-// more than a few.
+// unexpectedQueue holds the unexpected messages in order of arrival, and in one index for each kind
+// of wildcard that a receive may have (see [wildcards]). The index without wildcards always exists;
+// another one is built by the first search for its kind among more than a few messages.
 type unexpectedQueue struct {
 	index          [4][]msgBin
 	n              int
 	oldest, newest *message
-	claims         *message // taken out by matched probes, in no order, linked by older
+	claims         *message // removed by matched probes, in no order, linked by older
 	free           *message // linked by younger
 	// buffers are free payload buffers by size class (log2 of capacity).
 	buffers [bits.UintSize][][]byte
@@ -48,7 +45,7 @@ type unexpectedQueue struct {
 
 type msgBin struct{ first, last *message }
 
-// fewUnexpected can be looked through one by one.
+// fewUnexpected messages are searched one by one.
 const fewUnexpected = 16
 
 func (u *unexpectedQueue) bin(w int, src proc.ID, imm uint64) *msgBin {
@@ -66,7 +63,7 @@ func (u *unexpectedQueue) newMessage() *message {
 	return m
 }
 
-// release ends a message that is in no list.
+// release recycles a message that is in no list.
 func (u *unexpectedQueue) release(m *message) {
 	u.dropData(m)
 	*m = message{younger: u.free, region: fabric.Region{Key: m.region.Key[:0]}}
@@ -81,7 +78,7 @@ func (u *unexpectedQueue) dropData(m *message) {
 	m.data = nil
 }
 
-// buffer gives an empty buffer of capacity at least n.
+// buffer returns an empty buffer of capacity at least n.
 func (u *unexpectedQueue) buffer(n int) []byte {
 	class := bits.Len(uint(max(n, 64) - 1))
 	if list := u.buffers[class]; len(list) > 0 {
@@ -168,7 +165,7 @@ func (u *unexpectedQueue) remove(m *message) {
 	m.older, m.younger = nil, nil
 }
 
-// claim takes a message out for a matched probe.
+// claim removes a message from matching for a matched probe.
 func (u *unexpectedQueue) claim(m *message) {
 	u.remove(m)
 	m.claimed = true
@@ -178,7 +175,7 @@ func (u *unexpectedQueue) claim(m *message) {
 	u.claims = m
 }
 
-// unclaim ends that: its probe's Message is received, or nobody may receive it.
+// unclaim undoes claim: the message is received or dropped.
 func (u *unexpectedQueue) unclaim(m *message) {
 	m.claimed = false
 	if m.younger == nil {
@@ -192,8 +189,7 @@ func (u *unexpectedQueue) unclaim(m *message) {
 	m.older, m.younger = nil, nil
 }
 
-// match takes out the message that arrived first of those that a receive for
-// (src, imm) matches, or gives nil.
+// match removes and returns the earliest message that a receive for (src, imm) matches, or nil.
 func (u *unexpectedQueue) match(src proc.ID, imm uint64) *message {
 	m := u.find(src, imm)
 	if m != nil {
@@ -202,7 +198,7 @@ func (u *unexpectedQueue) match(src proc.ID, imm uint64) *message {
 	return m
 }
 
-// find gives the message that match would take out.
+// find returns the message that match would remove.
 func (u *unexpectedQueue) find(src proc.ID, imm uint64) *message {
 	if u.n == 0 {
 		return nil
@@ -231,13 +227,14 @@ func (u *unexpectedQueue) findAmongFew(src proc.ID, imm uint64) *message {
 	return nil
 }
 
-// matches is the rule: whether a receive for (src, imm) takes the message.
+// matches is the matching rule: whether a receive for (src, imm) takes the message.
 func (m *message) matches(src proc.ID, imm uint64) bool {
 	return (src == proc.None || m.from == src) &&
 		m.imm>>32 == imm>>32 && (uint32(imm) == anyTag || m.imm == imm)
 }
 
-// newUnexpected makes a message with room for its data; nil: the sender may not have sent it.
+// newUnexpected makes a message with room for its data, or returns nil if the sender may not have
+// sent it.
 func (e *Engine) newUnexpected(from proc.ID, imm uint64, total int) *message {
 	ep := e.p.Known(from)
 	if ep == nil {

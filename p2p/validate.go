@@ -8,29 +8,30 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Validating is acknowledging together: the living members of a communicator have agreed on who
-// is gone (package ft/repair), and here is what that changes at one of them (S2-5, S4-9, S4-19).
+// A validate is a collective acknowledgement: the living members of a communicator have agreed on
+// the ended ones (package ft/repair), and this file applies the decision at one member (Hursey &
+// Graham §3.2).
 //
-// The agreed failures are acknowledged. Collectives get a communicator of those that are left,
-// whose context follows from what has been agreed on: so it is the same at all, no message of an older
-// collective is ever received on it, and how often each member has called collectives
-// before does not matter (S4-20). A failure that is known here and has not been agreed on stays what it was:
-// not acknowledged, and collectives fail until it is agreed on too. The numbers of what is made from the
-// communicator begin again as well, in contexts of their own (S4-22).
+// The agreed failures are acknowledged. Collectives get a communicator of the remaining members,
+// whose context is derived from the decision. So it is the same at all members, it never receives a
+// message of an older collective, and the number of collectives that each member called before does
+// not matter. A failure that this process knows and that has not been agreed on stays
+// unacknowledged, and collectives fail until it is agreed on too. The numbers of derived
+// communicators start again as well, with other contexts.
 //
-// From its beginning to its end a validate holds up, at this process, what must come after it at all:
-// collectives, and making communicators.
+// From its start to its end a validate blocks, in this process, the operations that must come after
+// it at all members: collectives and creation of communicators.
 
-// Validation is what the members of a communicator have agreed on.
+// Validation is the members' decision.
 type Validation struct {
-	// Ended are the members that take no part any more. Those of them that have failed stand in
-	// the view of this process.
+	// Ended are the members that take no part any more. The failed ones are in this process's view.
 	Ended []proc.ID
-	// Epoch is a number that no other validate of the communicator has.
+	// Epoch is unique among the communicator's validates.
 	Epoch uint64
 }
 
-// BeginValidate has collectives wait until EndValidate. Error: ft.ErrClosed. Precondition: the lock is held.
+// BeginValidate blocks collectives until EndValidate. Error: ft.ErrClosed. Precondition: the lock
+// is held.
 func (c *Comm) BeginValidate() error {
 	if c.state.Load()&(stateFreed|stateFinal) != 0 {
 		return c.check("validate")
@@ -41,8 +42,10 @@ func (c *Comm) BeginValidate() error {
 	return nil
 }
 
-// EndValidate takes over what has been agreed on; nil: nothing has been. It is called once for
-// each BeginValidate, at all members in the same order. Precondition: the lock is held.
+// EndValidate applies a decision; nil means that there is none. It is called once for each
+// BeginValidate, at all members in the same order.
+//
+// Precondition: the lock is held.
 func (c *Comm) EndValidate(v *Validation) error {
 	c.mutableFT().validating--
 	defer c.wakeValidateWaiters()
@@ -62,8 +65,9 @@ func (c *Comm) EndValidate(v *Validation) error {
 	return err
 }
 
-// renewedBit tells the context of collectives after a validate from those of what is made from the communicator, which begin
-// with its number: else the one with that number would find its context taken where nobody is gone.
+// renewedBit distinguishes the context of collectives after a validate from those of derived
+// communicators, which are derived from a number. Otherwise the one with that number would find its
+// context taken if no member has ended.
 const renewedBit = 1 << 63
 
 // replaceColl replaces the communicator of collectives.
@@ -114,7 +118,7 @@ func (c *Comm) awaitValidate() {
 	}
 }
 
-// wakeValidateWaiters has those who wait in settle look again.
+// wakeValidateWaiters lets the calls of awaitValidate look again.
 func (c *Comm) wakeValidateWaiters() {
 	if c.ftState == nil {
 		return
@@ -125,7 +129,7 @@ func (c *Comm) wakeValidateWaiters() {
 	c.ftState.validateWaiters = nil
 }
 
-// agreedEnded lists the members that are agreed to be gone.
+// agreedEnded lists the members that have been agreed to have ended.
 func (c *Comm) agreedEnded() (out []proc.ID) {
 	w := c.coll.Load()
 	if w == nil || w.group.size == c.group.size && w.peers.size == c.peers.size {
@@ -139,8 +143,8 @@ func (c *Comm) agreedEnded() (out []proc.ID) {
 	return out
 }
 
-// CollRank gives the rank in Coll of a rank of Peers that is to be the root of an operation. False: that is agreed to be gone. Error:
-// ft.ErrArgument.
+// CollRank translates a rank of Peers, the root of an operation, to its rank in Coll; false: the
+// rank has been agreed to have ended. Error: ft.ErrArgument.
 func (c *Comm) CollRank(op string, rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
 		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
