@@ -2,7 +2,7 @@ package agree
 
 import "github.com/banyan-hpc/banyan/internal/proc"
 
-// ended says that a member is gone.
+// ended handles the end of a process.
 func (l *sequence) ended(p proc.ID) {
 	rank := l.group.Rank(p)
 	if rank < 0 {
@@ -42,7 +42,8 @@ func (l *sequence) ended(p proc.ID) {
 	l.retryHeld()
 }
 
-// resendDecision sends a decision to whom a death has made parent or child of this process.
+// resendDecision sends a decision to the members that an end has made parent or child of this
+// process; parent is the one before.
 func (i *instance) resendDecision(parent int) {
 	if i.s.m.broken == muteOwners {
 		return

@@ -6,23 +6,23 @@ import "slices"
 type instance struct {
 	s        *sequence
 	seq      uint32
-	excluded ranks // who is not in its tree
+	excluded ranks // agreed to have ended: not in its tree
 	mine     proposal
-	// has is what has been gathered, from this process's proposal on.
+	// gathered is the union of all contributions so far, this process's proposal first.
 	entered  bool
 	decided  bool
-	boarded  bool // the line had a board when it was entered
-	flat     bool // it waits at the board
+	boarded  bool // the group had a ballot when this process entered
+	flat     bool // it waits at the ballot
 	gathered frame
-	counted  []int       // ranks whose contribution has been counted
+	counted  []int       // ranks with a counted contribution
 	pending  []pendingUp // contributions before this process's own
-	sent     int         // the rank that has our contribution; -1: nobody
-	missing  int         // a child that has been found not to have contributed, or nobody
+	sent     int         // the rank that our contribution was sent to; -1: none
+	missing  int         // a child known to be missing, or noRank
 	sentTo   []int       // ranks that have been sent the decision
-	value    []byte      // the memory of has.value
-	own      []byte      // that of mine.Value
-	up       []byte      // that of the contribution as a frame
-	down     []byte      // the decision as a frame, once somebody has been sent it
+	value    []byte      // memory of gathered.value
+	own      []byte      // memory of mine.Value
+	up       []byte      // memory of the contribution's frame
+	down     []byte      // the decision's frame, once it has been sent
 }
 
 type pendingUp struct {
@@ -34,7 +34,7 @@ func (i *instance) tree() tree {
 	return tree{i.s.m.shape.Digit, i.s.group.Size(), i.excluded, i.s.known}
 }
 
-// children lists whose parent this process is, until it is called again.
+// children returns the ranks whose parent this process is, in memory that the next call overwrites.
 func (i *instance) children(t *tree) []int {
 	i.s.below = t.children(i.s.below[:0], i.s.rank)
 	return i.s.below
@@ -46,7 +46,7 @@ func (i *instance) keepValue(value []byte) []byte {
 	return i.value
 }
 
-// count folds in a member's contribution, and those that it stands for.
+// count adds a member's contribution, which includes the members below it.
 func (i *instance) count(rank int, f *frame) {
 	if slices.Contains(i.counted, rank) {
 		return
@@ -58,7 +58,7 @@ func (i *instance) count(rank int, f *frame) {
 	}
 }
 
-// advance sends the contribution up, or decides, once all that belong to it are there.
+// advance sends the contribution up, or decides at the root, once all children have contributed.
 func (i *instance) advance() {
 	if !i.entered || i.decided || i.flat {
 		return
@@ -86,8 +86,8 @@ func (i *instance) advance() {
 	}
 }
 
-// known is what is known here of who is gone; common are those of whom all that have
-// been counted knew when they proposed.
+// known lists the members that this process knows to have ended; common marks those that all
+// counted contributors knew when they proposed.
 func (i *instance) known() []entry {
 	t := i.tree()
 	if !t.hasEnded() {
@@ -106,13 +106,13 @@ func (i *instance) send(rank int, payload []byte) {
 	i.s.m.emit(Action{Kind: Send, To: i.s.group.Proc(rank), Payload: payload})
 }
 
-// decide is the root's part. Whoever is known to be gone by now is agreed to be.
+// decide makes the decision at the root. All members known to have ended by now are agreed to have.
 func (i *instance) decide() {
 	has := &i.gathered
 	has.kind = kindDown
 	has.ended = i.known()
 	for _, e := range has.ended {
-		if !e.common && !e.departed { // who has departed is no failure to be acknowledged
+		if !e.common && !e.departed { // a departure needs no acknowledgement
 			has.unacked.add(int(e.rank))
 		}
 	}
@@ -120,12 +120,12 @@ func (i *instance) decide() {
 	i.finish()
 }
 
-// alike reports whether a frame is of the operation that this process proposed.
+// alike reports whether a frame belongs to the operation that this process proposed.
 func (i *instance) alike(f *frame) bool {
 	return f.what == i.mine.What && len(f.value) == len(i.mine.Value) && (f.flags^i.gathered.flags)&(flagUniform|flagConfirm) == 0
 }
 
-// finish passes the decision on and has this process know it.
+// finish forwards the decision and delivers it here.
 func (i *instance) finish() {
 	l := i.s
 	i.decided = true

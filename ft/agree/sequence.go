@@ -7,42 +7,42 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// sequence is the agreements of one group, of which one at a time runs.
+// sequence is the sequence of agreements of one group; one runs at a time.
 type sequence struct {
 	m        *Machine
 	key      GroupKey
 	group    Group
 	rank     int
-	known    ranks // members known to be gone
-	agreed   ranks // of those, the ones that are agreed to be
-	departed ranks // of base, the ones that are agreed to have departed
-	// endedList is base as decisions have it, which share it.
+	known    ranks // members known to have ended
+	agreed   ranks // of those, the ones agreed to have ended
+	departed ranks // of agreed, the ones agreed to have departed
+	// endedList is agreed as decisions list it; they share it.
 	endedList []Ended
-	// awaited are members of whom an Await has been said.
+	// awaited are the members of an Await action.
 	awaited ranks
-	// cur is the agreement that runs, or will begin; old the one before, decided.
+	// cur is the agreement that runs or starts next; old the one before, decided.
 	cur, old     *instance
-	queue        []proposal  // whose turn has not come
-	proposed     uint32      // calls of Propose
+	queue        []proposal  // proposals of later agreements
+	proposed     uint32      // number of calls of Propose
 	folded       []byte      // memory of fold
 	spare        *Decision   // memory for the next one, or nil
-	result       *Decision   // of the first round of a uniform proposal whose second one runs
-	carried      []entry     // agreed to be gone by a second round: new in the next decision
-	held         []heldFrame // for a death to be known, or for a later agreement to begin
-	below        []int       // see children
-	flat         flat        // the board, if there is one
-	connectAsked proc.ID     // 1 + the root to whom a connection has been asked for; 0: none
-	frame        frame       // memory for the next one that is heard
+	result       *Decision   // of the first round of a uniform proposal whose second round runs
+	carried      []entry     // agreed to have ended in a second round: new in the next decision
+	held         []heldFrame // frames that wait for an end to be known, or for a later agreement
+	below        []int       // memory of children
+	flat         flat        // the ballot, if any
+	connectAsked proc.ID     // 1 + the root that a connection has been requested to; 0: none
+	frame        frame       // memory of the next received frame
 }
 
-// proposal is a Proposal and its number; or the second round of one.
+// proposal is a Proposal with its number, or the second round of one.
 type proposal struct {
 	Proposal
 	number  uint32
 	confirm bool
 }
 
-// begin gives the next agreement. The record of the one before the last, old, is used again, with its
+// begin returns the next agreement. It reuses the record of the one before the last, with its
 // memory.
 func (l *sequence) begin(seq uint32, old *instance) *instance {
 	if old == nil {
@@ -70,7 +70,7 @@ func (l *sequence) propose(p Proposal) uint32 {
 	return number
 }
 
-// enter has the next proposal take part, if its agreement's turn has come.
+// enter starts the next queued proposal if its agreement can start.
 func (l *sequence) enter() {
 	if l.cur.entered || len(l.queue) == 0 {
 		return
@@ -80,7 +80,7 @@ func (l *sequence) enter() {
 	l.cur.enter(p)
 }
 
-// enter has a proposal take part.
+// enter takes part with a proposal.
 func (i *instance) enter(p proposal) {
 	l := i.s
 	i.entered, i.mine = true, p
@@ -115,7 +115,7 @@ func (i *instance) enter(p proposal) {
 	i.advance()
 }
 
-// receive takes in a frame of this line.
+// receive handles a frame of this group.
 func (l *sequence) receive(from proc.ID, payload []byte) error {
 	if _, gone := l.m.endedProcs[from]; gone && l.m.broken != unfenced {
 		return nil
@@ -125,7 +125,7 @@ func (l *sequence) receive(from proc.ID, payload []byte) error {
 		return fmt.Errorf("from %v: %w: no member of the group", from, errFrame)
 	}
 	f := l.frame
-	l.frame = frame{} // this may be called again before it returns
+	l.frame = frame{} // receive may be called again before it returns
 	defer func() { l.frame = f }()
 	if err := f.decode(payload, l.group.Size()); err != nil {
 		return fmt.Errorf("from %v: %w", from, err)
@@ -149,8 +149,8 @@ func (l *sequence) receive(from proc.ID, payload []byte) error {
 // noRank stands for no rank.
 const noRank = -1
 
-// mustWait reports whether a frame has to wait: for its agreement, or for ends that it names to be known
-// here, which are reported. Needs is one of these, the last that is reported.
+// mustWait reports whether a frame must wait for its agreement or for ends that it names, and
+// reports these ends. needs is the last one of them.
 func (l *sequence) mustWait(f *frame) (wait bool, needs int) {
 	future := int32(f.seq-l.cur.seq) > 0 // numbers wrap around
 	needs = noRank
@@ -166,16 +166,16 @@ func (l *sequence) mustWait(f *frame) (wait bool, needs int) {
 	return future || needs != noRank, needs
 }
 
-// dispatch does what a frame asks for. Preconditions: it is not early.
+// dispatch handles a frame. Precondition: mustWait returned false.
 func (l *sequence) dispatch(rank int, f *frame) error {
 	i := l.cur
 	if f.seq != i.seq {
 		if i = l.old; i == nil || f.seq != i.seq {
-			return nil // everybody has that decision: it was sent twice
+			return nil // a repeated decision that all members have
 		}
 	}
 	if slices.ContainsFunc(f.ended, func(e entry) bool { return int(e.rank) == l.rank }) {
-		return nil // this process counts as dead there, and will learn it
+		return nil // this process counts as ended there, and will learn it
 	}
 	if f.kind == kindDown {
 		return l.adopt(i, rank, f)
@@ -194,14 +194,14 @@ func (l *sequence) dispatch(rank int, f *frame) error {
 	return nil
 }
 
-// await says that a member is waited for, who may never have had to do with this process.
+// await reports that this process waits for a member, to which it may have no connection.
 func (l *sequence) await(rank int) {
 	if l.awaited.add(rank) {
 		l.m.emit(Action{Kind: Await, Peer: l.group.Proc(rank)})
 	}
 }
 
-// adopt takes a decision over.
+// adopt takes over a received decision.
 func (l *sequence) adopt(i *instance, rank int, f *frame) error {
 	switch {
 	case i.decided:
@@ -223,7 +223,7 @@ func (l *sequence) adopt(i *instance, rank int, f *frame) error {
 	return nil
 }
 
-// decided ends an agreement on this process and lets the next begin.
+// decided ends an agreement in this process and starts the next.
 func (l *sequence) decided(i *instance) {
 	if len(i.gathered.ended) > 0 {
 		base := slices.Clone(l.agreed)
@@ -238,7 +238,7 @@ func (l *sequence) decided(i *instance) {
 	l.old, l.cur = i, l.begin(i.seq+1, l.old)
 	if l.flat.Board != nil && (len(i.gathered.ended) > 0 || i.gathered.namesBallot()) {
 		l.survey()
-		for _, rank := range l.flat.near { // who may have to wake this process
+		for _, rank := range l.flat.near { // neighbours that may have to wake this process
 			l.await(rank)
 		}
 	}
@@ -254,7 +254,7 @@ func (l *sequence) decided(i *instance) {
 	d := l.decision(i)
 	switch first := l.result; {
 	case i.mine.confirm:
-		// What the second round alone found is not the same at those who die in it.
+		// Members that fail in the second round may not learn what only that round found.
 		l.result, l.carried = nil, i.gathered.ended
 		l.m.emit(Action{Kind: Decide, Decision: first, Then: i.mine.Then})
 	case i.mine.Uniform && !d.Mismatch && i.gathered.flags&flagBinds == 0:
@@ -269,7 +269,7 @@ func (l *sequence) decided(i *instance) {
 	l.retryHeld()
 }
 
-// decision is what an agreement tells its caller.
+// decision is the decision that the caller gets.
 func (l *sequence) decision(i *instance) *Decision {
 	d := l.spare
 	if l.spare = nil; d == nil {
@@ -283,7 +283,7 @@ func (l *sequence) decision(i *instance) *Decision {
 	if len(l.endedList) != len(l.agreed) {
 		l.endedList = make([]Ended, 0, len(l.agreed))
 		for _, rank := range l.agreed {
-			// not what this process knows of it: that may differ
+			// This process's own knowledge may differ from the other members'.
 			who := l.group.Proc(int(rank))
 			l.endedList = append(l.endedList, Ended{who, l.departed.has(int(rank))})
 		}
@@ -301,7 +301,7 @@ func (l *sequence) decision(i *instance) *Decision {
 	return d
 }
 
-// retryHeld looks at the frames that waited.
+// retryHeld handles the frames that waited.
 func (l *sequence) retryHeld() {
 	waiting := l.held
 	l.held = nil
@@ -315,7 +315,7 @@ func (l *sequence) retryHeld() {
 	}
 }
 
-// retry looks at a frame that waited.
+// retry handles a frame that waited.
 func (l *sequence) retry(h heldFrame) {
 	if err := l.receive(h.from, h.payload); err != nil {
 		l.m.emit(Action{Kind: Report, Peer: h.from, Why: err})

@@ -14,7 +14,7 @@ import (
 const (
 	kindUp   = 1 // a contribution
 	kindDown = 2 // a decision
-	kindWake = 3 // look at the board
+	kindWake = 3 // look at the ballot
 )
 
 // Flags.
@@ -22,45 +22,44 @@ const (
 	flagUniform  = 1 << iota // the proposal is a uniform one
 	flagConfirm              // the second round of a uniform proposal
 	flagMismatch             // not all contributed to the same operation
-	flagYields               // somebody's proposal yields
-	flagRefused              // somebody refuses to take part
-	flagBallot               // all can use a board of the root; of a decision: here is one
-	flagBinds                // decided from a board: nobody will decide anything else, the dead included
+	flagYields               // a proposal yields
+	flagRefused              // a member refuses to take part
+	flagBallot               // all can use a ballot of the root; in a decision: it names one
+	flagBinds                // decided from a ballot: no member has decided otherwise
 	flagsAll     = 1<<iota - 1
-	flagsPosted  = flagUniform | flagConfirm | flagYields // those that a posted part has
+	flagsPosted  = flagUniform | flagConfirm | flagYields // the flags of a posted part
 )
 
-// entry is a member that is gone.
+// entry is a member that has ended.
 type entry struct {
 	rank     int32
-	departed bool // it has not failed
-	// common: all who have contributed so far knew of it when they did.
+	departed bool // it finalized; else it failed
+	// common: all contributors so far knew of it when they contributed.
 	common bool
 }
 
-// frame is a contribution or decision. In memory it is what an agreement has gathered.
+// frame is a contribution or decision. In memory it is the union that an agreement has gathered.
 type frame struct {
 	kind  byte
 	flags byte
-	what  byte // the caller's name of the operation
+	what  byte // Proposal.What
 	key   GroupKey
 	seq   uint32
-	ended []entry // ascending; those that are not in base
-	// unacked are the gone that somebody has not acknowledged, of those that it knew;
-	// ascending.
+	ended []entry // ascending, without those agreed on before
+	// unacked are the ended members that some contributor knew and had not acknowledged; ascending.
 	unacked ranks
-	ballot  uint64 // the name of one; of a decision with flagBoard
+	ballot  uint64 // a ballot's name, in a decision with flagBallot
 	value   []byte
 }
 
-// ballotBytes is the length of a board's name.
+// ballotBytes is the length of a ballot's name.
 const ballotBytes = 8
 
 // headBytes: kind, flags, what, context, group, seq.
 const headBytes = 3 + 4 + 4 + 4
 
-// MaxFrame bounds what the machine sends, in bytes: of as many processes as there can be
-// hardly ever all have ended, and their ranks are told by their distances.
+// MaxFrame bounds the machine's frames in bytes. Ranks are encoded as distances, so that even if
+// all processes have ended two bytes each are enough.
 const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + ballotBytes + MaxValue
 
 var errFrame = errors.New("agree: corrupt frame")
@@ -94,18 +93,18 @@ func (f *frame) encode(b []byte) []byte {
 	return append(b, f.value...)
 }
 
-// namesBallot reports whether a frame names a board.
+// namesBallot reports whether a frame names a ballot.
 func (f *frame) namesBallot() bool { return f.kind == kindDown && f.flags&flagBallot != 0 }
 
-// header reads which agreement a frame belongs to.
+// header reads the key and number of a frame's agreement.
 func header(b []byte) (line GroupKey, seq uint32, err error) {
 	var f frame
 	err = f.decodeHeader(b)
 	return f.key, f.seq, err
 }
 
-// decodeHeader decodes the beginning of a frame, each byte of which it reads once: the sender may share the memory and
-// change it.
+// decodeHeader decodes the beginning of a frame. It reads each byte once: the sender may share the
+// memory and change it.
 func (f *frame) decodeHeader(b []byte) error {
 	if len(b) < headBytes+2 {
 		return fmt.Errorf("%w: %d bytes", errFrame, len(b))
@@ -119,8 +118,8 @@ func (f *frame) decodeHeader(b []byte) error {
 	return nil
 }
 
-// decode takes a frame of a group of that size apart into f, whose slices are used
-// again; value is part of b.
+// decode decodes a frame of a group of that size into f, whose slices are reused; value is part of
+// b.
 func (f *frame) decode(b []byte, size int) error {
 	*f = frame{ended: f.ended[:0], unacked: f.unacked[:0]}
 	if err := f.decodeHeader(b); err != nil {
@@ -152,13 +151,13 @@ func (f *frame) decode(b []byte, size int) error {
 	return nil
 }
 
-// reader reads a frame's lists of ranks of a group of that size.
+// reader reads lists of ranks of a group of that size.
 type reader struct {
 	varint.Reader
 	size int
 }
 
-// after is the rank that stands gap places behind the next.
+// after returns the rank that follows last with a gap.
 func (r *reader) after(last int, gap uint64) int {
 	if gap >= uint64(r.size-last-1) {
 		r.Bad = true
@@ -167,7 +166,7 @@ func (r *reader) after(last int, gap uint64) int {
 	return last + 1 + int(gap)
 }
 
-// merge folds what another has gathered into f: the values apart.
+// merge adds what another frame has gathered, except the value.
 func (f *frame) merge(o *frame) {
 	f.flags |= o.flags & (flagMismatch | flagYields | flagRefused)
 	f.flags &= o.flags | ^byte(flagBallot)
@@ -182,7 +181,7 @@ func (f *frame) merge(o *frame) {
 	}
 }
 
-// unite is the union of two ascending lists; common are those that are so in both.
+// unite is the union of two ascending lists; common marks the entries that both have as common.
 func unite(a, b []entry) []entry {
 	out := make([]entry, 0, max(len(a), len(b)))
 	for len(a) > 0 || len(b) > 0 {

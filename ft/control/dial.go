@@ -5,7 +5,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// queueUnsent has a connection made for a frame.
+// queueUnsent queues a frame until there is a connection.
 func (p *Driver) queueUnsent(a detect.Action) {
 	if len(p.unsent) == maxUnsent {
 		return
@@ -17,8 +17,8 @@ func (p *Driver) queueUnsent(a detect.Action) {
 	}
 }
 
-// connect sends what waits when its connection is up, for which it makes progress for a while: the
-// application may compute.
+// connect sends the queued frames when their connections are up. It makes progress meanwhile, since
+// the application may compute.
 func (p *Driver) connect() {
 	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.stopped; tries++ {
 		p.resend(func(a detect.Action) bool {
@@ -38,7 +38,7 @@ func (p *Driver) connect() {
 	p.connecting, p.unsent = false, nil
 }
 
-// resend goes through what waits, and keeps that which is not done with.
+// resend keeps the queued frames for which done returns false.
 func (p *Driver) resend(done func(detect.Action) bool) {
 	waiting := p.unsent
 	p.unsent = nil
@@ -49,8 +49,8 @@ func (p *Driver) resend(done func(detect.Action) bool) {
 	}
 }
 
-// queueDial has a process be connected to. That waits for its address, so it has a goroutine of its own:
-// frames to others do not wait for a launcher that is slow, or has stopped.
+// queueDial requests a connection to a process. A goroutine of its own waits for the address, so
+// that a slow or stopped launcher does not delay frames to others.
 func (p *Driver) queueDial(id proc.ID) {
 	if p.queued[id] {
 		return
@@ -62,8 +62,8 @@ func (p *Driver) queueDial(id proc.ID) {
 	}
 }
 
-// dial connects to those who are to be met, and sends what waits for that. What is to be sent to one
-// that cannot be connected to is dropped.
+// dial makes the requested connections and sends the frames that wait for them. Frames to a process
+// that cannot be connected to are dropped.
 func (p *Driver) dial() {
 	for len(p.dialQueue) > 0 && !p.stopped {
 		id := p.dialQueue[0]

@@ -9,75 +9,73 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// The defaults of detect.Config. On two cores with a dozen busy processes beside them,
-// ranks have been seen that did not run for one and a half seconds.
+// Defaults of detect.Config. On two cores with a dozen busy processes, ranks have been seen that
+// did not run for one and a half seconds.
 const (
 	DefaultPeriod  fabric.Time = 500_000_000
 	DefaultTimeout fabric.Time = 3_000_000_000
 )
 
 const (
-	// retryInterval is when a process that computes looks again after something has come,
-	// mostAgain how often it does before it lets a period pass.
+	// After progress that found something the driver looks again in retryInterval, up to maxRetries
+	// times; then it waits until the detector is due.
 	retryInterval = fabric.Time(1_000_000)
 	maxRetries    = 12
 )
 
-// Config assembles a Pulse.
+// Config configures a Driver.
 type Config struct {
 	Engine *progress.Engine
 	Detect detect.Config
-	// Die ends this process, for a reason that says so itself. It is called with the
-	// engine's lock held and does not return.
+	// Die ends this process for a reason that explains itself. It is called with the engine's lock
+	// held and does not return.
 	Die func(why error)
-	// Condemned, if set, is told of a process that counts as dead for its silence: that this one has found
-	// to be silent, for how long (0: somebody else knows), or that it has killed. It is called with the
-	// engine's lock held.
+	// Condemned, if set, is called for a process that counts as failed because of its silence, if
+	// this process observed the silence (silent is its duration, else 0) or killed the process. It
+	// is called with the engine's lock held.
 	Condemned func(peer proc.ID, silent fabric.Time, killed bool)
-	// Logf receives remarks; nil discards them.
+	// Logf receives log lines; nil discards them.
 	Logf func(format string, args ...any)
 }
 
-// Driver is the failure detector of one process at work. Its state belongs to who
-// holds the engine's lock.
+// Driver runs the failure detector of one process. The engine's lock guards its state.
 type Driver struct {
 	e           *progress.Engine
 	m           *detect.Machine
 	die         func(error)
-	onCondemned func(proc.ID, fabric.Time, bool) // of whom it has condemned; nil: nobody is
+	onCondemned func(proc.ID, fabric.Time, bool) // Config.Condemned
 	logf        func(format string, args ...any)
 
-	wake       fabric.Parker // of the goroutine that watches the time
-	due        fabric.Time   // when it wakes, while it is parked
-	busy       bool          // it is not parked
-	exited     fabric.Parker // unparked when one of the goroutines has ended
-	running    int           // goroutines that have not ended
-	stopped    bool          // Stop has been called, or this process ends
-	finalizing bool          // Finalizing has been called
+	wake       fabric.Parker // wakes the watch goroutine
+	due        fabric.Time   // when watch wakes, while it is parked
+	busy       bool          // watch is not parked
+	exited     fabric.Parker // unparked when a goroutine has ended
+	running    int           // number of goroutines
+	stopped    bool          // Stop was called, or this process ends
+	finalizing bool          // Finalizing was called
 
 	draining      bool
-	unsent        []detect.Action // wait for a connection
+	unsent        []detect.Action // frames that wait for a connection
 	connecting    bool
-	dialQueue     []proc.ID         // to be connected to
-	queued        map[proc.ID]bool  // those among them
-	dialing       bool              // that is being done
+	dialQueue     []proc.ID         // processes to connect to
+	queued        map[proc.ID]bool  // the members of dialQueue and the one being dialled
+	dialing       bool              // dial runs
 	node          func(proc.ID) int // as in detect.Config; nil: each process has a machine of its own
 	self          proc.ID
-	grace         fabric.Time      // how long that waits
-	postponed     []detect.Action  // what can wait, for ranks of this machine to which there is no connection
-	postponedDue  fabric.Time      // when their turn comes, while there is some
-	logged        map[proc.ID]bool // of whom a remark has been made
+	grace         fabric.Time      // delay of postponed frames
+	postponed     []detect.Action  // patient frames to ranks of this machine without a connection
+	postponedDue  fabric.Time      // when postponed frames are sent
+	logged        map[proc.ID]bool // peers that logOnce has logged
 	silentRunning map[proc.ID]*silentRun
 	timeout       fabric.Time
 
-	// What the detector has seen: written by watch, read by any goroutine.
+	// Published statistics: written by watch, read by any goroutine.
 	late, silence atomic.Int64
 	suspicions    atomic.Uint64
 }
 
-// Start begins to observe and to be observed. It is called once, before the first
-// frame can arrive and after the other listeners to ends have been registered, which
-// are told of a death before it is passed on.
+// Start starts the detector. It is called once, before the first frame can arrive. The other
+// listeners to ends are registered before, so that they learn of a failure before it is forwarded.
 //
 // Preconditions: cfg.Detect.Check() == nil.
 func Start(cfg Config) *Driver {
@@ -97,17 +95,17 @@ func Start(cfg Config) *Driver {
 	return p
 }
 
-// Finalizing says that this process waits for the others to finalize, after which each
-// departs in its own time. Who cannot be connected to for the first time from now on has departed as
-// likely as it has died, so others are told neither.
+// Finalizing declares that this process waits for the others to finalize, after which each departs
+// in its own time. A process that cannot be connected to for the first time from now on may have
+// departed or failed, so neither is reported.
 func (p *Driver) Finalizing() {
 	p.e.Lock()
 	defer p.e.Unlock()
 	p.finalizing = true
 }
 
-// Stop ends the detector, for a process that is about to depart: nothing is
-// reported, sent or concluded any more. It returns when its goroutines have ended.
+// Stop stops the detector, for a process that is about to depart: nothing is reported, sent or
+// decided any more. It returns when the goroutines have ended.
 func (p *Driver) Stop() {
 	p.e.Lock()
 	defer p.e.Unlock()
@@ -120,7 +118,9 @@ func (p *Driver) Stop() {
 	}
 }
 
-// Ended reports whether the detector knows that a process has died or departed, also where that is unreachable from here.
+// Ended reports whether the detector knows that a process has failed or departed, even if it is
+// unreachable from here.
+//
 // Precondition: the engine's lock is held.
 func (p *Driver) Ended(id proc.ID) bool { return p.m.Ended(id) }
 
@@ -136,12 +136,12 @@ func (p *Driver) spawn(body func()) {
 	})
 }
 
-// watch tells the detector the time when it wants to know, after having brought in
-// what came by then.
+// watch advances the detector's clock when it is due, after progress has handled what arrived
+// before.
 //
-// Where something came, more may follow at once: the next step of a handshake, a question
-// over the new connection. Whoever asks a process that computes has no patience for one
-// period after the other.
+// If progress found something, more may follow at once: the next step of a handshake, or a query
+// over the new connection. A process that computes then looks again soon, since its peers cannot
+// wait a period for each step.
 func (p *Driver) watch() {
 	for again := 0; !p.stopped; {
 		due := p.due
@@ -149,7 +149,7 @@ func (p *Driver) watch() {
 		p.wake.ParkUntil(due)
 		p.e.Lock()
 		now := p.e.Host().Now()
-		if p.stopped || now < p.due { // it has become due earlier
+		if p.stopped || now < p.due { // due was moved forward
 			continue
 		}
 		p.busy = true
@@ -172,15 +172,15 @@ func (p *Driver) watch() {
 	}
 }
 
-// silentRun is a silent process that the kernel has as running.
+// silentRun is a silent process that runs according to the kernel.
 type silentRun struct{ since, last fabric.Time }
 
-// maxSilentTimeouts is how many timeouts long that goes for a sign of life. A process that gets no core runs before; one that
-// hangs, or has become another program, never speaks again.
+// maxSilentTimeouts is the time, in timeouts, for which such a process counts as alive. A process
+// without a core runs before; one that hangs, or has become another program, never sends again.
 const maxSilentTimeouts = 10
 
-// checkRunning asks the kernel of some that are silent whether they run: a process that gets no core
-// says nothing either. One that a debugger holds is excused for as long as it is held.
+// checkRunning asks the kernel whether silent processes run, since a process without a core is
+// silent too. A process that a debugger has stopped counts as alive for as long as it is stopped.
 func (p *Driver) checkRunning(ids []proc.ID, now fabric.Time) {
 	for _, id := range ids {
 		runs, traced := p.e.Runs(id)
@@ -198,7 +198,7 @@ func (p *Driver) checkRunning(ids []proc.ID, now fabric.Time) {
 	}
 }
 
-// publish lets others read what the detector has seen.
+// publish publishes the statistics.
 func (p *Driver) publish() {
 	s := p.m.Stats()
 	p.late.Store(int64(s.Late))
@@ -206,8 +206,7 @@ func (p *Driver) publish() {
 	p.suspicions.Store(s.Suspicions)
 }
 
-// Stats is what the detector has seen up to a period ago. Any goroutine may call it
-// at any time.
+// Stats returns the statistics up to a period ago. Any goroutine may call it at any time.
 func (p *Driver) Stats() detect.Stats {
 	return detect.Stats{
 		Late: fabric.Time(p.late.Load()), Silence: fabric.Time(p.silence.Load()), Suspicions: p.suspicions.Load(),
@@ -229,7 +228,7 @@ func (p *Driver) onFrame(from proc.ID, _ uint64, payload []byte) {
 	p.drain()
 }
 
-// onEnd passes on what the engine has come to know.
+// onEnd forwards an end that the engine reports.
 func (p *Driver) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	if p.stopped {
 		return
@@ -251,8 +250,8 @@ func (p *Driver) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 	p.drain()
 }
 
-// drain does what the detector asks for. Reports come back as inputs while it does:
-// those leave the rest to the first.
+// drain performs the detector's actions. Inputs that result from them leave further actions to the
+// outermost call.
 func (p *Driver) drain() {
 	if p.draining {
 		return
@@ -284,14 +283,13 @@ func (p *Driver) drain() {
 }
 
 const (
-	// maxUnsent bounds what waits for connections and credit, connectTries how often
-	// that is tried, soon after each other. What does not fit, or go, is lost: the detector says again
-	// what matters.
+	// maxUnsent bounds the frames that wait for connections and credit, connectTries the attempts
+	// to send them. Other frames are lost; the detector repeats what matters.
 	maxUnsent    = 4096
 	connectTries = 400
 )
 
-// send hands a frame over, or has the connection made that it takes.
+// send sends a frame, now or over a new connection.
 func (p *Driver) send(a detect.Action) {
 	switch {
 	case p.trySend(a):
@@ -302,14 +300,14 @@ func (p *Driver) send(a detect.Action) {
 	}
 }
 
-// trySend sends a frame if there is a connection to take it; false: it is not up
-// yet, or has no credit. To who has ended nothing is sent.
+// trySend sends a frame over an existing connection; false: there is none, or no credit. Frames to
+// ended processes are dropped.
 func (p *Driver) trySend(a detect.Action) bool {
 	ep := p.e.Known(a.To)
 	return ep != nil && (ep.State != progress.Alive || ep.TrySend(fabric.ClassDetect, 0, a.Payload))
 }
 
-// logOnce says something about a peer once.
+// logOnce logs one line about a peer, the first time.
 func (p *Driver) logOnce(peer proc.ID, format string, args ...any) {
 	if p.logf != nil && !p.logged[peer] {
 		p.logged[peer] = true

@@ -6,14 +6,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// gracePart is the part of a period for which news of a death, and greetings to new receivers of
-// heartbeats, wait that would take a connection to a rank of this machine.
+// gracePart is the part of a period for which patient frames wait if they need a new connection to
+// a rank of this machine: notices of failures, and first heartbeats to new receivers.
 //
-// Such a rank the kernel tells itself who has ended, if it has ever talked to the dead.
-// To connect to it costs both of the pair half a millisecond of processor, and where ranks share
-// cores that is taken from those which the kernel has woken and which have not run yet. So
-// news goes at once over the connections that there are, and to other machines; the
-// rest goes when everybody has had time to hear it from the kernel.
+// The kernel notifies such a rank of failures itself, if it ever communicated with the failed
+// process. A connection costs both ranks half a millisecond of processor time which, on shared
+// cores, delays the ranks that the kernel has woken. So notices go at once over existing
+// connections and to other machines; the rest follows when all ranks have had time to learn of the
+// failure from the kernel.
 const gracePart = 20
 
 // sameNode reports whether a process is on this machine.
@@ -21,7 +21,7 @@ func (p *Driver) sameNode(id proc.ID) bool {
 	return p.node != nil && p.node(id) == p.node(p.self)
 }
 
-// postpone puts a frame aside for a while.
+// postpone keeps a frame for later.
 func (p *Driver) postpone(a detect.Action) {
 	if len(p.postponed) == maxUnsent {
 		return
@@ -32,7 +32,7 @@ func (p *Driver) postpone(a detect.Action) {
 	p.postponed = append(p.postponed, a)
 }
 
-// sendPostponed sends what was put aside, when its time has come.
+// sendPostponed sends the postponed frames when they are due.
 func (p *Driver) sendPostponed(now fabric.Time) {
 	if len(p.postponed) == 0 || now < p.postponedDue {
 		return
@@ -46,7 +46,7 @@ func (p *Driver) sendPostponed(now fabric.Time) {
 	}
 }
 
-// nextDue is when watch is to look at the time again.
+// nextDue is the next time for watch to wake.
 func (p *Driver) nextDue() fabric.Time {
 	if len(p.postponed) > 0 {
 		return min(p.m.Due(), p.postponedDue)

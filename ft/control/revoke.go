@@ -12,30 +12,36 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Revocations tells the members of a communicator that it has been revoked, so that all who live
-// hear of it if one who lives has (S1-28). It does so in the cheaper of two ways that does:
+// Revocations notifies the members of a communicator that it has been revoked. If one living member
+// knows of a revocation, all living members learn of it (ULFM 17.3.1). It has two ways.
 //
-// While nothing goes wrong, down the binomial tree below whoever has revoked: a frame for each
-// member.
+// Without failures a notice goes down the binomial tree whose root is the revoking member: one
+// frame for each member.
 //
-// As soon as a member is known to have ended, or not to have the communicator, or two have revoked at once, by flooding a binomial
-// graph: of the members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
-// both directions, once, and again when the graph closes over a gap. A flood goes over whatever the trees have left
-// out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees may leave
-// somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods.
+// The notice floods a binomial graph as soon as a member is known to have ended, or does not have
+// the communicator, or two members have revoked at once. Among the members in their order, without
+// those known to have ended, each notifies the ones at the distances 1, 2, 4 … in both directions,
+// once, and again when the graph closes over a gap. A flood reaches all members that the trees have
+// missed: the graph is connected among members that know the same ends, and each end becomes known
+// to all. Two trees may miss a member, as each stops where the other has been; but the member where
+// it stops has received both, and floods.
 //
-// A member that does not have the communicator, because it comes to make it later, has failed to make it or has forgotten it, does not know
-// the others, and cannot pass anything on. So it answers that it is absent. Who hears that goes round it as round the dead: along
-// the ring of distance 1 everybody who has heard finds the next member in each direction that lives and has the communicator. If it is made later
-// it has been revoked from the start, and tells as if it had been revoked there: whoever has told it may have died before it heard the answer.
+// A member may not have the communicator: it makes it later, has failed to make it, or has
+// forgotten it. It does not know the other members, so it cannot forward the notice, and answers
+// that it is absent. A member that receives this answer bypasses it like an ended one: along the
+// ring of distance 1 each notified member finds the next one in each direction that lives and has
+// the communicator. If the absent member makes the communicator later, it is revoked from the
+// start, and the member sends notices as if it had revoked it, because the member that notified it
+// may have failed before the answer arrived.
 //
-// So in one revocation none of many members sends more than
-// a frame to each child and each neighbour, and one more for each end and each who is absent.
+// So in a revocation among many members each sends at most one frame to each child and each
+// neighbour, and one more for each ended and each absent member.
 //
-// Of few members, whoever revokes or hears of it first tells all it is connected to, since who shares a core with
-// others, and has not been told by its next turn, waits until all of them have had theirs. A notice says whom it is being told to by
-// those it has come from; nobody tells them again, in the tree either: a frame that has been sent
-// arrives, unless its sender ends or its receiver, and then all flood.
+// Among few members, the revoking member and each newly notified one first notify all that they are
+// connected to: a process that shares a core and is not notified by its next turn waits until all
+// others on the core have run. A notice names the members that have been sent one; no other member
+// notifies these, in the tree either. A frame that has been sent arrives unless its sender or
+// receiver ends, and then all flood.
 //
 // Its methods are called with the engine's lock held.
 type Revocations struct {
@@ -45,66 +51,70 @@ type Revocations struct {
 	onUnknown func(context uint32)                    // the same
 
 	records  map[uint32]*revocation
-	recent   []recentNotice // not in told yet: that costs as much as all else, and nobody waits for it
-	catchUp  func()         // rememberAll
-	order    []uint32       // of told: the oldest first
+	recent   []recentNotice // not in records yet: that takes as long as everything else, and is not urgent
+	catchUp  func()         // recordRecent, bound once
+	order    []uint32       // of records: the oldest first
 	ended    ft.Set         // processes that have ended
-	flatSize int            // so many members at most are told by all who are connected to them
-	current  notice         // what is being heard, if
+	flatSize int            // up to this size all connected members are notified at once
+	current  notice         // the received notice that is being handled, if handling
 	handling bool
 	stopped  bool
-	batch    *batch            // where notices are gathered; nil: they are sent at once
+	batch    *batch            // collects notices; nil: they are sent at once
 	frame    [noticeBytes]byte // scratch
 }
 
-// batch is what is to be sent together, with what there is for one member in as few frames as possible.
+// batch collects notices, to be sent in as few frames for each member as possible.
 type batch struct {
-	receivers []proc.ID // the first to have been told something first
+	receivers []proc.ID // in the order of their first notice
 	frames    map[proc.ID][]byte
 }
 
-// revocation is one that this process has heard of.
+// revocation is a revocation that this process knows.
 type revocation struct {
 	members agree.Group
-	root    uint32    // whose tree it was passed down; flood: none
+	root    uint32    // root of its tree; or rootFlood
 	absent  ft.Set    // members that do not have the communicator
-	flooded []proc.ID // who has been told over the graph
+	flooded []proc.ID // members notified over the graph
 	room    [16]proc.ID
 }
 
-// recentNotice is what Tell has been called for.
+// recentNotice is a call of Notify that is not in records yet.
 type recentNotice struct {
 	notice
 	members agree.Group
 }
 
-// notice is what frames are made of: that a communicator has been revoked, and by which member. Of few members told has
-// a bit for each rank that is known to have been sent one with this root.
+// notice is the content of frames: a communicator has been revoked, by the member root. Among few
+// members, notified has a bit for each rank that has been sent a notice with this root.
 type notice struct {
 	context, root uint32
 	notified      uint64
 }
 
-// What stands in the place of a root.
+// Special roots.
 const (
-	rootFlood  = 1<<32 - 1 // the notice is to be passed on over the graph
-	rootAbsent = 1<<32 - 2 // it is an answer: its sender does not have the communicator
+	rootFlood  = 1<<32 - 1 // the notice is to be flooded
+	rootAbsent = 1<<32 - 2 // the notice is an answer: its sender does not have the communicator
 )
 
 const (
 	noticeBytes = 16
-	// notifyAllMax is the bits of notice.told. One frame takes 0.1 µs, a turn of a process that shares a core 2 µs.
+	// notifyAllMax is the number of bits of notice.notified. A frame takes 0.1 µs, a turn of a
+	// process that shares a core 2 µs.
 	notifyAllMax = 64
-	// maxNotices is how many a frame has at most.
+	// maxNotices bounds the notices of a frame.
 	maxNotices = 16
-	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
-	// all who were to do it have died, is not told any more.
+	// maxRevocations bounds the records. A member that missed an older revocation, because all
+	// members that were to notify it have failed, is not notified any more.
 	maxRevocations = 1024
 )
 
-// StartRevocations is called once, before the first frame can arrive. Hear gets the context
-// of a communicator that another member has revoked, and reports whether it is known here, and whether this is news. If it is known, Tell is to
-// have been called, by then or before. Wait gets one that is not: if the communicator is made later Tell is to be called then.
+// StartRevocations is called once, before the first frame can arrive.
+//
+// hear gets the context of a communicator that another member has revoked. known reports whether
+// this process has the communicator, in which case Notify has been called, now or before; news,
+// whether it was not revoked before. wait gets a context that is not known: if the communicator is
+// made later, Notify is to be called then.
 func StartRevocations(
 	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
 ) *Revocations {
@@ -115,8 +125,8 @@ func StartRevocations(
 	return r
 }
 
-// Notify passes on that a communicator has been revoked, here or by who has been heard. The members are in the same
-// order at all of them, and this process is one.
+// Notify forwards that a communicator has been revoked, by this process or by the notice at hand.
+// The members are in the same order at all of them and include this process.
 func (r *Revocations) Notify(context uint32, members agree.Group) {
 	if r.stopped {
 		return
@@ -139,7 +149,7 @@ func (r *Revocations) Notify(context uint32, members agree.Group) {
 	}
 }
 
-// recordRecent remembers those that have been told of and not been remembered.
+// recordRecent moves the recent notices to the records.
 func (r *Revocations) recordRecent() {
 	for _, t := range r.recent {
 		r.record(t.context, &revocation{members: t.members, root: t.root})
@@ -159,7 +169,7 @@ func (r *Revocations) record(context uint32, v *revocation) {
 	r.records[context] = v
 }
 
-// anyEnded reports whether some member has ended.
+// anyEnded reports whether a member has ended.
 func (r *Revocations) anyEnded(members agree.Group) bool {
 	if r.ended.Len() == 0 {
 		return false
@@ -172,7 +182,7 @@ func (r *Revocations) anyEnded(members agree.Group) bool {
 	return false
 }
 
-// onFrame takes in a frame: what is none is dropped, as its sender may only be newer.
+// onFrame handles a frame. Malformed ones are dropped, since the sender may be newer.
 func (r *Revocations) onFrame(from proc.ID, _ uint64, payload []byte) {
 	if len(payload) >= 2*noticeBytes {
 		defer r.startBatch()()
@@ -184,7 +194,7 @@ func (r *Revocations) onFrame(from proc.ID, _ uint64, payload []byte) {
 	}
 }
 
-// receive takes in one of them.
+// receive handles a notice.
 func (r *Revocations) receive(from proc.ID, n notice) {
 	known := false
 	if r.isRepeat(n) {
@@ -209,13 +219,14 @@ func (r *Revocations) receive(from proc.ID, n notice) {
 		if v.root != n.root {
 			r.flood(n.context, v)
 		}
-	case n.root != rootAbsent && !known: // else it was so long ago that it has been forgotten
+	case n.root != rootAbsent && !known: // known: so long ago that it has been forgotten
 		r.onUnknown(n.context)
 		r.send(from, notice{context: n.context, root: rootAbsent})
 	}
 }
 
-// isRepeat reports whether a notice says no more than one that has come in this round: so many come where not all are connected.
+// isRepeat reports whether a notice has nothing new against one of this round. There are many such
+// where not all members are connected.
 func (r *Revocations) isRepeat(n notice) bool {
 	for i := range r.recent {
 		if t := &r.recent[i]; t.context == n.context {
@@ -225,7 +236,8 @@ func (r *Revocations) isRepeat(n notice) bool {
 	return false
 }
 
-// notifyChildren tells the children in the tree below the notice's root, the one with most below it first.
+// notifyChildren notifies the children in the tree below the notice's root, the largest subtree
+// first.
 func (r *Revocations) notifyChildren(n notice, members agree.Group) {
 	size := members.Size()
 	at := (members.Rank(r.e.Self()) - int(n.root) + size) % size
@@ -236,8 +248,8 @@ func (r *Revocations) notifyChildren(n notice, members agree.Group) {
 	}
 }
 
-// notifyAll tells the children in the tree below the notice's root, and all who are connected, but for those who
-// have been told. It looks first who that is, for all of them to hear of each other.
+// notifyAll notifies the children in the tree below the notice's root and all connected members,
+// except those notified before. It collects them first, so that each notice names all of them.
 func (r *Revocations) notifyAll(n notice, members agree.Group) {
 	size, self := members.Size(), members.Rank(r.e.Self())
 	at := (self - int(n.root) + size) % size
@@ -267,7 +279,7 @@ func (r *Revocations) send(to proc.ID, n notice) {
 	r.out.Send(to, fabric.ClassRevoke, n.append(r.frame[:0]))
 }
 
-// startBatch has notices be gathered, and be sent when its result is called.
+// startBatch collects notices until the returned function sends them.
 func (r *Revocations) startBatch() (send func()) {
 	b, before := &batch{frames: make(map[proc.ID][]byte)}, r.batch
 	r.batch = b
@@ -281,7 +293,7 @@ func (r *Revocations) startBatch() (send func()) {
 	}
 }
 
-// flood tells the neighbours in the graph of one communicator, but for those who have been told so.
+// flood notifies the neighbours in the graph of one communicator, each once.
 func (r *Revocations) flood(context uint32, v *revocation) {
 	for to := range r.neighbours(v) {
 		if v.markFlooded(to) {
@@ -290,7 +302,7 @@ func (r *Revocations) flood(context uint32, v *revocation) {
 	}
 }
 
-// markFlooded reports whether somebody is yet to be told, and notes that it will be.
+// markFlooded reports whether a member has not been notified over the graph before, and marks it.
 func (v *revocation) markFlooded(to proc.ID) bool {
 	if slices.Contains(v.flooded, to) {
 		return false
@@ -323,7 +335,7 @@ func (n notice) append(frame []byte) []byte {
 	return binary.LittleEndian.AppendUint64(frame, n.notified)
 }
 
-// neighbours runs over those of this process in the graph of a communicator; some come twice.
+// neighbours iterates over this process's neighbours in the graph; some come twice.
 func (r *Revocations) neighbours(v *revocation) func(func(proc.ID) bool) {
 	return func(yield func(proc.ID) bool) {
 		for distance := 1; distance < v.members.Size(); distance *= 2 {
@@ -336,8 +348,8 @@ func (r *Revocations) neighbours(v *revocation) func(func(proc.ID) bool) {
 	}
 }
 
-// neighbour is the member at a distance, or the next beyond it, that lives and has the communicator: this process if
-// there is no other.
+// neighbour is the first member from a distance on that lives and has the communicator: this
+// process if there is no other.
 func (r *Revocations) neighbour(v *revocation, by, step int) proc.ID {
 	n := v.members.Size()
 	for at := v.members.Rank(r.e.Self()) + by; ; at += step {
@@ -347,5 +359,5 @@ func (r *Revocations) neighbour(v *revocation, by, step int) proc.ID {
 	}
 }
 
-// Stop has nothing be passed on any more, for a process that departs.
+// Stop ends the forwarding, for a process that departs.
 func (r *Revocations) Stop() { r.stopped = true }

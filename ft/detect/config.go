@@ -7,20 +7,20 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Rule says who goes on when processes fall silent together, as the two sides
-// of a partition do.
+// Rule decides which processes go on when many fall silent together, as the two sides of a
+// partition do.
 type Rule uint8
 
 const (
-	// Majority: the side that holds more than half of those who are neither
-	// departed nor proven dead goes on; of two halves the one with the lowest
-	// process id. The other side ends itself.
+	// Majority: the side with more than half of the processes that have neither departed nor
+	// provably failed goes on; of two halves, the one with the lowest process id. The other side
+	// ends itself.
 	Majority Rule = iota
-	// Off: whoever is silent is dead. Both sides of a partition go on.
+	// Off: silent processes have failed. Both sides of a partition go on.
 	Off
 )
 
-// String gives the rule as it is written in the setting detect.partition.
+// String returns the value of the setting detect.partition.
 func (r Rule) String() string {
 	if r == Off {
 		return "off"
@@ -28,23 +28,22 @@ func (r Rule) String() string {
 	return "majority"
 }
 
-// Config says who the process is and how patient it is.
+// Config configures a process's detector.
 type Config struct {
 	Self  proc.ID
-	Procs int // the processes of the job are 0 … Procs-1
-	// Period is the time between two heartbeats, Timeout the silence after which
-	// a process is dead.
+	Procs int // the job's processes are 0 … Procs-1
+	// Period is the time between two heartbeats, Timeout the silence after which a process counts
+	// as failed.
 	Period, Timeout fabric.Time
-	// Seed spreads the first heartbeats of the processes over a Period.
+	// Seed spreads the processes' first heartbeats over a Period.
 	Seed      uint64
 	Partition Rule
-	// Node gives the machine on which a process is, so that one is observed from
-	// another than its own: equal for those that fall silent together. nil: each
-	// has one of its own.
+	// Node returns the machine of a process, so that a process is observed from another machine:
+	// equal for processes that fall silent together. nil: each process has a machine of its own.
 	Node func(proc.ID) int
 }
 
-// Check says what is wrong with the configuration, nil if nothing is.
+// Check returns what is wrong with the configuration, or nil.
 func (c *Config) Check() error {
 	switch {
 	case c.Procs < 1 || c.Procs > proc.MaxIDs:
@@ -64,8 +63,8 @@ func (c *Config) Check() error {
 // MinPeriods is the least number of periods in a timeout.
 const MinPeriods = 3
 
-// patience is the silence after which a process is suspected, window the time
-// from there to the verdict.
+// patience is the silence after which a process is suspected, window the time from then to the
+// verdict.
 func (c *Config) patience() fabric.Time { return max(c.Timeout-2*c.Period, c.Period*3/2) }
 
 func (c *Config) window() fabric.Time { return c.Timeout - c.patience() }

@@ -8,69 +8,67 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Kind says what an Action asks of the driver.
+// Kind is the kind of an Action.
 type Kind uint8
 
 const (
-	// Send: send Payload to To, as a frame of fabric.ClassDetect. What cannot be
-	// sent at once may be dropped.
+	// Send: send Payload to To, as a frame of fabric.ClassDetect. The driver may drop a frame that
+	// it cannot send at once.
 	Send Kind = iota
-	// Report: Peer is dead, for the reason Cause. The driver reports it to the
-	// engine, which answers with Died once it stands in the View.
+	// Report: Peer has failed with the given Cause. The driver reports it to the engine, and calls
+	// Died once the failure is in the View.
 	Report
-	// Die: this process counts as dead elsewhere, or lost a partition. The driver
-	// ends it with Err. Nothing comes after it.
+	// Die: this process counts as failed elsewhere, or lost a partition. The driver ends it with
+	// Err. It is the last action.
 	Die
 )
 
-// Action is something that the driver is to do.
+// Action is an output for the driver.
 type Action struct {
 	Kind    Kind
 	To      proc.ID    // of Send
 	Payload []byte     // of Send; shared with other Sends, not to be changed
-	Patient bool       // of Send: may wait a while for a connection, as To may learn it by itself or needs it for later
+	Patient bool       // of Send: may wait for a connection, as To may learn it otherwise or needs it later only
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
-	// Silent, of Report, is how long nothing was heard of a Peer that this process itself
-	// has found dead by silence; else 0.
+	// Silent, of Report, is the duration of Peer's silence if this process passed the verdict; else
+	// 0.
 	Silent fabric.Time
 	Err    error // of Die: an *EndError
 }
 
-// Machine is the detector of one process. Its methods must not be called at the
-// same time: the driver holds a lock, or is alone. After each input the driver
-// drains Next.
+// Machine is the detector of one process. Its methods are not safe for concurrent use. After each
+// input the driver drains Next.
 //
-// Times never go backwards from one input to the next; one that does is taken
-// for the last.
+// Times do not decrease from one input to the next; a lower one is taken for the last.
 type Machine struct {
 	cfg         Config
 	now         fabric.Time // of the last input
-	heldTotal   fabric.Time // how long in all this process was held up
-	heldLongest fabric.Time // the longest time at once
-	due         fabric.Time // when Tick is wanted
+	heldTotal   fabric.Time // total time for which this process did not run
+	heldLongest fabric.Time // the longest such time
+	due         fabric.Time // when the next Tick is needed
 	stats       Stats
 	next        fabric.Time // when the next heartbeats are due
 
-	// log has every end that is known, in the order in which it came to be known.
+	// log has every known end, in the order in which this process learned of them.
 	log        []entry
 	index      map[proc.ID]int
-	counted    int  // of the processes of the job, those neither departed nor proven dead
-	newDeaths  bool // the log has deaths that the neighbours are yet to be told
-	stale      bool // near, succ and far may be gone
+	counted    int  // processes of the job that have neither departed nor provably failed
+	newDeaths  bool // the log has failures that have not been sent to the neighbours
+	stale      bool // neighbours, succ and far must be chosen again
 	neighbours []neighbour
 
-	succ, far proc.ID // where heartbeats go
+	succ, far proc.ID // receivers of heartbeats
 	watches   []watch // in ascending order of id
 	probes    []probe
-	queried   []proc.ID // see Asked
+	queried   []proc.ID // see Queried
 	round     round
 
-	unreachable []proc.ID // who cannot be reached from here, and lives
+	unreachable []proc.ID // alive, but unreachable from here
 	missing     map[proc.ID]bool
 
-	reports, sends []Action // reports: also obituaries, each before its Report
-	reported, sent int      // how many of them Next has given
+	reports, sends []Action // reports: includes notices to condemned processes, each before its Report
+	reported, sent int      // how many of them Next has returned
 	endErr         *EndError
 	ended          bool
 
@@ -79,18 +77,18 @@ type Machine struct {
 	broken mutant
 }
 
-// mutant leaves out parts of the protocol, for the tests that show that each of
-// them is needed, and that its want would be found.
+// mutant leaves out a part of the protocol. Tests show that each part is needed and that its
+// absence is found.
 type mutant struct {
-	hurried bool // no regard for the own lateness
-	forget  bool // new neighbours are not told what is known already
-	alone   bool // no counting of the silent
+	hurried bool // no regard for its own lateness
+	forget  bool // new neighbours do not get the log
+	alone   bool // no counting of sides
 	silent  bool // nothing is repeated
 }
 
-// New makes the detector of one process. It begins to send heartbeats within a
-// Period, and expects those of others as if all had just been heard: who has been
-// silent from its first moment on is found as soon as anybody else.
+// New makes the detector of one process. It sends its first heartbeat within a Period, and expects
+// those of others as if all had just been received: a process that is silent from the start is
+// found as soon as any other.
 //
 // Preconditions: cfg.Check() == nil.
 func New(cfg Config, now fabric.Time) *Machine {
@@ -100,13 +98,13 @@ func New(cfg Config, now fabric.Time) *Machine {
 	m := &Machine{cfg: cfg, now: now, index: make(map[proc.ID]int), counted: cfg.Procs,
 		succ: proc.None, far: proc.None, stale: true}
 	m.rebuild()
-	m.sends = m.sends[:0] // the greetings: all at once would connect while all start
+	m.sends = m.sends[:0] // first heartbeats: all at once would connect while all start
 	m.next = now + 1 + fabric.Time(mix(cfg.Seed^uint64(cfg.Self))%uint64(cfg.Period))
 	m.plan()
 	return m
 }
 
-// mix spreads neighbouring numbers (the finalizer of splitmix64).
+// mix is the finalizer of splitmix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -114,8 +112,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Tick tells the time. It is wanted at Due; called earlier it does no harm,
-// called later the machine knows that its own process was held up.
+// Tick advances the clock. It is needed at Due. An earlier call does no harm; after a later one the
+// machine knows that its process did not run.
 func (m *Machine) Tick(now fabric.Time) {
 	if m.due != fabric.Forever {
 		m.stats.Late = max(m.stats.Late, now-m.due)
@@ -133,13 +131,12 @@ func (m *Machine) Tick(now fabric.Time) {
 	m.plan()
 }
 
-// Due is when Tick is wanted next: at most a Period ahead. It may come nearer
-// with every input. fabric.Forever: never again.
+// Due is the time of the next Tick, at most a Period ahead; every input may move it forward.
+// fabric.Forever: no Tick is needed any more.
 func (m *Machine) Due() fabric.Time { return m.due }
 
-// Receive takes a frame of fabric.ClassDetect that came from a process. An error
-// says that the frame is none that a correct process sends: nothing in it was
-// believed, and the sender may be cut off as corrupt.
+// Receive handles a frame of fabric.ClassDetect. An error means that no correct process sends such
+// a frame: all of it was ignored, and the sender may be cut off as corrupt.
 func (m *Machine) Receive(from proc.ID, payload []byte, now fabric.Time) error {
 	if !m.advance(now) {
 		return nil
@@ -155,8 +152,8 @@ func (m *Machine) Receive(from proc.ID, payload []byte, now fabric.Time) error {
 		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
 	}
 	if i, gone := m.index[from]; gone {
-		// Only what is sent unasked is answered: where two sides each count the
-		// other as dead, obituaries would answer obituaries for ever.
+		// Answer unsolicited frames only: if two sides each count the other as failed, their
+		// notices would answer each other for ever.
 		if e := m.log[i]; e.cause.Failed() && (f.kind == kindHeartbeat || f.kind == kindQuery) {
 			m.send(from, appendUpdate(nil, flagDirect, 0, []entry{e}))
 		}
@@ -169,7 +166,7 @@ func (m *Machine) Receive(from proc.ID, payload []byte, now fabric.Time) error {
 	return err
 }
 
-// dispatch acts on a frame of somebody alive.
+// dispatch handles a frame of a living process.
 func (m *Machine) dispatch(from proc.ID, f *frame) error {
 	switch f.kind {
 	case kindHeartbeat:
@@ -194,11 +191,9 @@ func (m *Machine) dispatch(from proc.ID, f *frame) error {
 	return nil
 }
 
-// Died says that a death stands in the View of this process: by a provider's
-// evidence, or as the answer to a Report. A death that the machine did not know
-// is on its way to the others when Next has been drained. Unreachable is no
-// death, but a matter between two processes that the others do reach: it is told
-// to nobody.
+// Died reports that a failure is in this process's View, because of a provider's evidence or of a
+// Report. A new one has been sent to the others when Next has been drained. Unreachable is not a
+// failure but concerns two processes that the others do reach, so it is not forwarded.
 func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {
 	if !m.advance(now) || !m.other(peer) || !cause.Failed() {
 		return
@@ -211,8 +206,8 @@ func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {
 	m.rebuild()
 }
 
-// Departed says that a process has finalized in order: no heartbeat is expected
-// from it, and it is never reported.
+// Departed reports that a process has finalized: no heartbeat is expected from it, and it is never
+// reported.
 func (m *Machine) Departed(peer proc.ID) {
 	if m.ended || !m.other(peer) {
 		return
@@ -221,26 +216,25 @@ func (m *Machine) Departed(peer proc.ID) {
 	m.rebuild()
 }
 
-// Fenced says that another process refuses this one because it counts as dead
-// there. Unless the other counts as dead or unreachable here, this process ends
-// itself.
+// Fenced reports that another process refuses this one because it counts as failed there. This
+// process ends itself unless the other one has failed or is unreachable here.
 func (m *Machine) Fenced(by proc.ID, now fabric.Time) {
 	if m.advance(now) && !m.hasFailed(by) && !slices.Contains(m.unreachable, by) {
 		m.end(&EndError{By: by})
 	}
 }
 
-// Ended reports whether the end of a process is known: it has died or departed, though it may be unreachable here.
+// Ended reports whether a process is known to have failed or departed, even if it is unreachable
+// here.
 func (m *Machine) Ended(id proc.ID) bool { return m.isEnded(id) }
 
 func (m *Machine) other(id proc.ID) bool {
 	return int64(id) < int64(m.cfg.Procs) && id != m.cfg.Self
 }
 
-// advance takes note of the time, and of how much of it this process has
-// missed: then its clock stands still, since what was late here is no silence
-// there. Who missed much may not have read the answers to its questions either:
-// they are asked again. It reports whether the machine still runs.
+// advance updates the time and reports whether the machine still runs. If the input is late, this
+// process did not run, and its clock stands still for that time: lateness here is no silence there.
+// After a long time answers to its queries may be unread, so they are sent again.
 func (m *Machine) advance(now fabric.Time) bool {
 	if m.ended {
 		return false
@@ -259,7 +253,7 @@ func (m *Machine) advance(now fabric.Time) bool {
 	return true
 }
 
-// plan finds when Tick is wanted next.
+// plan sets the time of the next Tick.
 func (m *Machine) plan() {
 	m.due = fabric.Forever
 	if len(m.log) == m.cfg.Procs-1 {
@@ -278,11 +272,11 @@ func (m *Machine) plan() {
 	}
 }
 
-// wake wants a Tick at t at the latest.
+// wake moves the next Tick to t at the latest.
 func (m *Machine) wake(t fabric.Time) { m.due = min(m.due, max(t, m.now)) }
 
-// wakeFor wants a Tick at t for a verdict. If that is past, it waits for answers, which come
-// by themselves, and is looked at again with the next questions.
+// wakeFor moves the next Tick to t for a verdict. If t has passed, the verdict waits for answers,
+// which are inputs, or for the next queries.
 func (m *Machine) wakeFor(t fabric.Time) {
 	if t > m.now {
 		m.wake(t)
@@ -302,10 +296,9 @@ func (m *Machine) end(err *EndError) {
 	m.endErr, m.ended, m.due = err, true, fabric.Forever
 }
 
-// Next gives what is to be done, one action after the other; false when nothing
-// is left. Inputs may come between two calls: Reports come before the Sends that
-// pass them on, so that deaths that the engine confirms at once travel in one
-// message. A Send to somebody about to be reported comes just before the Report.
+// Next returns the next action; false: there is none. Inputs may come between two calls. Reports
+// come before the Sends that forward them, so that failures which the engine confirms at once are
+// sent in one frame. The notice to a condemned process comes just before its Report.
 func (m *Machine) Next() (Action, bool) {
 	if m.ended {
 		err := m.endErr
@@ -322,7 +315,7 @@ func (m *Machine) Next() (Action, bool) {
 	return pop(&m.sends, &m.sent)
 }
 
-// pop takes the first action that is left in a queue.
+// pop removes the first action of a queue.
 func pop(queue *[]Action, given *int) (Action, bool) {
 	if *given == len(*queue) {
 		*queue, *given = (*queue)[:0], 0

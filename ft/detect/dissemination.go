@@ -5,17 +5,17 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// neighbour is a process that this one tells of every end it knows, as a stream:
-// the log from its beginning, repeated until acknowledged.
+// neighbour is a process to which this one sends every end it knows, as a stream: the log from its
+// beginning, repeated until acknowledged.
 type neighbour struct {
 	id     proc.ID
-	acked  int         // it has all of log[:upto]
-	sent   int         // log[upto:sent] is under way
+	acked  int         // it has log[:acked]
+	sent   int         // log[acked:sent] is under way
 	sentAt fabric.Time // when something was sent last
 }
 
-// record adds an end to the log, and reports whether it was new. A proof of what
-// was only a silence takes the dead out of the count.
+// record adds an end to the log and reports whether it was new. A proof of a failure that was a
+// silence before takes the process out of the count.
 func (m *Machine) record(id proc.ID, cause proc.Cause, by proc.ID) bool {
 	proven := cause.Kind != proc.Heartbeat
 	if i, known := m.index[id]; known {
@@ -43,8 +43,8 @@ func (m *Machine) record(id proc.ID, cause proc.Cause, by proc.ID) bool {
 	return true
 }
 
-// notifyCondemned tells somebody whom silence has made dead, while it can still be
-// sent: it may hear, though it is not heard, and must not go on.
+// notifyCondemned notifies a process that it counts as failed because of its silence, while that is
+// possible: it may receive although it is not heard, and must not go on.
 func (m *Machine) notifyCondemned(id proc.ID) {
 	e := m.log[m.index[id]]
 	m.reports = append(m.reports, Action{Kind: Send, To: id, Payload: appendUpdate(nil, flagDirect, 0, []entry{e})})
@@ -55,9 +55,9 @@ func (m *Machine) isEnded(id proc.ID) bool {
 	return ok || m.missing[id]
 }
 
-// Missing says that a process is not where it was, while all are about to finalize: it has
-// departed or died. Nothing is expected of it any longer and nobody is told; word of
-// how it ended is still believed.
+// Missing reports that a process has gone while all are about to finalize: it has departed or
+// failed. Nothing is expected of it any longer, and no process is notified; a report of how it
+// ended is still accepted.
 func (m *Machine) Missing(peer proc.ID) {
 	if m.ended || !m.other(peer) || m.isEnded(peer) {
 		return
@@ -72,14 +72,14 @@ func (m *Machine) Missing(peer proc.ID) {
 	m.rebuild()
 }
 
-// hasFailed tells a failure from a departure.
+// hasFailed reports whether a process has ended by a failure.
 func (m *Machine) hasFailed(id proc.ID) bool {
 	i, ok := m.index[id]
 	return ok && m.log[i].cause.Failed()
 }
 
-// nextLive finds the first process at or behind distance d (negative: before it)
-// that is not gone; None when that leads round to this process.
+// nextLive is the first living process from distance d on (negative: backwards); None if that leads
+// back to this process.
 func (m *Machine) nextLive(d int) proc.ID {
 	n, step := m.cfg.Procs, 1
 	if d < 0 {
@@ -93,8 +93,7 @@ func (m *Machine) nextLive(d int) proc.ID {
 	return proc.None
 }
 
-// rebuild finds the neighbours and the partners of heartbeats again after ends
-// have become known.
+// rebuild chooses the neighbours and the receivers of heartbeats again after ends.
 func (m *Machine) rebuild() {
 	if !m.stale {
 		return
@@ -109,8 +108,8 @@ func (m *Machine) rebuild() {
 	m.choosePartners()
 }
 
-// addNeighbour makes a process a neighbour, if it is not one yet. Who was one before
-// goes on where it was; to a new one everything is told.
+// addNeighbour makes a process a neighbour. Its stream continues if it was one before; a new
+// neighbour gets the whole log.
 func (m *Machine) addNeighbour(old []neighbour, id proc.ID) {
 	if id == proc.None || find(m.neighbours, id) != nil {
 		return
@@ -119,7 +118,7 @@ func (m *Machine) addNeighbour(old []neighbour, id proc.ID) {
 	if was := find(old, id); was != nil {
 		nb = *was
 	} else if m.broken.forget {
-		known := max(len(m.log)-1, 0) // all but the news
+		known := max(len(m.log)-1, 0) // all but the newest
 		nb.acked, nb.sent = known, known
 	}
 	m.neighbours = append(m.neighbours, nb)
@@ -134,8 +133,7 @@ func find(list []neighbour, id proc.ID) *neighbour {
 	return nil
 }
 
-// sendLog sends a neighbour the next part of the log, if it lacks something and
-// nothing too long is under way.
+// sendLog sends a neighbour the next part of the log, unless it has all or too much is under way.
 func (m *Machine) sendLog(nb *neighbour, flags byte) {
 	for nb.acked < len(m.log) && m.log[nb.acked].by == nb.id {
 		nb.acked++
@@ -149,12 +147,12 @@ func (m *Machine) sendLog(nb *neighbour, flags byte) {
 	nb.sent, nb.sentAt = end, m.now
 }
 
-// sendPatiently is send for what may wait for a connection.
+// sendPatiently is send for frames that may wait for a connection.
 func (m *Machine) sendPatiently(to proc.ID, payload []byte, patient bool) {
 	m.sends = append(m.sends, Action{Kind: Send, To: to, Payload: payload, Patient: patient})
 }
 
-// encoded gives a Tell of a part of the log. Most neighbours need the same.
+// encoded is the Update of a part of the log. Most neighbours need the same.
 func (m *Machine) encoded(flags byte, from, to int) []byte {
 	if c := &m.cache; c.b == nil || c.flags != flags || c.from != from || c.to != to {
 		*c = encodedUpdate{flags, from, to, appendUpdate(nil, flags, from, m.log[from:to])}
@@ -168,7 +166,7 @@ type encodedUpdate struct {
 	b        []byte
 }
 
-// flush tells all neighbours of deaths that came to be known.
+// flush sends new failures to all neighbours.
 func (m *Machine) flush() {
 	if !m.newDeaths {
 		return
@@ -179,8 +177,8 @@ func (m *Machine) flush() {
 	}
 }
 
-// resend tells again what was not acknowledged for a period, and tells of
-// departures, which are in no hurry.
+// resend repeats what has not been acknowledged for half a period, and sends departures, which are
+// not urgent.
 func (m *Machine) resend() {
 	if m.broken.silent {
 		return
@@ -197,7 +195,7 @@ func (m *Machine) resend() {
 	}
 }
 
-// onUpdate takes in what another knows.
+// onUpdate handles another process's entries.
 func (m *Machine) onUpdate(from proc.ID, f *frame) {
 	for _, e := range f.entries {
 		if e.id == m.cfg.Self {
@@ -217,9 +215,9 @@ func (m *Machine) onUpdate(from proc.ID, f *frame) {
 	}
 }
 
-// crossedUpdate moves on in the own stream to a neighbour over what it has just told.
-// It reports whether all of it is under way to it already: then the neighbour
-// will take that for an acknowledgement, and needs no other.
+// crossedUpdate advances this process's stream to a neighbour over the entries that it just
+// received from it. It reports whether all of them are under way to the neighbour: then the
+// neighbour takes them for an acknowledgement.
 func (m *Machine) crossedUpdate(from proc.ID, f *frame) bool {
 	nb := find(m.neighbours, from)
 	if nb == nil {
@@ -239,7 +237,7 @@ func (m *Machine) crossedUpdate(from proc.ID, f *frame) bool {
 	return all
 }
 
-// onAck moves on in the stream to a neighbour.
+// onAck advances the stream to a neighbour.
 func (m *Machine) onAck(from proc.ID, f *frame) error {
 	if f.to > len(m.log) {
 		return errFrame

@@ -7,16 +7,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// probe is a question to be answered when something is heard of a suspect.
+// probe is an indirect probe: the asker is notified when a frame of the suspect arrives.
 type probe struct {
 	suspect, asker proc.ID
 	until, probed  fabric.Time
 }
 
-// maxProbes bounds what a process remembers of others' questions.
+// maxProbes bounds the indirect probes that a process remembers.
 const maxProbes = 4096
 
-// onQuery answers a question, and passes it on to the suspects.
+// onQuery replies to a query and probes the suspects.
 func (m *Machine) onQuery(from proc.ID, f *frame) {
 	m.send(from, appendReply(nil, f.round))
 	var known []entry
@@ -37,13 +37,13 @@ func (m *Machine) onQuery(from proc.ID, f *frame) {
 	}
 }
 
-// heardRecently reports whether something came from a process itself a short while ago.
+// heardRecently reports whether a frame came from the process itself a short while ago.
 func (m *Machine) heardRecently(id proc.ID) bool {
 	i, ok := m.search(id)
 	return ok && m.clock()-m.watches[i].direct < m.cfg.Period/2 && m.watches[i].queried == never
 }
 
-// indirectProbe remembers who asks for a suspect, and asks it whether it is there.
+// indirectProbe records that a process asks for a suspect, and pings the suspect.
 func (m *Machine) indirectProbe(suspect, asker proc.ID) {
 	p := probe{suspect, asker, m.clock() + m.cfg.Timeout, m.clock()}
 	probed := false
@@ -70,7 +70,7 @@ func (m *Machine) indirectProbe(suspect, asker proc.ID) {
 	m.probes = append(m.probes, p)
 }
 
-// confirmAlive notes that something has come from a process, and tells those who asked for it.
+// confirmAlive records a frame from a process, and notifies the processes that asked for it.
 func (m *Machine) confirmAlive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		m.watches[i].direct = m.clock()

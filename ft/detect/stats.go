@@ -5,23 +5,23 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Stats is what a detector has seen so far of the patience that its job needs.
+// Stats are observations of the patience that the job needs.
 type Stats struct {
-	// Late is the longest time by which a Tick came after it was due.
+	// Late is the longest delay of a Tick after it was due.
 	Late fabric.Time
-	// Silence is the longest that a process was not heard which was to be heard, and
-	// then it was. Time for which this process did not run itself is not in it.
+	// Silence is the longest silence of a watched process that ended, without time for which this
+	// process did not run itself.
 	Silence fabric.Time
-	// Suspicions is how often a process was asked for after a silence.
+	// Suspicions is the number of suspicions of this process.
 	Suspicions uint64
 }
 
-// Stats gives what was seen so far.
+// Stats returns the observations so far.
 func (m *Machine) Stats() Stats { return m.stats }
 
-// Doubted gives the processes of which something is expected that has not come: while
-// all are asked for suspects, the suspects and who has not answered; and those for whom others
-// ask. The driver may know better of some, and say so with Seen.
+// Doubted lists the processes whose expected frames are missing: during a suspicion the suspects
+// and those that have not replied, and the suspects of others. If the driver knows that one of them
+// runs it calls Running.
 func (m *Machine) Doubted() []proc.ID {
 	if m.ended {
 		return nil
@@ -41,8 +41,8 @@ func (m *Machine) Doubted() []proc.ID {
 	return ids
 }
 
-// Queried gives the processes for which others have asked since the last call and of which
-// nothing was heard lately. The driver may know better of some, and say so with Seen.
+// Queried lists the processes that others have queried since the last call and that this one has
+// not heard lately. If the driver knows that one of them runs it calls Running.
 func (m *Machine) Queried() []proc.ID {
 	asked := m.queried
 	m.queried = nil
@@ -54,8 +54,8 @@ func (m *Machine) suspected(id proc.ID) bool {
 	return ok && m.watches[i].queried != never
 }
 
-// Running says that a process runs, as the kernel of a common machine has it: it is silent
-// for want of a core. That is as good as an answer from it.
+// Running reports that a process runs according to the kernel of a common machine: it is silent
+// because it has no core. That counts as a reply from it.
 func (m *Machine) Running(id proc.ID, now fabric.Time) {
 	if !m.advance(now) || !m.other(id) || m.isEnded(id) {
 		return

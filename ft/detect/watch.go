@@ -8,35 +8,35 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Why a process is watched.
+// Reasons to watch a process.
 const (
-	watchPred       = 1 // it is the one before this on the ring
-	watchFar        = 2 // it said that this one is its far observer
-	watchUnanswered = 4 // it did not answer a question
+	watchPred       = 1 // it is the predecessor on the ring
+	watchFar        = 2 // it marked this one as its far observer
+	watchUnanswered = 4 // it did not reply to a query
 )
 
-// never is a clock before all others.
+// never is earlier than all times.
 const never = fabric.Time(-1 << 62)
 
-// watch is a process from which something is expected. Times are of the
-// machine's clock, which stands still while the process is held up.
+// watch is a process from which frames are expected. Times are of the machine's clock, which stands
+// still while the process does not run.
 type watch struct {
 	id      proc.ID
 	reasons byte
-	heard   fabric.Time // when something was heard of it last
-	queried fabric.Time // since when it is asked for; never: it is not suspected
-	direct  fabric.Time // when something came from it itself; heard may be another's word, or a respite
+	heard   fabric.Time // the last sign of life, direct or reported, or the start of a grace period
+	queried fabric.Time // the start of the suspicion; never: not suspected
+	direct  fabric.Time // the last frame from the process itself
 }
 
-// round is a question to all.
+// round is a query to all processes.
 type round struct {
 	id       uint64
 	open     bool
-	started  fabric.Time // when all were asked last
-	repeated fabric.Time // when those who had not answered were asked last
+	started  fabric.Time // when all were queried last
+	repeated fabric.Time // when those that had not replied were queried last
 	answered map[proc.ID]fabric.Time
-	short    bool        // a verdict was due, and a majority lacked
-	lacking  fabric.Time // since when it lacks; never: it does not
+	short    bool        // a verdict was due without a majority
+	lacking  fabric.Time // since when; never: there was a majority
 }
 
 func (m *Machine) clock() fabric.Time { return m.now - m.heldTotal }
@@ -45,8 +45,8 @@ func (m *Machine) search(id proc.ID) (int, bool) {
 	return slices.BinarySearchFunc(m.watches, id, func(w watch, id proc.ID) int { return cmp.Compare(w.id, id) })
 }
 
-// observe watches a process from now on, as if it had been heard at the given
-// clock; if it is watched already, what was heard stands.
+// observe starts to watch a process as if it had been heard at the given clock; it does not change
+// what is known of a watched one.
 func (m *Machine) observe(id proc.ID, why byte, heard fabric.Time) {
 	i, ok := m.search(id)
 	if ok {
@@ -65,7 +65,7 @@ func (m *Machine) unwatch(id proc.ID) {
 	delete(m.round.answered, id)
 }
 
-// alive notes that a process was alive just now, as it or another says.
+// alive records a sign of life of a process, direct or reported.
 func (m *Machine) alive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		w := &m.watches[i]
@@ -77,7 +77,7 @@ func (m *Machine) alive(id proc.ID) {
 	}
 }
 
-// choosePartners finds the ring's neighbours again. The new ones are greeted at once.
+// choosePartners chooses the neighbours on the ring again. New receivers get a heartbeat at once.
 func (m *Machine) choosePartners() {
 	succ, far, pred := m.nextLive(1), proc.None, m.nextLive(-1)
 	if m.cfg.Procs > 3 {
@@ -98,9 +98,8 @@ func (m *Machine) choosePartners() {
 	}
 }
 
-// nextOffNode finds the first process at or behind distance d that is not gone and on
-// another node than this one; where all others are on this node, or gone, the
-// first that is not gone. Round the ring's end it begins behind this process.
+// nextOffNode is the first living process from distance d on that is on another node than this one,
+// around the ring; if all are on this node, the first living one.
 func (m *Machine) nextOffNode(d int) proc.ID {
 	n := m.cfg.Procs
 	if m.cfg.Node != nil {
@@ -115,7 +114,7 @@ func (m *Machine) nextOffNode(d int) proc.ID {
 	return m.nextLive(d)
 }
 
-// sendHeartbeats sends the heartbeats of this period, and all that is done once a period.
+// sendHeartbeats sends the heartbeats of this period and does all other periodic work.
 func (m *Machine) sendHeartbeats() {
 	if m.now < m.next {
 		return
@@ -133,8 +132,8 @@ func (m *Machine) sendHeartbeats() {
 	m.probes = slices.DeleteFunc(m.probes, func(p probe) bool { return p.until <= m.clock() })
 }
 
-// checkSilence asks all for those who have been silent for long, once more after half
-// of the window, and closes the round when nobody is suspected any more.
+// checkSilence queries all processes about new suspects, repeats the query after half of the
+// window, and ends the round when there is no suspect any more.
 func (m *Machine) checkSilence() {
 	clock, open := m.clock(), false
 	var names []proc.ID
@@ -157,7 +156,7 @@ func (m *Machine) checkSilence() {
 	}
 }
 
-// queryAll begins a round, or asks all again within one, for new suspects.
+// queryAll starts a round, or queries all again within one, for new suspects.
 func (m *Machine) queryAll(names []proc.ID) {
 	r := &m.round
 	if !r.open {
@@ -170,7 +169,7 @@ func (m *Machine) queryAll(names []proc.ID) {
 	m.query(names, func(proc.ID) bool { return true })
 }
 
-// query sends a question for names to all alive who are chosen.
+// query sends a query about names to the chosen living processes.
 func (m *Machine) query(names []proc.ID, chosen func(proc.ID) bool) {
 	for part := range slices.Chunk(names, maxNames) {
 		b := appendQuery(nil, m.round.id, part)
@@ -182,8 +181,8 @@ func (m *Machine) query(names []proc.ID, chosen func(proc.ID) bool) {
 	}
 }
 
-// requery repeats the question to those who have not answered, and watches
-// them from now on: they have been silent since they were asked.
+// requery repeats the query to the processes that have not replied, and watches them from now on:
+// they have been silent since the query.
 func (m *Machine) requery() {
 	r := &m.round
 	r.repeated = m.clock()
@@ -205,8 +204,8 @@ func (m *Machine) requery() {
 	}
 }
 
-// passVerdicts passes the verdict on those who have been silent for the timeout and
-// asked for during the whole window.
+// passVerdicts condemns the processes that have been silent for the timeout and under query for the
+// whole window.
 func (m *Machine) passVerdicts() {
 	var due []proc.ID
 	since, clock := never, m.clock()
@@ -231,8 +230,8 @@ func (m *Machine) passVerdicts() {
 	}
 }
 
-// onlyUnreachableLeft reports whether there is nobody left but those who cannot be reached from here.
-// They live and are not heard, and nobody could say so.
+// onlyUnreachableLeft reports whether all living processes are unreachable from here. They are
+// silent, and no other process could confirm them.
 func (m *Machine) onlyUnreachableLeft() bool {
 	apart := 0
 	for _, id := range m.unreachable {
@@ -243,10 +242,10 @@ func (m *Machine) onlyUnreachableLeft() bool {
 	return apart > 0 && apart == m.cfg.Procs-1-len(m.log)-len(m.missing)
 }
 
-// mayDecide tells whether this side goes on. If it is not known to, it waits a Timeout
-// more for answers before it gives up: where all are busy, and connections are yet to be
-// made, a window is short. Who then has a majority after all asks anew: meanwhile the other
-// side may have passed a verdict on this one, and shrunk by departures.
+// mayDecide reports whether this side goes on. Without a majority it waits a Timeout more for
+// replies before it ends: where all are busy and connections have yet to be made, a window is
+// short. If it then has a majority it queries again: meanwhile the other side may have condemned
+// this one and shrunk by departures.
 func (m *Machine) mayDecide(due []proc.ID, since fabric.Time) bool {
 	r := &m.round
 	switch with, clock := m.majority(since), m.clock(); {
@@ -270,7 +269,7 @@ func (m *Machine) mayDecide(due []proc.ID, since fabric.Time) bool {
 	return false
 }
 
-// supporters is how many are on this side: this process and who has answered since then.
+// supporters is the number of processes on this side: this one and those that replied since then.
 func (m *Machine) supporters(since fabric.Time) int {
 	with := 1
 	for _, at := range m.round.answered {

@@ -25,20 +25,20 @@ const (
 
 // Flags.
 const (
-	flagFar    = 1 // beat: the receiver is the far observer
-	flagAgain  = 1 // tell: sent before, and not acknowledged
-	flagDirect = 2 // tell: no part of the stream; from is 0, no Ack
+	flagFar    = 1 // Heartbeat: the receiver is the far observer
+	flagAgain  = 1 // Update: sent before, and not acknowledged
+	flagDirect = 2 // Update: not part of the stream; from is 0, no Ack
 )
 
 const (
-	maxEntries = 128 // of one Tell
-	maxNames   = 32  // of one Ask
-	// MaxPayload bounds what the machine sends, in bytes: a Tell of 128 entries,
-	// of at most 9 bytes each.
+	maxEntries = 128 // of one Update
+	maxNames   = 32  // of one Query
+	// MaxPayload bounds the machine's frames in bytes: an Update of 128 entries of at most 9 bytes
+	// each.
 	MaxPayload = 2 + 3 + 2 + maxEntries*9
 )
 
-// entry is an end that is known: of whom, how, and who told (None: nobody).
+// entry is a known end: of id, by cause, learned from by (None: from no process).
 type entry struct {
 	id     proc.ID
 	cause  proc.Cause
@@ -50,17 +50,17 @@ type entry struct {
 type frame struct {
 	kind     byte
 	flags    byte
-	from, to int    // positions in the sender's log (Tell), the receiver's (Ack)
-	round    uint64 // of Ask and Answer
+	from, to int    // positions in the sender's log (Update), the receiver's (Ack)
+	round    uint64 // of Query and Reply
 	entries  []entry
 	ids      []proc.ID
 }
 
 var errFrame = errors.New("detect: corrupt frame")
 
-// decode takes a frame apart into f, whose slices are used again. It refuses
-// everything that encode does not write: other kinds and flags, longer varints
-// than needed, ids outside the job, repetitions, bytes behind the end.
+// decode decodes a frame into f, whose slices are reused. It refuses everything that a correct
+// process does not encode: other kinds and flags, varints that are too long, ids outside the job,
+// repetitions, trailing bytes.
 func (f *frame) decode(b []byte, procs int) error {
 	if len(b) == 0 {
 		return fmt.Errorf("%w: empty", errFrame)
@@ -111,12 +111,12 @@ func (f *frame) decodeUpdate(r *reader) {
 	r.Fail(f.to > r.procs)
 }
 
-// mentions tells whether a frame speaks of a process.
+// mentions reports whether a frame names a process.
 func (f *frame) mentions(id proc.ID) bool {
 	return slices.Contains(f.ids, id) || slices.ContainsFunc(f.entries, func(e entry) bool { return e.id == id })
 }
 
-// hasCode says which causes carry a code.
+// hasCode reports whether a cause has a code.
 func hasCode(k proc.Kind) bool {
 	return k == proc.Exited || k == proc.Signaled
 }
@@ -188,7 +188,7 @@ func appendAlive(b []byte, id proc.ID) []byte {
 	return binary.AppendUvarint(append(b, kindAlive), uint64(id))
 }
 
-// Frames that never differ.
+// Constant frames.
 var (
 	heartbeatFrame    = []byte{kindHeartbeat, 0}
 	farHeartbeatFrame = []byte{kindHeartbeat, flagFar}
