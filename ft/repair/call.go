@@ -22,8 +22,8 @@ type call struct {
 	next *call                 // in Repair.calls
 }
 
-// propose takes part in the communicator's next agreement. Done gets the decision, or the error of
-// a communicator that has been freed, or of members that called different operations, or both.
+// propose takes part in the communicator's next agreement. done gets the decision, the error of a
+// freed communicator, or both if members called different operations.
 func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
 	if err := c.Usable(op); err != nil {
 		done(nil, err)
@@ -37,7 +37,7 @@ func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*ag
 	k.start(p)
 }
 
-// proposeIn takes part in the next agreement of a group. Done gets the decision as it is.
+// proposeIn takes part in the next agreement of a group. done gets the decision unchecked.
 func (r *Repair) proposeIn(g *groupState, p agree.Proposal, done func(*agree.Decision, error)) {
 	k := r.newCall()
 	k.g, k.done = g, done
@@ -83,7 +83,7 @@ func (k *call) decided(d *agree.Decision) {
 	k.end(d, err)
 }
 
-// end gives the call back before the caller gets the outcome, which may begin the next one.
+// end recycles the call before done gets the outcome, since done may start the next agreement.
 func (k *call) end(d *agree.Decision, err error) {
 	k.g.ops--
 	done := k.done
