@@ -137,11 +137,11 @@ func (c *Comm) acknowledgedTo(failed int) {
 // other unacknowledged ones.
 //
 // Precondition: the lock is held.
-func (c *Comm) acknowledgeAgreed(dead *ft.Set) {
+func (c *Comm) acknowledgeAgreed(agreed *ft.Set) {
 	failed := c.failedMembers()
 	order := slices.Clone(failed[:c.acked])
 	for _, p := range failed[c.acked:] {
-		if !dead.Has(p) {
+		if !agreed.Has(p) {
 			continue
 		}
 		if order = append(order, p); c.profile == RunThrough {

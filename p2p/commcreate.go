@@ -155,19 +155,19 @@ func (c *Comm) groupDigest(left *Group) uint64 {
 	return c.digest
 }
 
-// Survivors makes a communicator of the members that are not in gone, in the same order, on both
-// sides of an intercommunicator. Processes in gone that are not members are ignored. All remaining
-// members call it with the same gone and number; a number is used once. The result is nil if no
+// Survivors makes a communicator of the members that are not in ended, in the same order, on both
+// sides of an intercommunicator. Processes in ended that are not members are ignored. All remaining
+// members call it with the same ended and number; a number is used once. The result is nil if no
 // member remains on the other side of an intercommunicator, as MPI_Comm_split returns none there.
 // The communicator is made in room, zeroed memory of the caller; nil allocates.
 //
 // Precondition: the lock is held.
-func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, error) {
+func (c *Comm) Survivors(ended []proc.ID, number uint64, room *Comm) (*Comm, error) {
 	if room == nil {
 		room = new(Comm)
 	}
 	name := commName{c.Name(), number + 1}
-	group := c.group.remaining(gone)
+	group := c.group.remaining(ended)
 	rank := c.rank
 	if group.size < c.group.size {
 		rank = group.Rank(c.e.p.Self())
@@ -182,11 +182,11 @@ func (c *Comm) Survivors(gone []proc.ID, number uint64, room *Comm) (*Comm, erro
 		}
 		return room, nil
 	}
-	peers := c.peers.remaining(gone)
+	peers := c.peers.remaining(ended)
 	if peers.size == 0 {
 		return nil, nil
 	}
-	local, err := c.local.Survivors(gone, number, nil)
+	local, err := c.local.Survivors(ended, number, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -229,9 +229,9 @@ func (e *Engine) buildComm(c, from *Comm, name commName, g, peers *Group, rank i
 	c.local = local
 	c.inherit(from)
 	if from != nil {
-		if gone := from.agreedEnded(); len(gone) > 0 {
-			c.setColl(g.remaining(gone), peers.remaining(gone), c.firstCollContext())
-			agreed := setOf(gone)
+		if ended := from.agreedEnded(); len(ended) > 0 {
+			c.setColl(g.remaining(ended), peers.remaining(ended), c.firstCollContext())
+			agreed := setOf(ended)
 			c.acknowledgeAgreed(&agreed)
 		}
 	}
@@ -253,9 +253,9 @@ func (e *Engine) initComm(c *Comm, name commName, g, peers *Group, rank int, ctx
 	if c.links = c.page[:]; peers.size > linkPage {
 		c.links = make([]atomic.Pointer[linkTable], (peers.size+linkPage-1)/linkPage)
 	}
-	dead := e.p.View().Order()
-	c.cause, c.knownFailures = proc.None, int32(len(dead))
-	for _, p := range dead {
+	known := e.p.View().Order()
+	c.cause, c.knownFailures = proc.None, int32(len(known))
+	for _, p := range known {
 		if c.has(p) {
 			c.state.Or(stateFailed)
 		}

@@ -134,16 +134,16 @@ func (c *Comm) UnrevokedLocked(op string) error {
 func (c *Comm) FailedIn(op string, g Group) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	var dead []proc.ID
+	var failed []proc.ID
 	for p := range c.e.p.View().Set().All() {
 		if g.Has(p) {
-			dead = append(dead, p)
+			failed = append(failed, p)
 		}
 	}
-	if dead == nil {
+	if failed == nil {
 		return nil
 	}
-	return c.FailedError(op, dead)
+	return c.FailedError(op, failed)
 }
 
 // Usable is the check of operations that neither a revocation nor a failure stops: nil or

@@ -57,9 +57,9 @@ func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
 }
 
 // markComms sends operations to the slow path in every communicator that contains a failed process.
-func (e *Engine) markComms(dead proc.ID) {
+func (e *Engine) markComms(failed proc.ID) {
 	for c := range e.comms.all() {
-		if c.has(dead) {
+		if c.has(failed) {
 			c.state.Or(stateFailed)
 		}
 	}

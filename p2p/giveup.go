@@ -125,8 +125,8 @@ func (e *Engine) inquire(l *link, r *Request) {
 }
 
 // inquireAll sends the inquiries that the failure of a process calls for.
-func (e *Engine) inquireAll(dead proc.ID) {
-	concerned := func(r *Request) bool { return r.comm.parent != nil && r.endsWithPeerOnly() && r.comm.has(dead) }
+func (e *Engine) inquireAll(failed proc.ID) {
+	concerned := func(r *Request) bool { return r.comm.parent != nil && r.endsWithPeerOnly() && r.comm.has(failed) }
 	e.posted.all(func(r *Request) {
 		if concerned(r) {
 			e.inquire(e.findLink(r.src), r)

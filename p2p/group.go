@@ -141,14 +141,14 @@ func (g Group) Digest() uint32 {
 // Has reports whether a process is a member.
 func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 
-// without is the group of the members that are not in gone, in their order. If those are scattered
+// without is the group of the members that are not in ended, in their order. If those are scattered
 // it takes one bit for each rank of the group that it was first cut from.
-func (g Group) without(gone []proc.ID) Group {
+func (g Group) without(ended []proc.ID) Group {
 	whole, words := &g, []uint64(nil)
 	if g.kept != nil {
 		whole, words = g.from, g.kept.Words()
 	}
-	for _, p := range gone {
+	for _, p := range ended {
 		rank := whole.Rank(p)
 		if rank < 0 {
 			continue
@@ -172,12 +172,12 @@ func (g Group) without(gone []proc.ID) Group {
 	return left
 }
 
-// remaining is without for a group in memory: the group itself if no member is in gone.
-func (g *Group) remaining(gone []proc.ID) *Group {
-	if len(gone) == 0 {
+// remaining is without for a group in memory: the group itself if no member is in ended.
+func (g *Group) remaining(ended []proc.ID) *Group {
+	if len(ended) == 0 {
 		return g
 	}
-	left := g.without(gone)
+	left := g.without(ended)
 	if left.size == g.size {
 		return g
 	}

@@ -100,9 +100,9 @@ func (e *Engine) pumpAll() int {
 func (e *Engine) pump(l *link) int {
 	n := 0
 	for l.first != nil {
-		sent, whole := l.first.send(l)
+		sent, done := l.first.send(l)
 		n += sent
-		if !whole {
+		if !done {
 			return n
 		}
 		e.shift(l)
@@ -133,7 +133,7 @@ func (e *Engine) shift(l *link) {
 const pumpFrames = 16
 
 // send hands over as much as credit permits.
-func (o *op) send(l *link) (frames int, whole bool) {
+func (o *op) send(l *link) (frames int, done bool) {
 	if !o.frags {
 		ok := l.ep.TrySend(o.class, o.imm, o.data)
 		if !ok {

@@ -234,13 +234,13 @@ func (e *Engine) dropClaims(ctx uint32) {
 // onRejected ends a send whose receiver reports that the communicator has been revoked, and revokes
 // it here unless the send was withdrawn.
 func (e *Engine) onRejected(l *link, r *Request) {
-	c, told := r.comm, r.err != nil
-	if !told {
+	c, withdrawn := r.comm, r.err != nil
+	if !withdrawn {
 		r.err = c.revokedError(r.kind.String())
 	}
 	e.endAnnouncement(l, r)
 	r.Finish()
-	if !told {
+	if !withdrawn {
 		e.RevokeContext(c.Context())
 	}
 }

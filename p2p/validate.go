@@ -51,8 +51,8 @@ func (c *Comm) EndValidate(v *Validation) error {
 	defer c.wakeValidateWaiters()
 	var err error
 	if v != nil && c.state.Load()&stateFinal == 0 {
-		gone := setOf(v.Ended)
-		c.acknowledgeAgreed(&gone)
+		ended := setOf(v.Ended)
+		c.acknowledgeAgreed(&ended)
 		if c.state.Load()&stateFreed == 0 {
 			err = c.replaceColl(v)
 		}

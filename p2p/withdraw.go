@@ -13,9 +13,9 @@ import (
 
 // withdrawCollectives ends, under run-through stabilization, the unmatched sends of collectives in
 // the communicators that contain the failed process.
-func (e *Engine) withdrawCollectives(dead proc.ID) {
-	e.withdraw(dead, func(r *Request) error {
-		if !r.inCollectiveWith(dead) || r.endsWithPeerOnly() {
+func (e *Engine) withdrawCollectives(failed proc.ID) {
+	e.withdraw(failed, func(r *Request) error {
+		if !r.inCollectiveWith(failed) || r.endsWithPeerOnly() {
 			return nil
 		}
 		return r.comm.failedMembersError(r.kind.String())

@@ -171,7 +171,7 @@ type mutant uint8
 const (
 	noMutant   mutant = iota
 	eagerUps          // E1: contributions are handled although ends that they name are unknown
-	muteOwners        // E2: a decision is not sent again after a death
+	muteOwners        // E2: a decision is not sent again after an end
 	unfenced          // E3: held frames of failed processes are handled
 	openCells         // E4: cells of ended members are not closed
 	silentNaps        // E5: sleeping members are not woken
@@ -237,7 +237,7 @@ func (m *Machine) Propose(id GroupKey, p Proposal) (seq uint32, err error) {
 
 // Receive handles a frame. Error: ErrFrame.
 func (m *Machine) Receive(from proc.ID, payload []byte) error {
-	if _, gone := m.endedProcs[from]; gone && m.broken != unfenced {
+	if _, ended := m.endedProcs[from]; ended && m.broken != unfenced {
 		return nil
 	}
 	id, _, err := header(payload)

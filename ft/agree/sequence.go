@@ -117,7 +117,7 @@ func (i *instance) enter(p proposal) {
 
 // receive handles a frame of this group.
 func (l *sequence) receive(from proc.ID, payload []byte) error {
-	if _, gone := l.m.endedProcs[from]; gone && l.m.broken != unfenced {
+	if _, ended := l.m.endedProcs[from]; ended && l.m.broken != unfenced {
 		return nil
 	}
 	rank := l.group.Rank(from)
@@ -306,7 +306,7 @@ func (l *sequence) retryHeld() {
 	waiting := l.held
 	l.held = nil
 	for _, h := range waiting {
-		if _, gone := l.m.endedProcs[h.from]; h.needs != noRank && !l.known.has(h.needs) && !gone {
+		if _, ended := l.m.endedProcs[h.from]; h.needs != noRank && !l.known.has(h.needs) && !ended {
 			l.held = append(l.held, h)
 			continue
 		}

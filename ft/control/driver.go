@@ -158,7 +158,7 @@ func (p *Driver) watch() {
 			return
 		}
 		now = p.e.Host().Now()
-		p.checkRunning(p.m.Doubted(), now)
+		p.checkRunning(p.m.Doubtful(), now)
 		p.m.Tick(now)
 		p.publish()
 		p.drain()

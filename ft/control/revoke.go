@@ -253,9 +253,9 @@ func (r *Revocations) notifyChildren(n notice, members agree.Group) {
 func (r *Revocations) notifyAll(n notice, members agree.Group) {
 	size, self := members.Size(), members.Rank(r.e.Self())
 	at := (self - int(n.root) + size) % size
-	told := n.notified | 1<<self | 1<<n.root
+	reached := n.notified | 1<<self | 1<<n.root
 	var next uint64
-	for left := ^told & (1<<size - 1); left != 0; left &= left - 1 {
+	for left := ^reached & (1<<size - 1); left != 0; left &= left - 1 {
 		rank := bits.TrailingZeros64(left)
 		below := (rank-int(n.root)+size)%size - at
 		child := below > at && below&(below-1) == 0
@@ -263,7 +263,7 @@ func (r *Revocations) notifyAll(n notice, members agree.Group) {
 			next |= 1 << rank
 		}
 	}
-	for n.notified = told | next; next != 0; next &= next - 1 {
+	for n.notified = reached | next; next != 0; next &= next - 1 {
 		r.send(members.Proc(bits.TrailingZeros64(next)), n)
 	}
 }

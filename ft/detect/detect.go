@@ -151,7 +151,7 @@ func (m *Machine) Receive(from proc.ID, payload []byte, now fabric.Time) error {
 	if f.mentions(from) {
 		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
 	}
-	if i, gone := m.index[from]; gone {
+	if i, ended := m.index[from]; ended {
 		// Answer unsolicited frames only: if two sides each count the other as failed, their
 		// notices would answer each other for ever.
 		if e := m.log[i]; e.cause.Failed() && (f.kind == kindHeartbeat || f.kind == kindQuery) {
@@ -262,9 +262,9 @@ func (m *Machine) plan() {
 	m.wake(m.next)
 	for _, w := range m.watches {
 		if w.queried == never {
-			m.wake(w.heard + m.cfg.patience() + m.heldTotal)
+			m.wake(w.lastSeen + m.cfg.patience() + m.heldTotal)
 		} else {
-			m.wakeFor(max(w.heard+m.cfg.Timeout, w.queried+m.cfg.window()) + m.heldTotal)
+			m.wakeFor(max(w.lastSeen+m.cfg.Timeout, w.queried+m.cfg.window()) + m.heldTotal)
 		}
 	}
 	if m.round.open {

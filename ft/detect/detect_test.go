@@ -62,7 +62,7 @@ func TestSeenIsNoSilence(t *testing.T) {
 	var got []Action
 	for m.Due() <= 6000*ms {
 		now := m.Due()
-		for _, id := range m.Doubted() {
+		for _, id := range m.Doubtful() {
 			if slices.Contains(seen, id) {
 				m.Running(id, now)
 			}

@@ -40,7 +40,7 @@ func (m *Machine) onQuery(from proc.ID, f *frame) {
 // heardRecently reports whether a frame came from the process itself a short while ago.
 func (m *Machine) heardRecently(id proc.ID) bool {
 	i, ok := m.search(id)
-	return ok && m.clock()-m.watches[i].direct < m.cfg.Period/2 && m.watches[i].queried == never
+	return ok && m.clock()-m.watches[i].lastFrame < m.cfg.Period/2 && m.watches[i].queried == never
 }
 
 // indirectProbe records that a process asks for a suspect, and pings the suspect.
@@ -73,7 +73,7 @@ func (m *Machine) indirectProbe(suspect, asker proc.ID) {
 // confirmAlive records a frame from a process, and notifies the processes that asked for it.
 func (m *Machine) confirmAlive(id proc.ID) {
 	if i, ok := m.search(id); ok {
-		m.watches[i].direct = m.clock()
+		m.watches[i].lastFrame = m.clock()
 	}
 	if len(m.probes) == 0 {
 		return

@@ -19,10 +19,10 @@ type Stats struct {
 // Stats returns the observations so far.
 func (m *Machine) Stats() Stats { return m.stats }
 
-// Doubted lists the processes whose expected frames are missing: during a suspicion the suspects
+// Doubtful lists the processes whose expected frames are missing: during a suspicion the suspects
 // and those that have not replied, and the suspects of others. If the driver knows that one of them
 // runs it calls Running.
-func (m *Machine) Doubted() []proc.ID {
+func (m *Machine) Doubtful() []proc.ID {
 	if m.ended {
 		return nil
 	}

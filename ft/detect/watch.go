@@ -21,11 +21,11 @@ const never = fabric.Time(-1 << 62)
 // watch is a process from which frames are expected. Times are of the machine's clock, which stands
 // still while the process does not run.
 type watch struct {
-	id      proc.ID
-	reasons byte
-	heard   fabric.Time // the last sign of life, direct or reported, or the start of a grace period
-	queried fabric.Time // the start of the suspicion; never: not suspected
-	direct  fabric.Time // the last frame from the process itself
+	id        proc.ID
+	reasons   byte
+	lastSeen  fabric.Time // the last sign of life, direct or reported, or the start of a grace period
+	queried   fabric.Time // the start of the suspicion; never: not suspected
+	lastFrame fabric.Time // the last frame from the process itself
 }
 
 // round is a query to all processes.
@@ -47,14 +47,14 @@ func (m *Machine) search(id proc.ID) (int, bool) {
 
 // observe starts to watch a process as if it had been heard at the given clock; it does not change
 // what is known of a watched one.
-func (m *Machine) observe(id proc.ID, why byte, heard fabric.Time) {
+func (m *Machine) observe(id proc.ID, why byte, seen fabric.Time) {
 	i, ok := m.search(id)
 	if ok {
 		m.watches[i].reasons |= why
 		return
 	}
-	m.watches = slices.Insert(m.watches, i, watch{id, why, heard, never, never})
-	m.wake(heard + m.cfg.patience() + m.heldTotal)
+	m.watches = slices.Insert(m.watches, i, watch{id, why, seen, never, never})
+	m.wake(seen + m.cfg.patience() + m.heldTotal)
 }
 
 func (m *Machine) unwatch(id proc.ID) {
@@ -69,8 +69,8 @@ func (m *Machine) unwatch(id proc.ID) {
 func (m *Machine) alive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		w := &m.watches[i]
-		m.stats.Silence = max(m.stats.Silence, m.clock()-w.heard)
-		w.heard, w.queried = max(w.heard, m.clock()), never
+		m.stats.Silence = max(m.stats.Silence, m.clock()-w.lastSeen)
+		w.lastSeen, w.queried = max(w.lastSeen, m.clock()), never
 		if w.reasons &^= watchUnanswered; w.reasons == 0 {
 			m.watches = slices.Delete(m.watches, i, i+1)
 		}
@@ -139,7 +139,7 @@ func (m *Machine) checkSilence() {
 	var names []proc.ID
 	for i := range m.watches {
 		w := &m.watches[i]
-		if w.queried == never && clock-w.heard >= m.cfg.patience() {
+		if w.queried == never && clock-w.lastSeen >= m.cfg.patience() {
 			w.queried = clock
 			m.stats.Suspicions++
 			names = append(names, w.id)
@@ -210,7 +210,7 @@ func (m *Machine) passVerdicts() {
 	var due []proc.ID
 	since, clock := never, m.clock()
 	for _, w := range m.watches {
-		if w.queried != never && clock-w.heard >= m.cfg.Timeout && clock-w.queried >= m.cfg.window() {
+		if w.queried != never && clock-w.lastSeen >= m.cfg.Timeout && clock-w.queried >= m.cfg.window() {
 			due = append(due, w.id)
 			since = max(since, w.queried)
 		}
@@ -223,7 +223,7 @@ func (m *Machine) passVerdicts() {
 	}
 	for _, id := range due {
 		i, _ := m.search(id)
-		cause, silent := proc.Cause{Kind: proc.Heartbeat}, clock-m.watches[i].heard
+		cause, silent := proc.Cause{Kind: proc.Heartbeat}, clock-m.watches[i].lastSeen
 		if m.record(id, cause, proc.None) {
 			m.report(id, cause, silent)
 		}

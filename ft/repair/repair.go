@@ -179,11 +179,11 @@ func survivors(c, room *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, erro
 	if err != nil {
 		return nil, err
 	}
-	var gone []proc.ID
+	var ended []proc.ID
 	for _, g := range d.Ended {
-		gone = append(gone, g.Proc)
+		ended = append(ended, g.Proc)
 	}
-	left, err := c.Survivors(gone, uint64(d.Number), room)
+	left, err := c.Survivors(ended, uint64(d.Number), room)
 	if err != nil {
 		err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
 	}

@@ -182,29 +182,29 @@ func class(err error) byte {
 
 // common is the part of the outcome that is the same at all members.
 func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
-	var dead []proc.ID
+	var failedProcs []proc.ID
 	for _, g := range d.Ended {
 		if !g.Departed {
-			dead = append(dead, g.Proc)
+			failedProcs = append(failedProcs, g.Proc)
 		}
 	}
 	failed := func() error {
-		if dead == nil {
+		if failedProcs == nil {
 			return fmt.Errorf("%s on %s: %w: as another rank has found", v.Op, c.Name(), ft.ErrProcFailed)
 		}
-		return c.FailedError(v.Op, dead)
+		return c.FailedError(v.Op, failedProcs)
 	}
 	if d.Mismatch {
 		switch {
 		case d.Refused:
 			c.RevokeLocal() // the next uniform operation must not wait for that member
 			return fmt.Errorf("%s on %s: %w", v.Op, c.Name(), ft.ErrRevoked)
-		case dead != nil:
+		case failedProcs != nil:
 			return failed() // the other members recover from that already
 		}
 		return mismatchError(v.Op, c)
 	}
-	unseen := func(p proc.ID) bool { return slices.Contains(dead, p) }
+	unseen := func(p proc.ID) bool { return slices.Contains(failedProcs, p) }
 	if v.Makes && slices.ContainsFunc(d.Unacked, unseen) {
 		return failed()
 	}

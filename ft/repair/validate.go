@@ -55,16 +55,16 @@ func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err e
 
 // begin starts a validate on all communicators or on none.
 func begin(all []commSet) error {
-	var begun []*p2p.Comm
+	var started []*p2p.Comm
 	for _, k := range all {
 		for _, c := range k.comms {
 			if err := c.BeginValidate(); err != nil {
-				for _, c := range begun {
+				for _, c := range started {
 					_ = c.EndValidate(nil) // undoes BeginValidate
 				}
 				return err
 			}
-			begun = append(begun, c)
+			started = append(started, c)
 		}
 	}
 	return nil
