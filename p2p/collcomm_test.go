@@ -10,12 +10,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// ofCollective is a message of rank 1 for the collectives of a communicator, which may not have any yet.
+// ofCollective is a message of rank 1 for the collectives of a communicator, which may not have any
+// yet.
 func ofCollective(c *Comm) frame {
 	return frame{fabric.ClassEager, uint64(c.firstCollContext())<<32 | 5, []byte("x")}
 }
 
-// A communicator takes what it needs for collectives with the first one. What members send who are faster waits for it.
+// A communicator allocates what it needs for collectives with the first one. Messages of faster
+// members wait for it.
 func TestCollectivesBeginWithTheFirst(t *testing.T) {
 	s, e, c := newStray(t)
 	require.Nil(t, c.coll.Load())
@@ -33,8 +35,9 @@ func TestCollectivesBeginWithTheFirst(t *testing.T) {
 	require.Same(t, w, c.Coll())
 }
 
-// Who frees or revokes a communicator without collectives drops what has come for them, and what comes; a collective, or whatever
-// is begun on what carries it, has the same error as if there had been one before.
+// A communicator that is freed or revoked without collectives drops messages for them, earlier and
+// later ones; a collective, or an operation on the communicator of collectives, has the same error
+// as if there had been one before.
 func TestCollectivesThatNeverBegan(t *testing.T) {
 	for name, end := range map[string]struct {
 		by  func(*Comm) error
@@ -72,7 +75,7 @@ func TestCollectivesThatNeverBegan(t *testing.T) {
 	}
 }
 
-// What begins late has the manner and the fate of its communicator.
+// A communicator of collectives that is made late has its parent's settings and state.
 func TestCollectivesThatBeginLate(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetUniformity(UniformCollectives))
@@ -91,8 +94,8 @@ func TestCollectivesThatBeginLate(t *testing.T) {
 	require.ErrorContains(t, Send[Aware](felled.Coll(), nil, 1, 0), "error range is group")
 }
 
-// A context that has been freed and is used once more is that of the new communicator, and of its collectives before
-// they begin and after; that of collectives before a validate is not.
+// A freed context that is used again belongs to the new communicator, and to its collectives before
+// and after their start; that of collectives before a validate does not.
 func TestContextUsedOnceMore(t *testing.T) {
 	s, e, _ := newStray(t)
 	arrives := func(f frame) bool {
@@ -122,8 +125,8 @@ func TestContextUsedOnceMore(t *testing.T) {
 	}
 }
 
-// What one of a context does not stay behind it: neither what it was revoked for, nor an error of what is begun on it, concerns the
-// next one.
+// A new communicator with a context used before is affected neither by that one's revocation nor by
+// its errors.
 func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
 	s, e, _ := newStray(t)
 	again := func() *Comm {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A number names its communicator until that is freed, and is small: places are
-// used again, under other numbers.
+// A number identifies its communicator until that is freed, and is small: places are reused, under
+// other numbers.
 func TestNumbers(t *testing.T) {
 	_, e, world := newStray(t)
 	require.Same(t, world, e.CommByNumber(world.Number()))

@@ -10,20 +10,20 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// gaveUp is the word of rank 1 that it has given up.
+// gaveUp is rank 1's notice that it has given up.
 func gaveUp(s collStream) frame {
 	return frame{fabric.ClassFlow, flowGaveUp, appendUint64(nil, s.name())}
 }
 
-// In ULFM a collective's messages to and from the living go on after a failure, until the peer says that it has
-// given up; and then this rank says so to whoever asks.
+// Under ULFM a collective's messages between living ranks go on after a failure until the peer
+// reports that it has given up; then this rank answers inquiries likewise.
 func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	w := c.Coll()
 	blocking := collStream{ctx: w.Context()}
 	first, second := Irecv[Aware](w, make([]byte, 3), 1, Blocking), Irecv[Aware](w, nil, 1, Blocking)
 	sent := Issend[Aware](w, nil, 1, Blocking)
-	s.inbox = []frame{gaveUp(blocking)} // of what? nobody has failed
+	s.inbox = []frame{gaveUp(blocking)} // no failure is known yet
 	e.poll()
 	require.Equal(t, Pending, e.State(first))
 	require.Zero(t, s.count(fabric.ClassFlow, flowInquire))
@@ -62,7 +62,7 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// What needs the failed rank ends all of its collective here, and no other one.
+// An operation that needs the failed rank ends all of its collective here, and no other one.
 func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	var numbers [3]uint32
@@ -101,7 +101,8 @@ func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	require.NoError(t, c.Ready("barrier"))
 }
 
-// Who waits for an agreement, validates, frees or leaves begins no collective, and says so.
+// A process that waits for an agreement, validates, frees or leaves starts no collective, and
+// answers so.
 func TestAbsentFromCollectives(t *testing.T) {
 	for name, leave := range map[string]func(e *Engine, c *Comm){
 		"validate": func(e *Engine, c *Comm) {
@@ -160,7 +161,8 @@ func TestInquiriesAreChecked(t *testing.T) {
 	require.Empty(t, s.cut)
 	require.EqualValues(t, 6, e.refused)
 
-	// A peer that inquires about more than can be under way is cut off, and its inquiries are forgotten.
+	// A peer that inquires about more than can be under way is cut off, and its inquiries are
+	// forgotten.
 	ask(many, maxInquiries+1)
 	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
 	s.down = 1
@@ -183,7 +185,7 @@ func TestInquiriesAreAnsweredOnLeaving(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// Collectives' tags have the number of their task and the root.
+// The tags of collectives contain the number and the root.
 func TestTags(t *testing.T) {
 	for _, n := range []uint32{0, 1, 15, 16, 17, 1<<taskBits - 1} {
 		tag := TagOf(n)

@@ -19,7 +19,7 @@ func requireRevoked(t *testing.T, e *Engine, name string, h Handle) {
 	require.ErrorIs(t, err, ft.ErrRevoked, name)
 }
 
-// withdrawn has the peer answer every withdrawal so far: it has forgotten the announcement.
+// withdrawn makes the peer confirm every withdrawal so far.
 func (s *stray) withdrawn() (n int) {
 	for _, f := range s.sent {
 		if f.class == fabric.ClassFlow && f.imm == flowWithdraw {
@@ -30,8 +30,8 @@ func (s *stray) withdrawn() (n int) {
 	return n
 }
 
-// S1-29: everything that waits on a communicator ends when it is revoked, here or by
-// another member, and nothing that waits on others.
+// All waiting operations on a communicator end when it is revoked, here or by another member, and
+// none on others (ULFM 17.3.1).
 func TestRevokeEndsWhatWaits(t *testing.T) {
 	for _, here := range []bool{true, false} {
 		s, e, c, kill := bereaved(t)
@@ -80,8 +80,8 @@ func TestRevokeEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// Sends that are announced end when the receiver has said that it does not read their buffers, and
-// with it those that wait in line.
+// Announced sends end when the receiver has confirmed that it does not read their buffers; held
+// ones end with them.
 func TestRevokeWithdraws(t *testing.T) {
 	s, e, c := newStray(t)
 	long := make([]byte, 5000)
@@ -107,7 +107,7 @@ func TestRevokeWithdraws(t *testing.T) {
 	}
 }
 
-// What has been matched is transferred: the receive has the data, and the send does not end before its
+// A matched message is transferred: the receive gets the data, and the send does not end before its
 // buffer is free.
 func TestRevokeLeavesWhatIsMatched(t *testing.T) {
 	s, e, c := newStray(t)
@@ -140,15 +140,15 @@ func TestRevokeLeavesWhatIsMatched(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// came are frames of one message that has come without a receive, in every way.
+// came are frames of one unexpected message, of every kind.
 var came = map[string][]frame{
 	"eager":     {arrival(5, "eager")},
 	"announced": half["announced"],
 	"arriving":  half["arriving"],
 }
 
-// What has come and has not been received is dropped, also if a matched probe has taken it
-// out, and what comes later; whoever has announced it is told why.
+// Unexpected messages are dropped, also those that a matched probe has taken, and so are later
+// ones; the sender of an announcement is notified.
 func TestRevokeDropsWhatCame(t *testing.T) {
 	for name, frames := range came {
 		for _, when := range []string{"before", "probed", "after", "after free"} {
@@ -197,7 +197,7 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 	}
 }
 
-// A message that a matched probe has taken out is received once, and dropped once.
+// A message of a matched probe is received once, or dropped once.
 func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 	s, e, c := newStray(t)
 	other, err := e.NewComm("other", WorldGroup(2), 0, 10)
@@ -224,8 +224,8 @@ func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 	require.Nil(t, e.unexpected.claims)
 }
 
-// S1-30: who is told that a send will not be received has its communicator revoked, and tells
-// others. A synchronous send never passes for matched.
+// A sender that is notified that its message will not be received revokes the communicator and
+// notifies others. A synchronous send never passes for matched (ULFM 17.3.1).
 func TestRejectedSend(t *testing.T) {
 	s, e, c := newStray(t)
 	told := 0
@@ -244,7 +244,7 @@ func TestRejectedSend(t *testing.T) {
 	require.EqualValues(t, 2, e.refused)
 }
 
-// Sends to oneself end like others: nobody receives them any more.
+// Sends to oneself end like others.
 func TestRevokeEndsSendsToOneself(t *testing.T) {
 	_, e, c := newStray(t)
 	long := make([]byte, loopbackBeyond)
@@ -266,8 +266,8 @@ func TestRevokeEndsSendsToOneself(t *testing.T) {
 // loopbackBeyond is a length that a process announces to itself.
 const loopbackBeyond = 1 << 20
 
-// An intercommunicator, its communicator of this side and their collectives are revoked together; the parent
-// is not.
+// An intercommunicator, its local communicator and their collectives are revoked together; the
+// parent is not.
 func TestRevokeIntercommunicator(t *testing.T) {
 	_, e, c := newStray(t)
 	inter, err := c.Bridge(1, NewGroup([]proc.ID{2, 3}), 7)
@@ -288,7 +288,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrRevoked)
 }
 
-// S1-32, S1-33: a revoked communicator can be freed, and its survivors make another. Others are not made of it.
+// A revoked communicator can be freed and shrunk; no others can be derived from it (ULFM 17.3.1).
 func TestCreationOnARevokedCommunicator(t *testing.T) {
 	_, e, c := newStray(t)
 	require.NoError(t, c.Revoke())
@@ -310,7 +310,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 	require.NoError(t, Send[Aware](left, nil, 1, 0))
 }
 
-// An unaware process ends what waits and what is begun and has to wait.
+// An unaware process ends waiting operations, and later ones that must wait.
 func TestRevokeUnaware(t *testing.T) {
 	_, e, c := newStray(t)
 	h := Irecv[Unaware](c, nil, 1, 5)
@@ -321,7 +321,8 @@ func TestRevokeUnaware(t *testing.T) {
 	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
 }
 
-// Each request has an error of its own, whether it was made before or has lain ready, and the operation that it was a part of is named there.
+// Each request has its own error, whether it was allocated in advance or not, with the operation
+// that it was a part of.
 func TestErrorsOfRevocations(t *testing.T) {
 	_, e, c := newStray(t)
 	first, second := Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, 1, 6)

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Who asks in a loop whether a communicator has been revoked hears of it: asking makes progress.
+// Revoked makes progress, so a loop that calls it ends.
 func TestRevokedMakesProgress(t *testing.T) {
 	s, _, c := newStray(t)
 	h := Issend[Aware](c, nil, 1, 5)
@@ -19,7 +19,8 @@ func TestRevokedMakesProgress(t *testing.T) {
 	require.True(t, c.Revoked())
 }
 
-// What waits ends once, and the layers above are told once, though a failure and then members revoke a communicator.
+// Waiting operations end once, and the layers above are notified once, though a failure and then
+// members revoke a communicator.
 func TestRevokedOnce(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetErrorRange(ErrorsGroup))
@@ -39,8 +40,8 @@ func TestRevokedOnce(t *testing.T) {
 	require.Equal(t, 1, told)
 }
 
-// The error of a revoked communicator says who has failed if that has revoked it, by rank if it has one here; a failure
-// that comes later is not to blame.
+// The error of a revoked communicator names the failed process that caused it, by rank if it has
+// one; a later failure does not count.
 func TestWhatRevokedACommunicator(t *testing.T) {
 	revoked := func(c *Comm) string {
 		err := Send[Aware](c, nil, 1, 5)
@@ -71,7 +72,8 @@ func TestWhatRevokedACommunicator(t *testing.T) {
 	require.NotContains(t, revoked(c), "failed")
 }
 
-// A collective's send that a failure has ended keeps its error when its receiver has the communicator revoked.
+// A collective's send that a failure has ended keeps its error when its receiver revokes the
+// communicator.
 func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetProfile(RunThrough))
@@ -85,7 +87,7 @@ func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 	require.NotErrorIs(t, err, ft.ErrRevoked)
 }
 
-// A new communicator of a revoked one's processes in a way that follows another's has its manner from the start.
+// A new communicator that inherits from a revoked one's has its settings from the start.
 func TestFollowersFall(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetUniformity(UniformCollectives))
@@ -105,7 +107,7 @@ func TestFollowersFall(t *testing.T) {
 	require.False(t, from.Revoked())
 }
 
-// Messages that wait for a receive on another communicator are not touched by a free, nor by a revocation.
+// Unexpected messages of other communicators are affected neither by a free nor by a revocation.
 func TestFreeDropsItsOwnMessages(t *testing.T) {
 	for _, revoke := range []bool{false, true} {
 		s, e, c, _ := bereaved(t)
@@ -127,7 +129,7 @@ func TestFreeDropsItsOwnMessages(t *testing.T) {
 	}
 }
 
-// Of what was freed the last are remembered, each of them.
+// The communicators freed last are remembered, each of them.
 func TestFreedContextsAreTheLast(t *testing.T) {
 	var f freedContexts
 	for ctx := range uint32(3 * freedMax) {
@@ -143,8 +145,8 @@ func TestFreedContextsAreTheLast(t *testing.T) {
 	require.Contains(t, f.known, uint32(2*freedMax))
 }
 
-// A promise is kept once: neither a free nor a revocation ends it, closing does, and what is said then is too late, also
-// when its request serves something else.
+// A promise completes once: neither a free nor a revocation ends it, Close does, and a later
+// completion has no effect, also when its request is used again.
 func TestPromise(t *testing.T) {
 	_, e, c := newStray(t)
 	e.Lock()
@@ -178,7 +180,7 @@ func TestPromise(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrClosed)
 }
 
-// Agreement goes on where a communicator has been revoked, not where it has been freed, or the library finalized.
+// Agreements go on on a revoked communicator, but not on a freed one or after Finalize.
 func TestUsable(t *testing.T) {
 	usable := func(c *Comm) error {
 		c.e.Lock()
@@ -201,7 +203,7 @@ func TestUsable(t *testing.T) {
 	require.ErrorIs(t, usable(other), ft.ErrClosed)
 }
 
-// The members of a group that are known to have failed are named, and nobody else.
+// FailedIn names the known failed members of a group, and no others.
 func TestDeadOfAGroup(t *testing.T) {
 	_, _, c, kill := bereaved(t)
 	group := NewGroup([]proc.ID{0, 2})
@@ -215,7 +217,7 @@ func TestDeadOfAGroup(t *testing.T) {
 }
 
 // A communicator that others have revoked before it is made here is revoked from the start, and
-// passes that on: to both sides if it has two.
+// forwards that: to both sides if it has two.
 func TestRevokedBeforeItIsMade(t *testing.T) {
 	_, e, c := newStray(t)
 	var told []*Comm
@@ -260,7 +262,7 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 	}
 }
 
-// The revocations that wait for a communicator are bounded, and the newest count.
+// The revocations that wait for a communicator are bounded, and the newest are kept.
 func TestEarlyRevocationsAreBounded(t *testing.T) {
 	_, e, _ := newStray(t)
 	for i := range uint32(3 * maxUnmade) {
@@ -272,8 +274,8 @@ func TestEarlyRevocationsAreBounded(t *testing.T) {
 	require.True(t, c.Revoked())
 }
 
-// What outlives Free ends when another member revokes. Revoking what was freed here is
-// ErrClosed, and nothing is remembered of it.
+// Operations that outlive Free end when another member revokes. Revoking a freed communicator is
+// ErrClosed and leaves no record.
 func TestRevokedAfterFree(t *testing.T) {
 	_, e, c := newStray(t)
 	told := 0
@@ -295,7 +297,7 @@ func TestRevokedAfterFree(t *testing.T) {
 	require.False(t, e.wasRevoked(1<<32))
 }
 
-// requireKnown has another member revoke a communicator that this process has.
+// requireKnown lets another member revoke a communicator of this process.
 func requireKnown(t *testing.T, e *Engine, ctx uint32, news bool) {
 	t.Helper()
 	known, first := e.RevokeContext(ctx)

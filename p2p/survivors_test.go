@@ -13,8 +13,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// The contexts of what is left, of whoever is gone, at every number, of a communicator, its duplicate, what is left of
-// it, and both kinds of two sides, are all different, and alike at the members.
+// The contexts of survivors, for all sets of ended members and numbers, of a communicator, its
+// duplicate, its survivors, and both kinds of two sides, are all different, and alike at the
+// members.
 func TestContextsOfSurvivors(t *testing.T) {
 	const n = 6
 	contexts := make(map[uint32]string) // what has the context

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// validate has a communicator validated, as if the others had agreed.
+// validate applies a decision, as if the others had agreed.
 func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
 	c.e.Lock()
 	defer c.e.Unlock()
@@ -22,8 +22,9 @@ func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
 	return c.EndValidate(&Validation{Ended: gone, Epoch: epoch})
 }
 
-// S2-5, S4-9: what has been agreed on is acknowledged, before what was known here earlier and has not been
-// agreed on; that keeps collectives from working, and receives from anybody in doubt.
+// Failures that have been agreed on are acknowledged, before those that were known here earlier and
+// have not been agreed on; the latter keep collectives from working, and receives from any source
+// in doubt (Hursey & Graham §3.2).
 func TestAgreedBeforeKnown(t *testing.T) {
 	for _, profile := range []Profile{ULFM, RunThrough} {
 		_, e, c, kill := bereaved(t)
@@ -57,8 +58,8 @@ func TestAgreedBeforeKnown(t *testing.T) {
 	}
 }
 
-// S4-19, S4-20, S4-22: nothing of a collective from before a validate is received after it, whether it
-// comes earlier or later, and what is made from the communicator matches from the beginning.
+// No message of a collective from before a validate is received after it, whether it arrives
+// earlier or later, and derived communicators match from the beginning.
 func TestValidateResetsMatching(t *testing.T) {
 	s, e, c, _ := bereaved(t)
 	for range 3 {
@@ -100,8 +101,8 @@ func TestValidateResetsMatching(t *testing.T) {
 	}
 }
 
-// Two decisions on the same agreement, of which one was taken by somebody who died at once, do not share a context: a
-// digest of the gone is in it.
+// Two decisions of the same agreement, of which one was made by a process that failed at once, do
+// not share a context: it contains a digest of the ended members.
 func TestValidationsWithOtherGoneDoNotMeet(t *testing.T) {
 	contexts := map[uint64]bool{}
 	for _, gone := range [][]proc.ID{{}, {1}, {2}, {1, 2}, {3}} {
@@ -115,7 +116,7 @@ func TestValidationsWithOtherGoneDoNotMeet(t *testing.T) {
 	require.Len(t, contexts, 5)
 }
 
-// What must come after a validate that has been begun waits for it, also when nothing is agreed on
+// Operations that must come after a validate under way wait for it, also when nothing is agreed on
 // or the library is finalized.
 func TestCollectivesWaitForValidate(t *testing.T) {
 	for name, end := range map[string]func(c *Comm){
@@ -148,7 +149,7 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 	}
 }
 
-// Communicators that are made from one of which some are agreed to be gone take that over, and their
+// Communicators derived from one with members agreed to have ended inherit that, and their
 // collectives work among the rest.
 func TestHeirsOfTheValidated(t *testing.T) {
 	_, _, c, kill := bereaved(t)
@@ -180,7 +181,7 @@ func TestHeirsOfTheValidated(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrArgument)
 }
 
-// A communicator that has been revoked remains it.
+// A revoked communicator stays revoked.
 func TestValidateOfTheRevoked(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	kill(3)
@@ -195,8 +196,8 @@ func TestValidateOfTheRevoked(t *testing.T) {
 	require.ErrorIs(t, c.validate(2, 3), ft.ErrClosed)
 }
 
-// S2-6: what a communicator keeps of those who are gone takes a bit for each rank, and as much
-// again to count those that are left; the communicators of collectives before it are let go.
+// The memory for ended members is a bit for each rank, and as much again to count the others;
+// earlier communicators of collectives are released.
 func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	const n, comms, rounds = 1 << 16, 8, 3
 	_, e, _ := newStray(t)
@@ -229,7 +230,7 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	each := int64(heap()-before) / comms
 	require.Equal(t, n/2, all[0].Coll().Size())
 	t.Logf("%d bytes for each of %d ranks", each, n)
-	// Twice a bit for each rank, and the sums; the table of links is no longer than it was.
+	// Twice a bit for each rank, and the sums; the table of links has not grown.
 	require.Less(t, each, int64(2*n/8+n/64+4096))
 	runtime.KeepAlive(all)
 	runtime.KeepAlive(dead)

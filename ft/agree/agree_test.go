@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Without failures an agreement takes 2(n-1) messages, a uniform one twice as many,
-// whatever the order of events.
+// Without failures an agreement takes 2(n-1) messages, a uniform one twice as many, for any order
+// of events.
 func TestMessages(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		for _, uniform := range []bool{false, true} {
@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// naive is the tree by its definition.
+// naive computes the tree by its definition.
 func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive bool) {
 	var dense []int
 	for r := range size {
@@ -63,7 +63,7 @@ func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive 
 	panic("nobody lives")
 }
 
-// The tree is the naive one, and the children of a member are those whose parent it is.
+// The tree equals the naive one, and a member's children are the members whose parent it is.
 func TestTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -103,7 +103,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// pump carries messages between machines until there are none.
+// pump delivers messages between machines until there are none.
 func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 	t.Helper()
 	at := make(map[proc.ID]*Machine)
@@ -139,8 +139,8 @@ func machines(t *testing.T, n int, lines ...GroupKey) []*Machine {
 	return ms
 }
 
-// Members that propose different things learn it, all of them, and the next agreement is as if
-// nothing had been; also where some of them wanted a second round.
+// If members propose different operations all of them get a mismatch, even if some wanted a second
+// round, and the next agreement is not affected.
 func TestUnlike(t *testing.T) {
 	and := func(acc, in []byte) { acc[0] &= in[0] }
 	for name, odd := range map[string]Proposal{
@@ -180,8 +180,8 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// Lines do not wait for each other, a line may be opened late, and proposals that are
-// made at once are decided one after the other.
+// Groups do not wait for each other, a group may be opened late, and proposals made at once are
+// decided one after the other.
 func TestLines(t *testing.T) {
 	a, b := GroupKey{1, 1}, GroupKey{1, 2}
 	ms := machines(t, 3, a)
@@ -215,8 +215,7 @@ func TestLines(t *testing.T) {
 	require.Equal(t, map[uint32]int{1: 3, 2: 3, 3: 3}, last)
 }
 
-// A frame that is decoded is one that encode writes, and a machine survives whatever it
-// is told.
+// A decoded frame is one that encode writes, and no input breaks a machine.
 func FuzzHeard(f *testing.F) {
 	up := frame{kind: kindUp, what: 3, key: theLine, seq: 1, value: []byte{1, 2}, ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
 	down := up
@@ -248,7 +247,7 @@ func FuzzHeard(f *testing.F) {
 	})
 }
 
-// BenchmarkAgree is all that the machines of a group do for one agreement.
+// BenchmarkAgree is the work of all machines of a group for one agreement.
 func BenchmarkAgree(b *testing.B) {
 	const n = 16
 	var ms []*Machine

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBoarded: a machine that waits at a board, and one that has yet to come to it, take in whatever a member sends.
+// FuzzBoarded: a machine that waits at a ballot, and one that has yet to reach it, handle any frame
+// of a member.
 func FuzzBoarded(f *testing.F) {
 	wake := frame{kind: kindWake, key: theLine, seq: 2}
 	down := frame{kind: kindDown, flags: flagBallot, what: 3, key: theLine, seq: 2, ballot: 7, value: make([]byte, 8)}
@@ -33,7 +34,7 @@ func FuzzBoarded(f *testing.F) {
 	})
 }
 
-// through has all go through so many agreements of the first line.
+// through lets all members complete so many agreements of the first group.
 func (w *world) through(rounds int) {
 	for {
 		steps := w.steps(nil)

@@ -2,7 +2,7 @@ package agree
 
 import "slices"
 
-// clone copies a world: what happens to the copy does not happen to this one.
+// clone copies a world; the copy is independent.
 func (w *world) clone() *world {
 	c := *w
 	c.shelf = w.shelf.clone()
@@ -58,7 +58,7 @@ func (m *Machine) clone() *Machine {
 	return c
 }
 
-// reopen has the lines of a copy use the boards of its own world.
+// reopen lets the sequences of a copy use the ballots of its own world.
 func (m *Machine) reopen() {
 	for _, l := range m.open {
 		if l.flat.Board != nil {
@@ -73,7 +73,7 @@ func (i *instance) clone(l *sequence) *instance {
 	}
 	c := *i
 	c.s = l
-	c.value, c.own, c.up, c.down = nil, nil, nil, nil // the decision is encoded again when it is asked for
+	c.value, c.own, c.up, c.down = nil, nil, nil, nil // the decision is encoded again when needed
 	c.gathered.value, c.gathered.unacked = slices.Clone(i.gathered.value), slices.Clone(i.gathered.unacked)
 	c.counted, c.pending, c.sentTo = slices.Clone(i.counted), slices.Clone(i.pending), slices.Clone(i.sentTo)
 	return &c

@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// sends gives what a machine wants sent to a process now.
+// sends returns the frames that a machine sends to a process now.
 func sends(m *Machine, to proc.ID) (out [][]byte) {
 	for a, ok := m.Next(); ok; a, ok = m.Next() {
 		if a.Kind == Send && a.To == to {
@@ -18,7 +18,8 @@ func sends(m *Machine, to proc.ID) (out [][]byte) {
 	return out
 }
 
-// What a member sent before it departed counts, though others speak of its departure first.
+// The frames that a member sent before it departed count, even if others report its departure
+// first.
 func TestDepartureIsTheLastWord(t *testing.T) {
 	ms := machines(t, 3, theLine)
 	id := func(r int) proc.ID { return members(3).Proc(r) }
@@ -31,13 +32,13 @@ func TestDepartureIsTheLastWord(t *testing.T) {
 		up[r] = sends(ms[r], id(0))[0]
 		require.NoError(t, ms[0].Receive(id(r), up[r]))
 	}
-	down := sends(ms[0], id(2))[0] // 0 departs; to 2 this is under way
+	down := sends(ms[0], id(2))[0] // 0 departs; this frame to 2 is under way
 	f := frame{kind: kindUp, key: theLine, seq: 2, ended: []entry{{0, true, true}}}
 	require.NoError(t, ms[2].Receive(id(1), f.encode(nil)))
 	a, ok := ms[2].Next()
 	require.True(t, ok)
 	require.Equal(t, Action{Kind: Report, Peer: id(0), Departed: true}, a)
-	ms[2].Died(id(1)) // nobody else can tell what 0 has decided
+	ms[2].Died(id(1)) // no other member knows what 0 has decided
 	require.NoError(t, ms[2].Receive(id(0), down))
 	ms[2].Departed(id(0))
 	decided := pump(t, ms[2])
@@ -45,8 +46,8 @@ func TestDepartureIsTheLastWord(t *testing.T) {
 	require.Empty(t, decided[0].Ended)
 }
 
-// All members learn the same about who has departed, also those to whom it looked like a failure; and
-// a departure is nothing to acknowledge.
+// All members learn the same about departed members, even if a departure looked like a failure to
+// some; and a departure needs no acknowledgement.
 func TestGoneIsAgreed(t *testing.T) {
 	ms := machines(t, 4, theLine)
 	departed := members(4).Proc(3)
@@ -63,7 +64,7 @@ func TestGoneIsAgreed(t *testing.T) {
 		require.Equal(t, []Ended{{departed, true}}, d.Ended)
 		require.Empty(t, d.Unacked)
 	}
-	leaves := members(4).Proc(2) // of which 1 has not heard when it proposes
+	leaves := members(4).Proc(2) // 1 does not know of it when it proposes
 	ms[0].Departed(leaves)
 	for _, m := range ms[:2] {
 		_, err := m.Propose(theLine, Proposal{})
@@ -79,7 +80,7 @@ func TestGoneIsAgreed(t *testing.T) {
 	}
 }
 
-// Numbers wrap around: the first after the last is a later one.
+// Numbers wrap around: the first after the last counts as later.
 func TestNumbersWrapAround(t *testing.T) {
 	ms := machines(t, 2, theLine)
 	ms[0].open[theLine].cur.seq = 1<<32 - 1
@@ -99,7 +100,7 @@ func TestNumbersWrapAround(t *testing.T) {
 	}
 }
 
-// Decisions for a line that is closed are not kept.
+// Decisions for a closed group are not kept.
 func TestLateDecisionsAreDropped(t *testing.T) {
 	ms := machines(t, 2, theLine)
 	ms[0].Close(theLine)
@@ -110,7 +111,7 @@ func TestLateDecisionsAreDropped(t *testing.T) {
 	require.Empty(t, ms[0].unopened)
 }
 
-// Long frames for lines that are not open count by their bytes.
+// Long frames for groups that are not open count by their bytes.
 func TestLongEarlyFrames(t *testing.T) {
 	ms := machines(t, 2)
 	f := frame{kind: kindUp, key: theLine, seq: 1, value: make([]byte, MaxValue)}
@@ -124,7 +125,7 @@ func TestLongEarlyFrames(t *testing.T) {
 	require.Zero(t, ms[0].heldBytes[ms[1].self])
 }
 
-// A decision on something else than what was proposed does not reach the caller.
+// A decision on another operation than the proposed one does not reach the caller.
 func TestDecisionOnSomethingElse(t *testing.T) {
 	for name, f := range map[string]frame{
 		"length":  {what: 3, value: []byte{1}},
@@ -144,8 +145,8 @@ func TestDecisionOnSomethingElse(t *testing.T) {
 	}
 }
 
-// What came for a line before it was open and is no frame of its group costs its sender the connection, and the line
-// is open.
+// A malformed frame that arrived before its group was open costs its sender the connection, and the
+// group is opened.
 func TestOpenWithGarbage(t *testing.T) {
 	ms := machines(t, 2)
 	f := frame{kind: kindUp, key: theLine, seq: 1, ended: []entry{{77, false, false}}}
@@ -159,7 +160,7 @@ func TestOpenWithGarbage(t *testing.T) {
 	require.Zero(t, ms[0].heldBytes[ms[1].self])
 }
 
-// A frame that names many deaths is taken apart again when the last of them is known, not at each.
+// A frame that names many ends is decoded again when the last of them is known, not at each.
 func TestManyDeathsAtOnce(t *testing.T) {
 	const n = 20_000
 	m := New(members(n).Proc(0), Shape{})
@@ -179,7 +180,7 @@ func TestManyDeathsAtOnce(t *testing.T) {
 	require.Empty(t, m.open[theLine].held)
 }
 
-// What a peer may make a machine keep is bounded, and what is no frame is refused.
+// The frames that a peer can make a machine hold are bounded, and malformed ones are refused.
 func TestPeersAreBounded(t *testing.T) {
 	ms := machines(t, 2, theLine)
 	f := frame{kind: kindUp, key: GroupKey{99, 99}, seq: 1}

@@ -8,7 +8,7 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// print is a number that other states hardly ever share.
+// print is a hash of the state.
 func (w *world) print() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

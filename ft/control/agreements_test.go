@@ -17,7 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// council is a job whose processes agree again and again, while some die.
+// council is a job whose processes agree repeatedly while some fail.
 type council struct {
 	n, rounds int
 	uniform   bool
@@ -105,7 +105,7 @@ func (x *council) body(p *sim.Proc) {
 		}
 		e.Wait(&done)
 	}
-	// Whoever has decided answers the others.
+	// A process that has decided answers the others.
 	var over progress.Completion
 	e.After(3*DefaultTimeout, over.Finish)
 	e.Wait(&over)
@@ -117,8 +117,8 @@ func (x *council) body(p *sim.Proc) {
 	_ = e.Close()
 }
 
-// Agreements of simulated processes that die at random moments: whoever lives decides each, and
-// as the others do.
+// Agreements of simulated processes that fail at random times: all living ones decide each, and
+// alike.
 func TestCouncil(t *testing.T) {
 	for seed := uint64(1); seed <= 150; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))

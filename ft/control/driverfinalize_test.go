@@ -13,8 +13,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Processes that leave in order, at their own times, are not reported, and those who
-// are left are observed by those who are left.
+// Processes that depart in order, at their own times, are not reported, and the remaining ones are
+// still observed.
 func TestDepartures(t *testing.T) {
 	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -28,8 +28,8 @@ func TestDepartures(t *testing.T) {
 	}
 }
 
-// Who cannot be connected to has died, and the others are told; once this process
-// waits for the others to finalize it has departed as likely.
+// A process that cannot be connected to has failed, and the others are notified; once this process
+// waits for the others to finalize it may as well have departed.
 func TestGoneWhileFinalizing(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		var told bool
@@ -68,10 +68,10 @@ func TestGoneWhileFinalizing(t *testing.T) {
 	}
 }
 
-// That one which waits for the others to finalize could not connect to a process is no
-// word about its end: when it dies everybody learns of that.
+// If a process that waits for the others to finalize could not connect to a peer, that says nothing
+// about the peer's end: when the peer fails all learn of it.
 func TestDeathAfterDoubtWhileFinalizing(t *testing.T) {
-	const n, leaver, victim = 16, 0, 3 // who are no neighbours
+	const n, leaver, victim = 16, 0, 3 // not neighbours
 	var knew [n]bool
 	s, err := sim.New(sim.DefaultConfig(n))
 	require.NoError(t, err)

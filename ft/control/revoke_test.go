@@ -16,34 +16,34 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// alarm is a job in which some processes revoke one communicator, while some die.
+// alarm is a job in which some processes revoke one communicator while some fail.
 type alarm struct {
 	n        int
 	seed     uint64
 	revokers map[proc.ID]fabric.Time
-	// steps: a revoker dies so many steps after it has begun to tell.
+	// steps: a revoking member fails so many steps after its first frame.
 	steps map[proc.ID]uint64
 	kills map[proc.ID]fabric.Time
-	// late are those that make the communicator then.
+	// late are the members that make the communicator later, and when.
 	late map[proc.ID]fabric.Time
-	// never are those that do not make it.
+	// never are the members that do not make it.
 	never map[proc.ID]bool
-	// connected: the connected are told before others, of whom the tree alone takes care else.
+	// connected: connected members are notified before others; else the tree alone is used.
 	connected bool
-	// friends: each is connected to so many that come after it.
+	// friends: each member is connected to so many that come after it.
 	friends int
-	// mutant names what is left out.
+	// mutant names the part that is left out.
 	mutant string
 
 	heard  []bool
 	frames int
-	direct int // frames from revokers
+	direct int // frames from revoking members
 	wrong  error
 }
 
 const alarmContext = 5
 
-// drawAlarm makes one at random.
+// drawAlarm draws a job from a seed.
 func drawAlarm(seed uint64) *alarm {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	x := &alarm{
@@ -51,7 +51,7 @@ func drawAlarm(seed uint64) *alarm {
 		revokers: map[proc.ID]fabric.Time{}, steps: map[proc.ID]uint64{}, never: map[proc.ID]bool{},
 	}
 	some := func() proc.ID { return proc.ID(rng.IntN(x.n)) }
-	calm := seed%4 == 0 // nobody dies, so nobody floods for that
+	calm := seed%4 == 0 // without failures, so without floods
 	if x.connected = seed%8 < 4; x.connected {
 		x.friends = rng.IntN(4)
 	}
@@ -229,8 +229,8 @@ func (x *alarm) body(p *sim.Proc) {
 	_ = e.Close()
 }
 
-// S1-28: if one who lives has heard that a communicator has been revoked all have, whoever dies, between
-// whatever two of the frames by which it tells the others.
+// If one living member knows of a revocation all do, whatever members fail, between any two of the
+// frames that notify the others (ULFM 17.3.1).
 func TestAlarm(t *testing.T) {
 	seeds := uint64(300)
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -242,7 +242,7 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// The test would notice if any part of the protocol were missing.
+// The test finds the absence of any part of the protocol.
 func TestAlarmFindsMutants(t *testing.T) {
 	for _, mutant := range []string{
 		"nothing is remembered",
@@ -261,8 +261,8 @@ func TestAlarmFindsMutants(t *testing.T) {
 	}
 }
 
-// While nobody dies and one revokes everybody gets one frame; when all revoke at once each sends at most one to each
-// child and each neighbour.
+// Without failures and with one revoking member each member gets one frame; when all revoke at once
+// each sends at most one to each child and each neighbour.
 func TestAlarmIsCheap(t *testing.T) {
 	for i, n := range []int{2, 3, 8, 31, 64, 2, 3, 8, 31, 64} {
 		x := &alarm{n: n, connected: i >= 5, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
@@ -281,14 +281,16 @@ func TestAlarmIsCheap(t *testing.T) {
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 3*log*n, "%d processes", n)
 
-		// Some tell the same process, since each is connected to others; nobody floods for that.
+		// Some notify the same process, since each is connected to others; no member floods because
+		// of that.
 		x = &alarm{n: n, connected: true, friends: 4, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1_000_000}}
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 5*n)
 	}
 }
 
-// Few who are connected are all told by whoever revokes, and nobody tells them again.
+// In a small group the revoking member notifies all connected ones, and no other member notifies
+// them again.
 func TestAlarmTellsTheConnected(t *testing.T) {
 	const n = 23
 	x := &alarm{n: n, seed: 1, connected: true, friends: n - 1, revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
@@ -297,7 +299,7 @@ func TestAlarmTellsTheConnected(t *testing.T) {
 	require.Equal(t, n-1, x.frames)
 }
 
-// What has been revoked is remembered, but not without end.
+// The records of revocations are bounded.
 func TestRevocationsAreBounded(t *testing.T) {
 	cfg := sim.DefaultConfig(2)
 	s, err := sim.New(cfg)
@@ -315,7 +317,7 @@ func TestRevocationsAreBounded(t *testing.T) {
 		for i := range uint32(3 * maxRevocations) {
 			r.Notify(i, all(1))
 			frame := notice{context: 1_000_000 + i}.append(nil)
-			r.onFrame(1, 0, notice{context: i, root: rootFlood}.append(frame)) // told, and not made here
+			r.onFrame(1, 0, notice{context: i, root: rootFlood}.append(frame)) // notified, and not made here
 			r.onFrame(1, 0, frame[:5])
 		}
 		require.Len(t, r.records, maxRevocations)

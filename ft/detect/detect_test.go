@@ -25,7 +25,7 @@ func drained(m *Machine) []Action {
 	return out
 }
 
-// until ticks a machine whenever it wants to be, and gives all it asks for.
+// until ticks a machine whenever it is due and returns all its actions.
 func until(m *Machine, end fabric.Time) []Action {
 	var out []Action
 	for m.Due() <= end {
@@ -45,7 +45,7 @@ func ofKind(actions []Action, k Kind) []Action {
 	return out
 }
 
-// S4-3: whoever is silent for the timeout is reported, not before.
+// A process that is silent for the timeout is reported, and not before.
 func TestSilenceIsDeath(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	require.NoError(t, m.Receive(1, heartbeatFrame, ms))
@@ -54,10 +54,10 @@ func TestSilenceIsDeath(t *testing.T) {
 	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
 }
 
-// Who is silent and runs, as the kernel of its machine has it, is not reported and counts
-// on this side; one that has been stopped is.
+// A silent process that runs according to its machine's kernel is not reported and counts on this
+// side; one that has been stopped is reported.
 func TestSeenIsNoSilence(t *testing.T) {
-	m := newMachine(3, 4, Majority) // who hears nobody ends itself
+	m := newMachine(3, 4, Majority) // it hears no process and ends itself
 	seen := []proc.ID{0, 1}
 	var got []Action
 	for m.Due() <= 6000*ms {
@@ -76,7 +76,7 @@ func TestSeenIsNoSilence(t *testing.T) {
 	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
 }
 
-// Who is asked for one that runs, as the kernel of their machine has it, vouches for it.
+// A queried process confirms one of its machine that runs according to the kernel.
 func TestSeenForOthers(t *testing.T) {
 	m := newMachine(3, 5, Majority)
 	until(m, 900*ms)
@@ -113,7 +113,7 @@ func TestPartitionOff(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 }
 
-// The proven dead are not counted, the silent are.
+// Provably failed processes are not counted, silent ones are.
 func TestProvenDeadDoNotCount(t *testing.T) {
 	m := newMachine(4, 5, Majority)
 	for p := range proc.ID(3) {
@@ -130,7 +130,7 @@ func TestProvenDeadDoNotCount(t *testing.T) {
 	require.Len(t, ofKind(until(m, 4000*ms), Report), 1)
 }
 
-// Who was killed for its silence is proven dead.
+// A process that was killed for its silence has provably failed.
 func TestFencedDoNotCount(t *testing.T) {
 	m := newMachine(3, 5, Majority)
 	for p := range proc.ID(3) {
@@ -143,7 +143,7 @@ func TestFencedDoNotCount(t *testing.T) {
 	require.GreaterOrEqual(t, got[0].Silent, 1000*ms)
 }
 
-// A death that another tells of is reported to the engine, once; a departure is not.
+// A failure that another process sends is reported to the engine, once; a departure is not.
 func TestToldIsReported(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	killed := proc.Cause{Kind: proc.Signaled, Code: 9}
@@ -154,7 +154,7 @@ func TestToldIsReported(t *testing.T) {
 	require.Empty(t, ofKind(drained(m), Report), "once")
 }
 
-// S4-4: who learns that it counts as dead ends itself, and says what to set.
+// A process that learns that it counts as failed ends itself, and names the setting to change.
 func TestExpelledEnds(t *testing.T) {
 	for name, tell := range map[string]func(*Machine){
 		"refused": func(m *Machine) { m.Fenced(2, ms) },
@@ -176,7 +176,7 @@ func TestExpelledEnds(t *testing.T) {
 	}
 }
 
-// The dead are not believed.
+// A failed process's claim is not believed.
 func TestExpelledByTheDead(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Connection}, ms)
@@ -190,7 +190,7 @@ func TestExpelledByTheDead(t *testing.T) {
 	require.Equal(t, appendUpdate(nil, flagDirect, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
 }
 
-// A silence that others have judged is reported as theirs.
+// A verdict of others is reported as theirs.
 func TestVerdictOfOthers(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	silent := proc.Cause{Kind: proc.Heartbeat}
@@ -198,7 +198,7 @@ func TestVerdictOfOthers(t *testing.T) {
 	require.Equal(t, []Action{{Kind: Report, Peer: 3, Cause: silent}}, ofKind(drained(m), Report))
 }
 
-// Two that cannot reach each other are no deaths for the others.
+// A pair of processes that cannot reach each other is no failure for the others.
 func TestUnreachableIsNotTold(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
@@ -207,7 +207,7 @@ func TestUnreachableIsNotTold(t *testing.T) {
 	require.False(t, m.hasFailed(2))
 }
 
-// What departs is never a failure, and sends no heartbeats.
+// A departed process is no failure, and gets no heartbeats.
 func TestDepartedIsNoFailure(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	m.Departed(1)
@@ -221,7 +221,7 @@ func TestDepartedIsNoFailure(t *testing.T) {
 	}
 }
 
-// Several deaths travel in one message, at once, with their causes.
+// Several failures travel in one message, at once, with their causes.
 func TestDeathsTravelTogether(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	m.Died(5, proc.Cause{Kind: proc.Exited, Code: -3}, ms)
@@ -235,7 +235,7 @@ func TestDeathsTravelTogether(t *testing.T) {
 	}
 }
 
-// Who was held up does not take its own sleep for the others' silence.
+// A process that was held up does not take its own lateness for the others' silence.
 func TestOwnLateness(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	for now := ms; now < 3000*ms; now += 100 * ms {
@@ -249,8 +249,8 @@ func TestOwnLateness(t *testing.T) {
 	require.Len(t, ofKind(until(m, 14500*ms), Report), 1)
 }
 
-// Without other faults a death reaches all of 512 in a logarithmic number of
-// hops, and costs two frames for each pair of neighbours.
+// Without other faults all of 512 processes learn of a failure in a logarithmic number of hops, at
+// the cost of two frames for each pair of neighbours.
 func TestHops(t *testing.T) {
 	const n = 512
 	var ms512 [n]*Machine
@@ -334,8 +334,8 @@ func TestCheck(t *testing.T) {
 	require.True(t, strings.Contains(Majority.String()+Off.String(), "majorityoff"))
 }
 
-// Who has not heard a suspect itself does not vouch for it, though it does not
-// suspect it yet: because it observes it since just now, or by another's word.
+// A process that has not heard a suspect itself does not confirm it, even if it does not suspect it
+// yet: because it has just begun to observe it, or by another's report.
 func TestVouchesAreForWhoWasHeard(t *testing.T) {
 	said := func(m *Machine) (kinds []byte) {
 		for _, a := range ofKind(drained(m), Send) {
@@ -361,8 +361,8 @@ func TestVouchesAreForWhoWasHeard(t *testing.T) {
 	require.Equal(t, []byte{kindAlive}, said(m))
 }
 
-// Two processes that cannot reach each other, and have nobody else, hear nothing of
-// each other, and live: neither ends for that.
+// Two processes that cannot reach each other, with no others left, are silent to each other and
+// live: neither ends because of that.
 func TestUnreachableIsNotJudged(t *testing.T) {
 	for self := range 2 {
 		m := newMachine(self, 3, Majority)
@@ -374,8 +374,8 @@ func TestUnreachableIsNotJudged(t *testing.T) {
 	}
 }
 
-// Who is missing while all finalize is not expected, counted or spoken of, until
-// somebody knows how it ended.
+// A process that is missing while all finalize is not expected, counted or sent, until it is known
+// how it ended.
 func TestMissing(t *testing.T) {
 	m := newMachine(4, 5, Majority)
 	for p := range proc.ID(3) {

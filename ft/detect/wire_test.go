@@ -16,7 +16,7 @@ var wireSamples = [][]byte{
 	appendAck(nil, 0, 300), appendQuery(nil, 1<<40, []proc.ID{1, 2, 299}), appendReply(nil, 7), appendAlive(nil, 0),
 }
 
-// encode is what a correct process writes for a frame.
+// encode is a correct process's encoding of a frame.
 func (f *frame) encode() []byte {
 	switch f.kind {
 	case kindHeartbeat:
@@ -59,7 +59,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What is accepted is what a correct process writes, byte for byte.
+// An accepted frame is one that a correct process encodes, byte for byte.
 func FuzzDecode(f *testing.F) {
 	for _, s := range wireSamples {
 		f.Add(s)

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// S4-10: communicators of the same members, in whatever order these have their ranks and are named, take one agreement together; one of
-// others takes its own.
+// Communicators with the same members, in any order of ranks and arguments, share one agreement;
+// one with other members has its own.
 func TestOneAgreementForEqualMembers(t *testing.T) {
 	const n = 4
 	job(t, n, func(m *member) {

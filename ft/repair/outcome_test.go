@@ -12,8 +12,9 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// What a decision means for a member that has met an error itself, or none: the class is the same at all, the dead are
-// named where they are known, and one's own error is told beside another class.
+// The outcome of a decision for a member with or without an error of its own: the class is the same
+// at all, failed members are named where they are known, and an own error of another class is
+// added.
 func TestOutcome(t *testing.T) {
 	own := errors.New("own")
 	value := func(errs ...error) []byte {
