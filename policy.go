@@ -24,7 +24,7 @@ const (
 	// Status of ProcNull, and messages of it that have not been received are dropped.
 	// A receive or probe from AnySource that is begun with failures that are not
 	// acknowledged is ErrProcFailed at once.
-	RTS = p2p.RTS
+	RTS = p2p.RunThrough
 )
 
 // SetProfile chooses the rules for this communicator on this rank, in place of the
@@ -138,7 +138,7 @@ func (c *Comm) end(v repair.Vote) error {
 func (c *Comm) decided(begin func(done func(error))) error {
 	c.e.Lock()
 	promise, h := c.e.NewAgreement(c.core)
-	begin(promise.Keep)
+	begin(promise.Complete)
 	c.e.Unlock()
 	return c.wait(h)
 }

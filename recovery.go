@@ -204,7 +204,7 @@ func (s *shrinking) end(core *p2p.Comm, err error) {
 		s.c.inherit(&s.derived.Comm, core)
 		*s.into, s.derived = &s.derived.Comm, nil
 	}
-	s.promise.Keep(err)
+	s.promise.Complete(err)
 }
 
 // commAlloc is a communicator that lies beside its core, which begins with a line of the cache: where the cache is cold, memory for both
@@ -324,7 +324,7 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 				o.trees.Renew(o.core)
 			}
 		}
-		promise.Keep(err)
+		promise.Complete(err)
 	})
 	return h
 }
