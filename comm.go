@@ -242,7 +242,7 @@ func (c *Comm) derived(core *p2p.Comm) *Comm {
 func (c *Comm) inherit(d *Comm, core *p2p.Comm) {
 	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
 	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
-	core.OnError((*listener)(d))
+	core.SetErrorHandler((*listener)(d))
 	d.handler.Store(c.handler.Load())
 }
 

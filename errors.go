@@ -101,7 +101,7 @@ func (c *Comm) tell(err error) {
 type listener Comm
 
 // Met implements p2p.Listener.
-func (l *listener) Met(err error) { (*Comm)(l).tell(err) }
+func (l *listener) OnError(err error) { (*Comm)(l).tell(err) }
 
 // failure is a request's error, kept until the lock is free.
 type failure struct {

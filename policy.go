@@ -22,7 +22,7 @@ const (
 	// ProcNull. Sends to it succeed and send nothing, receives from it get the Status of ProcNull,
 	// and its unexpected messages are dropped. A receive or probe from AnySource that is started
 	// with unacknowledged failures is ErrProcFailed at once.
-	RTS = p2p.RTS
+	RTS = p2p.RunThrough
 )
 
 // SetProfile chooses the rules for this communicator on this rank, in place of the job's
@@ -146,7 +146,7 @@ func (c *Comm) end(v repair.Vote) error {
 func (c *Comm) decided(begin func(done func(error))) error {
 	c.e.Lock()
 	promise, h := c.e.NewAgreement(c.core)
-	begin(promise.Keep)
+	begin(promise.Complete)
 	c.e.Unlock()
 	return c.wait(h)
 }

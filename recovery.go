@@ -204,7 +204,7 @@ func (s *shrinking) end(core *p2p.Comm, err error) {
 		s.c.inherit(&s.derived.Comm, core)
 		*s.into, s.derived = &s.derived.Comm, nil
 	}
-	s.promise.Keep(err)
+	s.promise.Complete(err)
 }
 
 // commAlloc is a communicator beside its core, which begins with a cache line: where the cache is
@@ -328,7 +328,7 @@ func (c *Comm) validate(comms []*Comm, into func(int, Group)) p2p.Handle {
 				o.trees.Renew(o.core)
 			}
 		}
-		promise.Keep(err)
+		promise.Complete(err)
 	})
 	return h
 }

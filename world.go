@@ -55,7 +55,7 @@ func InitContext(ctx context.Context, opts ...Option) (*World, error) {
 func newWorld(j *job.Job) *World {
 	w := &World{job: j}
 	w.comm = &Comm{core: j.World, e: j.P2P, mode: modeOf(j.Unaware), world: w}
-	j.World.OnError((*listener)(w.comm))
+	j.World.SetErrorHandler((*listener)(w.comm))
 	if j.Fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}

@@ -41,7 +41,7 @@ func (p Parent) meet(
 	if leader < 0 || leader >= p.Core.Size() {
 		return p2p.Group{}, 0, fmt.Errorf("%w: leader %d, want 0 … %d", ft.ErrArgument, leader, p.Core.Size()-1)
 	}
-	if _, left, _ := p.Core.Delegate("create inter", leader); !left {
+	if _, left, _ := p.Core.CollRank("create inter", leader); !left {
 		return p2p.Group{}, 0, p.Core.Lost("create inter", leader)
 	}
 	theirs := make([]byte, meetLen+verdictLen) // length of the list, seed, and what has gone wrong
@@ -98,7 +98,7 @@ func (p Parent) meetLeader(theirs []byte, peer *Parent, remote, tag int, number 
 	if err := peer.Core.Ready("create inter"); err != nil {
 		return nil, err
 	}
-	at, left, err := peer.Core.Delegate("create inter", remote)
+	at, left, err := peer.Core.CollRank("create inter", remote)
 	switch {
 	case err != nil:
 		return nil, err
@@ -177,7 +177,7 @@ func (p Parent) interOutcome(made *p2p.Comm, leader int, peer *Parent, remote, t
 	err = p.vote(repair.Vote{What: repair.CreateInterReady, Err: err, Makes: true})
 	last := func(done func(error)) {
 		v := repair.Vote{What: repair.CreateInter, Op: names[repair.CreateInter], Err: err, Makes: true}
-		p.Repair.EndAmong(made, made.Everyone(), made.Context(), v, done)
+		p.Repair.EndAmong(made, made.AllMembers(), made.Context(), v, done)
 	}
 	if err != nil {
 		p.Engine.Lock()
@@ -196,7 +196,7 @@ func (p Parent) ready(remote, tag int, yes bool) error {
 	if yes {
 		mine[0] = 1
 	}
-	at, left, err := p.Core.Delegate("create inter", remote)
+	at, left, err := p.Core.CollRank("create inter", remote)
 	switch {
 	case err != nil:
 		return err

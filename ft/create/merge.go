@@ -37,7 +37,7 @@ func (p Parent) merge(high bool) (*p2p.Comm, error) {
 		_, err = w.sendrecv(mine, word[:1], 0, 0)
 		encodeVerdict(word[1:], err)
 	}
-	if berr := side.bcast(word, local.Coll().Said(0)); berr != nil || err != nil {
+	if berr := side.bcast(word, local.Coll().OriginalRank(0)); berr != nil || err != nil {
 		return nil, fmt.Errorf("merge on %s: %w", p.Core.Name(), cmp.Or(err, berr))
 	}
 	if err := decodeVerdict(word[1:], "merge"); err != nil {

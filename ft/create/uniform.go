@@ -37,12 +37,12 @@ func (p Parent) Outcome(what repair.What, made *p2p.Comm, err error) error {
 func (p Parent) complete(what repair.What, made *p2p.Comm) error {
 	op := names[what]
 	switch {
-	case what != repair.Create && what != repair.CreateGroup || p.Core.Profile() == p2p.RTS:
-		return p.Core.Collective(op)
+	case what != repair.Create && what != repair.CreateGroup || p.Core.Profile() == p2p.RunThrough:
+		return p.Core.CheckMembers(op)
 	case made == nil:
 		return nil
 	}
-	return p.Core.Dead(op, made.Group())
+	return p.Core.FailedIn(op, made.Group())
 }
 
 // vote takes part in the agreement on the outcome of an operation.
@@ -55,7 +55,7 @@ func (p Parent) vote(v repair.Vote) error {
 func (p Parent) await(begin func(done func(error))) error {
 	p.Engine.Lock()
 	promise, h := p.Engine.NewAgreement(p.Core)
-	begin(promise.Keep)
+	begin(promise.Complete)
 	p.Engine.Unlock()
 	_, err := p.Engine.Wait(h)
 	return err

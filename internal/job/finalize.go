@@ -33,7 +33,7 @@ func (j *Job) finalize(detach func() error) error {
 	j.finalizing.Store(true)
 	lost := j.detach(detach)
 	j.P2P.Flush()
-	j.P2P.Leaving()
+	j.P2P.StopCollectives()
 	if j.detector != nil {
 		j.detector.Finalizing()
 	}

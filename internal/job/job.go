@@ -36,7 +36,7 @@ type Job struct {
 	notice      *p2p.Comm // see Finalize
 	sockets     []*tcp.Provider
 	exits       *exits.Table    // nil: the kernel's record is not available
-	detector    *control.Pulse  // nil: there is no failure detector
+	detector    *control.Driver // nil: there is no failure detector
 	outbox      *control.Outbox // of agreements and revocations
 	agreements  *control.Agreements
 	revocations *control.Revocations
@@ -118,18 +118,18 @@ func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
 		j.agreements.Use(cfg.Shm.Boards())
 	}
 	if !c.detector.on {
-		j.agreements.Meet()
+		j.agreements.ConnectAwaited()
 	}
 	j.Repair = repair.New(j.Progress, j.agreements)
 	j.P2P.OnRevoked(j.Repair.Revoked)
-	j.Repair.OnForsaken(j.exitUnreachable, func(id proc.ID) bool { return j.detector != nil && j.detector.Ended(id) })
+	j.Repair.OnUnreachable(j.exitUnreachable, func(id proc.ID) bool { return j.detector != nil && j.detector.Ended(id) })
 	return nil
 }
 
 // startRevocations starts the broadcast of revocations.
 func (j *Job) startRevocations(*progress.Config, *config) error {
 	j.revocations = control.StartRevocations(j.Progress, j.outbox, j.P2P.RevokeContext, j.P2P.RevokeUnmade)
-	j.P2P.OnRevoke(func(o *p2p.Comm) { j.revocations.Tell(o.Context(), o.Members()) })
+	j.P2P.OnRevoke(func(o *p2p.Comm) { j.revocations.Notify(o.Context(), o.Members()) })
 	return nil
 }
 

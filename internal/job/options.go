@@ -47,7 +47,7 @@ const (
 
 // Check finds options that no user's settings make valid.
 func (o *Options) Check() error {
-	if o.Profile > p2p.RTS {
+	if o.Profile > p2p.RunThrough {
 		return fmt.Errorf("%w: %v", ft.ErrArgument, o.Profile)
 	}
 	if _, err := o.allowed(nil); err != nil {

@@ -14,8 +14,8 @@ import (
 func (j *Job) peerUnreachable(ep *progress.Endpoint, cause proc.Cause) {
 	switch {
 	case cause.Kind == proc.Unreachable:
-		j.Repair.Apart(ep.Proc)
-	case cause.Kind == proc.Expelled && j.detector == nil && j.Repair.Estranged() != proc.None:
+		j.Repair.PeerUnreachable(ep.Proc)
+	case cause.Kind == proc.Expelled && j.detector == nil && j.Repair.UnreachablePeer() != proc.None:
 		j.expire(&detect.EndError{By: ep.Proc}) // with a detector that does it
 	}
 }
@@ -29,7 +29,7 @@ func (j *Job) exitUnreachable(peer proc.ID) {
 // unreachable explains why this rank and another cannot reach each other.
 func (j *Job) unreachable(peer proc.ID) error {
 	a, b := min(peer, j.Self), max(peer, j.Self)
-	if why := j.outbox.Unreached(peer); why != nil {
+	if why := j.outbox.Unreachable(peer); why != nil {
 		return fmt.Errorf("rank %d and rank %d cannot reach each other (%w; ftbench doctor tells which fabrics could, "+
 			"--fabric allows them)",
 			a, b, why)
@@ -40,7 +40,7 @@ func (j *Job) unreachable(peer proc.ID) error {
 // expire ends this rank because it counts as failed at another one.
 func (j *Job) expire(why error) {
 	end, told := errors.AsType[*detect.EndError](why)
-	if peer := j.Repair.Estranged(); told && !end.Partition && peer != proc.None {
+	if peer := j.Repair.UnreachablePeer(); told && !end.Partition && peer != proc.None {
 		why = fmt.Errorf("it counts as dead at rank %d: %w", end.By, j.unreachable(peer))
 	}
 	j.boot.Expire(why)

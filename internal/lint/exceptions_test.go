@@ -17,7 +17,7 @@ var exceptions = []exception{
 	{"decoders", "internal/job/routes.go", "routeOf decodes", "it reads what the providers of this process say of themselves"},
 	{"decoders", "internal/launch/hosts/proxy.go", "prepare decodes", "it sets variables that internal/launch/hosts.FuzzJob has read; what is no pair has an empty value"},
 	{"decoders", "internal/launch/rendezvous/address.go", "decodes", "it takes apart what FromEnvironment has put together, which internal/launch/rendezvous.FuzzEnvironment reads"},
-	{"decoders", "ft/repair/call.go", "end decodes", "it reads a decision as long as its own proposal, which ft/control.FuzzAgree asserts"},
+	{"decoders", "ft/repair/call.go", "decided decodes", "it reads a decision as long as its own proposal, which ft/control.FuzzAgree asserts"},
 	{"decoders", "ft/repair/validate.go", "validate decodes", "the same"},
 }
 

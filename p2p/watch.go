@@ -6,10 +6,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Cancel takes back a receive or probe that has not been matched: it completes,
-// with Status.Cancelled. On others, sends among them, it has no effect: they
-// complete as if it had not been called. (To take back a send that has gone
-// out, the receiver would have to be asked, and might not answer for long.)
+// Cancel cancels a receive or probe that has not been matched: it completes with Status.Cancelled.
+// It has no effect on other requests. (To cancel a send that has been sent, the receiver would have
+// to be asked, and might not answer for long.)
 func (e *Engine) Cancel(h Handle) {
 	if h.r == nil {
 		return
@@ -17,15 +16,14 @@ func (e *Engine) Cancel(h Handle) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if h.r.gen == h.gen {
-		e.takeBack(h.r)
+		e.cancel(h.r)
 	}
 }
 
-// takeBack completes a request that waits for a match, and says whether it was
-// one. Precondition: the lock is held.
-func (e *Engine) takeBack(r *Request) bool {
+// cancel cancels an unmatched request and reports whether it did. Precondition: the lock is held.
+func (e *Engine) cancel(r *Request) bool {
 	switch {
-	case r.Done() && !r.pending || r.kind == reqSend || r.kind == reqAbove || r.from != proc.None:
+	case r.Done() && !r.pending || r.kind == reqSend || r.kind == reqPromise || r.from != proc.None:
 		return false
 	case r.kind == reqRecv:
 		e.unpost(r)
@@ -37,19 +35,19 @@ func (e *Engine) takeBack(r *Request) bool {
 	return true
 }
 
-// State is how far a request is.
+// State is the progress of a request.
 type State uint8
 
 // The states of a request.
 const (
-	Ended    State = iota // waited for, or tested to be complete
+	Ended    State = iota // a wait or test has returned its outcome
 	Pending               // under way
-	Complete              // to be taken
-	InDoubt               // under way, and a wait for it would be ft.ErrProcFailedPending
+	Complete              // complete, and not yet returned by a wait or test
+	InDoubt               // under way, and a wait would return ft.ErrProcFailedPending
 )
 
-// State tells how far a request is; the zero Handle's is Complete.
-// Precondition: the lock is held.
+// State returns a request's state; that of the zero Handle is Complete. Precondition: the lock is
+// held.
 func (e *Engine) State(h Handle) State {
 	switch {
 	case h.r != nil && h.r.gen == h.gen && h.r.pending:
@@ -65,13 +63,13 @@ func (e *Engine) State(h Handle) State {
 // Poll makes progress once. Precondition: the lock is held.
 func (e *Engine) Poll() { e.p.Progress() }
 
-// Watch is one wait for the first of several requests, or for an interruption.
-// It belongs to the engine's pool and is used with the lock held.
+// Watch is a wait for the first of several requests, or for an interruption. It belongs to the
+// engine's pool and is used with the lock held.
 type Watch struct {
 	c    progress.Completion
-	done func() // c.Finish, made once
+	done func() // c.Finish, bound once
 	e    *Engine
-	gen  uint32 // raised at each reuse
+	gen  uint32 // incremented at each reuse
 	next *Watch // in the pool
 }
 
@@ -87,8 +85,10 @@ func (e *Engine) NewWatch() *Watch {
 	return w
 }
 
-// Add has the wait end when the request completes. Only one watch at a time may
-// have it, and nobody may wait for it otherwise. Precondition: it is Pending.
+// Add lets the completion of a request end the wait. Only one watch or goroutine at a time may wait
+// for a request.
+//
+// Precondition: it is Pending.
 func (w *Watch) Add(h Handle) { h.r.Then(w.done) }
 
 // Drop undoes Add, unless the request has ended meanwhile.
@@ -101,7 +101,7 @@ func (w *Watch) Drop(h Handle) {
 // Wait returns when one of the requests is complete, or after an interruption.
 func (w *Watch) Wait() { w.e.p.Wait(&w.c) }
 
-// Free gives the watch back.
+// Free returns the watch to the pool.
 func (w *Watch) Free() {
 	w.c.Reset()
 	w.gen++
@@ -109,8 +109,8 @@ func (w *Watch) Free() {
 	w.e.watches = w
 }
 
-// Interrupter gives a function that ends the wait, and does nothing once the
-// watch has been freed. Any goroutine may call it, without the lock.
+// Interrupter returns a function that ends the wait and does nothing once the watch has been freed.
+// Any goroutine may call it, without the lock.
 func (w *Watch) Interrupter() func() {
 	e, gen := w.e, w.gen
 	return func() {
@@ -118,7 +118,7 @@ func (w *Watch) Interrupter() func() {
 		defer e.p.Unlock()
 		if w.gen == gen {
 			w.c.Finish()
-			e.p.Kick() // who progresses for us may sleep
+			e.p.Kick() // the goroutine that makes progress may sleep
 		}
 	}
 }
@@ -126,25 +126,29 @@ func (w *Watch) Interrupter() func() {
 // Host is the clock and scheduler of the process.
 func (e *Engine) Host() fabric.Host { return e.p.Host() }
 
-// Abandon ends a request that waits for a match, and says whether it was one.
-// Any other is left as it is. Precondition: the lock is held.
+// Abandon ends an unmatched request and reports whether it did; other requests stay as they are.
+//
+// Precondition: the lock is held.
 func (e *Engine) Abandon(h Handle) bool {
-	if h.r == nil || h.r.gen != h.gen || !e.takeBack(h.r) {
+	if h.r == nil || h.r.gen != h.gen || !e.cancel(h.r) {
 		return false
 	}
 	e.recycle(h.r)
 	return true
 }
 
-// Describe names a request that has not ended, for errors, and tells whether it is one that nobody can
-// take back: a send, or a layer's above. Precondition: the lock is held.
+// Describe describes an active request for errors, and reports whether it cannot be cancelled: it
+// is a send, or belongs to a layer above.
+//
+// Precondition: the lock is held.
 func (e *Engine) Describe(h Handle) (what string, stays bool) {
-	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqAbove
+	return h.r.kind.String() + " on " + h.r.comm.Name(), h.r.kind == reqSend || h.r.kind == reqPromise
 }
 
-// Detach leaves a send to the engine, which ends it some time after it is
-// complete; until then the engine may read its buffer. Precondition: the lock
-// is held.
+// Detach leaves a send to the engine, which frees it some time after its completion. Until then the
+// engine may read its buffer.
+//
+// Precondition: the lock is held.
 func (e *Engine) Detach(h Handle) {
 	still := e.detached[:0]
 	for _, r := range e.detached {

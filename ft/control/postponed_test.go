@@ -11,13 +11,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// News of a death goes at once to other machines. On the own machine what takes a connection
-// waits until the kernel has had time to tell, and then goes, to whoever has it from nobody.
+// Notices of a failure go at once to other machines. On this machine those that need a connection
+// wait until the kernel has had time to report, and then go to each process that does not know yet.
 func TestNewsThatTakesAConnection(t *testing.T) {
 	const n, dead, at = 16, proc.ID(5), 5 * second
 	for name, c := range map[string]struct {
 		node           func(proc.ID) int
-		soonest, later int // how many connections are made at once, and after the grace
+		soonest, later int // connections made at once, and after the grace period
 	}{
 		"other machines": {nil, 30, 0},
 		"one machine":    {func(proc.ID) int { return 0 }, 0, 30},
@@ -28,7 +28,7 @@ func TestNewsThatTakesAConnection(t *testing.T) {
 			x.faults = func(s *sim.Sim) error { return s.Kill(dead, at) }
 			require.NoError(t, x.run())
 			require.NoError(t, x.check([]proc.ID{dead}))
-			first := fabric.Forever // who was connected to the dead has it from the provider
+			first := fabric.Forever // connected to the failed process, so the provider reports it
 			for _, known := range x.when {
 				if when, ok := known[dead]; ok {
 					first = min(first, when)

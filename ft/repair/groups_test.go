@@ -23,7 +23,7 @@ type member struct {
 	p *p2p.Engine
 }
 
-// job has every process of a job do the same.
+// job runs body as each process of a job.
 func job(t *testing.T, n int, body func(m *member)) {
 	t.Helper()
 	s, err := sim.New(sim.DefaultConfig(n))
@@ -73,8 +73,7 @@ func (m *member) free(c *p2p.Comm) {
 	assert.NoError(m.t, c.Free())
 }
 
-// The last decisions of communicators that have been freed are kept, of so many and no more; a communicator without
-// any takes nothing.
+// The kept decisions of freed communicators are bounded; a communicator without any costs nothing.
 func TestLinesOfTheFreedAreBounded(t *testing.T) {
 	const n = 2
 	job(t, n, func(m *member) {
@@ -89,7 +88,7 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 			}
 			m.free(c)
 		}
-		assert.Empty(t, m.names)
+		assert.Empty(t, m.byComm)
 		assert.Equal(t, agreed, len(m.freed))
 		for i := range uint32(300) {
 			c := m.comm(n, 5000+2*i)
@@ -98,21 +97,22 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 			m.free(c)
 		}
 		assert.Equal(t, maxFreed, len(m.freed))
-		assert.Equal(t, maxFreed, len(m.lines))
+		assert.Equal(t, maxFreed, len(m.open))
 		for _, id := range m.freed {
-			_, kept := m.lines[id]
+			_, kept := m.open[id]
 			assert.True(t, kept)
 		}
 		group := p2p.WorldGroup(n)
 		m.e.Lock()
-		err := m.ag.Propose(agree.Line{Context: 100, Group: group.Digest()}, agree.Proposal{})
+		err := m.ag.Propose(agree.GroupKey{Context: 100, Group: group.Digest()}, agree.Proposal{})
 		m.e.Unlock()
-		assert.ErrorIs(t, err, agree.ErrNoLine, "the machine has forgotten the first")
+		assert.ErrorIs(t, err, agree.ErrNotOpen, "the machine has forgotten the first")
 		assert.EqualValues(t, 5000+2*299, m.freed[maxFreed-1].Context, "the last remain")
 	})
 }
 
-// A line on which an operation is under way is not forgotten with its communicator: others are.
+// A group with an operation under way is kept when its communicator is freed; others are dropped
+// instead.
 func TestLinesInUseAreKept(t *testing.T) {
 	const n = 2
 	job(t, n, func(m *member) {
@@ -143,8 +143,8 @@ func TestLinesInUseAreKept(t *testing.T) {
 	})
 }
 
-// A communicator with the context and the members of one that was freed goes on where that has ended, and its line is not
-// forgotten in the place of that.
+// A communicator with the context and the members of a freed one continues its sequence, which is
+// not dropped in the freed one's place.
 func TestALineGoesOn(t *testing.T) {
 	const n = 3
 	job(t, n, func(m *member) {
@@ -156,27 +156,27 @@ func TestALineGoesOn(t *testing.T) {
 				assert.Equal(t, 8*round+4*i, got)
 			}
 			assert.Empty(t, m.freed)
-			assert.Len(t, m.lines, 1)
-			assert.Len(t, m.names, 1)
+			assert.Len(t, m.open, 1)
+			assert.Len(t, m.byComm, 1)
 			m.free(c)
 			assert.Len(t, m.freed, 1)
 		}
 	})
 }
 
-// On a communicator that cannot be used any more nothing is begun, and nobody waits.
+// Nothing is started on a communicator that cannot be used any more, and no call waits.
 func TestNothingIsBegunOnTheFreed(t *testing.T) {
 	job(t, 1, func(m *member) {
 		c := m.comm(1, 70)
 		m.free(c)
 		_, err := m.agree(c, 1)
 		assert.ErrorIs(t, err, ft.ErrClosed)
-		assert.Empty(t, m.lines)
+		assert.Empty(t, m.open)
 	})
 }
 
-// A validate that agrees but finds the context of its collectives taken is an error for that communicator, and the others'
-// results stand.
+// A validate that agrees but finds the context of its collectives taken is an error for that
+// communicator; the others' results stand.
 func TestValidateOfATakenContext(t *testing.T) {
 	const n = 2
 	validate := func(m *member, comms ...*p2p.Comm) (failed [][]proc.ID, err error) {

@@ -2,27 +2,27 @@ package agree
 
 import "github.com/banyan-hpc/banyan/internal/proc"
 
-// left says that a member is gone.
-func (l *line) left(p proc.ID) {
+// ended handles the end of a process.
+func (l *sequence) ended(p proc.ID) {
 	rank := l.group.Rank(p)
 	if rank < 0 {
 		return
 	}
 	was := [2]int{-2, -2}
 	for k, i := range []*instance{l.old, l.cur} {
-		if i != nil && !i.base.has(rank) {
+		if i != nil && !i.excluded.has(rank) {
 			t := i.tree()
 			was[k] = t.parent(l.rank)
 		}
 	}
-	l.gone.add(rank)
+	l.known.add(rank)
 	for k, i := range []*instance{l.old, l.cur} {
-		if was[k] == -2 || l.m.lines[l.id] != l {
+		if was[k] == -2 || l.m.open[l.key] != l {
 			continue
 		}
 		switch {
 		case i.flat:
-			if l.m.broken != unsealed {
+			if l.m.broken != openCells {
 				l.flat.Seal(rank, i.seq)
 				l.resume()
 			} else {
@@ -33,25 +33,26 @@ func (l *line) left(p proc.ID) {
 		case !i.decided:
 			i.advance()
 		default:
-			i.remind(was[k])
+			i.resendDecision(was[k])
 		}
 		if i.boarded && l.flat.Board != nil {
 			l.rouse(i)
 		}
 	}
-	l.again()
+	l.retryHeld()
 }
 
-// remind sends a decision to whom a death has made parent or child of this process.
-func (i *instance) remind(parent int) {
-	if i.l.m.broken == muteOwners {
+// resendDecision sends a decision to the members that an end has made parent or child of this
+// process; parent is the one before.
+func (i *instance) resendDecision(parent int) {
+	if i.s.m.broken == muteOwners {
 		return
 	}
 	t := i.tree()
-	if now := t.parent(i.l.rank); now >= 0 && now != parent {
-		i.tell(now)
+	if now := t.parent(i.s.rank); now >= 0 && now != parent {
+		i.sendDecision(now)
 	}
 	for _, child := range i.children(&t) {
-		i.tell(child)
+		i.sendDecision(child)
 	}
 }

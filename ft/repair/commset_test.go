@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// S4-10: communicators of the same members, in whatever order these have their ranks and are named, take one agreement together; one of
-// others takes its own.
+// Communicators with the same members, in any order of ranks and arguments, share one agreement;
+// one with other members has its own.
 func TestOneAgreementForEqualMembers(t *testing.T) {
 	const n = 4
 	job(t, n, func(m *member) {
@@ -27,12 +27,12 @@ func TestOneAgreementForEqualMembers(t *testing.T) {
 		failed, err := m.validate(comms)
 		assert.NoError(m.t, err)
 		assert.Len(m.t, failed, len(comms))
-		assert.Len(m.t, m.lines, 1)
+		assert.Len(m.t, m.open, 1)
 		half, err := m.p.NewComm("half", p2p.NewGroup([]proc.ID{proc.ID(self &^ 1), proc.ID(self | 1)}), self&1, 8)
 		assert.NoError(m.t, err)
 		_, err = m.validate(append(comms, half))
 		assert.NoError(m.t, err)
-		assert.Len(m.t, m.lines, 2)
+		assert.Len(m.t, m.open, 2)
 	})
 }
 
@@ -42,7 +42,7 @@ func (m *member) validate(comms []*p2p.Comm) (failed [][]proc.ID, err error) {
 	promise, h := m.p.NewPromise(comms[0])
 	m.Validate(comms, func(all [][]proc.ID, err error) {
 		failed = all
-		promise.Keep(err)
+		promise.Complete(err)
 	})
 	m.e.Unlock()
 	_, err = m.p.Wait(h)

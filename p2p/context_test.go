@@ -8,7 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// What is made after a validate does not get the context of its collectives, whoever is gone and however much is made.
+// Communicators made after a validate do not get the context of its collectives, whatever members
+// have ended and however many are made.
 func TestNumbersAfterValidate(t *testing.T) {
 	_, _, c, kill := bereaved(t)
 	for epoch, gone := range [][]proc.ID{nil, {3}, {2, 3}} {
@@ -23,12 +24,12 @@ func TestNumbersAfterValidate(t *testing.T) {
 	}
 }
 
-// Two communicators whose contexts are the same by chance: the second is not made, as messages of the one would be taken
-// for the other's. Here two tags are looked for that hash alike.
+// Of two communicators whose contexts collide, the second is not made, as each would receive the
+// other's messages. The test looks for two tags with the same hash.
 func TestContextThatIsTaken(t *testing.T) {
 	_, _, c, _ := bereaved(t)
 	g := c.Group()
-	context := func(tag int) uint32 { return c.context(mix(mix(g.digest(), uint64(tag)), 1), 1) }
+	context := func(tag int) uint32 { return c.deriveContext(mix(mix(g.digest(), uint64(tag)), 1), 1) }
 	tags := map[uint32]int{}
 	first, second := -1, 0
 	for ; first < 0; second++ {
@@ -44,6 +45,6 @@ func TestContextThatIsTaken(t *testing.T) {
 	_, _, err = c.DeriveAmong(g, second)
 	require.ErrorContains(t, err, "is taken by "+d.Name()+": create it once more")
 	require.NoError(t, d.Free())
-	_, _, err = c.DeriveAmong(g, second) // once more: its number is another one
+	_, _, err = c.DeriveAmong(g, second) // again: its number differs
 	require.NoError(t, err)
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A number names its communicator until that is freed, and is small: places are
-// used again, under other numbers.
+// A number identifies its communicator until that is freed, and is small: places are reused, under
+// other numbers.
 func TestNumbers(t *testing.T) {
 	_, e, world := newStray(t)
-	require.Same(t, world, e.Numbered(world.Number()))
-	require.Same(t, world.Coll(), e.Numbered(world.Coll().Number()))
+	require.Same(t, world, e.CommByNumber(world.Number()))
+	require.Same(t, world.Coll(), e.CommByNumber(world.Coll().Number()))
 	seen := map[Number]bool{}
 	for ctx := range uint32(50) {
 		c, err := e.NewComm("c", WorldGroup(2), 0, 100+ctx)
@@ -20,10 +20,10 @@ func TestNumbers(t *testing.T) {
 		require.False(t, seen[n])
 		seen[n] = true
 		require.Less(t, uint32(n), uint32(4))
-		require.Same(t, c, e.Numbered(n))
+		require.Same(t, c, e.CommByNumber(n))
 		require.NoError(t, c.Free())
-		require.Nil(t, e.Numbered(n))
+		require.Nil(t, e.CommByNumber(n))
 	}
-	require.Nil(t, e.Numbered(77))
-	require.Same(t, world, e.Numbered(world.Number()))
+	require.Nil(t, e.CommByNumber(77))
+	require.Same(t, world, e.CommByNumber(world.Number()))
 }

@@ -21,26 +21,25 @@ const (
 	second      = 1000 * millisecond
 )
 
-// trial is a job of detectors over simulated processes: what is done to them, and
-// what became of them.
+// trial is a job of detectors over simulated processes, with its faults and its results.
 type trial struct {
 	n      int
 	seed   uint64
 	rule   detect.Rule
 	until  fabric.Time   // when the processes finalize
-	leave  []fabric.Time // the same, where each has its own time
+	leave  []fabric.Time // the same for each process
 	faults func(*sim.Sim) error
 	// busy processes make no call between their beginning and end.
 	busy func(id proc.ID) bool
 	node func(id proc.ID) int // nil: each process has a machine of its own
 
-	known [][]proc.ID               // the dead that each process knew at its end; nil: it did not get there
+	known [][]proc.ID               // failures that each process knew at its end; nil: it did not get there
 	when  []map[proc.ID]fabric.Time // when it learned of each
-	ended []error                   // why it ended itself
+	ended []error                   // why each ended itself
 	met   [][]fabric.Time           // when each made its connections
 }
 
-// run runs it to its end.
+// run runs the job to its end.
 func (x *trial) run() error {
 	x.known, x.ended = make([][]proc.ID, x.n), make([]error, x.n)
 	x.when, x.met = make([]map[proc.ID]fabric.Time, x.n), make([][]fabric.Time, x.n)
@@ -111,7 +110,7 @@ func (x *trial) body(p *sim.Proc) {
 	}
 }
 
-// check compares what the survivors know with the dead.
+// check compares the survivors' knowledge with the failures.
 func (x *trial) check(dead []proc.ID) error {
 	slices.Sort(dead)
 	var errs []error
@@ -127,7 +126,7 @@ func (x *trial) check(dead []proc.ID) error {
 	return errors.Join(errs...)
 }
 
-// seeds is how many schedules are tried, of so many in the long form.
+// seeds is the number of schedules, n in the long form.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		n /= 10
@@ -144,8 +143,7 @@ func some(r *rand.Rand, n, k int) []proc.ID {
 	return ids
 }
 
-// Nothing happens to a job in which nobody dies, whether its processes make calls
-// or not.
+// A job without failures has none reported, whether its processes make calls or not.
 func TestNoFalseDeath(t *testing.T) {
 	for n := 2; n <= 17; n++ {
 		for _, busy := range []bool{false, true} {
@@ -156,8 +154,8 @@ func TestNoFalseDeath(t *testing.T) {
 	}
 }
 
-// Every survivor learns of every death, whomever it has talked to: with kills at any
-// time, also of those who pass the news on.
+// Every survivor learns of every failure, whatever its connections: with kills at any time, also of
+// the processes that forward.
 func TestDeathsReachAll(t *testing.T) {
 	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -183,7 +181,7 @@ func TestDeathsReachAll(t *testing.T) {
 	}
 }
 
-// A cut that is mended before the timeout is no death.
+// A cut that is mended before the timeout is no failure.
 func TestCutThatHeals(t *testing.T) {
 	for seed := range seeds(200) {
 		r := rand.New(rand.NewPCG(seed, 2))
@@ -209,9 +207,8 @@ func others(n int, side []proc.ID) []proc.ID {
 	return rest
 }
 
-// Of two sides of a partition the larger goes on and knows that the other is dead;
-// the processes of the smaller end themselves. Of two halves the one with the lowest id
-// goes on.
+// Of two sides of a partition the larger goes on and knows that the other has failed; the processes
+// of the smaller end themselves. Of two halves the one with the lowest id goes on.
 func TestPartition(t *testing.T) {
 	var slowest fabric.Time
 	for seed := range seeds(200) {
@@ -243,8 +240,8 @@ func TestPartition(t *testing.T) {
 	t.Logf("known everywhere %v ms after the cut at the latest", slowest/millisecond)
 }
 
-// A process that is silent from its first moments on, before those who observe it are
-// connected to it, is found as soon as any other.
+// A process that is silent from its first moment, before its observers are connected to it, is
+// found as soon as any other.
 func TestSilentFromTheStart(t *testing.T) {
 	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 6))
@@ -263,7 +260,7 @@ func TestSilentFromTheStart(t *testing.T) {
 	}
 }
 
-// Without the rule both sides go on, and each knows that the other is dead.
+// Without the rule both sides go on, and each counts the other as failed.
 func TestPartitionWithoutRule(t *testing.T) {
 	x := trial{n: 7, rule: detect.Off, until: 15 * second}
 	side := []proc.ID{1, 4, 5}
@@ -281,8 +278,8 @@ func TestPartitionWithoutRule(t *testing.T) {
 	}
 }
 
-// A partition that heals too late: who counts as dead learns of it and ends itself,
-// and nobody goes on who is dead elsewhere.
+// A partition that heals too late: condemned processes learn of it and end themselves, and no
+// process goes on that counts as failed elsewhere.
 func TestCutThatHealsTooLate(t *testing.T) {
 	ended := 0
 	for seed := range seeds(200) {
@@ -307,100 +304,4 @@ func TestCutThatHealsTooLate(t *testing.T) {
 		ended += len(dead)
 	}
 	require.NotZero(t, ended, "no cut was long enough")
-}
-
-// Processes that leave in order, at their own times, are not reported, and those who
-// are left are observed by those who are left.
-func TestDepartures(t *testing.T) {
-	for seed := range seeds(100) {
-		r := rand.New(rand.NewPCG(seed, 5))
-		n := 3 + r.IntN(10)
-		x := trial{n: n, seed: seed}
-		for range n {
-			x.leave = append(x.leave, 100*millisecond+fabric.Time(r.Int64N(int64(5*second))))
-		}
-		require.NoError(t, x.run(), "seed %d", seed)
-		require.NoError(t, x.check(nil), "seed %d, %d processes", seed, n)
-	}
-}
-
-// Who cannot be connected to has died, and the others are told; once this process
-// waits for the others to finalize it has departed as likely.
-func TestGoneWhileFinalizing(t *testing.T) {
-	for _, last := range []bool{false, true} {
-		var told bool
-		cfg := sim.DefaultConfig(3)
-		s, err := sim.New(cfg)
-		require.NoError(t, err)
-		for id := range proc.ID(3) {
-			require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
-				e := progress.New(progress.Config{
-					Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
-					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
-				})
-				pulse := Start(Config{
-					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},
-					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
-				})
-				if last && id == 0 {
-					pulse.Finalizing()
-				}
-				var done progress.Completion
-				e.Lock()
-				if id == 0 {
-					pulse.ended(&progress.Endpoint{Proc: 2}, proc.Cause{Kind: proc.Unknown})
-				}
-				e.After(second, done.Finish)
-				e.Wait(&done)
-				told = told || id == 1 && e.View().Failed(2)
-				e.Unlock()
-				pulse.Stop()
-				e.Depart()
-				require.NoError(t, e.Close())
-			}))
-		}
-		require.NoError(t, s.Run())
-		require.Equal(t, !last, told)
-	}
-}
-
-// That one which waits for the others to finalize could not connect to a process is no
-// word about its end: when it dies everybody learns of that.
-func TestDeathAfterDoubtWhileFinalizing(t *testing.T) {
-	const n, leaver, victim = 16, 0, 3 // who are no neighbours
-	var knew [n]bool
-	s, err := sim.New(sim.DefaultConfig(n))
-	require.NoError(t, err)
-	for id := range proc.ID(n) {
-		require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
-			e := progress.New(progress.Config{
-				Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
-				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
-			})
-			pulse := Start(Config{
-				Engine: e, Detect: detect.Config{Self: id, Procs: n, Period: DefaultPeriod, Timeout: DefaultTimeout},
-				Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
-			})
-			var done progress.Completion
-			if id == leaver {
-				pulse.Finalizing()
-			}
-			e.Lock()
-			if id == leaver {
-				pulse.ended(&progress.Endpoint{Proc: victim}, proc.Cause{Kind: proc.Unknown})
-			}
-			e.After(6*second, done.Finish)
-			e.Wait(&done)
-			knew[id] = e.View().Failed(victim)
-			e.Unlock()
-			pulse.Stop()
-			e.Depart()
-			require.NoError(t, e.Close())
-		}))
-	}
-	require.NoError(t, s.Kill(victim, 2*second))
-	require.NoError(t, s.Run())
-	for id, knows := range knew {
-		require.Equal(t, id != victim, knows, "process %d", id)
-	}
 }

@@ -28,7 +28,7 @@ func alone(b *testing.B, n int, fn func(world *Comm)) {
 	require.NoError(b, s.Run())
 }
 
-// What a shrink costs beside its agreement, at each rank: of a communicator that has lost nobody, or every fourth.
+// The cost of a shrink beside its agreement, at each rank: with no failed member, or every fourth.
 func BenchmarkSurvivors(b *testing.B) {
 	for _, n := range []int{4, 32, 1024} {
 		for _, every := range []int{0, 4} {
@@ -56,7 +56,7 @@ func BenchmarkSurvivors(b *testing.B) {
 	}
 }
 
-// What a duplicate costs.
+// The cost of a duplicate.
 func BenchmarkDup(b *testing.B) {
 	alone(b, 32, func(world *Comm) {
 		b.ReportAllocs()
