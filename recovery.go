@@ -113,11 +113,11 @@ func (c *Comm) Agree(flag uint64) (uint64, error) {
 	return flag, c.raise(err)
 }
 
-// IAgree starts an agreement on *flag, which must not be touched until the request is complete and
+// Iagree starts an agreement on *flag, which must not be touched until the request is complete and
 // then holds the result. Several may be under way; they match in the order in which each rank
 // started them. Neither Request.Cancel nor the end of a context takes one back, since other ranks
 // take part. ErrArgument without a flag, then nothing is started. As [Comm.Agree] otherwise.
-func (c *Comm) IAgree(flag *uint64) Request {
+func (c *Comm) Iagree(flag *uint64) Request {
 	c = c.valid()
 	if flag == nil {
 		return c.nowhere("agree", "flag")
@@ -168,10 +168,10 @@ func (c *Comm) Shrink() (*Comm, error) {
 	return left, nil
 }
 
-// IShrink starts a shrink; *into is the new communicator when the request is complete. Shrinks of
+// Ishrink starts a shrink; *into is the new communicator when the request is complete. Shrinks of
 // several communicators with common members may be started in different orders. As [Comm.Shrink]
 // otherwise.
-func (c *Comm) IShrink(into **Comm) Request {
+func (c *Comm) Ishrink(into **Comm) Request {
 	c = c.valid()
 	if into == nil {
 		return c.nowhere("shrink", "place of the new communicator")
@@ -250,7 +250,7 @@ func (c *Comm) wait(h p2p.Handle) error {
 //
 // It works on a revoked communicator, which remains revoked: a validate that was started always
 // completes. Operations on this rank that wait for one under way are collectives and creations;
-// [Comm.IValidate] and then [Comm.Barrier] is a valid order.
+// [Comm.Ivalidate] and then [Comm.Barrier] is a valid order.
 //
 // Errors: ErrArgument if some rank calls another operation in its place, at all ranks, and nothing
 // has changed; ErrClosed.
@@ -261,10 +261,10 @@ func (c *Comm) Validate() (Group, error) {
 	return failed, c.raise(err)
 }
 
-// IValidate starts a validate; *failed has the result when the request is complete and must not be
+// Ivalidate starts a validate; *failed has the result when the request is complete and must not be
 // touched before. ErrArgument without a place for it, then nothing is started. As [Comm.Validate]
 // otherwise.
-func (c *Comm) IValidate(failed *Group) Request {
+func (c *Comm) Ivalidate(failed *Group) Request {
 	c = c.valid()
 	if failed == nil {
 		return c.nowhere("validate", "place of the failed ranks")
@@ -279,15 +279,15 @@ func (c *Comm) IValidate(failed *Group) Request {
 // of any of them.
 func ValidateMultiple(comms ...*Comm) ([]Group, error) {
 	failed := make([]Group, len(comms))
-	if _, err := IValidateMultiple(failed, comms...).Wait(); err != nil {
+	if _, err := IvalidateMultiple(failed, comms...).Wait(); err != nil {
 		return nil, err
 	}
 	return failed, nil
 }
 
-// IValidateMultiple starts ValidateMultiple; failed, as long as the list of communicators, has the
+// IvalidateMultiple starts ValidateMultiple; failed, as long as the list of communicators, has the
 // results when the request is complete.
-func IValidateMultiple(failed []Group, comms ...*Comm) Request {
+func IvalidateMultiple(failed []Group, comms ...*Comm) Request {
 	if len(comms) == 0 {
 		return Request{}
 	}

@@ -95,7 +95,7 @@ func (k *chaosRank) overlap() error {
 	first, second := k.flag(k.me), k.flag(k.me)
 	var left *banyan.Comm
 	known := k.inWorld(k.c.GetFailed())
-	a, b, s := k.c.IAgree(&first), k.c.IAgree(&second), k.c.IShrink(&left)
+	a, b, s := k.c.Iagree(&first), k.c.Iagree(&second), k.c.Ishrink(&left)
 	var errA, errB, errS error
 	if k.draw(k.me, 2) == 0 {
 		_, errS = s.Wait()
@@ -180,7 +180,7 @@ func (k *chaosRank) orders() error {
 	for i := range 2 {
 		j := (i + k.draw(k.me, 2)) % 2
 		known[j] = k.inWorld(comms[j].GetFailed())
-		reqs[j] = comms[j].IShrink(&left[j])
+		reqs[j] = comms[j].Ishrink(&left[j])
 	}
 	for i := range 2 {
 		_, err := reqs[i].Wait()

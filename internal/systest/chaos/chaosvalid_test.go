@@ -136,7 +136,7 @@ func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	if k.draw(k.me, 2) == 0 {
 		failed, err = c.Validate()
 	} else {
-		req := c.IValidate(&failed)
+		req := c.Ivalidate(&failed)
 		_, err = req.Wait()
 	}
 	if err != nil {

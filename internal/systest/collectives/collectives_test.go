@@ -291,7 +291,7 @@ func allBarriers(w *banyan.World, n int, dead []int) error {
 			}
 			do := c.Barrier
 			if step%2 == 0 {
-				do = func() error { return wait(c.IBarrier()) }
+				do = func() error { return wait(c.Ibarrier()) }
 			}
 			if err := do(); err != nil {
 				return err

@@ -164,15 +164,15 @@ func TestLongGoesInSegments(t *testing.T) {
 				for what, op := range []func() error{
 					func() error { return onceAround(c, buf) },
 					func() error {
-						return do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
+						return do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.Ibcast(buf, 0) })
 					},
 					func() error {
 						return do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
-							func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
+							func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
 					},
 					func() error {
 						return do(nonblocking, func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
-							func() banyan.Request { return banyan.IAllreduce(c, buf, banyan.Sum) })
+							func() banyan.Request { return banyan.Iallreduce(c, buf, banyan.Sum) })
 					},
 				} {
 					if err := c.Barrier(); err != nil {
@@ -209,7 +209,7 @@ func TestManyLongBroadcastsBegun(t *testing.T) {
 		c, buf := w.Comm(), make([]byte, 6<<17+1) // more segments than go at once
 		var begun []banyan.Request
 		for range 2000 {
-			q := c.IBcast(buf, 0)
+			q := c.Ibcast(buf, 0)
 			if c.Rank() == 0 {
 				begun = append(begun, q)
 			} else if _, err := q.Wait(); err != nil {
@@ -292,7 +292,7 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 		if err != nil {
 			return 0, err
 		}
-		if q := c.IBarrier(); validates > 20 {
+		if q := c.Ibarrier(); validates > 20 {
 			_, err := q.Wait()
 			return 0, fmt.Errorf("does not come to an end: %v, %w", dead, err)
 		}

@@ -85,9 +85,9 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 				return banyan.Reduce(c, buf, op, root, order)
 			}, func() banyan.Request {
 				if op == nil && !none {
-					return c.IReduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
+					return c.IreduceBytes(bytes.Repeat([]byte{1 << c.Rank(), 0, 0, 0}, len(buf)), xor, root, order)
 				}
-				return banyan.IReduce(c, buf, op, root, order)
+				return banyan.Ireduce(c, buf, op, root, order)
 			})
 			at := c.Rank()
 			if !errors.Is(err, banyan.ErrArgument) && (err != nil || none && (at == root || at == odd)) {
@@ -117,7 +117,7 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 			}
 			nonblocking, buf := i > 1, slices.Clone(mark)
 			if err := errors.Join(do(nonblocking, func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
-				func() banyan.Request { return c.IReduceBytes(buf, xor, 0, banyan.AnyOrder) }), c.Barrier()); err != nil {
+				func() banyan.Request { return c.IreduceBytes(buf, xor, 0, banyan.AnyOrder) }), c.Barrier()); err != nil {
 				return err
 			}
 			if c.Rank() == 0 && !bytes.Equal(buf, mark) { // five of them

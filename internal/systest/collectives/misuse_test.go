@@ -20,9 +20,9 @@ func TestNowhereToLeaveAResult(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
 		for what, r := range map[string]banyan.Request{
-			"agree on world: wrong argument: nil for the flag":                           c.IAgree(nil),
-			"shrink on world: wrong argument: nil for the place of the new communicator": c.IShrink(nil),
-			"validate on world: wrong argument: nil for the place of the failed ranks":   c.IValidate(nil),
+			"agree on world: wrong argument: nil for the flag":                           c.Iagree(nil),
+			"shrink on world: wrong argument: nil for the place of the new communicator": c.Ishrink(nil),
+			"validate on world: wrong argument: nil for the place of the failed ranks":   c.Ivalidate(nil),
 		} {
 			_, err := r.Wait()
 			require.ErrorIs(t, err, banyan.ErrArgument)
@@ -48,10 +48,10 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 					for _, nonblocking := range []bool{false, true} {
 						errs := []error{
 							do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
-								func() banyan.Request { return c.IAllreduceBytes(buf, fold) }),
+								func() banyan.Request { return c.IallreduceBytes(buf, fold) }),
 							do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
-								func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 1) }),
-							do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) }),
+								func() banyan.Request { return banyan.Ireduce(c, buf, banyan.Sum, 1) }),
+							do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.Ibcast(buf, 0) }),
 						}
 						require.ErrorIs(t, errs[0], banyan.ErrArgument)
 						for _, err := range errs {
@@ -75,7 +75,7 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
 		require.NoError(t, err)
-		_, err = c.IBcast(nil, 7).Wait()
+		_, err = c.Ibcast(nil, 7).Wait()
 		require.EqualError(t, err, "ibcast on world.1: wrong argument: root 7, want 0 … 0")
 		require.NoError(t, c.Free())
 		_, err = c.Dup()
@@ -92,27 +92,27 @@ func TestWrongArgumentsAtOneRank(t *testing.T) {
 		"allreduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
 			return do(nonblocking, func() error { return c.AllreduceBytes(buf, fold) },
-				func() banyan.Request { return c.IAllreduceBytes(buf, fold) })
+				func() banyan.Request { return c.IallreduceBytes(buf, fold) })
 		},
 		"reduce": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			buf, fold := make([]byte, size), unless(wrong, fold)
 			return do(nonblocking, func() error { return c.ReduceBytes(buf, fold, 0) },
-				func() banyan.Request { return c.IReduceBytes(buf, fold, 0) })
+				func() banyan.Request { return c.IreduceBytes(buf, fold, 0) })
 		},
 		"gather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.GatherBytes(block, all, 2) },
-				func() banyan.Request { return c.IGatherBytes(block, all, 2) })
+				func() banyan.Request { return c.IgatherBytes(block, all, 2) })
 		},
 		"scatter": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.ScatterBytes(all, block, 2) },
-				func() banyan.Request { return c.IScatterBytes(all, block, 2) })
+				func() banyan.Request { return c.IscatterBytes(all, block, 2) })
 		},
 		"allgather": func(c *banyan.Comm, nonblocking, wrong bool, size int) error {
 			block, all := make([]byte, size), make([]byte, blocksOf(c, wrong, size))
 			return do(nonblocking, func() error { return c.AllgatherBytes(block, all) },
-				func() banyan.Request { return c.IAllgatherBytes(block, all) })
+				func() banyan.Request { return c.IallgatherBytes(block, all) })
 		},
 	} {
 		for i, size := range []int{0, 16, 40_000, 3_000_000, 0, 16, 40_000, 3_000_000} {
@@ -175,7 +175,7 @@ func (m *misfit) bcast(root int) error {
 	if m.c.Rank() == root {
 		buf = ranktest.Pattern(5, from)
 	}
-	err := do(m.begun, func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.IBcast(buf, root) })
+	err := do(m.begun, func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.Ibcast(buf, root) })
 	if err == nil && !bytes.Equal(buf, ranktest.Pattern(5, from)) {
 		return errors.New("bcast has succeeded with wrong data")
 	}
@@ -186,14 +186,14 @@ func (m *misfit) bcast(root int) error {
 func (m *misfit) folds(root int) error {
 	buf := make([]byte, m.here)
 	err := do(m.begun, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
-		func() banyan.Request { return banyan.IAllreduce(m.c, buf, banyan.Sum) })
+		func() banyan.Request { return banyan.Iallreduce(m.c, buf, banyan.Sum) })
 	if m.here > 0 || !m.is() {
 		if err := m.wants("allreduce", m.is(), err); err != nil {
 			return err
 		}
 	}
 	err = do(m.begun, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
-		func() banyan.Request { return banyan.IReduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
+		func() banyan.Request { return banyan.Ireduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
 	if m.c.Rank() == root && (m.here > 0 || !m.is()) {
 		return m.wants("reduce", m.is(), err)
 	}
@@ -204,7 +204,7 @@ func (m *misfit) folds(root int) error {
 func (m *misfit) blocks(root int) error {
 	mine, all := make([]byte, m.here), make([]byte, m.here*m.c.Size())
 	some := m.here > 0 || !m.is()
-	err := do(m.begun, func() error { return m.c.AllgatherBytes(mine, all) }, func() banyan.Request { return m.c.IAllgatherBytes(mine, all) })
+	err := do(m.begun, func() error { return m.c.AllgatherBytes(mine, all) }, func() banyan.Request { return m.c.IallgatherBytes(mine, all) })
 	if some {
 		if err := m.wants("allgather", m.is(), err); err != nil {
 			return err
@@ -214,13 +214,13 @@ func (m *misfit) blocks(root int) error {
 	if !top {
 		all = nil
 	}
-	err = do(m.begun, func() error { return m.c.GatherBytes(mine, all, root) }, func() banyan.Request { return m.c.IGatherBytes(mine, all, root) })
+	err = do(m.begun, func() error { return m.c.GatherBytes(mine, all, root) }, func() banyan.Request { return m.c.IgatherBytes(mine, all, root) })
 	if top && some {
 		if err := m.wants("gather", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.begun, func() error { return m.c.ScatterBytes(all, mine, root) }, func() banyan.Request { return m.c.IScatterBytes(all, mine, root) })
+	err = do(m.begun, func() error { return m.c.ScatterBytes(all, mine, root) }, func() banyan.Request { return m.c.IscatterBytes(all, mine, root) })
 	if m.c.Rank() == m.odd && !top && some {
 		return m.wants("scatter", m.is(), err)
 	}
@@ -274,16 +274,16 @@ func TestElementsThatDoNotFit(t *testing.T) {
 			for _, nonblocking := range []bool{false, true} {
 				long, short := make([]uint64, 3_001), make([]uint16, 4*3_001)
 				err := do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
-					func() banyan.Request { return banyan.IAllreduce(c, long, banyan.Sum) })
+					func() banyan.Request { return banyan.Iallreduce(c, long, banyan.Sum) })
 				if err != nil {
 					return err
 				}
 				if c.Rank() == n/2 {
 					err = do(nonblocking, func() error { return banyan.Allreduce(c, short, banyan.Sum) },
-						func() banyan.Request { return banyan.IAllreduce(c, short, banyan.Sum) })
+						func() banyan.Request { return banyan.Iallreduce(c, short, banyan.Sum) })
 				} else {
 					err = do(nonblocking, func() error { return banyan.Allreduce(c, long, banyan.Sum) },
-						func() banyan.Request { return banyan.IAllreduce(c, long, banyan.Sum) })
+						func() banyan.Request { return banyan.Iallreduce(c, long, banyan.Sum) })
 				}
 				if !errors.Is(err, banyan.ErrArgument) {
 					return fmt.Errorf("non-blocking %v: %w", nonblocking, err)
@@ -300,9 +300,9 @@ func TestDifferentRoots(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, root int) error{
 		"bcast":   func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
 		"scatter": func(c *banyan.Comm, root int) error { return c.ScatterBytes(make([]byte, 16), make([]byte, 8), root) },
-		"ibcast":  func(c *banyan.Comm, root int) error { _, err := c.IBcast(make([]byte, 8), root).Wait(); return err },
+		"ibcast":  func(c *banyan.Comm, root int) error { _, err := c.Ibcast(make([]byte, 8), root).Wait(); return err },
 		"iscatter": func(c *banyan.Comm, root int) error {
-			_, err := c.IScatterBytes(make([]byte, 16), make([]byte, 8), root).Wait()
+			_, err := c.IscatterBytes(make([]byte, 16), make([]byte, 8), root).Wait()
 			return err
 		},
 	} {
@@ -357,7 +357,7 @@ func TestOtherRootThanTheParent(t *testing.T) {
 					root = 1
 				}
 				buf := []byte{byte(c.Rank())}
-				err := do(begun, func() error { return c.Bcast(buf, root) }, func() banyan.Request { return c.IBcast(buf, root) })
+				err := do(begun, func() error { return c.Bcast(buf, root) }, func() banyan.Request { return c.Ibcast(buf, root) })
 				if root == 0 {
 					return err
 				}

@@ -40,7 +40,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 			if err := c.Free(); err != nil {
 				return err
 			}
-			for _, err := range []error{c.Barrier(), wait(c.IBarrier())} {
+			for _, err := range []error{c.Barrier(), wait(c.Ibarrier())} {
 				if !errors.Is(err, banyan.ErrClosed) {
 					return fmt.Errorf("begun after Free: %w", err)
 				}
@@ -74,12 +74,12 @@ func TestRevokeEndsBegunCollectives(t *testing.T) {
 			return c.Revoke()
 		}
 		big := make([]byte, 200_000)
-		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, xor), c.IAllgatherBytes(big[:8], make([]byte, 48))} {
+		for i, q := range []banyan.Request{c.Ibarrier(), c.IallreduceBytes(big, xor), c.IallgatherBytes(big[:8], make([]byte, 48))} {
 			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}
 		}
-		if _, err := c.IBarrier().Wait(); !errors.Is(err, banyan.ErrRevoked) {
+		if _, err := c.Ibarrier().Wait(); !errors.Is(err, banyan.ErrRevoked) {
 			return fmt.Errorf("begun afterwards: %w", err)
 		}
 		return nil
@@ -123,7 +123,7 @@ func begunAreInactive(t *testing.T, profile banyan.Profile) {
 		if _, err := c.Recv(make([]byte, 1), 2, 1); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("rank 2 should be dead: %w", err)
 		}
-		q := c.IBarrier()
+		q := c.Ibarrier()
 		_, done, err := q.Test()
 		if !done && profile == banyan.ULFM {
 			_, err = q.Wait()
@@ -159,9 +159,9 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 			}
 			met := 0
 			for kind, q := range []banyan.Request{
-				c.IBcast(make([]byte, size), 0), c.IReduceBytes(make([]byte, size), xor, 0),
-				c.IAllreduceBytes(make([]byte, size), xor), c.IAllgatherBytes(make([]byte, size), make([]byte, 6*size)),
-				c.IGatherBytes(make([]byte, size), make([]byte, 6*size), 2), c.IScatterBytes(make([]byte, 6*size), make([]byte, size), 2),
+				c.Ibcast(make([]byte, size), 0), c.IreduceBytes(make([]byte, size), xor, 0),
+				c.IallreduceBytes(make([]byte, size), xor), c.IallgatherBytes(make([]byte, size), make([]byte, 6*size)),
+				c.IgatherBytes(make([]byte, size), make([]byte, 6*size), 2), c.IscatterBytes(make([]byte, 6*size), make([]byte, size), 2),
 			} {
 				_, err := q.Wait()
 				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil && level == banyan.UniformCollectives {
@@ -178,7 +178,7 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 				return nil
 			}
 			for kind, q := range []banyan.Request{
-				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IScatterBytes(nil, make([]byte, 1), 3), c.IGatherBytes(make([]byte, 1), make([]byte, 7), 3),
+				c.IallreduceBytes(nil, nil), c.Ibcast(nil, 6), c.IscatterBytes(nil, make([]byte, 1), 3), c.IgatherBytes(make([]byte, 1), make([]byte, 7), 3),
 			} {
 				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
 					return fmt.Errorf("wrong argument %d: %w", kind, err)
@@ -234,11 +234,11 @@ func begunAllocs(w *banyan.World) error {
 	small, big := make([]byte, 64), make([]byte, 100_000)
 	all := make([]byte, 64*c.Size())
 	for kind, call := range []func() banyan.Request{
-		c.IBarrier,
-		func() banyan.Request { return c.IBcast(big, 1) },
-		func() banyan.Request { return c.IAllreduceBytes(small, xor) },
-		func() banyan.Request { return c.IGatherBytes(small, all, 1) },
-		func() banyan.Request { return c.IScatterBytes(all, small, 1) },
+		c.Ibarrier,
+		func() banyan.Request { return c.Ibcast(big, 1) },
+		func() banyan.Request { return c.IallreduceBytes(small, xor) },
+		func() banyan.Request { return c.IgatherBytes(small, all, 1) },
+		func() banyan.Request { return c.IscatterBytes(all, small, 1) },
 	} {
 		if err := w.Comm().Barrier(); err != nil {
 			return err
@@ -277,7 +277,7 @@ func begunAndAbsent(w *banyan.World) error {
 			}
 		}
 		buf := ranktest.Pattern(c.Rank(), size)
-		q := c.IBcast(buf, 0)
+		q := c.Ibcast(buf, 0)
 		switch c.Rank() {
 		case 2:
 			if err := c.Send(nil, 0, 1); err != nil {

@@ -190,7 +190,7 @@ func TestHandlerRecovers(t *testing.T) {
 						return
 					}
 					flag := uint64(3)
-					_, agreed := c.IAgree(&flag).Wait() // the failure is not acknowledged: told of again
+					_, agreed := c.Iagree(&flag).Wait() // the failure is not acknowledged: told of again
 					if !errors.Is(agreed, banyan.ErrProcFailed) || flag != 3 {
 						inside = fmt.Errorf("agree in a handler: %d, %w", flag, agreed)
 					}
@@ -207,7 +207,7 @@ func TestHandlerRecovers(t *testing.T) {
 				case "iagree":
 					flag := uint64(1)
 					ranktest.LingerUntil(w, 5*time.Second)
-					_, err = c.IAgree(&flag).Wait()
+					_, err = c.Iagree(&flag).Wait()
 				case "wait":
 					_, err = c.Irecv(nil, 4, 1).Wait()
 				case "uniform":

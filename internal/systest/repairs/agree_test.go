@@ -138,7 +138,7 @@ func TestAgreeIsTheAND(t *testing.T) {
 			if c.Rank() == round%c.Size() {
 				two = 0
 			}
-			first, second := c.IAgree(&one), c.IAgree(&two)
+			first, second := c.Iagree(&one), c.Iagree(&two)
 			three, err := c.Agree(word(c.Rank()) >> 1)
 			if err != nil {
 				return err

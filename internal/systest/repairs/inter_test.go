@@ -155,7 +155,7 @@ func TestOneSideIsDead(t *testing.T) {
 			}
 			var request banyan.Request
 			left := c
-			request = c.IShrink(&left)
+			request = c.Ishrink(&left)
 			if _, err := request.Wait(); err != nil || left != nil {
 				return fmt.Errorf("shrink: %v, %w", left, err)
 			}

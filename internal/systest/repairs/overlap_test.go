@@ -35,7 +35,7 @@ func overlapping(c *banyan.Comm) (green, orange *banyan.Comm, err error) {
 }
 
 // A question of the MPI forum (issue 20 of its tracker): two communicators with members in common are both
-// revoked, and one member turns to shrinking the green one first, another to the orange one. With IShrink none
+// revoked, and one member turns to shrinking the green one first, another to the orange one. With Ishrink none
 // waits for the other, though each member begins them in an order of its own and somebody dies meanwhile.
 func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 	for seed := range uint64(ranktest.Often(60, 3000)) {
@@ -58,7 +58,7 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 					if err := c.Revoke(); err != nil {
 						return err
 					}
-					requests = append(requests, c.IShrink(&left[i]))
+					requests = append(requests, c.Ishrink(&left[i]))
 				}
 			}
 			if err := banyan.WaitAll(requests); err != nil {
@@ -115,13 +115,13 @@ func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
 }
 
 // S1-42: requests of agreements stand beside others in sets, and overlap with whatever else is done.
-func TestIAgreeAmongOtherRequests(t *testing.T) {
+func TestIagreeAmongOtherRequests(t *testing.T) {
 	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		n, me := c.Size(), c.Rank()
 		word, into := uint64(1)<<me, (*banyan.Comm)(nil)
 		in := make([]byte, 8)
 		reqs := []banyan.Request{
-			c.Irecv(in, (me+n-1)%n, 1), c.IAgree(&word), c.IShrink(&into), c.Isend(make([]byte, 8), (me+1)%n, 1),
+			c.Irecv(in, (me+n-1)%n, 1), c.Iagree(&word), c.Ishrink(&into), c.Isend(make([]byte, 8), (me+1)%n, 1),
 		}
 		if err := c.Barrier(); err != nil { // while they are under way
 			return err
@@ -143,7 +143,7 @@ func TestIAgreeAmongOtherRequests(t *testing.T) {
 		}
 		for done := false; !done; {
 			var err error
-			other := c.IAgree(&word)
+			other := c.Iagree(&word)
 			for !done && err == nil {
 				other.Cancel() // what others take part in is not taken back
 				_, done, err = other.Test()
@@ -152,13 +152,13 @@ func TestIAgreeAmongOtherRequests(t *testing.T) {
 				return err
 			}
 		}
-		_, err := c.IAgree(&word).Wait()
+		_, err := c.Iagree(&word).Wait()
 		return errors.Join(err, into.Barrier())
 	})
 }
 
 // S1-42: a wait for an agreement ends with its context; the agreement goes on, and can be waited for again.
-func TestIAgreeOutlivesTheContextOfAWait(t *testing.T) {
+func TestIagreeOutlivesTheContextOfAWait(t *testing.T) {
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
 		if c.Rank() == 1 {
@@ -172,7 +172,7 @@ func TestIAgreeOutlivesTheContextOfAWait(t *testing.T) {
 			return err
 		}
 		flag := uint64(3)
-		reqs := []banyan.Request{c.IAgree(&flag)}
+		reqs := []banyan.Request{c.Iagree(&flag)}
 		ended, end := context.WithCancel(context.Background())
 		end()
 		_, one := reqs[0].WaitContext(ended)
@@ -223,7 +223,7 @@ func TestAgreeOnTheFreed(t *testing.T) {
 			return err
 		}
 		flag, left := uint64(7)<<c.Rank(), (*banyan.Comm)(nil)
-		reqs := []banyan.Request{c.IAgree(&flag), c.IShrink(&left)}
+		reqs := []banyan.Request{c.Iagree(&flag), c.Ishrink(&left)}
 		if err := c.Free(); err != nil {
 			return err
 		}
@@ -231,7 +231,7 @@ func TestAgreeOnTheFreed(t *testing.T) {
 			return fmt.Errorf("agree: %w", err)
 		}
 		into := c
-		if _, err := c.IShrink(&into).Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
+		if _, err := c.Ishrink(&into).Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
 			return fmt.Errorf("shrink: %v, %w", into, err)
 		}
 		if err := banyan.WaitAll(reqs); err != nil || flag != 4 {
@@ -252,7 +252,7 @@ func TestFinalizeEndsAgreements(t *testing.T) {
 			}
 		}
 		flag := uint64(0)
-		lost, left := c.IAgree(&flag), c.IAgree(&flag)
+		lost, left := c.Iagree(&flag), c.Iagree(&flag)
 		if c.Rank() == 0 { // the others cannot agree without it
 			if err := w.Finalize(); err != nil {
 				return err

@@ -218,7 +218,7 @@ func answers(w *banyan.World) error {
 		if err := c.Send(pid, 2, 1); err != nil {
 			return err
 		}
-		if done, err := while(c.IAgree(&flag), 50*time.Millisecond); done { // passes on what rank 3 says
+		if done, err := while(c.Iagree(&flag), 50*time.Millisecond); done { // passes on what rank 3 says
 			return fmt.Errorf("agreed without rank 2: %w", err)
 		}
 		for err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil; w.Sleep(time.Second) {
@@ -232,7 +232,7 @@ func answers(w *banyan.World) error {
 		if err := ranktest.AwaitStop(victim); err != nil {
 			return err
 		}
-		r := c.IAgree(&flag)
+		r := c.Iagree(&flag)
 		if _, err := while(r, 2*time.Second); err != nil {
 			return err
 		}

@@ -96,8 +96,8 @@ var unbarred = []string{
 	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group", "GroupFailed",
 	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed", "Revoke",
 	"SetErrorHandler", "SetProfile", "Size",
-	"Agree", "IAgree", "Shrink", "IShrink",
-	"Validate", "IValidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
+	"Agree", "Iagree", "Shrink", "Ishrink",
+	"Validate", "Ivalidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
 	"SetDesign", "Design", "SetTree", "Tree",
 }
 
@@ -156,10 +156,10 @@ func TestOperationsOnARevokedCommunicator(t *testing.T) {
 		_, ack := c.AckFailed(9)
 		flag, agree := c.Agree(1<<c.Rank() | 8)
 		later := ^uint64(0)
-		iagree := ended(c.IAgree(&later))
+		iagree := ended(c.Iagree(&later))
 		left, shrink := c.Shrink()
 		var again *banyan.Comm
-		ishrink := ended(c.IShrink(&again))
+		ishrink := ended(c.Ishrink(&again))
 		if err := errors.Join(ack, agree, iagree, shrink, ishrink); err != nil {
 			return err
 		}
@@ -262,7 +262,7 @@ func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 		if err := inter.Revoke(); err != nil {
 			return err
 		}
-		_, begun := inter.IBarrier().Wait()
+		_, begun := inter.Ibarrier().Wait()
 		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0), banyan.Allreduce(inter, []int{1}, banyan.Sum), begun} {
 			if !errors.Is(err, banyan.ErrRevoked) || errors.Is(err, banyan.ErrArgument) {
 				return fmt.Errorf("operation %d: %w", i, err)

@@ -163,7 +163,7 @@ func TestValidateKilledInside(t *testing.T) {
 // collective are the operations of barred that need all ranks.
 var collective = []string{
 	"Barrier", "Bcast", "ReduceBytes", "AllreduceBytes", "AllgatherBytes", "GatherBytes", "ScatterBytes",
-	"IBarrier", "IBcast", "IReduceBytes", "IAllreduceBytes", "IAllgatherBytes", "IGatherBytes", "IScatterBytes",
+	"Ibarrier", "Ibcast", "IreduceBytes", "IallreduceBytes", "IallgatherBytes", "IgatherBytes", "IscatterBytes",
 	"bcast", "reduce", "allreduce", "allgather", "Split", "SplitByNode",
 }
 

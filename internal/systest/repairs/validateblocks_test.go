@@ -216,7 +216,7 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
 			return fmt.Errorf("%d failed: %w", failed.Size(), err)
 		}
-		_, err = banyan.IValidateMultiple(nil, c).Wait()
+		_, err = banyan.IvalidateMultiple(nil, c).Wait()
 		if !errors.Is(err, banyan.ErrArgument) {
 			return fmt.Errorf("no room: %w", err)
 		}

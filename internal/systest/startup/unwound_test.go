@@ -150,7 +150,7 @@ func closed(t *testing.T, c *banyan.Comm) {
 	t.Helper()
 	_, recv := c.Recv(nil, 0, 1)
 	_, agree := c.Agree(1)
-	_, barrier := c.IBarrier().Wait()
+	_, barrier := c.Ibarrier().Wait()
 	_, shrink := c.Shrink()
 	_, dup := c.Dup()
 	for _, err := range []error{recv, agree, barrier, shrink, dup, c.Send(nil, 0, 1), c.Barrier(), c.Revoke()} {

@@ -32,7 +32,7 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 		return told(fmt.Sprintf("flag %d", all), err)
 	case "iagree":
 		s.flags[a["as"]] = &flag
-		s.reqs[a["as"]] = &started{Request: c.IAgree(&flag)}
+		s.reqs[a["as"]] = &started{Request: c.Iagree(&flag)}
 	case "flag":
 		return fmt.Sprintf("flag %d", *s.flags[name])
 	case "shrink":
@@ -44,7 +44,7 @@ func (s *session) recovery(verb, name string, c *banyan.Comm, a words) string {
 	case "ishrink":
 		into := new(*banyan.Comm)
 		s.shrunk[a["as"]] = into
-		s.reqs[a["as"]] = &started{Request: c.IShrink(into)}
+		s.reqs[a["as"]] = &started{Request: c.Ishrink(into)}
 	case "left":
 		return s.left(*s.shrunk[name], a["as"])
 	case "revoke":
@@ -115,7 +115,7 @@ func (s *session) validate(verb, name string, c *banyan.Comm, a words) string {
 		return fmt.Sprint(ranktest.RanksIn(g, c))
 	case "ivalidate":
 		var g banyan.Group
-		s.reqs[a["as"]] = &started{Request: c.IValidate(&g)}
+		s.reqs[a["as"]] = &started{Request: c.Ivalidate(&g)}
 		s.agreed[a["as"]] = &g
 		return "ok"
 	}
