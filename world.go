@@ -174,7 +174,7 @@ func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
 	}
 	w.observe(&o.pulse, cfg.Host)
 	if o.async == asyncOn {
-		w.progress.Attend()
+		w.progress.StartAsync()
 	}
 	w.origin = cfg.Host.Now()
 	return w, nil

@@ -170,15 +170,15 @@ type Lender interface {
 	// TryLend is TrySend for a payload of 1 to Lends bytes that stays where it is,
 	// reachable, unmoved and unchanged, until Sink.Returned has told so.
 	TryLend(class Class, imm uint64, payload []byte) bool
-	// Heard counts the frames that have come from the peer, so that an answer can be
+	// Received counts the frames that have come from the peer, so that an answer can be
 	// told from a message that nobody has asked for.
-	Heard() uint64
+	Received() uint64
 	// Lends is the longest payload of TryLend.
 	Lends() int
-	// Forsake has the connection go on without memory that is not its own: what is
+	// DetachBuffers has the connection go on without memory that is not its own: what is
 	// lent is copied, and what has a place is read to the end and dropped. Nobody
 	// is told of either.
-	Forsake()
+	DetachBuffers()
 }
 
 // Awaiter is a Conn with a short way round Poll, for who waits for one frame.

@@ -128,7 +128,7 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 		return l
 	}
 	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
-	l.chunk = e.limits.chunk(max(l.limit, ep.Longest))
+	l.chunk = e.limits.chunk(max(l.limit, ep.MaxEager))
 	l.portion = min(l.chunk, fairChunk)
 	l.room, l.spare = l.portion, 1
 	l.open()
@@ -150,7 +150,7 @@ func (l *link) open() {
 		return
 	}
 	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
-		l.small = min(l.ep.Sure, l.ep.MaxFrame)
+		l.small = min(l.ep.AlwaysEager, l.ep.MaxFrame)
 		if l.limit > 0 {
 			l.small = min(l.limit, l.ep.MaxFrame)
 		}
@@ -168,7 +168,7 @@ func (l *link) eager(n int) bool {
 // answered reports whether the peer has sent something since the last message
 // that asked this: other than that it has pulled what it was sent.
 func (l *link) answered() bool {
-	heard := l.ep.Heard() - l.fins
+	heard := l.ep.Received() - l.fins
 	if heard == l.heard {
 		return false
 	}

@@ -177,7 +177,7 @@ func (e *Engine) CloseFor(why error) {
 			if l := page[i]; l != nil {
 				l.closed = true
 				e.dropQueue(l)
-				l.ep.Forsake()
+				l.ep.DetachBuffers()
 				l.endActive(final)
 				e.dropArriving(l)
 			}

@@ -114,7 +114,7 @@ func TestAbsentFromCollectives(t *testing.T) {
 		"agree": func(e *Engine, c *Comm) {
 			e.Lock()
 			p, h := e.NewAgreement(c)
-			e.p.Later(func() { p.Keep(nil) })
+			e.p.Defer(func() { p.Keep(nil) })
 			e.Unlock()
 			_, err := e.Wait(h)
 			require.NoError(t, err)

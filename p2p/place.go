@@ -12,7 +12,7 @@ import (
 // place says where the payload of an arriving frame goes; nil: it is to be
 // delivered.
 func (e *Engine) place(from proc.ID, class fabric.Class, imm uint64, n int) []byte {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if ep == nil {
 		return nil
 	}

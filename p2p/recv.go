@@ -248,7 +248,7 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 // that an eager message can have.
 func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	total, ok := decodeLength(payload)
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if !ok || ep == nil || total == 0 || total > LongestEager {
 		return nil, 0, false
 	}
@@ -318,7 +318,7 @@ func (e *Engine) advance(l *link, r *Request, n int) {
 }
 
 func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	m := e.early.newMessage()
 	a, ok := decodeRTS(payload, m.region.Key)
 	var l *link

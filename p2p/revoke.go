@@ -148,7 +148,7 @@ func (e *Engine) endRevoked(c *Comm) {
 		return e.endedBy(r.comm, r.kind.String())
 	})
 	if e.revoked.fresh = append(e.revoked.fresh, c); len(e.revoked.fresh) == 1 {
-		e.p.Later(e.revoked.catchUp)
+		e.p.Defer(e.revoked.catchUp)
 	}
 	var own [maxContexts]uint32
 	for _, ctx := range c.ownContexts(own[:0]) {

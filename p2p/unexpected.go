@@ -239,7 +239,7 @@ func (m *message) matches(src proc.ID, imm uint64) bool {
 
 // unexpected makes a message with room for its data; nil: the sender may not have sent it.
 func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if ep == nil {
 		e.refused++
 		return nil

@@ -33,7 +33,7 @@ func (c *Comm) unmetError(op, way string, rank int, err error) error {
 // can tell their addresses, and that have not connected since. Precondition: the lock is held.
 func (c *Comm) Unmet() (out []proc.ID) {
 	for _, p := range c.e.unmet {
-		if c.has(p) && c.e.p.Known(p) == nil {
+		if c.has(p) && c.e.p.Lookup(p) == nil {
 			out = append(out, p)
 		}
 	}

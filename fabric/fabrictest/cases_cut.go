@@ -58,7 +58,7 @@ func invalidate(e *Env) {
 		for range burst {
 			cut.TrySend(rawClass, 0, nil) // must not arrive
 			e.Send(2, minFrame)
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Control.Signal("cut")
 		e.Finish(2)
@@ -72,7 +72,7 @@ func invalidate(e *Env) {
 		cut := func() bool { return e.Control.Seen(0, "cut") || e.Ended(0) }
 		for !cut() {
 			e.pump(forCredit, 0, func() bool { return cut() || e.TrySend(0, anySize(e, minFrame)) })
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Control.Await(0, "finished")
 		e.Linger()

@@ -50,8 +50,8 @@ var killedCause = proc.Cause{Kind: proc.Signaled, Code: 9}
 func killTransfer(e *Env) {
 	if slices.Contains(e.Job.Victims, e.ID) {
 		e.Others(func(id proc.ID) { e.MayEnd(id) }) // the other victim, and survivors who are done
-		e.Others(func(id proc.ID) { e.peers[id].mayQuit = true })
-		e.meet()
+		e.Others(func(id proc.ID) { e.peers[id].mayDepart = true })
+		e.greetAll()
 		e.Control.Signal(SignalStarted)
 		for { // until it is killed
 			sendBurst(e, 1)
@@ -61,7 +61,7 @@ func killTransfer(e *Env) {
 		e.MayEnd(v)
 	}
 	e.SleepAlways = e.ID == 2
-	e.meet()
+	e.greetAll()
 	for e.victimsLeft() {
 		sendBurst(e, 1)
 	}
@@ -91,7 +91,7 @@ func killConnect(e *Env) {
 	if e.ID == 0 {
 		e.Control.Signal(SignalStarted)
 		for { // until it is killed
-			e.breathe()
+			e.pollOrYield()
 		}
 	}
 	e.MayEnd(0)
@@ -99,7 +99,7 @@ func killConnect(e *Env) {
 		e.Host.Yield()
 	}
 	for e.Send(0, anySize(e, e.frameLimit(0))) { // until it has ended
-		e.breathe()
+		e.pollOrYield()
 	}
 	e.Record(framesForDead, int64(e.Sent(0)))
 	e.checkCause(0, killedCause)
@@ -116,7 +116,7 @@ func killGet(e *Env) {
 	if e.ID == 0 {
 		mine := make([]byte, size)
 		fillPattern(e.Job.Seed, 0, mine)
-		e.meet()
+		e.greetAll()
 		if c := e.Conn(other); c.Caps().Get {
 			r, err := c.Expose(mine)
 			e.Check(err == nil, "Expose: %v", err)
@@ -133,7 +133,7 @@ func killGet(e *Env) {
 		region = &r
 	}
 	c := e.Conn(0)
-	e.meet()
+	e.greetAll()
 	e.pump(forReply, 0, func() bool { return region != nil || e.Ended(0) })
 	switch {
 	case region != nil:
@@ -164,7 +164,7 @@ func getUntilEnd(e *Env, c fabric.Conn, r fabric.Region) {
 			e.Check(errors.Is(err, fabric.ErrPeerGone), "Get from a peer that dies: %v", err)
 			gone++
 		}
-		e.breathe()
+		e.pollOrYield()
 	}
 	err := c.Get(buf, r, 0)
 	e.Check(errors.Is(err, fabric.ErrPeerGone), "Get after Down: %v", err)
@@ -204,14 +204,14 @@ func dieUnmet(e *Env) {
 
 func dieAsleep(e *Env) {
 	if e.ID == 0 {
-		e.meet()
+		e.greetAll()
 		sendBurst(e, e.Rand.IntN(burst/4))
-		linger(e)
+		randomDelay(e)
 		e.Die()
 	}
 	e.MayEnd(0)
 	e.SleepAlways = true
-	e.meet()
+	e.greetAll()
 	e.AwaitEnd(0)
 	e.Record(framesOfDead, int64(e.Got(0)))
 	e.checkCause(0, killedCause)
@@ -221,12 +221,12 @@ func dieAsleep(e *Env) {
 
 func dieUnpolled(e *Env) {
 	if e.ID == 0 {
-		e.meet()
+		e.greetAll()
 		fillUp(e, 1, anySize(e, e.frameLimit(1)))
 		e.Die()
 	}
 	e.MayEnd(0)
-	e.meet()
+	e.greetAll()
 	e.Control.Await(0, SignalEnded)
 	e.AwaitEnd(0)
 	e.Record(framesOfDead, int64(e.Got(0)))
@@ -236,18 +236,18 @@ func dieUnpolled(e *Env) {
 
 func dieRefusing(e *Env) {
 	if e.ID == 0 {
-		e.meet()
+		e.greetAll()
 		e.Control.Await(1, "full")
-		linger(e)
+		randomDelay(e)
 		e.Die()
 	}
 	e.MayEnd(0)
 	e.SleepAlways = true
-	e.meet()
+	e.greetAll()
 	fillUp(e, 0, anySize(e, e.frameLimit(0)))
 	e.Control.Signal("full")
 	for e.Send(0, minFrame) { // until it has ended
-		e.breathe()
+		e.pollOrYield()
 	}
 	e.AwaitEnd(0)
 	e.checkCause(0, killedCause)

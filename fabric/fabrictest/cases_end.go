@@ -12,7 +12,7 @@ func endCases() []Case {
 	return []Case{
 		{Name: "depart", N: 3, Body: depart,
 			About: "Departed is reported once, after all frames, and never Down, whatever becomes of the process."},
-		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1), Args: attentive,
+		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1), Args: attentiveArg,
 			About: "What was taken before Depart arrives, though its sender has closed and ended meanwhile."},
 		{Name: "depart-in-flight", N: 3, Body: departInFlight, Check: allOf(0, 1),
 			About: "A departure with traffic in flight both ways."},
@@ -37,16 +37,16 @@ func sendBurst(e *Env, n int) {
 				e.Send(id, anySize(e, e.frameLimit(id)))
 			}
 		})
-		e.breathe() // a peer that is gone may take everything
+		e.pollOrYield() // a peer that is gone may take everything
 	}
 }
 
-// meet connects with every peer, and goes on until all are connected or dead: a medium
+// greetAll connects with every peer, and goes on until all are connected or dead: a medium
 // may need both sides to poll before it carries anything.
-func (e *Env) meet() {
+func (e *Env) greetAll() {
 	e.Others(func(id proc.ID) { e.SendRaw(id, rawClass, greeting, nil) })
 	e.Others(func(id proc.ID) {
-		e.pump(forFrames, id, func() bool { return e.peers[id].met || e.Ended(id) })
+		e.pump(forFrames, id, func() bool { return e.peers[id].greeted || e.Ended(id) })
 	})
 }
 
@@ -62,7 +62,7 @@ func (e *Env) frameLimit(id proc.ID) int {
 }
 
 func depart(e *Env) {
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		sendBurst(e, burst)
 		e.Depart()
@@ -80,7 +80,7 @@ func depart(e *Env) {
 	e.Linger()
 }
 
-func attentive(b Budget) map[string]int64 {
+func attentiveArg(b Budget) map[string]int64 {
 	if b.Attentive {
 		return map[string]int64{"attentive": 1}
 	}
@@ -90,7 +90,7 @@ func attentive(b Budget) map[string]int64 {
 // departFull fills up a peer that does not poll before it departs, and polls again
 // when it has ended, or, if attentive, when it begins to depart.
 func departFull(e *Env) {
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		fillUp(e, 1, e.frameLimit(1)/3)
 		fillUp(e, 1, 0)
@@ -120,7 +120,7 @@ func allOf(sender, receiver int) func([]Outcome) error {
 }
 
 func departInFlight(e *Env) {
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		sendBurst(e, e.Rand.IntN(burst))
 		e.Record("sent", int64(e.Sent(1)))
@@ -155,7 +155,7 @@ func closeInFlight(e *Env) {
 	if e.ID != 0 {
 		e.MayEnd(0) // it may have closed before all others have met
 	}
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		sendBurst(e, e.Rand.IntN(burst))
 		e.Close()
@@ -191,7 +191,7 @@ func closedConnect(e *Env) {
 func departUnmet(e *Env) {
 	order := e.Job.Seed % 3
 	if e.ID == 0 {
-		linger(e)
+		randomDelay(e)
 		e.Depart()
 		if order == 1 {
 			e.Control.Signal("departed")
@@ -207,7 +207,7 @@ func departUnmet(e *Env) {
 	if order > 0 {
 		e.Control.Await(0, "departed")
 	}
-	linger(e)
+	randomDelay(e)
 	if e.Conn(0) != nil {
 		e.AwaitEnd(0)
 	}
@@ -221,7 +221,7 @@ func exit(e *Env) {
 	if e.ID != 0 {
 		e.MayEnd(0)
 	}
-	e.meet()
+	e.greetAll()
 	const code = 3
 	if e.ID == 0 {
 		sendBurst(e, burst)

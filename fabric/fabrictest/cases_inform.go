@@ -59,7 +59,7 @@ func informed(e *Env) {
 		e.Control.Await(0, "down")
 		for range burst {
 			e.TrySend(0, minFrame)
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Linger()
 		e.Control.Signal("silent")
@@ -83,7 +83,7 @@ func informedUnmet(e *Env) {
 			if c != nil && !e.Ended(0) {
 				c.TrySend(rawClass, 0, nil)
 			}
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Linger()
 		e.Control.Signal("tried")
@@ -111,7 +111,7 @@ func informedAfter(e *Env) {
 	if dies && e.ID == 0 {
 		e.MayEnd(1)
 	}
-	e.meet()
+	e.greetAll()
 	if e.ID == 1 {
 		if dies {
 			e.Die()

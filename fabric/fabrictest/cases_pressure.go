@@ -43,7 +43,7 @@ func fillUp(e *Env, id proc.ID, n int) int {
 			break
 		}
 		refused++
-		e.breathe()
+		e.pollOrYield()
 	}
 	e.place.set(running, 0)
 	return took

@@ -17,7 +17,7 @@ func trafficCases() []Case {
 			About: "The same, sleeping on every wait."},
 		{Name: "all-to-all", N: 8, Body: allToAll, Args: rounds,
 			About: "Many peers at once; order is kept for each."},
-		{Name: "deaf", N: 2, Body: deaf,
+		{Name: "deaf", N: 2, Body: unhandled,
 			About: "Frames of a class without listener are dropped, give their credit back and harm no others."},
 		{Name: "allocations", N: 2, Body: allocations, Isolated: true,
 			About: "TrySend and Poll do not allocate."},
@@ -86,10 +86,10 @@ func allToAll(e *Env) {
 	e.Others(e.AwaitFinish)
 }
 
-func deaf(e *Env) {
+func unhandled(e *Env) {
 	other := 1 - e.ID
 	for i := range 5000 {
-		e.SendRaw(other, deafClass, uint64(i), e.buffer(i%minFrame))
+		e.SendRaw(other, unhandledClass, uint64(i), e.buffer(i%minFrame))
 		if i%10 == 0 {
 			e.Send(other, i%minFrame)
 		}
@@ -136,8 +136,8 @@ func allocations(e *Env) {
 	exchange(e, 1)
 }
 
-// breathe is one poll that lets others run if nothing was there.
-func (e *Env) breathe() {
+// pollOrYield is one poll that lets others run if nothing was there.
+func (e *Env) pollOrYield() {
 	e.inPoll = true
 	if e.Provider.Poll(&e.sink) == 0 {
 		e.Host.Yield()

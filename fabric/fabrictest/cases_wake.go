@@ -16,9 +16,9 @@ func wakeCases() []Case {
 	}
 }
 
-// linger spends a moment drawn anew each time, so that arrivals meet every point
+// randomDelay spends a moment drawn anew each time, so that arrivals meet every point
 // of the receiver's way to sleep.
-func linger(e *Env) {
+func randomDelay(e *Env) {
 	for range e.Rand.IntN(200) {
 		e.place.v.Load()
 	}
@@ -37,12 +37,12 @@ func wakePingPong(e *Env) {
 	other := 1 - e.ID
 	for i := range e.Arg("wakeups") {
 		if e.ID == 0 {
-			linger(e)
+			randomDelay(e)
 			e.Send(other, i&7)
 		}
 		e.pump(forReply, other, func() bool { return e.Got(other) > i })
 		if e.ID == 1 {
-			linger(e)
+			randomDelay(e)
 			e.Send(other, i&7)
 		}
 		heartbeat(e, i)
@@ -63,7 +63,7 @@ func wakeCredit(e *Env) {
 			continue
 		}
 		e.pump(forFrames, other, func() bool { return e.Got(other) > i })
-		linger(e)
+		randomDelay(e)
 	}
 	exchange(e, 1)
 }

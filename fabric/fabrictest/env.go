@@ -29,34 +29,34 @@ type Env struct {
 	// SleepAlways makes the pump sleep at once wherever it may.
 	SleepAlways bool
 
-	sink     fabric.Sink
-	raw      func(from proc.ID, imm uint64, payload []byte)
-	peers    []peer
-	heard    int // callbacks since the Poll began
-	inPoll   bool
-	departed bool
-	bell     sync.Mutex // guards closed against Wake
-	closed   bool
-	sleeps   int
-	spins    int
-	yields   int
-	place    waitPlace
-	scratch  []byte
-	filled   offered
+	sink      fabric.Sink
+	raw       func(from proc.ID, imm uint64, payload []byte)
+	peers     []peer
+	callbacks int // callbacks since the Poll began
+	inPoll    bool
+	departed  bool
+	bell      sync.Mutex // guards closed against Wake
+	closed    bool
+	sleeps    int
+	spins     int
+	yields    int
+	place     waitPlace
+	scratch   []byte
+	filled    offered
 }
 
 // peer is what a body knows of one other process.
 type peer struct {
-	conn    fabric.Conn
-	out, in flow
-	finDue  int64 // frames that the peer says it has sent, -1 before it says so
-	mayEnd  bool  // its failure is no fault of the provider
-	mayQuit bool  // its departure is none
-	cut     bool  // Invalidate was called
-	met     bool  // its greeting has come
-	absent  bool  // Connect said that it is gone: nothing may come from it any more
-	end     peerEnd
-	cause   proc.Cause
+	conn        fabric.Conn
+	out, in     flow
+	finDue      int64 // frames that the peer says it has sent, -1 before it says so
+	mayEnd      bool  // its failure is no fault of the provider
+	mayDepart   bool  // its departure is none
+	cut         bool  // Invalidate was called
+	greeted     bool  // its greeting has come
+	connectGone bool  // Connect said that it is gone: nothing may come from it any more
+	end         peerEnd
+	cause       proc.Cause
 }
 
 type peerEnd uint8
@@ -75,15 +75,15 @@ func NewEnv(s Setup) *Env {
 		id := proc.ID(i)
 		e.peers[i] = peer{
 			out: newFlow(s.Job.Seed, s.ID, id), in: newFlow(s.Job.Seed, id, s.ID),
-			finDue: -1, mayQuit: true,
+			finDue: -1, mayDepart: true,
 		}
 	}
 	for c := fabric.Class(1); c < fabric.NumClasses; c++ {
 		e.sink.Deliver[c] = func(from proc.ID, imm uint64, payload []byte) { e.deliver(c, from, imm, payload) }
 	}
-	e.sink.Deliver[deafClass] = nil
+	e.sink.Deliver[unhandledClass] = nil
 	e.sink.Down = e.down
-	e.sink.Departed = e.quit
+	e.sink.Departed = e.departedPeer
 	e.spins, e.yields, _ = s.Host.Patience()
 	return e
 }
@@ -145,11 +145,11 @@ func (e *Env) Others(fn func(id proc.ID)) {
 
 // MayEnd says that a peer is going to fail: without it a report of its failure
 // is one.
-func (e *Env) MayEnd(id proc.ID) { e.peers[id].mayEnd, e.peers[id].mayQuit = true, false }
+func (e *Env) MayEnd(id proc.ID) { e.peers[id].mayEnd, e.peers[id].mayDepart = true, false }
 
 // Ended reports whether the provider has reported the peer's end, in a callback
 // or as the answer to Connect.
-func (e *Env) Ended(id proc.ID) bool { return e.peers[id].end != alive || e.peers[id].absent }
+func (e *Env) Ended(id proc.ID) bool { return e.peers[id].end != alive || e.peers[id].connectGone }
 
 // Got is the number of frames that have come from a peer's flow.
 func (e *Env) Got(id proc.ID) int { return int(e.peers[id].in.seq) }
@@ -158,15 +158,15 @@ func (e *Env) Got(id proc.ID) int { return int(e.peers[id].in.seq) }
 func (e *Env) Sent(id proc.ID) int { return int(e.peers[id].out.seq) }
 
 func (e *Env) deliver(class fabric.Class, from proc.ID, imm uint64, payload []byte) {
-	e.heard++
+	e.callbacks++
 	p := e.from(from, "a frame")
 	switch {
 	case p.end != alive:
 		e.Fail("a frame from %v came after its end", from)
-	case p.absent:
+	case p.connectGone:
 		e.Fail("a frame from %v came after Connect had said that it is gone", from)
 	case class == rawClass && imm == greeting:
-		p.met = true
+		p.greeted = true
 	case class == rawClass && e.raw != nil:
 		e.raw(from, imm, payload)
 	case p.in.seq == 0 && e.Provider.Lookup(from) == nil:
@@ -194,20 +194,20 @@ func (e *Env) from(id proc.ID, what string) *peer {
 }
 
 func (e *Env) down(id proc.ID, cause proc.Cause) {
-	e.heard++
+	e.callbacks++
 	p := e.from(id, "Down")
-	e.Check(p.end == alive && !p.absent, "Down of %v after its end had been reported", id)
+	e.Check(p.end == alive && !p.connectGone, "Down of %v after its end had been reported", id)
 	unmet := cause.Kind == proc.Unknown && p.in.seq == 0 // one that has departed may be found so
-	e.Check(p.mayEnd || p.cut || unmet && p.mayQuit, "Down of %v (%v), which has not failed", id, cause)
+	e.Check(p.mayEnd || p.cut || unmet && p.mayDepart, "Down of %v (%v), which has not failed", id, cause)
 	e.Check(cause.Failed(), "Down of %v with cause %v", id, cause)
 	e.Check(cause.Kind != proc.Heartbeat && (cause.Kind != proc.Corrupt || p.cut), "Down of %v with cause %v", id, cause)
 	p.end, p.cause = down, cause
 }
 
-func (e *Env) quit(id proc.ID) {
-	e.heard++
+func (e *Env) departedPeer(id proc.ID) {
+	e.callbacks++
 	p := e.from(id, "Departed")
-	e.Check(p.end == alive && !p.absent, "Departed of %v after its end had been reported", id)
-	e.Check(p.mayQuit || p.cut, "Departed of %v, which has failed", id)
+	e.Check(p.end == alive && !p.connectGone, "Departed of %v after its end had been reported", id)
+	e.Check(p.mayDepart || p.cut, "Departed of %v, which has failed", id)
 	p.end = departed
 }

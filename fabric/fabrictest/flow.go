@@ -10,9 +10,9 @@ import (
 
 // The classes that are not part of flows.
 const (
-	finClass  = fabric.ClassTest // ends a flow: imm is the number of its frames
-	rawClass  = fabric.Class(25) // what a case makes of it
-	deafClass = fabric.Class(31) // nobody listens, ever
+	finClass       = fabric.ClassTest // ends a flow: imm is the number of its frames
+	rawClass       = fabric.Class(25) // what a case makes of it
+	unhandledClass = fabric.Class(31) // nobody listens, ever
 )
 
 // flow is the sequence of frames from one process to another. Class, immediate

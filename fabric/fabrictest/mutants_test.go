@@ -186,7 +186,7 @@ var callMutants = []mutant{
 	{name: "dropped frames keep their credit", in: "deaf", fault: func(b *bent) {
 		lost := 0
 		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
-			if class == deafClass {
+			if class == unhandledClass {
 				lost++
 			}
 			return lost < 10*memFrames && c.memConn.TrySend(class, imm, p)
@@ -194,7 +194,7 @@ var callMutants = []mutant{
 	}},
 	{name: "a class without listener is fatal", in: "deaf", fault: func(b *bent) {
 		bend(b, func(_, to *fabric.Sink) {
-			to.Deliver[deafClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
+			to.Deliver[unhandledClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
 		})
 	}},
 	{name: "Ready sees nothing", in: "wakeups", fault: func(b *bent) { b.ready = func() bool { return false } }},

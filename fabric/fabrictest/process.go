@@ -13,9 +13,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// kid is one process of a [Real] job, as its driver sees it. The goroutine that
+// process is one process of a [Real] job, as its driver sees it. The goroutine that
 // conducts the job uses it; a second one, read, sends events.
-type kid struct {
+type process struct {
 	Outcome
 	cmd     *exec.Cmd
 	control *os.File
@@ -24,11 +24,11 @@ type kid struct {
 	address []byte
 	where   string
 	done    bool // it has said that it will exit in order
-	over    bool // its end has been handled
+	reaped  bool // its end has been handled
 }
 
 // spawn starts a copy of the test binary.
-func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events chan<- event) (*kid, error) {
+func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events chan<- event) (*process, error) {
 	hisIn, control, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -38,12 +38,12 @@ func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events 
 		_, _ = hisIn.Close(), control.Close()
 		return nil, err
 	}
-	k := &kid{
+	k := &process{
 		Outcome: Outcome{ID: id}, cmd: exec.Command(exe), control: control,
 		out: line{w: control},
 	}
 	// The race detector would have each process sleep for a second before it exits.
-	k.cmd.Env = append(os.Environ(), childVar+"=1", "GOTRACEBACK=all",
+	k.cmd.Env = append(os.Environ(), childVariable+"=1", "GOTRACEBACK=all",
 		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	k.cmd.ExtraFiles = []*os.File{hisIn, hisOut} // become childIn and childOut
 	k.cmd.Stderr = &k.stderr
@@ -62,8 +62,8 @@ func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events 
 }
 
 // read passes on what the process says, and then that it has ended.
-func (k *kid) read(records *os.File, events chan<- event) {
-	receive(records, func(m message) { events <- event{id: k.ID, what: spoke, m: m} })
+func (k *process) read(records *os.File, events chan<- event) {
+	receive(records, func(m message) { events <- event{id: k.ID, what: gotMessage, m: m} })
 	_ = records.Close()
 	_ = k.cmd.Wait() // how it ended is read from ProcessState
 	events <- event{id: k.ID, what: ended}
@@ -71,16 +71,16 @@ func (k *kid) read(records *os.File, events chan<- event) {
 
 // send gives up after the limit: then the process does not listen any more, and
 // the watchdog will say so. One that has ended does not mind.
-func (k *kid) send(m message, limit time.Duration) {
+func (k *process) send(m message, limit time.Duration) {
 	_ = k.control.SetWriteDeadline(time.Now().Add(limit))
 	_ = k.out.send(m)
 }
 
-func (k *kid) kill() { _ = k.cmd.Process.Kill() }
+func (k *process) kill() { _ = k.cmd.Process.Kill() }
 
-// bury notes how the process ended, once it is known.
-func (k *kid) bury() {
-	k.over = true
+// noteExit notes how the process ended, once it is known.
+func (k *process) noteExit() {
+	k.reaped = true
 	k.Stderr = k.stderr.String()
 	status := k.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
@@ -102,26 +102,26 @@ const (
 // diagnose asks every process that is left where it waits, then makes it print its
 // stacks, which ends it.
 func (j *realJob) diagnose() string {
-	for _, k := range j.kids {
-		if !k.over {
+	for _, k := range j.processes {
+		if !k.reaped {
 			k.where = silent
 			k.send(message{Op: opWhere}, answerTime)
 		}
 	}
-	j.listen(answerTime, func() bool {
-		return !slices.ContainsFunc(j.kids, func(k *kid) bool { return !k.over && k.where == silent })
+	j.handleEvents(answerTime, func() bool {
+		return !slices.ContainsFunc(j.processes, func(k *process) bool { return !k.reaped && k.where == silent })
 	})
-	var stuck []*kid
-	for _, k := range j.kids {
-		if !k.over {
+	var stuck []*process
+	for _, k := range j.processes {
+		if !k.reaped {
 			stuck = append(stuck, k)
 			_ = k.cmd.Process.Signal(syscall.SIGQUIT)
 		}
 	}
-	j.listen(stacksTime, func() bool { return false })
+	j.handleEvents(stacksTime, func() bool { return false })
 	var b strings.Builder
-	for _, k := range j.kids {
-		if k.over && k.where == "" {
+	for _, k := range j.processes {
+		if k.reaped && k.where == "" {
 			fmt.Fprintf(&b, "%v: ended, %v\n", k.ID, k.End)
 		}
 	}
@@ -134,16 +134,16 @@ func (j *realJob) diagnose() string {
 // silent is where a process is that has not said it.
 const silent = "does not answer"
 
-// listen handles events for a time, or until enough has been heard, or all have ended.
-func (j *realJob) listen(limit time.Duration, enough func() bool) {
+// handleEvents handles events for a time, or until enough has been heard, or all have ended.
+func (j *realJob) handleEvents(limit time.Duration, enough func() bool) {
 	for timeout := time.After(limit); j.ended < j.N && !enough(); {
 		select {
 		case ev := <-j.events:
 			if ev.what == ended {
 				j.ended++
-				j.kids[ev.id].bury()
-			} else if ev.what == spoke {
-				j.hear(j.kids[ev.id], ev.m)
+				j.processes[ev.id].noteExit()
+			} else if ev.what == gotMessage {
+				j.handleMessage(j.processes[ev.id], ev.m)
 			}
 		case <-timeout:
 			return
@@ -152,11 +152,11 @@ func (j *realJob) listen(limit time.Duration, enough func() bool) {
 }
 
 // await waits for the process, which has been told to end, and its reader.
-func (j *realJob) await(k *kid) {
-	for !k.over {
+func (j *realJob) await(k *process) {
+	for !k.reaped {
 		if ev := <-j.events; ev.what == ended {
 			j.ended++
-			j.kids[ev.id].bury()
+			j.processes[ev.id].noteExit()
 		}
 	}
 }

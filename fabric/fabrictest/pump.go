@@ -45,11 +45,11 @@ func (e *Env) Where() string {
 
 // poll is one Poll with what the contract says of its result.
 func (e *Env) poll() int {
-	e.heard, e.inPoll = 0, true
+	e.callbacks, e.inPoll = 0, true
 	n := e.Provider.Poll(&e.sink)
 	e.inPoll = false
-	if n < e.heard || n > pollBound {
-		e.Fail("Poll answered %d after %d callbacks", n, e.heard)
+	if n < e.callbacks || n > pollBound {
+		e.Fail("Poll answered %d after %d callbacks", n, e.callbacks)
 	}
 	return n
 }
@@ -83,17 +83,17 @@ func (e *Env) pumpUntil(deadline fabric.Time, cond func() bool) bool {
 		case idle < spins:
 		case idle < spins+yields:
 			e.Host.Yield()
-		case e.doze(deadline, cond):
+		case e.sleepUnless(deadline, cond):
 			return true
 		}
 	}
 	return true
 }
 
-// doze is the one place where a body sleeps. It reports whether cond holds
+// sleepUnless is the one place where a body sleeps. It reports whether cond holds
 // after arming. Ready comes last: a send that cond tries may be refused, and from
 // then on the provider owes a ring.
-func (e *Env) doze(deadline fabric.Time, cond func() bool) bool {
+func (e *Env) sleepUnless(deadline fabric.Time, cond func() bool) bool {
 	e.Host.Arm()
 	held := cond()
 	if held || e.Provider.Ready() {
@@ -115,7 +115,7 @@ func (e *Env) Conn(id proc.ID) fabric.Conn {
 	c, err := e.Provider.Connect(fabric.ConnectSpec{Peer: id, Address: e.Addrs[id]})
 	if err != nil {
 		e.Check(p.mayEnd && errors.Is(err, fabric.ErrPeerGone), "Connect to %v: %v", id, err)
-		p.absent = true
+		p.connectGone = true
 		return nil
 	}
 	e.Check(c.Peer() == id, "Connect to %v gave a connection to %v", id, c.Peer())

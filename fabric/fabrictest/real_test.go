@@ -165,7 +165,7 @@ func TestRealDiagnosesHangs(t *testing.T) {
 // TestRealLeavesNothing: neither processes nor descriptors nor goroutines.
 func TestRealLeavesNothing(t *testing.T) {
 	runtime.GC() // of descriptors that earlier tests' readers still hold
-	before := takeCensus()
+	before := countResources()
 	for _, name := range []string{"fine", "complains", "victim"} {
 		_, _ = runOwn(t, name)
 	}
@@ -187,6 +187,6 @@ func TestChildrenEndWithTheirDriver(t *testing.T) {
 			break
 		}
 	}
-	k.bury()
+	k.noteExit()
 	require.Equal(t, End{proc.Exited, exitOrphaned}, k.End)
 }

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// census counts what a process holds and a provider must give back: open
+// resources counts what a process holds and a provider must give back: open
 // descriptors and shared or file mappings by what they are of, and goroutines.
 // Private anonymous mappings are left out: Go's own heap makes them.
-type census struct {
+type resources struct {
 	things     map[string]int
 	goroutines int
 }
 
-func takeCensus() census {
-	c := census{things: make(map[string]int), goroutines: runtime.NumGoroutine()}
+func countResources() resources {
+	c := resources{things: make(map[string]int), goroutines: runtime.NumGoroutine()}
 	c.countDescriptors()
 	c.countMappings()
 	return c
 }
 
-func (c *census) countDescriptors() {
+func (c *resources) countDescriptors() {
 	const dir = "/proc/self/fd"
 	names, err := os.ReadDir(dir)
 	if err != nil {
@@ -41,7 +41,7 @@ func (c *census) countDescriptors() {
 	}
 }
 
-func (c *census) countMappings() {
+func (c *resources) countMappings() {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return
@@ -58,7 +58,7 @@ func (c *census) countMappings() {
 
 // compare says what is there now and was not, or is "". What ends by itself
 // soon after Close, as a goroutine that has been told to, is given time.
-func (c census) compare() string {
+func (c resources) compare() string {
 	const patience, step = 2 * time.Second, time.Millisecond
 	report := c.excess()
 	for deadline := time.Now().Add(patience); report != "" && time.Now().Before(deadline); {
@@ -68,8 +68,8 @@ func (c census) compare() string {
 	return report
 }
 
-func (c census) excess() string {
-	now := takeCensus()
+func (c resources) excess() string {
+	now := countResources()
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(now.things)) {
 		if n := now.things[k] - c.things[k]; n > 0 {
@@ -104,12 +104,12 @@ func listFiles(dir string) map[string]bool {
 // them; one that has just been made is given time to be.
 func orphans(dir string, before map[string]bool) []string {
 	const looks, step = 20, 50 * time.Millisecond
-	left := newcomers(dir, before)
+	left := newFiles(dir, before)
 	for range looks {
 		left = slices.DeleteFunc(left, func(name string) bool {
 			path := filepath.Join(dir, name)
 			_, err := os.Stat(path)
-			return err != nil || held(path)
+			return err != nil || heldOpen(path)
 		})
 		if len(left) == 0 {
 			return nil
@@ -119,7 +119,7 @@ func orphans(dir string, before map[string]bool) []string {
 	return left
 }
 
-func newcomers(dir string, before map[string]bool) []string {
+func newFiles(dir string, before map[string]bool) []string {
 	var names []string
 	for name := range listFiles(dir) {
 		if !before[name] {
@@ -130,8 +130,8 @@ func newcomers(dir string, before map[string]bool) []string {
 	return names
 }
 
-// held reports whether some process has the file open or mapped.
-func held(path string) bool {
+// heldOpen reports whether some process has the file open or mapped.
+func heldOpen(path string) bool {
 	maps, _ := filepath.Glob("/proc/[0-9]*/maps")
 	for _, m := range maps {
 		if b, err := os.ReadFile(m); err == nil && strings.Contains(string(b), path) {

@@ -86,24 +86,24 @@ func (h *Host) Patience() (spins, yields int, most fabric.Time) {
 func (h *Host) Yield() {
 	runtime.Gosched()
 	if h.shared {
-		letOthersRun()
+		schedYield()
 	}
 }
 
-// letOthersRun is sched_yield, of which Go's scheduler is not told: it would take the
+// schedYield is sched_yield, of which Go's scheduler is not told: it would take the
 // processor away from a thread that waits for its next turn, and hand it to another.
-func letOthersRun() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+func schedYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// relaxTurns is how many turns of a process that polls pass between two in which it lets
+// relaxStride is how many turns of a process that polls pass between two in which it lets
 // its own goroutines run that have no processor: about a millisecond where turns are taken.
-const relaxTurns = 512
+const relaxStride = 512
 
 // Relax implements fabric.Host. Where the process has a second processor, Go's scheduler wakes a
 // thread for it at every Gosched, which comes for the goroutine that has just yielded:
 // two system calls and two switches on cores that others wait for.
 func (h *Host) Relax() {
-	if h.shared && h.processors > 1 && h.turns.Add(1)%relaxTurns != 0 {
-		letOthersRun()
+	if h.shared && h.processors > 1 && h.turns.Add(1)%relaxStride != 0 {
+		schedYield()
 		return
 	}
 	h.Yield()

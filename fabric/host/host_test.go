@@ -50,7 +50,7 @@ func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 		before, begun, n := ran.Load(), h.Now(), 0
 		for ran.Load() == before {
 			h.Relax()
-			if n++; n > 4*relaxTurns {
+			if n++; n > 4*relaxStride {
 				t.Fatal("a goroutine of this process waits for its turn")
 			}
 		}
@@ -73,7 +73,7 @@ func TestRelaxLetsGoroutinesRun(t *testing.T) {
 		processors int
 		every      int
 	}{
-		{"shared", true, 4, relaxTurns},
+		{"shared", true, 4, relaxStride},
 		{"shared, one processor", true, 1, 1},
 		{"a core each", false, 4, 1},
 	} {
@@ -116,7 +116,7 @@ func TestRelaxLetsOthersRun(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	defer runtime.GOMAXPROCS(before)
 	h := New(Config{Shared: true})
-	const most = 10 * relaxTurns // for 20 switches, which take some 40 turns
+	const most = 10 * relaxStride // for 20 switches, which take some 40 turns
 	for name, relax := range map[string]func(){"relax": h.Relax, "yield": h.Yield} {
 		ended := make(chan struct{})
 		go func() {

@@ -27,7 +27,7 @@ func Survey(size int, card func(rank int) (*Card, error)) (*Topology, error) {
 	s := survey{
 		t:      &Topology{size: size},
 		nodes:  make(map[Node]int),
-		places: make(map[place]*crowd),
+		places: make(map[machine]*coreShare),
 	}
 	for rank := range size {
 		c, err := card(rank)
@@ -44,17 +44,17 @@ func Survey(size int, card func(rank int) (*Card, error)) (*Topology, error) {
 type survey struct {
 	t      *Topology
 	nodes  map[Node]int
-	quotas []crowd // of each node: ranks, and the least quota
+	quotas []coreShare // of each node: ranks, and the least quota
 	boots  [][16]byte
-	places map[place]*crowd
+	places map[machine]*coreShare
 }
 
-// place is a machine: cores are shared by all who run on it, in whatever
+// machine is a machine: cores are shared by all who run on it, in whatever
 // namespaces.
-type place [16]byte
+type machine [16]byte
 
-// crowd is how many ranks have how many cores between them.
-type crowd struct {
+// coreShare is how many ranks have how many cores between them.
+type coreShare struct {
 	ranks int
 	quota uint32 // in thousandths; 0: none
 	cores []byte
@@ -68,7 +68,7 @@ func (s *survey) add(rank int, c *Card) {
 		node = t.nodes
 		s.nodes[key] = node
 		t.nodes++
-		s.quotas = append(s.quotas, crowd{})
+		s.quotas = append(s.quotas, coreShare{})
 		s.boots = append(s.boots, c.Node.Boot)
 	}
 	if n := len(t.runs); n == 0 || t.runs[n-1].node != node {
@@ -82,14 +82,14 @@ func (s *survey) add(rank int, c *Card) {
 	}
 	m := s.places[c.Node.Boot]
 	if m == nil {
-		m = new(crowd)
+		m = new(coreShare)
 		s.places[c.Node.Boot] = m
 	}
 	m.ranks++
 	m.take(c.Cores)
 }
 
-func (m *crowd) take(cores []byte) {
+func (m *coreShare) take(cores []byte) {
 	if n := len(cores) - len(m.cores); n > 0 {
 		m.cores = append(m.cores, make([]byte, n)...)
 	}

@@ -19,20 +19,20 @@ import (
 // the attempt is repeated. When patience ends both sides report proc.Unreachable;
 // the newcomer reads of it in its slot, which is all that the two share.
 
-// answers is how a Poll now and then looks after pairs that are not complete.
-type answers struct {
-	first, most time.Duration // between two looks
-	patience    time.Duration // until a half connection is given up
-	pause       time.Duration // before the next look
-	due         time.Time     // of the next look; zero if no pair needs one
-	timer       *time.Timer
+// retryState is how a Poll now and then looks after pairs that are not complete.
+type retryState struct {
+	firstPause, maxPause time.Duration // between two looks
+	patience             time.Duration // until a half connection is given up
+	pause                time.Duration // before the next look
+	due                  time.Time     // of the next look; zero if no pair needs one
+	timer                *time.Timer
 }
 
-// patient is for what an operator can still mend, by raising a limit.
-var patient = answers{first: 10 * time.Millisecond, most: 500 * time.Millisecond, patience: 30 * time.Second}
+// defaultRetry is for what an operator can still mend, by raising a limit.
+var defaultRetry = retryState{firstPause: 10 * time.Millisecond, maxPause: 500 * time.Millisecond, patience: 30 * time.Second}
 
-// admit looks who has knocked since the last look.
-func (p *Provider) admit() {
+// acceptKnocks looks who has knocked since the last look.
+func (p *Provider) acceptKnocks() {
 	for i := range p.seen {
 		news := p.own.knockWord(i).Load() &^ p.seen[i]
 		p.seen[i] |= news
@@ -48,13 +48,13 @@ func (p *Provider) admit() {
 // accept begins to listen to a newcomer and connects back, so that each side
 // can return credit and announce its departure.
 func (p *Provider) accept(id proc.ID) {
-	a, err := p.own.caller(id)
-	if errors.Is(err, errNoCaller) {
+	a, err := p.own.knockAddress(id)
+	if errors.Is(err, errEmptySlot) {
 		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: who owns it may yet knock
 		return
 	}
 	if c := p.conns[id]; c != nil {
-		p.listen(c)
+		p.addInbound(c)
 		return
 	}
 	if p.departed {
@@ -62,7 +62,7 @@ func (p *Provider) accept(id proc.ID) {
 	}
 	if errors.Is(p.barred[id], fabric.ErrPeerGone) {
 		if err == nil {
-			p.turnAway(id, &a)
+			p.refuseDead(id, &a)
 		}
 		return
 	}
@@ -72,46 +72,46 @@ func (p *Provider) accept(id proc.ID) {
 	}
 	c := newConn(p, id, &a)
 	p.conns[id] = c
-	p.listen(c)
+	p.addInbound(c)
 	if err != nil {
 		c.in.corrupt, c.in.cut = true, true
-		p.suspect()
+		p.requestReap()
 		return
 	}
 	if err := c.connect(&a); err != nil {
-		c.half, c.since = &a, time.Now()
-		p.unanswered(c, err)
+		c.halfOpen, c.halfOpenSince = &a, time.Now()
+		p.connectFailed(c, err)
 	}
 }
 
-// listen begins to poll the peer's slot; of one that has been cut off it takes
+// addInbound begins to poll the peer's slot; of one that has been cut off it takes
 // nothing.
-func (p *Provider) listen(c *Conn) {
+func (p *Provider) addInbound(c *Conn) {
 	if c.reported {
 		return
 	}
-	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry), cut: c.silenced}
+	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry), cut: c.invalidated}
 	c.hasIn = true
 	p.inbound = append(p.inbound, c)
 }
 
-// unanswered decides what becomes of a half connection after an attempt.
-func (p *Provider) unanswered(c *Conn, err error) {
-	first := c.why == nil
-	c.why = err
+// connectFailed decides what becomes of a half connection after an attempt.
+func (p *Provider) connectFailed(c *Conn, err error) {
+	first := c.lastError == nil
+	c.lastError = err
 	switch {
 	case errors.Is(err, fabric.ErrPeerGone):
-		c.why = nil
+		c.lastError = nil
 		c.gone.Store(true)
-		p.suspect()
-	case final(err) || time.Since(c.since) >= p.wait.patience && !first:
+		p.requestReap()
+	case permanent(err) || time.Since(c.halfOpenSince) >= p.retry.patience && !first:
 		errno := errnoOf(err)
 		c.in.cur.refused.Store(uint32(errno))
-		c.give(proc.Cause{Kind: proc.Unreachable, Code: int32(errno)})
+		c.setEnd(proc.Cause{Kind: proc.Unreachable, Code: int32(errno)})
 		p.cfg.Logf("shm: giving %v up, which lives: connecting back: %v", c.peer, err)
 	case first:
-		p.cfg.Logf("shm: connecting back to %v, trying again for %v: %v", c.peer, p.wait.patience, err)
-		p.lookSoon()
+		p.cfg.Logf("shm: connecting back to %v, trying again for %v: %v", c.peer, p.retry.patience, err)
+		p.scheduleRetry()
 	}
 }
 
@@ -128,59 +128,59 @@ func errnoOf(err error) unix.Errno {
 	}
 }
 
-// retry tries to complete a half connection, and reports whether it is.
-func (p *Provider) retry(c *Conn) bool {
-	if err := c.connect(c.half); err != nil {
-		p.unanswered(c, err)
+// retryConnect tries to complete a half connection, and reports whether it is.
+func (p *Provider) retryConnect(c *Conn) bool {
+	if err := c.connect(c.halfOpen); err != nil {
+		p.connectFailed(c, err)
 		return false
 	}
-	c.half, c.why = nil, nil
-	p.cfg.Logf("shm: connected back to %v after %v", c.peer, time.Since(c.since))
+	c.halfOpen, c.lastError = nil, nil
+	p.cfg.Logf("shm: connected back to %v after %v", c.peer, time.Since(c.halfOpenSince))
 	return true
 }
 
-// give ends the connection by evidence that is not in the ring.
-func (c *Conn) give(cause proc.Cause) {
-	c.ending, c.end = true, cause
-	c.p.suspect()
+// setEnd ends the connection by evidence that is not in the ring.
+func (c *Conn) setEnd(cause proc.Cause) {
+	c.ending, c.endCause = true, cause
+	c.p.requestReap()
 }
 
-// learn looks whether the peer, which has not connected back, has said that it
+// checkRefusal looks whether the peer, which has not connected back, has said that it
 // cannot or will not.
-func (c *Conn) learn() {
+func (c *Conn) checkRefusal() {
 	code := c.out.cur.refused.Load()
 	switch state := c.segment.head().state.Load(); {
 	case state == stateDeparted:
-		c.give(proc.Cause{Kind: proc.Departed})
+		c.setEnd(proc.Cause{Kind: proc.Departed})
 	case state == stateClosed:
-		c.give(proc.Cause{Kind: proc.Connection})
+		c.setEnd(proc.Cause{Kind: proc.Connection})
 	case code != 0:
 		cause := proc.Cause{Kind: proc.Unreachable, Code: int32(code & 0xfff)}
-		c.why = fmt.Errorf("shm: %v", cause)
-		c.give(cause)
+		c.lastError = fmt.Errorf("shm: %v", cause)
+		c.setEnd(cause)
 	}
 }
 
-// lookSoon makes Poll look after incomplete pairs: soon, then ever more seldom.
-func (p *Provider) lookSoon() {
-	p.wait.pause = p.wait.first
-	p.lookLater()
+// scheduleRetry makes Poll look after incomplete pairs: soon, then ever more seldom.
+func (p *Provider) scheduleRetry() {
+	p.retry.pause = p.retry.firstPause
+	p.rescheduleRetry()
 }
 
-func (p *Provider) lookLater() {
-	w := &p.wait
+func (p *Provider) rescheduleRetry() {
+	w := &p.retry
 	w.due = time.Now().Add(w.pause)
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.pause, func() { p.suspect(); p.bell.Ring() })
+		w.timer = time.AfterFunc(w.pause, func() { p.requestReap(); p.bell.Ring() })
 		return
 	}
 	w.timer.Reset(w.pause)
 }
 
-// tend looks after the pairs that are not complete if it is time, and says how
+// retryIncomplete looks after the pairs that are not complete if it is time, and says how
 // many have become so: what was refused may be sent then.
-func (p *Provider) tend() int {
-	w := &p.wait
+func (p *Provider) retryIncomplete() int {
+	w := &p.retry
 	if w.due.IsZero() || time.Now().Before(w.due) {
 		return 0
 	}
@@ -188,23 +188,23 @@ func (p *Provider) tend() int {
 	n, left := 0, false
 	for _, c := range p.conns {
 		switch {
-		case c.reported || c.ending || c.silenced || c.gone.Load():
+		case c.reported || c.ending || c.invalidated || c.gone.Load():
 			continue
-		case c.half != nil:
-			if p.retry(c) {
+		case c.halfOpen != nil:
+			if p.retryConnect(c) {
 				n++
 				continue
 			}
 		case c.hasIn:
 			continue
 		default:
-			c.learn()
+			c.checkRefusal()
 		}
 		left = true
 	}
 	if left {
-		w.pause = min(2*w.pause, w.most)
-		p.lookLater()
+		w.pause = min(2*w.pause, w.maxPause)
+		p.rescheduleRetry()
 	}
 	return n
 }

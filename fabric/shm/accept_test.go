@@ -100,7 +100,7 @@ func TestHalfConnectionIsTriedAgain(t *testing.T) {
 	allow := forbidDescriptors(t)
 	host.Poll(&newEar().Sink)
 	allow()
-	for host.conns[1].half != nil {
+	for host.conns[1].halfOpen != nil {
 		host.bell.Arm()
 		if !host.Ready() {
 			host.bell.Sleep(-1)
@@ -115,7 +115,7 @@ func TestHalfConnectionIsTriedAgain(t *testing.T) {
 // neither waits for ever.
 func TestHalfConnectionIsGivenUpOnBothSides(t *testing.T) {
 	host, guest, _ := strangers(t)
-	host.wait.patience = 0
+	host.retry.patience = 0
 	forbidDescriptors(t)
 	want := []proc.Cause{{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}}
 	for _, p := range []*Provider{host, guest} {
@@ -176,11 +176,11 @@ func TestDescriptorsPerPeer(t *testing.T) {
 func TestLooksBecomeSeldom(t *testing.T) {
 	host, _, _ := strangers(t)
 	forbidDescriptors(t)
-	host.wait.first, host.wait.most = time.Microsecond, time.Millisecond
+	host.retry.firstPause, host.retry.maxPause = time.Microsecond, time.Millisecond
 	for range 100 {
 		host.Poll(&newEar().Sink)
-		for !host.watch.pending.Load() {
+		for !host.watch.reapPending.Load() {
 		}
 	}
-	require.Equal(t, host.wait.most, host.wait.pause)
+	require.Equal(t, host.retry.maxPause, host.retry.pause)
 }

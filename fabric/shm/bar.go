@@ -17,17 +17,17 @@ import (
 // errBarred is why a peer's slot may not be used.
 var errBarred = fmt.Errorf("%w: shm: the peer cannot map the memory of this process", fabric.ErrNoPath)
 
-// final reports whether an error of connecting will be the same at every other
+// permanent reports whether an error of connecting will be the same at every other
 // attempt: the rights of the two processes keep them apart, or their builds, and
 // no want of memory or descriptors.
-func final(err error) bool {
-	return !errors.Is(err, fabric.ErrPeerGone) && !errors.Is(err, ErrNoSpace) && cure(err) == ""
+func permanent(err error) bool {
+	return !errors.Is(err, fabric.ErrPeerGone) && !errors.Is(err, ErrNoSpace) && remedy(err) == ""
 }
 
-// forbid makes an error of connecting to a peer that has not connected hold for
+// makePermanent makes an error of connecting to a peer that has not connected hold for
 // both sides, if it is one that stays.
-func (p *Provider) forbid(peer proc.ID, err error) error {
-	if !final(err) {
+func (p *Provider) makePermanent(peer proc.ID, err error) error {
+	if !permanent(err) {
 		return err
 	}
 	if merr := p.bar(peer); merr != nil {
@@ -46,7 +46,7 @@ func (p *Provider) bar(peer proc.ID) error {
 	if err := reserve(p.own.fd, p.own.slotOffset(peer), slotHead); err != nil {
 		return err
 	}
-	if !turn(gateOf(p.own.slot(peer)), gateBarred) {
+	if !setGate(gateOf(p.own.slot(peer)), gateBarred) {
 		return fmt.Errorf("shm: %v has connected to this process, which cannot connect back", peer)
 	}
 	return nil

@@ -21,10 +21,10 @@ type Conn struct {
 
 	out  producer
 	bell *futex.Bell // the peer's
-	// fence: a full barrier must precede the look at the bell, because one
+	// needsBarrier: a full barrier must precede the look at the bell, because one
 	// side cannot use membarrier.
-	fence bool
-	live  bool // out may be used
+	needsBarrier bool
+	live         bool // out may be used
 
 	in      consumer
 	hasIn   bool // the peer has knocked
@@ -35,33 +35,33 @@ type Conn struct {
 	watchKey int32
 	// polled is for deathPoll; without a word, nothing.
 	polled polledWord
-	// told: Config.Exits tells of the peer's end. Written before the watcher knows of
+	// exitWatched: Config.Exits tells of the peer's end. Written before the watcher knows of
 	// the connection.
-	told bool
+	exitWatched bool
 	// execs is what Config.Exits had of the peer's calls of exec when it was connected to. As told.
 	execs uint32
 	get   bool
-	// doubted: the failure detector has asked whether the peer runs. Set by Runs, read by
+	// suspected: the failure detector has asked whether the peer runs. Set by Runs, read by
 	// the watcher.
-	doubted atomic.Bool
-	// half: the peer's address while it has knocked and cannot be connected back
+	suspected atomic.Bool
+	// halfOpen: the peer's address while it has knocked and cannot be connected back
 	// to; why not, and since when it is tried. why stays when it is given up.
-	half  *address
-	why   error
-	since time.Time
+	halfOpen      *address
+	lastError     error
+	halfOpenSince time.Time
 	// ending: there is evidence of the end that is not in the ring: end.
-	ending bool
-	end    proc.Cause
+	ending   bool
+	endCause proc.Cause
 	// gone: the peer's process has ended; set by the watcher before the bell
 	// rings, read by anybody.
 	gone atomic.Bool
-	// fate: how it has ended. Written before gone is set, read after.
-	fate     proc.Cause
-	unfenced bool // the peer is yet to be fenced; as fate
-	reported bool // Down or Departed has been said
-	silenced bool // Invalidate
-	fencer   bool // this process was the first to kill the peer for its silence
-	fenced   atomic.Uint32
+	// exitCause: how it has ended. Written before gone is set, read after.
+	exitCause    proc.Cause
+	killPending  bool // the peer is yet to be fenced; as fate
+	reported     bool // Down or Departed has been said
+	invalidated  bool // Invalidate
+	killedSilent bool // this process was the first to kill the peer for its silence
+	barrierWord  atomic.Uint32
 }
 
 // Peer implements fabric.Conn.
@@ -107,14 +107,14 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 // trySend is TrySend for all but frames of one line with credit at hand.
 func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.live {
-		return c.drops()
+		return c.dropsFrames()
 	}
 	if !c.out.send(class, imm, payload) {
 		c.refused()
 		return false
 	}
-	if c.fence {
-		c.fenced.Swap(1)
+	if c.needsBarrier {
+		c.barrierWord.Swap(1)
 	}
 	if c.bell.Asleep() {
 		c.bell.Ring()
@@ -122,12 +122,12 @@ func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// drops reports whether frames that cannot be sent are taken: those to a peer
+// dropsFrames reports whether frames that cannot be sent are taken: those to a peer
 // that is gone, which nobody will read.
-func (c *Conn) drops() bool { return !c.p.departed && (c.silenced || c.half == nil) }
+func (c *Conn) dropsFrames() bool { return !c.p.departed && (c.invalidated || c.halfOpen == nil) }
 
-// die ends the use of the sending half.
-func (c *Conn) die() { c.live, c.out.limit = false, 0 }
+// closeSend ends the use of the sending half.
+func (c *Conn) closeSend() { c.live, c.out.limit = false, 0 }
 
 // hangUp sends the last line. After it nothing can be sent.
 func (c *Conn) hangUp(why int) {
@@ -135,21 +135,21 @@ func (c *Conn) hangUp(why int) {
 		return
 	}
 	c.out.bye(why)
-	c.die()
-	c.fenced.Swap(1)
+	c.closeSend()
+	c.barrierWord.Swap(1)
 	c.bell.Ring()
 }
 
 func (c *Conn) refused() {
 	if c.out.corrupt {
 		c.in.corrupt, c.in.cut = true, true
-		c.p.suspect()
+		c.p.requestReap()
 	}
 	c.p.starved = true
 }
 
-// Heard is the number of frames that the peer's ring has given so far.
-func (c *Conn) Heard() uint64 { return c.in.head }
+// Received is the number of frames that the peer's ring has given so far.
+func (c *Conn) Received() uint64 { return c.in.head }
 
 // NotYet is what Await answers when no frame waits.
 const NotYet = takeNone
@@ -165,8 +165,8 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int 
 	}
 	n := c.in.await(class, imm, buf, spins)
 	if n >= 0 {
-		settled := c.in.headSettled
-		if c.in.settle(); c.in.headSettled != settled {
+		settled := c.in.headPublished
+		if c.in.returnCredit(); c.in.headPublished != settled {
 			c.returnCredit()
 		}
 	}
@@ -196,8 +196,8 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	c.silenced, c.in.cut = true, true
-	c.die()
+	c.invalidated, c.in.cut = true, true
+	c.closeSend()
 }
 
 // returnCredit wakes a producer that was refused, after credit went back to it.
@@ -207,21 +207,21 @@ func (c *Conn) returnCredit() {
 	}
 }
 
-// starvedNoMore reports whether credit has come back since a frame was refused;
+// creditReturned reports whether credit has come back since a frame was refused;
 // once, so that a sender that has given up does not keep the process awake.
-func (c *Conn) starvedNoMore() bool {
-	if !c.live || !c.out.starving || !c.out.moved() {
+func (c *Conn) creditReturned() bool {
+	if !c.live || !c.out.starving || !c.out.creditMoved() {
 		return false
 	}
-	c.out.look(c.out.mask, c.out.bulkSize)
+	c.out.readCredit(c.out.mask, c.out.bulkSize)
 	return true
 }
 
 // release gives back what the connection holds once the peer's end has been
 // reported.
 func (c *Conn) release() error {
-	c.die()
-	c.hasIn, c.bell, c.half, c.polled = false, nil, nil, polledWord{}
+	c.closeSend()
+	c.hasIn, c.bell, c.halfOpen, c.polled = false, nil, nil, polledWord{}
 	if c.reader.pidfd >= 0 {
 		c.p.watch.forget(c) // it looks into the segment
 		_ = unix.Close(c.reader.pidfd)

@@ -99,7 +99,7 @@ func TestFateOfTheReaped(t *testing.T) {
 	v.tell("exit")
 	_ = v.cmd.Wait()
 	require.False(t, c.reader.unreaped())
-	if got := c.learnFate(); got.Kind != proc.Unknown {
+	if got := c.queryExitCause(); got.Kind != proc.Unknown {
 		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: 3}, got)
 	}
 }
@@ -207,7 +207,7 @@ func TestLyingWord(t *testing.T) {
 			e := newEar()
 			sleepUntil(p, e, func() bool { return len(e.got) == 1 })
 			scribble(c.segment, lie)
-			polls := mostDoubts
+			polls := maxFalseMarks
 			for p.watch.words.Watched() > 0 {
 				p.Poll(&e.Sink)
 			}
@@ -312,8 +312,8 @@ func TestEndOfAnEarlierProcess(t *testing.T) {
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	say(v, proc.Cause{Kind: proc.Exited, Code: 77})
 	c := v.meet(p)
-	p.watch.askExits() // as at the next bell
-	v.order("nothing") // it lives
+	p.watch.checkExits() // as at the next bell
+	v.order("nothing")   // it lives
 	p.deaf(c, byPidfd, byPoll)
 	v.kill()
 	allow(t, killed, newEar().end(p))
@@ -338,7 +338,7 @@ func TestManyDeaths(t *testing.T) {
 		_ = v.cmd.Wait()
 		maps, err := os.ReadFile("/proc/self/maps")
 		require.NoError(t, err)
-		last = [3]int{entriesOf(t, "/proc/self/fd"), bytes.Count(maps, []byte("memfd:")), len(p.remains)}
+		last = [3]int{entriesOf(t, "/proc/self/fd"), bytes.Count(maps, []byte("memfd:")), len(p.ended)}
 		if job == 0 {
 			first = last
 		}

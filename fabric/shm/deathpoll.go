@@ -12,26 +12,26 @@ import (
 //
 // The price does not depend on the number of peers, and the lines that it reads stay in the cache until there is a death.
 type deathPoll struct {
-	next    int // of words
-	words   []polledWord
-	exits   Exits
-	entries uint64 // of exits, as read last
+	nextWord int // of words
+	words    []polledWord
+	exits    Exits
+	entries  uint64 // of exits, as read last
 }
 
 // polledWord is the robust word of a peer.
 type polledWord struct {
-	c      *Conn
-	word   *robust.Word
-	of     robust.Seen
-	doubts int // how often it was marked and the thread was there
+	c          *Conn
+	word       *robust.Word
+	thread     robust.Seen
+	falseMarks int // how often it was marked and the thread was there
 }
 
 // gone reports whether the word is marked, and truly.
-func (p *polledWord) gone() bool { return p.word != nil && p.word.Marked() && p.of.Gone() }
+func (p *polledWord) gone() bool { return p.word != nil && p.word.Marked() && p.thread.Gone() }
 
-// mostDoubts bounds how often a marked word whose thread lives is asked about. The kernel marks a word some
+// maxFalseMarks bounds how often a marked word whose thread lives is asked about. The kernel marks a word some
 // microseconds before it forgets the list, or more if it lets another thread run between the two.
-const mostDoubts = 100_000
+const maxFalseMarks = 100_000
 
 // PollDeaths looks for deaths at the price of some loads; the next Poll reports what it finds. A process that polls calls it
 // now and then, where it yields between two Polls at each. It is called like Poll.
@@ -42,17 +42,17 @@ func (d *deathPoll) pollOne(w *watcher) {
 	if d.exits != nil {
 		if n := d.exits.Entries(); n != d.entries {
 			d.entries = n
-			w.askExits()
+			w.checkExits()
 		}
 	}
-	if d.next >= len(d.words) {
-		d.next = 0
+	if d.nextWord >= len(d.words) {
+		d.nextWord = 0
 		if len(d.words) == 0 {
 			return
 		}
 	}
-	i := d.next
-	d.next++
+	i := d.nextWord
+	d.nextWord++
 	if d.words[i].word.Marked() {
 		d.verify(w, i)
 	}
@@ -71,11 +71,11 @@ func (d *deathPoll) pollAll(w *watcher) {
 // not polled any longer then, nor when it has been wrong too often.
 func (d *deathPoll) verify(w *watcher, i int) {
 	p := &d.words[i]
-	switch gone := p.of.Gone(); {
+	switch gone := p.thread.Gone(); {
 	case gone:
-		w.ended(p.c.watchKey, byPoll)
-	case p.doubts < mostDoubts:
-		p.doubts++
+		w.peerEnded(p.c.watchKey, byPoll)
+	case p.falseMarks < maxFalseMarks:
+		p.falseMarks++
 		return
 	}
 	d.words = slices.Delete(d.words, i, i+1)
@@ -90,7 +90,7 @@ func (d *deathPoll) forget(c *Conn) {
 // process that finds a death does it, so that the others need not wait for the turn of that peer's word. A sleeping process is
 // not woken: it has a watcher.
 func (p *Provider) notifyPeers(dead *Conn) {
-	if dead.segment.header == nil || !dead.segment.head().found.CompareAndSwap(0, 1) {
+	if dead.segment.header == nil || !dead.segment.head().endSpread.CompareAndSwap(0, 1) {
 		return
 	}
 	for _, c := range p.conns {

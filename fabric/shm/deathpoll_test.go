@@ -155,7 +155,7 @@ func TestMarkOfTheLiving(t *testing.T) {
 		require.Equal(t, "done", v.line())
 	}
 	require.Len(t, p.deaths.words, 1)
-	require.Positive(t, p.deaths.words[0].doubts)
+	require.Positive(t, p.deaths.words[0].falseMarks)
 	require.Empty(t, e.ends)
 	v.kill()
 	polled(p, e, 1)

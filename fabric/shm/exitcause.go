@@ -39,24 +39,24 @@ func (p *Provider) Evidence() string {
 	return SlowDetection
 }
 
-// fencePeer kills the peer, so that a report of its death is true whatever the
+// killPeer kills the peer, so that a report of its death is true whatever the
 // evidence was. To one that has ended nothing happens. A peer in this very
 // process is spared.
-func (c *Conn) fencePeer() {
+func (c *Conn) killPeer() {
 	if c.reader.pidfd >= 0 && c.reader.pid != os.Getpid() {
 		_ = unix.PidfdSendSignal(c.reader.pidfd, unix.SIGKILL, nil, 0)
 	}
 }
 
-// fenceSilent kills a peer that counts as dead for its silence, and gives the cause of its
+// killSilentPeer kills a peer that counts as dead for its silence, and gives the cause of its
 // end. It leaves word of that in the peer's header, for those who see the end of a process that
 // was killed.
-func (c *Conn) fenceSilent() proc.Cause {
+func (c *Conn) killSilentPeer() proc.Cause {
 	if c.reader.pidfd < 0 || c.reader.pid == os.Getpid() {
 		return proc.Cause{Kind: proc.Heartbeat}
 	}
-	c.fencer = c.segment.header != nil && c.segment.head().fenced.CompareAndSwap(0, 1)
-	c.fencePeer()
+	c.killedSilent = c.segment.header != nil && c.segment.head().fenced.CompareAndSwap(0, 1)
+	c.killPeer()
 	return proc.Cause{Kind: proc.Fenced}
 }
 
@@ -64,22 +64,22 @@ func (c *Conn) fenceSilent() proc.Cause {
 // called like Poll.
 func (p *Provider) Fencer(peer proc.ID) bool {
 	c := p.conns[peer]
-	return c != nil && c.fencer
+	return c != nil && c.killedSilent
 }
 
-// departedUnheard reports whether the peer has departed without having heard of
+// departedInHeader reports whether the peer has departed without having heard of
 // this process: then it has left word in its header only.
-func (c *Conn) departedUnheard() bool {
+func (c *Conn) departedInHeader() bool {
 	return c.segment.header != nil && c.segment.head().state.Load() == stateDeparted
 }
 
-// learnFate says how the peer has ended, if that can be had at once, and why it was
+// queryExitCause says how the peer has ended, if that can be had at once, and why it was
 // killed if a peer of it has done so. Who is killed for its silence has been asked for before,
 // everywhere; to look into the dead one's header in all other cases delayed the report of its
 // end by some 60 microseconds (measured in pairs, not explained).
-func (c *Conn) learnFate() proc.Cause {
-	fate := c.kernelsWord()
-	if !c.doubted.Load() {
+func (c *Conn) queryExitCause() proc.Cause {
+	fate := c.kernelExitStatus()
+	if !c.suspected.Load() {
 		return fate
 	}
 	killed := fate.Kind == proc.Unknown || fate == proc.Cause{Kind: proc.Signaled, Code: int32(unix.SIGKILL)}
@@ -89,7 +89,7 @@ func (c *Conn) learnFate() proc.Cause {
 	return fate
 }
 
-// kernelsWord says how the peer has ended, as the kernel has it; Unknown if that cannot be
+// kernelExitStatus says how the peer has ended, as the kernel has it; Unknown if that cannot be
 // had at once.
 //
 // Of a process that is ending /proc has the exit status until the parent has
@@ -97,9 +97,9 @@ func (c *Conn) learnFate() proc.Cause {
 // to let go of that, and has to free it: 9 ms for 512 MB. So it is read when
 // the process's first thread has let go, which is soon after the first thread of
 // all. Afterwards the pidfd has it, from Linux 6.15 on.
-func (c *Conn) kernelsWord() proc.Cause {
-	if c.told {
-		if cause, _ := c.recorded(); cause.Kind != proc.Unknown {
+func (c *Conn) kernelExitStatus() proc.Cause {
+	if c.exitWatched {
+		if cause, _ := c.exitRecord(); cause.Kind != proc.Unknown {
 			return cause
 		}
 	}
@@ -123,11 +123,11 @@ func (c *Conn) kernelsWord() proc.Cause {
 	return proc.Cause{}
 }
 
-// recorded is whether and how the peer has ended, as Config.Exits has it. It needs no
+// exitRecord is whether and how the peer has ended, as Config.Exits has it. It needs no
 // descriptor, so it can be asked of one that had been reaped before this process came to it.
 //
 // Preconditions: c.told, or the peer's process is known to have ended, or to be about to.
-func (c *Conn) recorded() (proc.Cause, bool) {
+func (c *Conn) exitRecord() (proc.Cause, bool) {
 	switch x := c.p.cfg.Exits; {
 	case x == nil:
 		return proc.Cause{}, false
@@ -193,9 +193,9 @@ func (p *Provider) Runs(peer proc.ID) (runs, traced bool) {
 	if c == nil || c.reader.pidfd < 0 {
 		return false, false
 	}
-	c.doubted.Store(true)
+	c.suspected.Store(true)
 	if c.polled.gone() { // it may have become another program
-		p.watch.ended(c.watchKey, byPoll)
+		p.watch.peerEnded(c.watchKey, byPoll)
 	}
 	fields := statOf(c.reader.pid)
 	if len(fields) == 0 || !c.reader.unreaped() {

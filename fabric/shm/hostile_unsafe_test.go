@@ -279,7 +279,7 @@ func FuzzFate(f *testing.F) {
 		require.NoError(t, err)
 		c.out.cur.refused.Store(refused)
 		c.segment.head().state.Store(state)
-		c.learn()
+		c.checkRefusal()
 		ear = newEar()
 		for range 3 {
 			guest.Poll(&ear.Sink)

@@ -19,48 +19,48 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 	}
 	c := p.conns[peer]
 	if c == nil && !p.departed {
-		p.admit() // it may have knocked
+		p.acceptKnocks() // it may have knocked
 		c = p.conns[peer]
 	}
 	switch {
 	case c == nil:
 		p.barred[peer] = fabric.ErrPeerGone
 	case c.reported || c.ending || c.gone.Load():
-	case c.departedUnheard(): // which the next Polls find
+	case c.departedInHeader(): // which the next Polls find
 	default:
-		if c.half != nil {
+		if c.halfOpen != nil {
 			c.in.cur.refused.Store(uint32(unix.ECONNREFUSED))
-			fenceStranger(c.half)
+			killProcess(c.halfOpen)
 		}
 		switch {
 		case cause.Kind == proc.Heartbeat:
-			cause = c.fenceSilent()
+			cause = c.killSilentPeer()
 		case cause.Failed():
-			c.fencePeer()
+			c.killPeer()
 		}
-		c.give(cause)
+		c.setEnd(cause)
 		p.bell.Ring() // who sleeps is to poll
 	}
 }
 
-// turnAway refuses a newcomer that counts as dead: it is to be so.
-func (p *Provider) turnAway(id proc.ID, a *address) {
+// refuseDead refuses a newcomer that counts as dead: it is to be so.
+func (p *Provider) refuseDead(id proc.ID, a *address) {
 	entry := newRing(p.own.slot(id), p.own.geometry)
 	entry.cur.refused.Store(uint32(unix.ECONNREFUSED))
-	fenceStranger(a)
+	killProcess(a)
 	p.cfg.Warn("shm: %v has come, which counts as dead: refused and killed", id)
 }
 
-// fenceStranger kills the process with an address, if there is one with that
+// killProcess kills the process with an address, if there is one with that
 // segment, and it is not this one.
-func fenceStranger(a *address) {
+func killProcess(a *address) {
 	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
 	if c.openProcess(a) != nil {
 		return
 	}
 	if fd, err := findBacking(a); err == nil {
 		_ = unix.Close(fd)
-		c.fencePeer()
+		c.killPeer()
 	}
 	_ = unix.Close(c.reader.pidfd)
 }

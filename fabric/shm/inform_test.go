@@ -90,7 +90,7 @@ func TestInformOfAHalfConnectedPeer(t *testing.T) {
 	allow := forbidDescriptors(t)
 	e := newEar()
 	p.Poll(&e.Sink)
-	require.NotNil(t, p.conns[1].half)
+	require.NotNil(t, p.conns[1].halfOpen)
 	allow()
 	p.Inform(1, silent)
 	require.Equal(t, silent, e.end(p))

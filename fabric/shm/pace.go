@@ -66,8 +66,8 @@ func (c *Conn) Reply() int {
 	return min(c.out.pace.reply, eagerReplyFar)
 }
 
-// Sure is the length up to which Eager is true at all times.
-func (c *Conn) Sure() int { return c.out.pace.far }
+// AlwaysEager is the length up to which Eager is true at all times.
+func (c *Conn) AlwaysEager() int { return c.out.pace.far }
 
 // copy is copy, timed now and then; always while lines are slow, because then
 // there are few.

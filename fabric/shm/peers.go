@@ -35,7 +35,7 @@ func selfAddress(s *segment) (address, error) {
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
-		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, cure(err))
+		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, remedy(err))
 	}
 	v, err := startIn(statFields(b))
 	if err != nil {
@@ -63,11 +63,11 @@ func newConn(p *Provider, peer proc.ID, a *address) *Conn {
 // attach makes the connection to a peer that has not knocked.
 func (p *Provider) attach(c *Conn, a *address) error {
 	if err := c.connect(a); err != nil {
-		return p.forbid(c.peer, err)
+		return p.makePermanent(c.peer, err)
 	}
 	p.conns[c.peer] = c
-	c.learn()
-	p.lookSoon() // whether it can connect back
+	c.checkRefusal()
+	p.scheduleRetry() // whether it can connect back
 	return nil
 }
 
@@ -79,12 +79,12 @@ func (c *Conn) connect(a *address) error {
 	}
 	if err := c.openProcess(a); err != nil {
 		if errors.Is(err, fabric.ErrPeerGone) {
-			c.fate, _ = c.recorded()
+			c.exitCause, _ = c.exitRecord()
 		}
 		return err
 	}
 	seg, err := openPeer(a, c.p.cfg.Self, c.p.cfg.Dir != "")
-	if err == nil && !turn(gateOf(seg.slots), gateTaken) {
+	if err == nil && !setGate(gateOf(seg.slots), gateTaken) {
 		err = errors.Join(errBarred, seg.close())
 	}
 	if err == nil {
@@ -97,7 +97,7 @@ func (c *Conn) connect(a *address) error {
 			err = fabric.ErrPeerGone
 		}
 		if errors.Is(err, fabric.ErrPeerGone) {
-			c.fate = c.learnFate() // while there is a descriptor to ask by
+			c.exitCause = c.queryExitCause() // while there is a descriptor to ask by
 		}
 		_ = unix.Close(c.reader.pidfd)
 		c.reader.pidfd = -1
@@ -126,7 +126,7 @@ func (c *Conn) openProcess(a *address) error {
 	case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
 		return fabric.ErrPeerGone // the latter two: it is a thread's id by now
 	default:
-		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, cure(err))
+		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, remedy(err))
 	}
 	started, err := startTime(c.reader.pid)
 	switch {
@@ -140,8 +140,8 @@ func (c *Conn) openProcess(a *address) error {
 	return err
 }
 
-// cure says what helps against an error of want.
-func cure(err error) string {
+// remedy says what helps against an error of want.
+func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE):
 		return ": raise this process's limit of open files (ulimit -n); it takes one for each peer"
@@ -178,14 +178,14 @@ func (c *Conn) processEnded() bool {
 func (c *Conn) start(a *address) {
 	h := c.segment.head()
 	c.bell = &h.bell
-	c.fence = h.expedite == 0 || !futex.Registered()
+	c.needsBarrier = h.membarrier == 0 || !futex.Registered()
 	c.out = producer{ring: newRing(c.segment.slots, a.geometry), pace: c.p.pace()}
 	c.live = true
-	if !c.fence {
+	if !c.needsBarrier {
 		c.out.limit = uint64(a.lines) - reservedLines
 	}
 	// One that was half has said that it cannot get, and capabilities are fixed.
-	c.get = c.half == nil && !c.p.cfg.NoGet && c.probe(a)
+	c.get = c.halfOpen == nil && !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {
 		how = "streaming through the ring"
@@ -204,11 +204,11 @@ func (c *Conn) probe(a *address) bool {
 	return token == a.token
 }
 
-// bury reports the peers that have ended, each after the last of its frames.
-func (p *Provider) bury(s *fabric.Sink) int {
-	p.watch.pending.Store(false)
-	p.clearAway()
-	n := p.tend()
+// reapPeers reports the peers that have ended, each after the last of its frames.
+func (p *Provider) reapPeers(s *fabric.Sink) int {
+	p.watch.reapPending.Store(false)
+	p.releaseEnded()
+	n := p.retryIncomplete()
 	// Callbacks may connect: walk a copy. Ascending, so that order is stable.
 	ended := make([]*Conn, 0, len(p.conns))
 	for _, c := range p.conns {
@@ -218,44 +218,44 @@ func (p *Provider) bury(s *fabric.Sink) int {
 	}
 	slices.SortFunc(ended, func(a, b *Conn) int { return int(a.peer) - int(b.peer) })
 	for _, c := range ended {
-		n += p.conclude(s, c)
+		n += p.finishPeer(s, c)
 	}
 	return n
 }
 
-// remains are what is still held of a peer whose end has been reported. To give it
+// endedPeer are what is still held of a peer whose end has been reported. To give it
 // back takes longer than to report.
-type remains struct {
+type endedPeer struct {
 	c *Conn
-	// givenUp: it has to read in its slot that it has been given up.
-	givenUp bool
+	// keepSlot: it has to read in its slot that it has been given up.
+	keepSlot bool
 }
 
-// clearAway gives back what is held of peers whose end has been reported.
-func (p *Provider) clearAway() {
-	for _, r := range p.remains {
+// releaseEnded gives back what is held of peers whose end has been reported.
+func (p *Provider) releaseEnded() {
+	for _, r := range p.ended {
 		err := r.c.release()
-		if !r.givenUp {
+		if !r.keepSlot {
 			err = errors.Join(err, p.own.free(r.c.peer))
 		}
 		if err != nil {
 			p.cfg.Logf("shm: releasing %v: %v", r.c.peer, err)
 		}
 	}
-	p.remains = nil
+	p.ended = nil
 }
 
-// conclude delivers what is left of a peer and reports its end.
-func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
+// finishPeer delivers what is left of a peer and reports its end.
+func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	n := 0
-	if c.gone.Load() && c.unfenced {
-		c.fencePeer()
+	if c.gone.Load() && c.killPending {
+		c.killPeer()
 	}
-	if c.gone.Load() && !c.told { // else all see it in the record
+	if c.gone.Load() && !c.exitWatched { // else all see it in the record
 		p.notifyPeers(c)
 	}
-	if (c.gone.Load() || c.ending) && !c.hasIn && !c.silenced {
-		p.admit() // it may have knocked last of all
+	if (c.gone.Load() || c.ending) && !c.hasIn && !c.invalidated {
+		p.acceptKnocks() // it may have knocked last of all
 	}
 	for c.hasIn && !c.in.cut {
 		got := c.in.poll(s, c.peer, batch)
@@ -270,23 +270,23 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
 	p.deaths.forget(c)
-	if c.gone.Load() && c.fate.Kind == proc.Unknown && c.reader.pidfd >= 0 {
-		c.fate = c.learnFate() // it may be told by now
+	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && c.reader.pidfd >= 0 {
+		c.exitCause = c.queryExitCause() // it may be told by now
 	}
-	givenUp := c.half != nil && c.ending
-	if c.gone.Load() && !c.ending && c.departedUnheard() {
-		c.fate = proc.Cause{Kind: proc.Departed}
+	givenUp := c.halfOpen != nil && c.ending
+	if c.gone.Load() && !c.ending && c.departedInHeader() {
+		c.exitCause = proc.Cause{Kind: proc.Departed}
 	}
 	if c.in.corrupt {
-		c.fencePeer()
+		c.killPeer()
 	}
-	c.die()
-	c.hasIn, c.half = false, nil
+	c.closeSend()
+	c.hasIn, c.halfOpen = false, nil
 	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher says no more of it
 		p.watch.forget(c)
 	}
-	p.remains = append(p.remains, remains{c, givenUp})
-	p.suspect() // the next Poll clears them away: who waits for the news is told first
+	p.ended = append(p.ended, endedPeer{c, givenUp})
+	p.requestReap() // the next Poll clears them away: who waits for the news is told first
 	switch {
 	case c.in.departed:
 		s.Departed(c.peer)
@@ -294,14 +294,14 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 		s.Down(c.peer, proc.Cause{Kind: proc.Corrupt})
 	case c.in.hungUp:
 		s.Down(c.peer, proc.Cause{Kind: proc.Connection})
-	case c.ending && !c.end.Failed():
+	case c.ending && !c.endCause.Failed():
 		s.Departed(c.peer)
 	case c.ending:
-		s.Down(c.peer, c.end)
-	case !c.fate.Failed():
+		s.Down(c.peer, c.endCause)
+	case !c.exitCause.Failed():
 		s.Departed(c.peer)
 	default:
-		s.Down(c.peer, c.fate)
+		s.Down(c.peer, c.exitCause)
 	}
 	return n + 1
 }

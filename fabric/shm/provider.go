@@ -21,22 +21,22 @@ type Provider struct {
 	watch *watcher
 	// deaths is for a process that polls, beside watch.
 	deaths deathPoll
-	// keeper holds the words by which peers see this process die; nil: the kernel
+	// wordHolder holds the words by which peers see this process die; nil: the kernel
 	// does not let it.
-	keeper *robust.Holder
-	conns  map[proc.ID]*Conn
+	wordHolder *robust.Holder
+	conns      map[proc.ID]*Conn
 	// barred: who may never connect, and why; see bar.go.
 	barred map[proc.ID]error
 	// inbound: the connections whose slot Poll looks at.
 	inbound []*Conn
 	// starved: a frame was refused since Ready last found none waiting.
-	starved bool
-	wait    answers
-	boards  Boards
-	knocks  uint32 // as of the last look at the bitmap
-	seen    []uint64
-	// remains: see clearAway.
-	remains []remains
+	starved    bool
+	retry      retryState
+	boards     Boards
+	knocksSeen uint32 // as of the last look at the bitmap
+	seen       []uint64
+	// ended: see clearAway.
+	ended []endedPeer
 	// departed: Depart or Close has been called; closed: Close.
 	departed, closed bool
 }
@@ -57,7 +57,7 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
-		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), wait: patient,
+		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), retry: defaultRetry,
 		seen: make([]uint64, (cfg.MaxProcs+63)/64), deaths: deathPoll{exits: cfg.Exits},
 	}
 	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
@@ -70,7 +70,7 @@ func Open(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.close())
 	}
-	p.hold()
+	p.holdWords()
 	if !cfg.NoGet {
 		allowReading()
 	}
@@ -131,19 +131,19 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 // a connection too, on which Poll brings what it sent and then its end: after
 // ErrPeerGone nothing may come.
 func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
-	p.admit()
+	p.acceptKnocks()
 	if c := p.conns[peer]; c != nil {
 		return p.existing(c)
 	}
 	c := newConn(p, peer, a)
 	err := p.attach(c, a)
 	if errors.Is(err, fabric.ErrPeerGone) {
-		p.admit() // it may have knocked last of all
+		p.acceptKnocks() // it may have knocked last of all
 		if c := p.conns[peer]; c != nil {
 			return c, nil
 		}
-		if c.fate.Kind != proc.Unknown {
-			err = &fabric.GoneError{Cause: c.fate}
+		if c.exitCause.Kind != proc.Unknown {
+			err = &fabric.GoneError{Cause: c.exitCause}
 		}
 	}
 	if err != nil {
@@ -155,11 +155,11 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 // existing gives a connection that there is, unless it is half and cannot be
 // completed now: then the error says why.
 func (p *Provider) existing(c *Conn) (*Conn, error) {
-	if c.half != nil && !c.ending && !c.silenced {
-		p.retry(c)
+	if c.halfOpen != nil && !c.ending && !c.invalidated {
+		p.retryConnect(c)
 	}
-	if c.why != nil {
-		return nil, fmt.Errorf("connecting to %v: %w", c.peer, c.why)
+	if c.lastError != nil {
+		return nil, fmt.Errorf("connecting to %v: %w", c.peer, c.lastError)
 	}
 	return c, nil
 }
@@ -167,36 +167,36 @@ func (p *Provider) existing(c *Conn) (*Conn, error) {
 // Poll implements fabric.Provider.
 func (p *Provider) Poll(s *fabric.Sink) int {
 	n := 0
-	if k := p.own.head().knocks.Load(); k != p.knocks {
-		p.knocks = k
-		p.admit()
+	if k := p.own.head().knocks.Load(); k != p.knocksSeen {
+		p.knocksSeen = k
+		p.acceptKnocks()
 		p.deaths.pollAll(p.watch)
 	}
 	// Delivering may connect and so lengthen inbound.
 	for i := 0; i < len(p.inbound); i++ {
 		c := p.inbound[i]
-		settled := c.in.headSettled
+		settled := c.in.headPublished
 		got := c.in.poll(s, c.peer, batch)
 		n += got
-		if c.in.headSettled != settled {
+		if c.in.headPublished != settled {
 			c.returnCredit()
 		}
-		if c.in.cut && !c.silenced {
-			p.suspect()
+		if c.in.cut && !c.invalidated {
+			p.requestReap()
 		}
 	}
-	if p.watch.pending.Load() {
-		n += p.bury(s)
+	if p.watch.reapPending.Load() {
+		n += p.reapPeers(s)
 	}
 	return n
 }
 
-// suspect makes the next Poll look for connections that have ended.
-func (p *Provider) suspect() { p.watch.pending.Store(true) }
+// requestReap makes the next Poll look for connections that have ended.
+func (p *Provider) requestReap() { p.watch.reapPending.Store(true) }
 
 // Ready implements fabric.Provider.
 func (p *Provider) Ready() bool {
-	if p.own.head().knocks.Load() != p.knocks || p.watch.pending.Load() {
+	if p.own.head().knocks.Load() != p.knocksSeen || p.watch.reapPending.Load() {
 		return true
 	}
 	for _, c := range p.inbound {
@@ -204,14 +204,14 @@ func (p *Provider) Ready() bool {
 			return true
 		}
 	}
-	return p.starved && p.fed()
+	return p.starved && p.creditReturned()
 }
 
-// fed reports whether a starved connection has credit again.
-func (p *Provider) fed() bool {
+// creditReturned reports whether a starved connection has credit again.
+func (p *Provider) creditReturned() bool {
 	p.starved = false
 	for _, c := range p.conns {
-		if c.starvedNoMore() {
+		if c.creditReturned() {
 			p.starved = true
 			return true
 		}
@@ -220,21 +220,21 @@ func (p *Provider) fed() bool {
 	return false
 }
 
-// hold makes the kernel tell peers of this process's end. Without it they learn
+// holdWords makes the kernel tell peers of this process's end. Without it they learn
 // of it from their pidfds.
-func (p *Provider) hold() {
+func (p *Provider) holdWords() {
 	var err error
-	if p.keeper, err = robust.Hold(p.own.words()); err != nil {
+	if p.wordHolder, err = robust.Hold(p.own.words()); err != nil {
 		p.cfg.Logf("shm: peers learn of this process's end late: %v", err)
 		return
 	}
-	p.self.keeper = uint32(p.keeper.Tid())
+	p.self.holderThread = uint32(p.wordHolder.Tid())
 }
 
-// letGo makes this process's end no matter of its peers.
-func (p *Provider) letGo() {
-	if p.keeper != nil {
-		p.keeper.Release()
+// releaseWords makes this process's end no matter of its peers.
+func (p *Provider) releaseWords() {
+	if p.wordHolder != nil {
+		p.wordHolder.Release()
 	}
 }
 
@@ -244,12 +244,12 @@ func (p *Provider) Depart() {
 		return
 	}
 	p.own.head().state.Store(stateDeparted)
-	p.admit() // who has knocked before it could read that
+	p.acceptKnocks() // who has knocked before it could read that
 	p.departed = true
 	for _, c := range p.conns {
 		c.hangUp(byeDeparted)
 	}
-	p.letGo()
+	p.releaseWords()
 }
 
 // Close implements fabric.Provider.
@@ -263,25 +263,25 @@ func (p *Provider) Close() error {
 	p.departed, p.closed = true, true
 	p.deaths = deathPoll{}
 	var errs []error
-	p.clearAway()
+	p.releaseEnded()
 	for _, c := range p.conns {
 		c.hangUp(byeClosed)
 		if !c.reported {
 			errs = append(errs, c.release())
 		}
 	}
-	if p.wait.timer != nil {
-		p.wait.timer.Stop()
+	if p.retry.timer != nil {
+		p.retry.timer.Stop()
 	}
 	p.watch.close()
-	p.letGo()
+	p.releaseWords()
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
 	errs = append(errs, p.boards.close(), p.own.close())
 	// Poll goes on to look, at what says that nobody knocks: a question less for
 	// each Poll before.
-	p.own.header, p.knocks = make([]byte, headerBytes), 0
+	p.own.header, p.knocksSeen = make([]byte, headerBytes), 0
 	return errors.Join(errs...)
 }
 

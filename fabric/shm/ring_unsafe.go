@@ -68,8 +68,8 @@ func gateOf(slot []byte) *atomic.Uint32 {
 	return &(*cursors)(unsafe.Pointer(&slot[cursorsAt])).gate
 }
 
-// turn moves a gate to a state, and reports whether it is in that state now.
-func turn(gate *atomic.Uint32, to uint32) bool {
+// setGate moves a gate to a state, and reports whether it is in that state now.
+func setGate(gate *atomic.Uint32, to uint32) bool {
 	return gate.CompareAndSwap(0, to) || gate.Load() == to
 }
 
@@ -217,7 +217,7 @@ func (p *producer) putBulk(payload []byte) bool {
 //
 //banyan:decodes
 func (p *producer) refresh(maxLines, maxBulk uint64) bool {
-	if p.look(maxLines, maxBulk) {
+	if p.readCredit(maxLines, maxBulk) {
 		if p.starving {
 			p.starving = false
 			p.cur.starving.Store(0)
@@ -227,12 +227,12 @@ func (p *producer) refresh(maxLines, maxBulk uint64) bool {
 	if !p.starving {
 		p.starving = true
 		p.cur.starving.Store(1)
-		return p.look(maxLines, maxBulk)
+		return p.readCredit(maxLines, maxBulk)
 	}
 	return false
 }
 
-func (p *producer) look(maxLines, maxBulk uint64) bool {
+func (p *producer) readCredit(maxLines, maxBulk uint64) bool {
 	head, bulk := atomic.LoadUint64(&p.cur.head), atomic.LoadUint64(&p.cur.bulkHead)
 	if p.tail-head > p.tail-p.headSeen || p.bulkTail-bulk > p.bulkTail-p.bulkSeen {
 		p.corrupt = true
@@ -245,17 +245,17 @@ func (p *producer) look(maxLines, maxBulk uint64) bool {
 	return p.tail-head <= maxLines && p.bulkTail-bulk <= maxBulk
 }
 
-// moved reports whether the consumer has returned credit since it was last
+// creditMoved reports whether the consumer has returned credit since it was last
 // looked at.
-func (p *producer) moved() bool {
+func (p *producer) creditMoved() bool {
 	return atomic.LoadUint64(&p.cur.head) != p.headSeen || atomic.LoadUint64(&p.cur.bulkHead) != p.bulkSeen
 }
 
 // consumer is the receiving end.
 type consumer struct {
 	ring
-	head, bulkHead        uint64
-	headSettled, bulkSaid uint64 // cursors as last published
+	head, bulkHead               uint64
+	headPublished, bulkPublished uint64 // cursors as last published
 	// cut: nothing more is taken; one of the others says why, or Invalidate did.
 	cut, departed, hungUp, corrupt bool
 }
@@ -287,7 +287,7 @@ func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 		if !c.deliver(s, from, l, fabric.Class(word>>classShift), int(uint32(word))) {
 			break
 		}
-		c.settle()
+		c.returnCredit()
 	}
 	return n
 }
@@ -359,13 +359,13 @@ func (c *consumer) deliver(s *fabric.Sink, from proc.ID, l *line, class fabric.C
 	return true
 }
 
-// settle returns credit, a quarter of the ring at a time: the line that carries
+// returnCredit returns credit, a quarter of the ring at a time: the line that carries
 // the cursors then moves between the cores seldom. A producer never waits for
 // the rest, because a frame and the waste at the ring's end take at most half
 // of the bulk ring.
-func (c *consumer) settle() {
-	if c.head-c.headSettled >= (c.mask+1)/4 || c.bulkHead-c.bulkSaid >= c.bulkSize/4 {
-		c.headSettled, c.bulkSaid = c.head, c.bulkHead
+func (c *consumer) returnCredit() {
+	if c.head-c.headPublished >= (c.mask+1)/4 || c.bulkHead-c.bulkPublished >= c.bulkSize/4 {
+		c.headPublished, c.bulkPublished = c.head, c.bulkHead
 		atomic.StoreUint64(&c.cur.bulkHead, c.bulkHead)
 		atomic.StoreUint64(&c.cur.head, c.head)
 	}

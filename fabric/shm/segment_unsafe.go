@@ -26,10 +26,10 @@ import (
 // header is the first page of a segment. Its owner writes it before anybody
 // knows the address; afterwards only state, fenced, found, bell and the knock counter change.
 type header struct {
-	magic    uint64
-	version  uint32
-	expedite uint32 // 1: the owner can wake itself by membarrier; else senders fence
-	token    [tokenBytes]byte
+	magic      uint64
+	version    uint32
+	membarrier uint32 // 1: the owner can wake itself by membarrier; else senders fence
+	token      [tokenBytes]byte
 	// state: what the endpoint has come to. Written by its owner, which looks for
 	// newcomers afterwards; read by newcomers after they have knocked. So one of
 	// them sees the other.
@@ -37,10 +37,10 @@ type header struct {
 	// fenced: 1 once a peer kills the owner because it was silent. Written by the one that
 	// does, before; read by those who see the owner's end.
 	fenced atomic.Uint32
-	// found: 1 once a peer has told others that the owner has ended; see Provider.notifyPeers.
-	found atomic.Uint32
-	_     [20]byte
-	bell  futex.Bell
+	// endSpread: 1 once a peer has told others that the owner has ended; see Provider.notifyPeers.
+	endSpread atomic.Uint32
+	_         [20]byte
+	bell      futex.Bell
 	// knocks: raised by every process that has put its address into its slot
 	// and its bit into the bitmap, and by one that spreads word of a death; read by the owner in every Poll.
 	knocks atomic.Uint32
@@ -115,7 +115,7 @@ func createSegment(cfg *Config) (*segment, error) {
 	h := s.head()
 	h.magic, h.version = magic, wireVersion
 	if futex.Registered() {
-		h.expedite = 1
+		h.membarrier = 1
 	}
 	if _, err := rand.Read(h.token[:]); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: token: %w", err), s.close())
@@ -178,7 +178,7 @@ func openBacking(dir string) (int, error) {
 func mapRange(fd int, offset, length int64) ([]byte, error) {
 	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, cure(err))
+		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, remedy(err))
 	}
 	return b, nil
 }
@@ -237,8 +237,8 @@ func findBacking(a *address) (fd int, err error) {
 	case err == nil:
 	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO): // none, or a socket by now
 		return -1, fabric.ErrPeerGone
-	case cure(err) != "":
-		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, cure(err))
+	case remedy(err) != "":
+		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, remedy(err))
 	default:
 		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
 	}
@@ -303,20 +303,20 @@ func (s *segment) knock(id proc.ID, a *address) {
 	s.head().bell.Ring()
 }
 
-// errNoCaller: nobody has left an address in a slot.
-var errNoCaller = errors.New("shm: the slot is empty")
+// errEmptySlot: nobody has left an address in a slot.
+var errEmptySlot = errors.New("shm: the slot is empty")
 
-// caller reads the address that a newcomer left in its slot. It does not touch
+// knockAddress reads the address that a newcomer left in its slot. It does not touch
 // the mapping: a slot that nobody has given memory would take some, and fault
 // where there is none.
-func (s *segment) caller(id proc.ID) (address, error) {
+func (s *segment) knockAddress(id proc.ID) (address, error) {
 	var b [4 + addressBytes]byte
 	if _, err := unix.Pread(s.fd, b[:], s.slotOffset(id)); err != nil {
 		return address{}, fmt.Errorf("shm: reading the slot: %w", err)
 	}
 	switch binary.NativeEndian.Uint32(b[:]) {
 	case 0:
-		return address{}, errNoCaller
+		return address{}, errEmptySlot
 	case addressBytes:
 		return decodeAddress(b[4:])
 	default:

@@ -16,10 +16,10 @@ import (
 // fences the peer, sets a flag and rings the bell; the engine's Poll does the rest.
 type watcher struct {
 	set *epoll.Set
-	// pending: some connection's gone flag is new. Written by the goroutines,
+	// reapPending: some connection's gone flag is new. Written by the goroutines,
 	// taken by Poll.
-	pending atomic.Bool
-	mu      sync.Mutex
+	reapPending atomic.Bool
+	mu          sync.Mutex
 	// conns by a key of their own: a descriptor's number may come back while
 	// an event of its predecessor is still on the way.
 	conns map[int32]*Conn
@@ -54,7 +54,7 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 		return nil, err
 	}
 	if err := robust.Supported(); err == nil {
-		w.words = robust.NewWatch(func(key int32) { w.ended(key, byWord) })
+		w.words = robust.NewWatch(func(key int32) { w.peerEnded(key, byWord) })
 	} else {
 		w.logf("shm: ends of peers are seen late, by pidfd: %v", err)
 	}
@@ -64,7 +64,7 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 
 func (w *watcher) open() (err error) {
 	if w.set, err = epoll.New("the ends of peers"); err != nil {
-		return fmt.Errorf("shm: %w%s", err, cure(err))
+		return fmt.Errorf("shm: %w%s", err, remedy(err))
 	}
 	if w.exits != nil {
 		if err = w.register(w.exits.FD(), exitsKey, unix.EPOLLET); err != nil {
@@ -82,7 +82,7 @@ const (
 
 func (w *watcher) register(fd int, key int32, how uint32) error {
 	if err := w.set.Add(fd, key, unix.EPOLLIN|how); err != nil {
-		return fmt.Errorf("shm: %w%s", err, cure(err))
+		return fmt.Errorf("shm: %w%s", err, remedy(err))
 	}
 	return nil
 }
@@ -93,13 +93,13 @@ func (w *watcher) run() {
 	defer close(w.done)
 	err := w.set.Wait(func() {
 		if w.exits != nil { // most likely, and asked by two loads
-			w.askExits()
+			w.checkExits()
 		}
 	}, func(key int32) {
 		if key == exitsKey {
-			w.askExits()
+			w.checkExits()
 		} else {
-			w.ended(key, byPidfd)
+			w.peerEnded(key, byPidfd)
 		}
 	})
 	if err != nil {
@@ -107,56 +107,56 @@ func (w *watcher) run() {
 	}
 }
 
-// askExits looks which peers are among the processes that have ended.
-func (w *watcher) askExits() {
+// checkExits looks which peers are among the processes that have ended.
+func (w *watcher) checkExits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		if c.told {
-			w.ask(c)
+		if c.exitWatched {
+			w.checkExit(c)
 		}
 	}
 }
 
-// ask looks whether one peer is.
+// checkExit looks whether one peer is.
 //
 // Preconditions: w.mu is held, c.told.
-func (w *watcher) ask(c *Conn) {
-	if _, ended := c.recorded(); ended {
-		w.condemn(c, byExits)
+func (w *watcher) checkExit(c *Conn) {
+	if _, ended := c.exitRecord(); ended {
+		w.confirmEnd(c, byExits)
 	}
 }
 
-// ended notes that there is evidence of the end of the peer with a key.
-func (w *watcher) ended(key int32, by evidence) {
+// peerEnded notes that there is evidence of the end of the peer with a key.
+func (w *watcher) peerEnded(key int32, by evidence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.conns[key]; c != nil {
-		w.condemn(c, by)
+		w.confirmEnd(c, by)
 	}
 }
 
-// condemn makes sure of a peer's end, the first time that it is told of, and
+// confirmEnd makes sure of a peer's end, the first time that it is told of, and
 // tells Poll. A word says no more than that a thread has ended, so the peer is killed:
 // what is reported is true then, and who has ended already does not mind. Whom Exits tell of
 // the kernel has begun to kill, which holds the lock that killing takes for some 15
 // microseconds: Poll fences it, before it reports it, and waits less.
 //
 // Preconditions: w.mu is held.
-func (w *watcher) condemn(c *Conn, by evidence) {
+func (w *watcher) confirmEnd(c *Conn, by evidence) {
 	if c.gone.Load() {
 		return
 	}
 	if by == byWord {
-		c.fencePeer()
+		c.killPeer()
 	}
-	c.unfenced = by == byExits || by == byPoll
+	c.killPending = by == byExits || by == byPoll
 	if by != byPoll { // else Poll asks next
-		c.fate = c.learnFate()
+		c.exitCause = c.queryExitCause()
 	}
 	w.by[by].Add(1)
 	c.gone.Store(true)
-	w.pending.Store(true)
+	w.reapPending.Store(true)
 	w.ring()
 }
 
@@ -167,7 +167,7 @@ func (w *watcher) condemn(c *Conn, by evidence) {
 // end that it has already may be that of an earlier process with the same pid; if it is
 // the peer's, the word and the pidfd tell of it as well.
 func (w *watcher) add(c *Conn, seg *segment, a *address) error {
-	c.told = w.exits != nil && w.exits.Watched(c.reader.pid)
+	c.exitWatched = w.exits != nil && w.exits.Watched(c.reader.pid)
 	w.mu.Lock()
 	c.watchKey = w.next
 	w.next++
@@ -179,20 +179,20 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		w.mu.Unlock()
 		return err
 	}
-	if a.keeper != 0 {
+	if a.holderThread != 0 {
 		// The process is the right one and lived a moment ago: see openProcess.
-		if seen, err := robust.See(int(a.keeper)); err == nil {
-			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), of: seen}
-			if w.words != nil && !c.told { // two that tell at once wake two threads, of which one waits for the other
+		if seen, err := robust.See(int(a.holderThread)); err == nil {
+			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), thread: seen}
+			if w.words != nil && !c.exitWatched { // two that tell at once wake two threads, of which one waits for the other
 				w.words.Add(c.watchKey, c.polled.word, seen)
 			}
 		} else if !c.ended() {
 			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
 		}
 	}
-	if c.told {
+	if c.exitWatched {
 		w.mu.Lock()
-		w.ask(c) // it may have told before the peer was in the list
+		w.checkExit(c) // it may have told before the peer was in the list
 		w.mu.Unlock()
 	}
 	return nil

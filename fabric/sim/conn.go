@@ -29,7 +29,7 @@ func (c *conn) Caps() fabric.Caps {
 
 // dead reports that the peer's end is known here or that it has been cut off:
 // nothing is put on the wire.
-func (f *flow) dead() bool { return f.back.shut || f.back.muted }
+func (f *flow) dead() bool { return f.back.shut || f.back.invalidated }
 
 // admits reports whether TrySend takes a frame. While evidence of the peer's end
 // waits to be polled it does not, so that a process that only sends comes to poll;
@@ -39,7 +39,7 @@ func (f *flow) admits() bool {
 	case e.departed || e.closed:
 		return false
 	case f.dead():
-		return f.back.told || f.back.muted
+		return f.back.polled || f.back.invalidated
 	default:
 		return f.hasCredit()
 	}
@@ -55,7 +55,7 @@ func (c *conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !f.admits() {
 		p.settle() // what has happened by now may have brought credit
 		if !f.admits() {
-			c.turnAway(class, len(payload))
+			c.refuseFrame(class, len(payload))
 			return false
 		}
 	}
@@ -77,8 +77,8 @@ func (c *conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// turnAway refuses a frame. It costs time, so that a loop on TrySend alone ends.
-func (c *conn) turnAway(class fabric.Class, size int) {
+// refuseFrame refuses a frame. It costs time, so that a loop on TrySend alone ends.
+func (c *conn) refuseFrame(class fabric.Class, size int) {
 	p := c.from
 	p.count.Refused++
 	p.sim.record(traceRefuse, p.id, c.to.id, class, size)
@@ -88,6 +88,6 @@ func (c *conn) turnAway(class fabric.Class, size int) {
 
 func (c *conn) Invalidate() {
 	if !c.from.over {
-		c.back.muted = true
+		c.back.invalidated = true
 	}
 }

@@ -12,11 +12,11 @@ type core struct {
 // queue lines up an activity that can run from the present on.
 func (c *core) queue(t *task) {
 	c.ready = append(c.ready, t)
-	c.await()
+	c.schedule()
 }
 
-// await queues the next turn for when the core is free.
-func (c *core) await() {
+// schedule queues the next turn for when the core is free.
+func (c *core) schedule() {
 	if s := c.p.sim; !c.queued {
 		c.queued = true
 		s.push(max(s.present(), c.p.clock), c)
@@ -30,14 +30,14 @@ func (c *core) happen(s *Sim) *task {
 		return nil
 	}
 	if p.clock > s.now { // an activity has kept it busy since
-		c.await()
+		c.schedule()
 		return nil
 	}
 	p.clock = s.now
 	t := c.ready[0]
 	c.ready = c.ready[:copy(c.ready, c.ready[1:])]
 	if len(c.ready) > 0 {
-		c.await()
+		c.schedule()
 	}
 	return t
 }

@@ -17,7 +17,7 @@ func (s *Sim) Kill(id proc.ID, at fabric.Time) error {
 	if err := s.checkID(id); err != nil {
 		return err
 	}
-	s.push(max(instant(at), s.present()), &killing{id})
+	s.push(max(instant(at), s.present()), &killEvent{id})
 	return nil
 }
 
@@ -51,12 +51,12 @@ func (s *Sim) Ended(id proc.ID) (proc.Cause, bool) {
 // called by no activity: of a host it may use Parker.Unpark and Ring.
 func (s *Sim) OnEnd(fn func(proc.ID)) { s.onEnd = fn }
 
-// killing is the event of a Kill.
-type killing struct {
+// killEvent is the event of a Kill.
+type killEvent struct {
 	id proc.ID
 }
 
-func (k *killing) happen(s *Sim) *task {
+func (k *killEvent) happen(s *Sim) *task {
 	if p := s.procs[k.id]; p != nil && !p.over {
 		p.die(killed)
 	}
@@ -66,7 +66,7 @@ func (k *killing) happen(s *Sim) *task {
 // exit is the body's return.
 func (p *Proc) exit() {
 	if p.end.departed {
-		p.bury(proc.Cause{Kind: proc.Departed})
+		p.markEnded(proc.Cause{Kind: proc.Departed})
 		p.end.close()
 		return
 	}
@@ -75,25 +75,25 @@ func (p *Proc) exit() {
 
 // die ends the process at the present instant, leaving evidence.
 func (p *Proc) die(cause proc.Cause) {
-	p.bury(cause)
-	p.end.abandon(cause)
+	p.markEnded(cause)
+	p.end.fail(cause)
 }
 
-// bury marks the process as ended; the scheduler unwinds its activities.
-func (p *Proc) bury(cause proc.Cause) {
+// markEnded marks the process as ended; the scheduler unwinds its activities.
+func (p *Proc) markEnded(cause proc.Cause) {
 	p.sim.record(traceEnd, p.id, proc.None, 0, int(cause.Kind))
 	p.over = true
 	p.cause = cause
 	p.sim.live--
-	p.sim.corpses = append(p.sim.corpses, p)
+	p.sim.ended = append(p.sim.ended, p)
 	if p.sim.onEnd != nil {
 		p.sim.onEnd(p.id)
 	}
 }
 
-// abandon closes the endpoint without goodbye: what is in flight may be lost,
+// fail closes the endpoint without goodbye: what is in flight may be lost,
 // and every peer learns of the end in its own time.
-func (e *endpoint) abandon(cause proc.Cause) {
+func (e *endpoint) fail(cause proc.Cause) {
 	if e.closed {
 		return
 	}
@@ -102,7 +102,7 @@ func (e *endpoint) abandon(cause proc.Cause) {
 	for _, f := range e.order {
 		if f.from != f.to {
 			f.lose()
-			f.tell()
+			f.queueEvidence()
 		}
 	}
 }
@@ -130,10 +130,10 @@ func (f *flow) lose() {
 	}
 }
 
-// tell queues the evidence of the sender's end for the flow's receiver: a
+// queueEvidence queues the evidence of the sender's end for the flow's receiver: a
 // departure after the link's latency, a failure after the observer's delay.
 // Evidence does not cross a partition before it heals.
-func (f *flow) tell() {
+func (f *flow) queueEvidence() {
 	s := f.from.sim
 	at := s.passage(f.from.id, f.to.id, s.present())
 	if at == never {
@@ -156,7 +156,7 @@ type evidence struct {
 
 func (v *evidence) happen(s *Sim) *task {
 	f := v.flow
-	if f.shut || f.muted || !f.to.end.open() {
+	if f.shut || f.invalidated || !f.to.end.open() {
 		return nil
 	}
 	f.shut = true
@@ -170,9 +170,9 @@ func (v *evidence) happen(s *Sim) *task {
 	return nil
 }
 
-// expel queues the evidence for the flow's receiver that the sender counts it as
+// refuseSender queues the evidence for the flow's receiver that the sender counts it as
 // dead.
-func (f *flow) expel() {
+func (f *flow) refuseSender() {
 	s := f.from.sim
 	if at := s.passage(f.from.id, f.to.id, s.present()); at < never {
 		s.push(at+f.link.Latency, &evidence{f, proc.Cause{Kind: proc.Expelled}})

@@ -8,13 +8,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// apart is the cause with which Part ends a connection: one side lacks a descriptor, say.
-var apart = proc.Cause{Kind: proc.Unreachable, Code: int32(syscall.EMFILE)}
+// disconnectedCause is the cause with which Part ends a connection: one side lacks a descriptor, say.
+var disconnectedCause = proc.Cause{Kind: proc.Unreachable, Code: int32(syscall.EMFILE)}
 
-// Part has no connection join two processes from a virtual time on, or from now on if that is past:
+// Disconnect has no connection join two processes from a virtual time on, or from now on if that is past:
 // both live and reach the others. A connection that there is ends at both with cause proc.Unreachable, and
 // Connect of either answers fabric.ErrNoPath.
-func (s *Sim) Part(a, b proc.ID, at fabric.Time) error {
+func (s *Sim) Disconnect(a, b proc.ID, at fabric.Time) error {
 	for _, id := range []proc.ID{a, b} {
 		if err := s.checkID(id); err != nil {
 			return err
@@ -23,18 +23,18 @@ func (s *Sim) Part(a, b proc.ID, at fabric.Time) error {
 	if a == b {
 		return fmt.Errorf("sim: %v parted from itself", a)
 	}
-	s.push(max(instant(at), s.present()), &parting{a, b})
+	s.push(max(instant(at), s.present()), &disconnection{a, b})
 	return nil
 }
 
-// parting is the event of a Part.
-type parting struct{ a, b proc.ID }
+// disconnection is the event of a Part.
+type disconnection struct{ a, b proc.ID }
 
-func (pt *parting) happen(s *Sim) *task {
-	if s.parted == nil {
-		s.parted = make(map[pair]bool)
+func (pt *disconnection) happen(s *Sim) *task {
+	if s.disconnected == nil {
+		s.disconnected = make(map[pair]bool)
 	}
-	s.parted[pairOf(pt.a, pt.b)] = true
+	s.disconnected[pairOf(pt.a, pt.b)] = true
 	a, b := s.procs[pt.a], s.procs[pt.b]
 	if a == nil || b == nil || !a.end.open() || !b.end.open() {
 		return nil
@@ -45,8 +45,8 @@ func (pt *parting) happen(s *Sim) *task {
 	}
 	f.broken, f.back.broken = true, true
 	s.record(traceBreak, pt.a, pt.b, 0, 0)
-	_ = (&evidence{f, apart}).happen(s) // wakes by ringing
-	return (&evidence{f.back, apart}).happen(s)
+	_ = (&evidence{f, disconnectedCause}).happen(s) // wakes by ringing
+	return (&evidence{f.back, disconnectedCause}).happen(s)
 }
 
 // pair is two processes, the lower first.

@@ -21,7 +21,7 @@ type endpoint struct {
 	ports    [numPorts]Picos   // when each port is free
 	inbox    frameList
 	regions  regionTable
-	gets     []*getting
+	gets     []*pendingGet
 	barred   ft.Set // whose end Inform has told of before they came
 	departed bool
 	closed   bool
@@ -57,7 +57,7 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
 	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
 		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
-	case s.parted[pairOf(e.p.id, spec.Peer)]:
+	case s.disconnected[pairOf(e.p.id, spec.Peer)]:
 		return nil, fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
 	case e.barred.Has(spec.Peer):
 		return nil, fabric.ErrPeerGone
@@ -69,11 +69,11 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		peer := s.procs[spec.Peer]
 		f = s.join(e.p, peer)
 		if peer.end.closed || peer.end.departed {
-			f.back.tell()
+			f.back.queueEvidence()
 		}
 		if peer.end.barred.Has(e.p.id) {
-			f.muted = true
-			f.back.expel()
+			f.invalidated = true
+			f.back.refuseSender()
 		}
 	}
 	return (*conn)(f), nil
@@ -92,9 +92,9 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 		e.barred.Add(peer)
 		return
 	}
-	if !f.back.shut && !f.back.muted {
+	if !f.back.shut && !f.back.invalidated {
 		(&evidence{f.back, cause}).happen(e.p.sim)
-		f.expel()
+		f.refuseSender()
 	}
 }
 
@@ -141,18 +141,18 @@ func (e *endpoint) Poll(sink *fabric.Sink) int {
 func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
 	s, f := e.p.sim, fr.flow
 	switch {
-	case f.muted:
+	case f.invalidated:
 		s.record(traceDrop, e.p.id, f.from.id, fr.class, len(fr.payload))
 	case fr.kind == frameData:
 		e.deliverData(sink, fr)
 	case fr.kind == frameDeparture:
-		f.told = true
+		f.polled = true
 		s.record(traceDeparted, e.p.id, f.from.id, 0, 0)
 		if sink.Departed != nil {
 			sink.Departed(f.from.id)
 		}
 	default:
-		f.told = true
+		f.polled = true
 		s.record(traceDown, e.p.id, f.from.id, 0, int(fr.cause.Kind))
 		if sink.Down != nil {
 			sink.Down(f.from.id, fr.cause)
@@ -169,7 +169,7 @@ func (e *endpoint) deliverData(sink *fabric.Sink, fr *frame) {
 	p.clock += f.link.RecvOverhead + Picos(len(fr.payload))*p.sim.cfg.CPU.PerByte
 	p.settle()
 	deliver := sink.Deliver[fr.class]
-	if deliver == nil || f.muted { // another activity may have cut the sender off meanwhile
+	if deliver == nil || f.invalidated { // another activity may have cut the sender off meanwhile
 		p.count.Dropped++
 		p.sim.record(traceDrop, p.id, f.from.id, fr.class, len(fr.payload))
 	} else {
@@ -236,7 +236,7 @@ func (e *endpoint) Close() error {
 	if e.departed {
 		e.close()
 	} else {
-		e.abandon(proc.Cause{Kind: proc.Connection})
+		e.fail(proc.Cause{Kind: proc.Connection})
 	}
 	return nil
 }

@@ -33,9 +33,9 @@ func (e *PanicError) Error() string {
 // maxPlaces bounds the report of a run that was given up.
 const maxPlaces = 16
 
-// giveUp adds to an error about waiting who waits where. It unwinds the waiting
+// describeStuck adds to an error about waiting who waits where. It unwinds the waiting
 // for that, because a stack can be read only by the activity itself.
-func (s *Sim) giveUp() {
+func (s *Sim) describeStuck() {
 	if s.err != ErrDeadlock && s.err != ErrTimeLimit && s.err != ErrStepLimit {
 		return
 	}
@@ -51,7 +51,7 @@ func (s *Sim) giveUp() {
 		reasons[i] = t.wait // before unwinding one wakes another
 		t.place = "its beginning"
 	}
-	s.placing = true
+	s.reportPlaces = true
 	s.shutdown()
 	var b strings.Builder
 	for i, t := range told {

@@ -45,9 +45,9 @@ type flow struct {
 	broken  bool      // a partition broke the connection: nothing arrives any more
 
 	// The receiver's side.
-	shut  bool // nothing more arrives: evidence of the sender's end is queued, or it broke
-	told  bool // the evidence has been polled
-	muted bool // cut off by Conn.Invalidate: not even what has arrived is delivered
+	shut        bool // nothing more arrives: evidence of the sender's end is queued, or it broke
+	polled      bool // the evidence has been polled
+	invalidated bool // cut off by Conn.Invalidate: not even what has arrived is delivered
 }
 
 // class of the link between two processes.
@@ -174,11 +174,11 @@ func (s *Sim) spike(f *flow) Picos {
 // happen is the frame's arrival.
 func (fr *frame) happen(s *Sim) *task {
 	f := fr.flow
-	if f.land(fr, s) {
+	if f.pass(fr, s) {
 		return nil
 	}
 	f.wire.pop() // order is kept, so it is this one
-	if fr.lost || f.broken || f.shut || f.muted || !f.to.end.open() {
+	if fr.lost || f.broken || f.shut || f.invalidated || !f.to.end.open() {
 		s.record(traceDrop, f.to.id, f.from.id, fr.class, len(fr.payload))
 		s.frames.put(fr)
 		return nil

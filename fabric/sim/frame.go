@@ -27,7 +27,7 @@ type frame struct {
 	kind    frameKind
 	class   fabric.Class
 	lost    bool // its sender died, and it will not arrive
-	landed  bool // it has come to the receiver's node and waits for its engine
+	passed  bool // it has come to the receiver's node and waits for its engine
 }
 
 // frameList is a queue of frames.

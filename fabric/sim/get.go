@@ -19,14 +19,14 @@ func (c *conn) Expose(buf []byte) (fabric.Region, error) {
 	return fabric.Region{Addr: p.end.regions.expose(buf), Len: uint64(len(buf))}, nil
 }
 
-// getting is a Get under way. As an event it is its completion.
-type getting struct {
+// pendingGet is a Get under way. As an event it is its completion.
+type pendingGet struct {
 	task *task
 	peer *Proc
 	over bool // the peer's end became known before completion
 }
 
-func (g *getting) happen(*Sim) *task {
+func (g *pendingGet) happen(*Sim) *task {
 	if !g.over && !g.task.p.over {
 		g.task.wake()
 	}
@@ -71,7 +71,7 @@ func (c *conn) awaitData(transfer Picos) {
 	if f.dead() {
 		return
 	}
-	g := &getting{task: s.running, peer: f.to}
+	g := &pendingGet{task: s.running, peer: f.to}
 	if there := f.hold(p.clock); there < never {
 		if back := f.back.hold(there + f.link.Latency); back < never {
 			s.push(back+f.link.Latency+transfer, g)
@@ -79,7 +79,7 @@ func (c *conn) awaitData(transfer Picos) {
 	}
 	p.end.gets = append(p.end.gets, g)
 	g.task.block(forGet)
-	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *getting) bool { return other == g })
+	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *pendingGet) bool { return other == g })
 }
 
 // endGets lets every Get from a peer whose end has become known fail.

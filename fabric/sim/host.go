@@ -38,14 +38,14 @@ func (h *host) Pause(d fabric.Time) {
 	p.step()
 	p.settle()
 	t := p.sim.running
-	p.sim.push(p.clock+min(max(instant(d), 0), maxLength), (*pausing)(t))
+	p.sim.push(p.clock+min(max(instant(d), 0), maxLength), (*pauseEnd)(t))
 	t.block(forTime)
 }
 
-// pausing is an activity as an event: its pause is over.
-type pausing task
+// pauseEnd is an activity as an event: its pause is over.
+type pauseEnd task
 
-func (t *pausing) happen(*Sim) *task {
+func (t *pauseEnd) happen(*Sim) *task {
 	if !t.p.over {
 		(*task)(t).wake()
 	}

@@ -31,13 +31,13 @@ func (s *Sim) engineOf(f *flow, at *Proc) *engine {
 	return &s.engines[int(at.id)/s.cfg.Topology.ProcsPerNode]
 }
 
-// land has a frame that has come to the receiver's node pass its engine, and reports whether there is one.
-func (f *flow) land(fr *frame, s *Sim) bool {
+// pass has a frame that has come to the receiver's node pass its engine, and reports whether there is one.
+func (f *flow) pass(fr *frame, s *Sim) bool {
 	e := s.engineOf(f, f.to)
-	if e == nil || fr.landed {
+	if e == nil || fr.passed {
 		return false
 	}
-	fr.landed = true
+	fr.passed = true
 	s.push(e.take(s.present(), f.link.Gap)+f.link.Gap, fr)
 	if every := s.cfg.NodePort.AckEvery; every > 0 {
 		if f.unacked++; f.unacked == every {

@@ -24,8 +24,8 @@ type Partition struct {
 	Break fabric.Time
 }
 
-// split is a Partition in the form in which it is looked up.
-type split struct {
+// partitionEntry is a Partition in the form in which it is looked up.
+type partitionEntry struct {
 	a, b               ft.Set
 	from, to, patience Picos
 	oneWay             bool
@@ -36,7 +36,7 @@ func (s *Sim) Partition(pt Partition) error {
 	if pt.From < 0 || pt.To <= pt.From || pt.Break < 0 {
 		return fmt.Errorf("sim: partition from %d to %d ns, break %d ns", pt.From, pt.To, pt.Break)
 	}
-	sp := &split{from: instant(pt.From), to: instant(pt.To), patience: instant(pt.Break), oneWay: pt.OneWay}
+	sp := &partitionEntry{from: instant(pt.From), to: instant(pt.To), patience: instant(pt.Break), oneWay: pt.OneWay}
 	for _, side := range []struct {
 		ids []proc.ID
 		set *ft.Set
@@ -48,12 +48,12 @@ func (s *Sim) Partition(pt Partition) error {
 			side.set.Add(id)
 		}
 	}
-	s.splits = append(s.splits, sp)
+	s.partitions = append(s.partitions, sp)
 	return nil
 }
 
 // stops reports whether the split stops what leaves from for to at an instant.
-func (sp *split) stops(from, to proc.ID, at Picos) bool {
+func (sp *partitionEntry) stops(from, to proc.ID, at Picos) bool {
 	if at < sp.from || at >= sp.to {
 		return false
 	}
@@ -63,9 +63,9 @@ func (sp *split) stops(from, to proc.ID, at Picos) bool {
 // passage is the first instant, not before at, at which nothing stops what goes
 // from one process to another. It grows with at, so it keeps order.
 func (s *Sim) passage(from, to proc.ID, at Picos) Picos {
-	for again := len(s.splits) > 0; again; {
+	for again := len(s.partitions) > 0; again; {
 		again = false
-		for _, sp := range s.splits {
+		for _, sp := range s.partitions {
 			if sp.stops(from, to, at) {
 				at = sp.to
 				again = at < never
@@ -83,7 +83,7 @@ func (f *flow) hold(at Picos) Picos {
 	if through == at {
 		return through
 	}
-	for _, sp := range s.splits {
+	for _, sp := range s.partitions {
 		if sp.patience > 0 && sp.stops(f.from.id, f.to.id, at) && through-at > sp.patience {
 			s.push(at+sp.patience, (*breaking)(f))
 		}

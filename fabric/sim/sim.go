@@ -14,23 +14,23 @@ type Sim struct {
 	queue queue
 	// now is the instant of the last event, or the clock of a process that
 	// went on because no event came before it.
-	now     Picos
-	limit   Picos
-	procs   []*Proc // by id; nil where nobody was spawned
-	live    int     // processes that have not ended
-	running *task   // whose turn it is; nil in the scheduler
-	pending *task   // whose turn the task that just suspended has found it to be
-	corpses []*Proc // ended, their activities not yet unwound
-	steps   uint64
-	started bool
-	err     error
-	placing bool          // activities that are unwound say where they waited, if asked to
-	onEnd   func(proc.ID) // nil: nobody wants to know
-	splits  []*split
-	parted  map[pair]bool // by Part
-	trace   tracer
-	frames  framePool
-	engines []engine // of the nodes, where they are shared
+	now          Picos
+	limit        Picos
+	procs        []*Proc // by id; nil where nobody was spawned
+	live         int     // processes that have not ended
+	running      *task   // whose turn it is; nil in the scheduler
+	pending      *task   // whose turn the task that just suspended has found it to be
+	ended        []*Proc // ended, their activities not yet unwound
+	steps        uint64
+	started      bool
+	err          error
+	reportPlaces bool          // activities that are unwound say where they waited, if asked to
+	onEnd        func(proc.ID) // nil: nobody wants to know
+	partitions   []*partitionEntry
+	disconnected map[pair]bool // by Part
+	trace        tracer
+	frames       framePool
+	engines      []engine // of the nodes, where they are shared
 }
 
 // New makes a simulation without processes. The error names the field of cfg
@@ -87,7 +87,7 @@ func (s *Sim) Run() error {
 	if s.err == nil && s.live > 0 {
 		s.err = ErrDeadlock
 	}
-	s.giveUp()
+	s.describeStuck()
 	if err := s.trace.flush(); s.err == nil {
 		s.err = err
 	}
@@ -100,11 +100,11 @@ func (s *Sim) schedule() {
 		t := s.pending
 		s.pending = nil
 		if t == nil {
-			s.bury()
+			s.unwindEnded()
 			if s.err != nil || s.live == 0 {
 				return
 			}
-			if t = s.advance(); t == nil && len(s.corpses) == 0 {
+			if t = s.advance(); t == nil && len(s.ended) == 0 {
 				return
 			}
 		}
@@ -120,7 +120,7 @@ func (s *Sim) schedule() {
 // It returns nil when nothing is left to happen or the scheduler has to act:
 // an error, or a process to unwind.
 func (s *Sim) advance() *task {
-	for s.err == nil && len(s.corpses) == 0 && len(s.queue.heap) > 0 {
+	for s.err == nil && len(s.ended) == 0 && len(s.queue.heap) > 0 {
 		e := s.queue.pop()
 		if e.at > s.limit {
 			s.fail(ErrTimeLimit)
@@ -134,11 +134,11 @@ func (s *Sim) advance() *task {
 	return nil
 }
 
-// bury unwinds the activities of processes that have ended.
-func (s *Sim) bury() {
-	for len(s.corpses) > 0 {
-		p := s.corpses[0]
-		s.corpses = s.corpses[1:]
+// unwindEnded unwinds the activities of processes that have ended.
+func (s *Sim) unwindEnded() {
+	for len(s.ended) > 0 {
+		p := s.ended[0]
+		s.ended = s.ended[1:]
 		p.unwind()
 	}
 }

@@ -88,24 +88,24 @@ func (t *task) block(why waiting) {
 	if next := s.advance(); next != t {
 		s.pending = next
 		if !t.suspend(struct{}{}) {
-			t.vanish()
+			t.unwind()
 		}
 	}
 	// Otherwise it is its own turn again, and there is nothing to switch.
 	s.running = t
 }
 
-// vanish unwinds the activity, whose process is over.
-func (t *task) vanish() {
-	if t.p.sim.placing && t.place != "" {
-		t.place = callerOutside()
+// unwind unwinds the activity, whose process is over.
+func (t *task) unwind() {
+	if t.p.sim.reportPlaces && t.place != "" {
+		t.place = outsideCaller()
 	}
 	panic(unwound{})
 }
 
-// callerOutside names the first function up the stack that is no method of this
+// outsideCaller names the first function up the stack that is no method of this
 // package: the code that called the host or the provider.
-func callerOutside() string {
+func outsideCaller() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// quietMax bounds how long Close waits for what only the kernel has, of peers that
+	// silentLinger bounds how long Close waits for what only the kernel has, of peers that
 	// send nothing either.
-	quietMax = time.Second
-	// guestMax bounds how long it waits for peers that are about to learn that this
+	silentLinger = time.Second
+	// handshakeLinger bounds how long it waits for peers that are about to learn that this
 	// process has departed.
-	guestMax = 50 * time.Millisecond
+	handshakeLinger = 50 * time.Millisecond
 )
 
 // Depart implements fabric.Provider.
@@ -26,8 +26,8 @@ func (p *Provider) Depart() {
 		return
 	}
 	for _, c := range p.conns {
-		if c.state != over {
-			h := header{kind: kindBye, taken: c.tell()}
+		if c.state != ended {
+			h := header{kind: kindBye, taken: c.ack()}
 			c.out.add(&h)
 			if c.state == up {
 				c.flush()
@@ -35,20 +35,20 @@ func (p *Provider) Depart() {
 		}
 	}
 	p.departing = true
-	p.doorman = newDoorman(p)
+	p.acceptor = newAcceptor(p)
 }
 
-// doorman answers newcomers between Depart and Close, when nobody may poll any
+// acceptor answers newcomers between Depart and Close, when nobody may poll any
 // more.
-type doorman struct {
+type acceptor struct {
 	epfd, stop int
 	done       chan struct{}
 }
 
-// newDoorman starts it; nil if there are no descriptors for it: then Poll answers,
+// newAcceptor starts it; nil if there are no descriptors for it: then Poll answers,
 // if somebody calls it.
-func newDoorman(p *Provider) *doorman {
-	d := &doorman{done: make(chan struct{})}
+func newAcceptor(p *Provider) *acceptor {
+	d := &acceptor{done: make(chan struct{})}
 	var err error
 	if d.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil
@@ -58,9 +58,9 @@ func newDoorman(p *Provider) *doorman {
 		return nil
 	}
 	stop := unix.EpollEvent{Events: unix.EPOLLIN, Fd: stopKey}
-	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: lobbyKey}
+	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: handshakeKey}
 	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.stop, &stop)
-	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.lobby.fd, &lobby)
+	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.handshakeSet.fd, &lobby)
 	go d.run(p)
 	return d
 }
@@ -68,14 +68,14 @@ func newDoorman(p *Provider) *doorman {
 // The keys of what the doorman waits for.
 const (
 	stopKey = iota
-	lobbyKey
+	handshakeKey
 )
 
-func (d *doorman) run(p *Provider) {
+func (d *acceptor) run(p *Provider) {
 	defer close(d.done)
 	events := make([]unix.EpollEvent, 2)
 	for {
-		n, err := unix.EpollWait(d.epfd, events, int(guestTime.Milliseconds()))
+		n, err := unix.EpollWait(d.epfd, events, int(handshakeTimeout.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			p.cfg.Warn("tcp: newcomers are not answered while this process leaves: %v", err)
 			return
@@ -86,13 +86,13 @@ func (d *doorman) run(p *Provider) {
 			}
 		}
 		p.mu.Lock()
-		p.expire(time.Now())
-		p.lobbyRound()
+		p.expireHandshakes(time.Now())
+		p.acceptRound()
 		p.mu.Unlock()
 	}
 }
 
-func (d *doorman) close() {
+func (d *acceptor) close() {
 	one := [8]byte{1}
 	_, _ = unix.Write(d.stop, one[:])
 	<-d.done
@@ -105,18 +105,18 @@ func (p *Provider) Close() error {
 	if p.closed {
 		return nil
 	}
-	if p.doorman != nil {
-		p.doorman.close()
+	if p.acceptor != nil {
+		p.acceptor.close()
 	}
 	if p.departing {
 		p.linger()
-		p.lobbyRound() // whoever has come meanwhile
+		p.acceptRound() // whoever has come meanwhile
 	}
 	p.departing, p.closed = true, true
 	for _, c := range p.conns {
 		c.finish()
 	}
-	p.ends, p.informed, p.blocked, p.mending, p.suspects, p.recent = nil, nil, nil, nil, nil, nil
+	p.ends, p.informed, p.blocked, p.reconnecting, p.suspects, p.recent = nil, nil, nil, nil, nil, nil
 	return p.release()
 }
 
@@ -129,11 +129,11 @@ func (p *Provider) linger() {
 	heard := begun
 	for {
 		now := time.Now()
-		busy, full := p.undelivered()
-		if now.Sub(begun) < guestMax && p.greeting() {
+		busy, full := p.unacknowledged()
+		if now.Sub(begun) < handshakeLinger && p.helloPending() {
 			busy = true
 		}
-		if !busy || now.Sub(begun) > p.cfg.Linger || full && now.Sub(heard) > quietMax {
+		if !busy || now.Sub(begun) > p.cfg.Linger || full && now.Sub(heard) > silentLinger {
 			return
 		}
 		if p.poll(&deaf) > 0 {
@@ -141,29 +141,29 @@ func (p *Provider) linger() {
 			continue
 		}
 		var events [1]unix.EpollEvent
-		_, _ = unix.EpollWait(p.inner.fd, events[:], 1)
+		_, _ = unix.EpollWait(p.connSet.fd, events[:], 1)
 	}
 }
 
-// greeting reports whether a peer is in the middle of its handshake.
-func (p *Provider) greeting() bool {
-	return slices.ContainsFunc(p.guests, func(g *guest) bool { return g.hello != nil })
+// helloPending reports whether a peer is in the middle of its handshake.
+func (p *Provider) helloPending() bool {
+	return slices.ContainsFunc(p.handshakes, func(g *handshake) bool { return g.hello != nil })
 }
 
-// undelivered reports whether a connection has something that has not reached the
+// unacknowledged reports whether a connection has something that has not reached the
 // other machine; full: what has not is in the kernel's hands, at least.
-func (p *Provider) undelivered() (busy, full bool) {
+func (p *Provider) unacknowledged() (busy, full bool) {
 	full = true
 	for _, c := range p.conns {
 		switch {
-		case c.state == over || !c.out.kept():
+		case c.state == ended || !c.out.kept():
 		case c.state != up || c.out.unsent():
 			busy = true
 			full = full && c.state == up && c.enlarge()
 		default:
 			left, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
 			busy = busy || err != nil || left > 0
-			full = full && (left == 0 || c.way.unix) // what the peer confirms resets a closed socket
+			full = full && (left == 0 || c.path.unix) // what the peer confirms resets a closed socket
 		}
 	}
 	return busy, full
@@ -189,18 +189,18 @@ func (p *Provider) release() error {
 	if p.watch != nil {
 		p.watch.close()
 	}
-	for _, g := range p.guests {
+	for _, g := range p.handshakes {
 		_ = unix.Close(g.fd)
 	}
 	for _, l := range p.listeners {
 		errs = append(errs, unix.Close(l.fd))
 	}
-	p.guests, p.listeners = nil, nil
-	p.spend()
+	p.handshakes, p.listeners = nil, nil
+	p.useReserve()
 	if p.timer.fd >= 0 {
 		errs = append(errs, unix.Close(p.timer.fd))
 	}
-	for _, in := range []*interest{p.lobby, p.inner} {
+	for _, in := range []*epollSet{p.handshakeSet, p.connSet} {
 		if in != nil {
 			errs = append(errs, unix.Close(in.fd))
 		}

@@ -15,10 +15,10 @@ import (
 type state uint8
 
 const (
-	resting  state = iota // without socket; the next attempt is due at Conn.due
+	waiting  state = iota // without socket; the next attempt is due at Conn.due
 	dialling              // Conn.dial is on its way
 	up                    // frames go both ways
-	over                  // the peer has ended, or is cut off
+	ended                 // the peer has ended, or is cut off
 )
 
 // Conn is the connection to one peer. It belongs to the engine, which calls with
@@ -29,7 +29,7 @@ type Conn struct {
 	state state
 	fd    int // in state up, else -1
 	key   int32
-	way   way // by which it is, or was last, up
+	path  path // by which it is, or was last, up
 
 	out outbox
 	// starving: a frame was refused since credit was last there. blocked: it is
@@ -38,32 +38,32 @@ type Conn struct {
 	// watched: epoll tells when the socket takes more.
 	watched bool
 
-	in    inbox
-	got   uint32 // frames taken in, modulo 2^32
-	heard uint64 // the same
-	told  uint32 // of them, what the peer has been told
-	bytes int    // taken in since it was
-	owes  bool   // the peer waits to be told
+	in           inbox
+	got          uint32 // frames taken in, modulo 2^32
+	received     uint64 // the same
+	acked        uint32 // of them, what the peer has been told
+	unackedBytes int    // taken in since it was
+	ackDue       bool   // the peer waits to be told
 	// outbox is the size of the peer's: it runs dry unless it is told in time.
 	outbox   uint32
 	returned int // loans that are back, when nobody polled
-	forsaken int // loans of whose return nobody is to be told
+	detached int // loans of whose return nobody is to be told
 
-	target  address // of the peer
-	ways    []way   // to it
-	dial    *dial
-	choice  int       // of the ways, the one that is tried
-	refused int       // ways that refused in this round
-	since   time.Time // without connection since
-	due     time.Time // next attempt, or end of this one; zero: none
-	pause   time.Duration
-	why     error // what the last attempt failed of
-	met     bool  // has been up
+	peerAddress  address // of the peer
+	paths        []path  // to it
+	dial         *dial
+	pathIndex    int       // of the ways, the one that is tried
+	refusedPaths int       // ways that refused in this round
+	downSince    time.Time // without connection since
+	deadline     time.Time // next attempt, or end of this one; zero: none
+	retryPause   time.Duration
+	lastError    error // what the last attempt failed of
+	wasUp        bool  // has been up
 
-	rumour   *proc.Cause // Inform: how the peer has ended
-	silenced bool        // Invalidate
-	replaced bool        // its last bytes are read, and another takes its place
-	end      proc.Cause
+	informedCause *proc.Cause // Inform: how the peer has ended
+	invalidated   bool        // Invalidate
+	replaced      bool        // its last bytes are read, and another takes its place
+	endCause      proc.Cause
 }
 
 // Peer implements fabric.Conn.
@@ -71,10 +71,10 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 
 // Describe says what the connection runs over.
 func (c *Conn) Describe() string {
-	if !c.met {
+	if !c.wasUp {
 		return "tcp, not connected yet"
 	}
-	return c.way.String()
+	return c.path.String()
 }
 
 // Caps implements fabric.Conn.
@@ -83,7 +83,7 @@ func (c *Conn) Caps() fabric.Caps {
 		MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply,
 		Link: fabric.LinkAcross, LatencyNs: 15_000, MBps: 3_000,
 	}
-	if c.target.net == c.p.self.net {
+	if c.peerAddress.net == c.p.self.net {
 		caps.Link, caps.LatencyNs, caps.MBps = fabric.LinkNode, 2_000, 8_000
 	}
 	return caps
@@ -92,12 +92,12 @@ func (c *Conn) Caps() fabric.Caps {
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.admits(len(payload)) {
-		return c.state == over && !c.p.departing
+		return c.state == ended && !c.p.departing
 	}
 	o := &c.out
-	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.tell(), imm: imm}
+	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.ack(), imm: imm}
 	o.add(&h)
-	if len(payload) < straight {
+	if len(payload) < directSend {
 		o.append(payload)
 		c.flush()
 		return true
@@ -114,8 +114,8 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// straight is the length from which payloads are written from where they are.
-const straight = 8 << 10
+// directSend is the length from which payloads are written from where they are.
+const directSend = 8 << 10
 
 // TryLend hands over a frame whose payload stays where it is, unchanged, until
 // fabric.Sink.Returned has been told: once for each, in the order in which they were
@@ -125,29 +125,29 @@ const straight = 8 << 10
 // Preconditions: as TrySend, but for the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.admits(0) {
-		return c.state == over && !c.p.departing
+		return c.state == ended && !c.p.departing
 	}
-	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.tell(), imm: imm}
+	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.ack(), imm: imm}
 	c.out.add(&h)
 	c.out.lend(payload)
 	c.flush()
 	return true
 }
 
-// Heard implements fabric.Lender.
-func (c *Conn) Heard() uint64 { return c.heard }
+// Received implements fabric.Lender.
+func (c *Conn) Received() uint64 { return c.received }
 
 // Lends is the longest payload of TryLend.
 func (c *Conn) Lends() int { return maxLent }
 
-// Forsake implements fabric.Lender.
-func (c *Conn) Forsake() {
+// DetachBuffers implements fabric.Lender.
+func (c *Conn) DetachBuffers() {
 	for i := range c.out.lent {
 		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
 	}
-	c.forsaken += len(c.out.lent)
+	c.detached += len(c.out.lent)
 	if in := &c.in; in.placed || in.again {
-		in.dst, in.stray, in.dropped = bytes.Clone(in.dst), true, true
+		in.dst, in.spareDst, in.discard = bytes.Clone(in.dst), true, true
 	}
 }
 
@@ -162,9 +162,9 @@ func (c *Conn) admits(n int) bool {
 	return false
 }
 
-// tell is what a frame says of those taken in.
-func (c *Conn) tell() uint32 {
-	c.told, c.bytes, c.owes = c.got, 0, false
+// ack is what a frame says of those taken in.
+func (c *Conn) ack() uint32 {
+	c.acked, c.unackedBytes, c.ackDue = c.got, 0, false
 	return c.got
 }
 
@@ -200,13 +200,13 @@ func (c *Conn) wrote(errno unix.Errno) {
 	}
 }
 
-// confirm tells the peer what has been taken in, in a frame of its own, unless
+// sendAck tells the peer what has been taken in, in a frame of its own, unless
 // the socket takes no more: then what waits to be written has to go first.
-func (c *Conn) confirm() {
+func (c *Conn) sendAck() {
 	if c.state != up || c.out.unsent() {
 		return
 	}
-	h := header{kind: kindTaken, taken: c.tell()}
+	h := header{kind: kindTaken, taken: c.ack()}
 	b := c.out.scratch[:]
 	h.put(b)
 	n, errno := sendBytes(c.fd, b)
@@ -226,14 +226,14 @@ func (c *Conn) Invalidate() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
-	c.silenced = true
+	c.invalidated = true
 	c.finish()
 }
 
 // finish ends the use of the connection for good.
 func (c *Conn) finish() {
 	c.hangUp()
-	c.state, c.due = over, time.Time{}
+	c.state, c.deadline = ended, time.Time{}
 	c.out.clear()
 	c.in = inbox{}
 }
@@ -252,10 +252,10 @@ func (c *Conn) hangUp() {
 	c.p.suspects = slices.DeleteFunc(c.p.suspects, func(o *Conn) bool { return o == c })
 }
 
-// conclude ends the connection and has the peer's end reported by the next Poll.
-func (c *Conn) conclude(cause proc.Cause) {
-	if c.state != over {
-		c.end = cause
+// reportEnd ends the connection and has the peer's end reported by the next Poll.
+func (c *Conn) reportEnd(cause proc.Cause) {
+	if c.state != ended {
+		c.endCause = cause
 		c.p.ends = append(c.p.ends, c)
 		c.finish()
 	}

@@ -77,9 +77,9 @@ func TestRoomWakes(t *testing.T) {
 		}
 		require.False(t, tp.Ready())
 		if favoured {
-			tp.streak = favour - 1
-			tp.favour(tp.conn)
-			require.Equal(t, tp.conn, tp.favoured)
+			tp.recentHits = unwatchAfter - 1
+			tp.countRecent(tp.conn)
+			require.Equal(t, tp.conn, tp.unwatched)
 			require.False(t, tp.Ready())
 		}
 		tp.read()
@@ -96,14 +96,14 @@ func TestPlaceIsAskedOnce(t *testing.T) {
 	tp := newTap(t, Config{})
 	asked := 0
 	tp.sink.Place = func(proc.ID, fabric.Class, uint64, int) []byte { asked++; return nil }
-	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(3, 3*placed))
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(3, 3*minPlaced))
 	for ; len(frame) > 1000; frame = frame[1000:] {
 		tp.write(frame[:1000])
 	}
 	tp.write(frame)
 	require.Equal(t, 1, asked)
 	require.Len(t, tp.sink.got, 1)
-	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, noise(4, 2*placed))[:placed])
+	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, noise(4, 2*minPlaced))[:minPlaced])
 	require.Equal(t, 2, asked, "the next is another frame")
 }
 
@@ -112,14 +112,14 @@ func TestForsake(t *testing.T) {
 	tp := newTap(t, Config{})
 	loan, want := noise(5, maxLent), noise(5, maxLent)
 	require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, loan))
-	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(6, 2*assembled))
-	tp.write(frame[:assembled])
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(6, 2*maxAssembled))
+	tp.write(frame[:maxAssembled])
 	place := tp.sink.placing
 	require.NotNil(t, place)
-	tp.conn.Forsake()
+	tp.conn.DetachBuffers()
 	clear(loan)
 	clear(place)
-	tp.write(frame[assembled:])
+	tp.write(frame[maxAssembled:])
 	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, []byte("next")))
 	require.Equal(t, [][]byte{[]byte("next")}, tp.sink.got)
 	require.Equal(t, make([]byte, len(place)), place, "written after Forsake")
@@ -155,9 +155,9 @@ func TestCreditComesOnce(t *testing.T) {
 		tp.read()
 		tp.Poll(&tp.sink.Sink)
 	}
-	require.True(t, tp.fed, "credit is back")
+	require.True(t, tp.creditReturned, "credit is back")
 	require.True(t, tp.Ready())
-	for range loyalty + stride { // until it has looked at everything
+	for range recentPolls + stride { // until it has looked at everything
 		tp.Poll(&tp.sink.Sink)
 	}
 	require.False(t, tp.Ready(), "which has been said")
@@ -194,11 +194,11 @@ func TestConfirmInTime(t *testing.T) {
 // Close goes on with a frame that has a place.
 func TestCloseWithHalfAFrame(t *testing.T) {
 	tp := newTap(t, Config{})
-	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*assembled))
-	tp.write(frame[:assembled])
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*maxAssembled))
+	tp.write(frame[:maxAssembled])
 	require.NotNil(t, tp.sink.placing)
 	tp.Depart()
-	for rest := frame[assembled:]; len(rest) > 0; {
+	for rest := frame[maxAssembled:]; len(rest) > 0; {
 		n, errno := sendBytes(tp.fd, rest)
 		require.Zero(t, errno)
 		rest = rest[n:]
@@ -218,10 +218,10 @@ func TestEndsOfEnds(t *testing.T) {
 	told := 0
 	tp.sink.Down = func(proc.ID, proc.Cause) {
 		if told++; told == 1 {
-			other.conclude(proc.Cause{Kind: proc.Connection})
+			other.reportEnd(proc.Cause{Kind: proc.Connection})
 		}
 	}
-	tp.conn.conclude(proc.Cause{Kind: proc.Connection})
+	tp.conn.reportEnd(proc.Cause{Kind: proc.Connection})
 	require.Equal(t, 2, p.report(&tp.sink.Sink))
 	require.Equal(t, 2, told)
 }
@@ -260,12 +260,12 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 	p := lonely(t, 0)
 	other := lonely(t, 1)
 	c := p.newConn(1, &other.self)
-	c.ways = []way{{there: blackHole(t)}, {there: other.self.addrs[0]}}
-	c.since = time.Now()
-	c.mend(c.since)
+	c.paths = []path{{there: blackHole(t)}, {there: other.self.addrs[0]}}
+	c.downSince = time.Now()
+	c.reconnect(c.downSince)
 	require.Equal(t, dialling, c.state)
 	require.False(t, p.timer.due.IsZero(), "nothing will end the attempt")
-	require.False(t, p.timer.due.After(c.due))
+	require.False(t, p.timer.due.After(c.deadline))
 	var sink fabric.Sink
 	for begun := time.Now(); c.state != up; {
 		rest(p)
@@ -273,7 +273,7 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 		other.Poll(&sink)
 		require.Less(t, time.Since(begun), stall)
 	}
-	require.Equal(t, other.self.addrs[0], c.way.there)
+	require.Equal(t, other.self.addrs[0], c.path.there)
 }
 
 // lonely is an endpoint that listens on the loopback.
@@ -287,7 +287,7 @@ func lonely(t *testing.T, id proc.ID) *Provider {
 
 // rest waits until something happens, a hundredth of a second at most.
 func rest(p *Provider) {
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.inner.fd), Events: unix.POLLIN}}, 10)
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.connSet.fd), Events: unix.POLLIN}}, 10)
 }
 
 // A peer that listens nowhere this process could reach may dial; when its connection
@@ -302,9 +302,9 @@ func TestPeerThatOnlyDials(t *testing.T) {
 	both := [2]*Provider{p, other}
 	until(t, both, sinks, func() bool { return conn.(*Conn).state == up && p.Lookup(1) != nil })
 	c := p.Lookup(1).(*Conn)
-	require.Empty(t, c.ways)
+	require.Empty(t, c.paths)
 	disconnect(c.fd)
-	for begun := time.Now(); p.Stats().Admitted < 2; {
+	for begun := time.Now(); p.Stats().Accepted < 2; {
 		p.Poll(&sinks[0].Sink)
 		other.Poll(&sinks[1].Sink)
 		require.Less(t, time.Since(begun), stall)
@@ -327,7 +327,7 @@ func TestConfirmToEach(t *testing.T) {
 		require.True(t, ok)
 		peers = append(peers, in)
 	}
-	for range loyalty + stride { // until it looks at all in each turn
+	for range recentPolls + stride { // until it looks at all in each turn
 		c.Poll(&c.sink.Sink)
 	}
 	for _, in := range peers {

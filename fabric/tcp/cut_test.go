@@ -210,9 +210,9 @@ func (tn *town) frame(from, to proc.ID, number uint64, longest int) (class fabri
 	case k < 10:
 		n = r.IntN(200)
 	case k < 14:
-		n = r.IntN(placed + 100)
+		n = r.IntN(minPlaced + 100)
 	case k < 18:
-		n = r.IntN(min(longest, assembled+1) + 1)
+		n = r.IntN(min(longest, maxAssembled+1) + 1)
 	default:
 		n = r.IntN(longest + 1)
 	}
@@ -328,7 +328,7 @@ func (a *person) cut(to proc.ID) {
 	} else if c != nil && c.dial != nil {
 		fds = append(fds, c.dial.fd)
 	}
-	for _, g := range a.guests {
+	for _, g := range a.handshakes {
 		fds = append(fds, g.fd)
 	}
 	for _, fd := range fds {
@@ -401,7 +401,7 @@ func (tn *town) depart() {
 
 func (tn *town) heals() (n int) {
 	for _, a := range tn.people {
-		n += int(a.Stats().Heals)
+		n += int(a.Stats().Reconnects)
 	}
 	return n
 }
@@ -412,7 +412,7 @@ func (tn *town) String() string {
 	for _, a := range tn.people {
 		for id, f := range a.friends {
 			if c := a.conns[proc.ID(id)]; c != nil {
-				fmt.Fprintf(&b, "\n%v>%d: state %d, sent %d, got %d, %d lent, outbox %d…%d…%d, owes %v, because of %v", a.cfg.Self, id, c.state, f.out, f.in, len(f.lent), c.out.head, c.out.sent, c.out.tail, c.owes, c.why)
+				fmt.Fprintf(&b, "\n%v>%d: state %d, sent %d, got %d, %d lent, outbox %d…%d…%d, owes %v, because of %v", a.cfg.Self, id, c.state, f.out, f.in, len(f.lent), c.out.head, c.out.sent, c.out.tail, c.ackDue, c.lastError)
 			}
 		}
 	}

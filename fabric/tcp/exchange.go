@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// talk is one side of a handshake: messages of known lengths, and all that was
+// exchange is one side of a handshake: messages of known lengths, and all that was
 // said, which the proofs cover.
-type talk struct {
+type exchange struct {
 	fd         int
 	key        int32
 	buf        [helloBytes]byte // the longest message
@@ -19,8 +19,8 @@ type talk struct {
 	transcript []byte
 }
 
-// hear reads a message of n bytes: nil until it is whole.
-func (t *talk) hear(n int) ([]byte, error) {
+// readMessage reads a message of n bytes: nil until it is whole.
+func (t *exchange) readMessage(n int) ([]byte, error) {
 	for t.got < n {
 		got, errno := recvBytes(t.fd, t.buf[t.got:n])
 		switch {
@@ -39,45 +39,45 @@ func (t *talk) hear(n int) ([]byte, error) {
 	return t.buf[:n], nil
 }
 
-var errCramped = errors.New("the socket did not take a whole message of the handshake")
+var errShortWrite = errors.New("the socket did not take a whole message of the handshake")
 
-// say writes a message. A fresh socket takes it whole.
-func (t *talk) say(b []byte) error {
+// writeMessage writes a message. A fresh socket takes it whole.
+func (t *exchange) writeMessage(b []byte) error {
 	n, errno := sendBytes(t.fd, b)
 	switch {
 	case errno != 0:
 		return errno
 	case n < len(b):
-		return errCramped
+		return errShortWrite
 	}
 	return nil
 }
 
-// note adds what was said or heard to the transcript.
-func (t *talk) note(b []byte) { t.transcript = append(t.transcript, b...) }
+// record adds what was said or heard to the transcript.
+func (t *exchange) record(b []byte) { t.transcript = append(t.transcript, b...) }
 
-// way is how two processes are connected.
-type way struct {
+// path is how two processes are connected.
+type path struct {
 	unix        bool
 	local       bool           // within one network namespace
 	here, there netip.AddrPort // TCP; a listener's at there, if this side dialled
 }
 
 // String gives it as "tcp 10.0.0.1:4711 > 10.0.0.2:4712".
-func (w way) String() string {
+func (w path) String() string {
 	if w.unix {
 		return "unix"
 	}
 	return fmt.Sprintf("tcp %v > %v", w.here, w.there)
 }
 
-// from names the other end for people.
-func (w way) from() string {
+// peerName names the other end for people.
+func (w path) peerName() string {
 	if w.unix {
 		return "a process of this machine"
 	}
 	return w.there.String()
 }
 
-// same reports whether two ways lead to one interface.
-func (w way) same(o way) bool { return w.unix == o.unix && w.there.Addr() == o.there.Addr() }
+// sameInterface reports whether two ways lead to one interface.
+func (w path) sameInterface(o path) bool { return w.unix == o.unix && w.there.Addr() == o.there.Addr() }

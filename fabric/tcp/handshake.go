@@ -11,66 +11,66 @@ import (
 )
 
 const (
-	// maxGuests wait for the end of their handshake at most; when one more comes the
+	// maxHandshakes wait for the end of their handshake at most; when one more comes the
 	// oldest has to go. A peer that has to is back at once.
-	maxGuests = 128
-	// guestTime is how long a handshake may take.
-	guestTime = 5 * time.Second
+	maxHandshakes = 128
+	// handshakeTimeout is how long a handshake may take.
+	handshakeTimeout = 5 * time.Second
 	// acceptBatch bounds how many are let in before other things are looked at.
 	acceptBatch = 16
 )
 
-// guest is who has connected and not proved yet that it is a peer.
-type guest struct {
-	talk       // fd is -1 once it has gone, or become a peer's connection
-	domain int // of its socket
-	way    way // without this end's address
-	due    time.Time
-	hello  *hello     // nil until heard
-	mark   int32      // the last key of Provider.inner then
-	proof  *statement // of one that is postponed
+// handshake is who has connected and not proved yet that it is a peer.
+type handshake struct {
+	exchange        // fd is -1 once it has gone, or become a peer's connection
+	domain     int  // of its socket
+	path       path // without this end's address
+	due        time.Time
+	hello      *hello     // nil until heard
+	keyAtHello int32      // the last key of Provider.inner then
+	proof      *statement // of one that is postponed
 }
 
-// lobbyRound looks at the listeners and the guests. Between Depart and Close a
+// acceptRound looks at the listeners and the guests. Between Depart and Close a
 // goroutine calls it too, so it touches nothing else then.
-func (p *Provider) lobbyRound() {
+func (p *Provider) acceptRound() {
 	var events [32]unix.EpollEvent
-	n := epollNow(p.lobby.fd, events[:])
+	n := epollNow(p.handshakeSet.fd, events[:])
 	for _, ev := range events[:n] {
-		p.heed(ev, acceptBatch)
+		p.serveHandshake(ev, acceptBatch)
 	}
 }
 
-// leisure reports whether this turn of Poll, which has heard n things so far, has time
+// mayAccept reports whether this turn of Poll, which has heard n things so far, has time
 // for a guest: the first turn after something was heard, when the answer to what
 // this process has sent since is farthest away, and some of the later ones. So
 // strangers who come in a burst are looked at one by one, with looks at the connection
 // that counts in between.
-func (p *Provider) leisure(n int) bool {
-	return n == 0 && p.quiet == 2 || p.quiet%leisureStride == 0 || p.turns%stride == 0 || p.quiet >= loyalty
+func (p *Provider) mayAccept(n int) bool {
+	return n == 0 && p.idlePolls == 2 || p.idlePolls%acceptStride == 0 || p.polls%stride == 0 || p.idlePolls >= recentPolls
 }
 
-const leisureStride = 16
+const acceptStride = 16
 
-// lobbyStep looks at one of those who have knocked.
-func (p *Provider) lobbyStep() int {
+// acceptStep looks at one of those who have knocked.
+func (p *Provider) acceptStep() int {
 	var events [1]unix.EpollEvent
-	if epollNow(p.lobby.fd, events[:]) == 0 {
-		p.knocked = false
+	if epollNow(p.handshakeSet.fd, events[:]) == 0 {
+		p.acceptReady = false
 		return 0
 	}
-	p.heed(events[0], 1)
+	p.serveHandshake(events[0], 1)
 	return 1
 }
 
-// heed lets newcomers in, so many at most, or takes a handshake further.
-func (p *Provider) heed(ev unix.EpollEvent, newcomers int) {
-	switch who := p.lobby.who(ev).(type) {
+// serveHandshake lets newcomers in, so many at most, or takes a handshake further.
+func (p *Provider) serveHandshake(ev unix.EpollEvent, newcomers int) {
+	switch who := p.handshakeSet.owner(ev).(type) {
 	case *listener:
 		for ; newcomers > 0 && p.accept(who); newcomers-- {
 		}
-	case *guest:
-		p.attend(who)
+	case *handshake:
+		p.advanceHandshake(who)
 	}
 }
 
@@ -80,26 +80,26 @@ func (p *Provider) heed(ev unix.EpollEvent, newcomers int) {
 func (p *Provider) accept(l *listener) bool {
 	fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil && isPressure(err) {
-		p.once("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
-		if p.spend() {
+		p.logOnce("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
+		if p.useReserve() {
 			fd, sa, err = unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		}
 	}
 	switch {
 	case err == nil:
 	case isPressure(err):
-		p.deafen(l)
+		p.pauseAccept(l)
 		return false
 	default:
 		return err == unix.ECONNABORTED || err == unix.EINTR
 	}
-	if len(p.guests) == maxGuests {
-		p.stats.crowded.Add(1)
-		p.dismiss(p.guests[0])
+	if len(p.handshakes) == maxHandshakes {
+		p.stats.evicted.Add(1)
+		p.drop(p.handshakes[0])
 	}
-	g := &guest{talk: talk{fd: fd}, domain: l.domain, due: time.Now().Add(guestTime), way: wayOf(sa)}
-	p.guests = append(p.guests, g)
-	p.attend(g)
+	g := &handshake{exchange: exchange{fd: fd}, domain: l.domain, due: time.Now().Add(handshakeTimeout), path: pathOf(sa)}
+	p.handshakes = append(p.handshakes, g)
+	p.advanceHandshake(g)
 	if g.fd < 0 {
 		return true
 	}
@@ -107,20 +107,20 @@ func (p *Provider) accept(l *listener) bool {
 	if g.proof != nil { // Poll goes on with it
 		return true
 	}
-	if g.key, err = p.lobby.add(fd, g, unix.EPOLLIN); err != nil {
-		p.dismiss(g)
+	if g.key, err = p.handshakeSet.add(fd, g, unix.EPOLLIN); err != nil {
+		p.drop(g)
 	}
 	return true
 }
 
-// attend takes a handshake as far as it goes now.
-func (p *Provider) attend(g *guest) {
-	if g.hello == nil && !p.greet(g) {
+// advanceHandshake takes a handshake as far as it goes now.
+func (p *Provider) advanceHandshake(g *handshake) {
+	if g.hello == nil && !p.readHello(g) {
 		return
 	}
-	b, err := g.hear(proofBytes)
+	b, err := g.readMessage(proofBytes)
 	if err != nil { // a peer does so whose own call was answered meanwhile
-		p.dismiss(g)
+		p.drop(g)
 		return
 	}
 	if b == nil {
@@ -128,79 +128,79 @@ func (p *Provider) attend(g *guest) {
 	}
 	var s statement
 	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
-		p.stats.forgers.Add(1)
-		p.once("forger", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.way.from())
-		p.dismiss(g)
+		p.stats.unauthenticated.Add(1)
+		p.logOnce("forger", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.path.peerName())
+		p.drop(g)
 		return
 	}
-	g.note(b)
-	p.receive(g, &s)
+	g.record(b)
+	p.admit(g, &s)
 }
 
-// greet hears the hello and answers it; false: the proof is not due yet.
-func (p *Provider) greet(g *guest) bool {
-	b, err := g.hear(helloBytes)
+// readHello hears the hello and answers it; false: the proof is not due yet.
+func (p *Provider) readHello(g *handshake) bool {
+	b, err := g.readMessage(helloBytes)
 	if b == nil && err == nil && helloBegins(g.buf[:g.got]) {
 		return false
 	}
 	if err != nil {
-		p.stats.strangers.Add(1)
-		p.dismiss(g)
+		p.stats.notPeer.Add(1)
+		p.drop(g)
 		return false
 	}
 	h, ok := decodeHello(b)
 	if !ok {
-		p.stats.strangers.Add(1)
-		p.once("stranger", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.way.from())
-		p.dismiss(g)
+		p.stats.notPeer.Add(1)
+		p.logOnce("stranger", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.path.peerName())
+		p.drop(g)
 		return false
 	}
 	ch := challenge{version: handshakeVersion}
 	_, _ = rand.Read(ch.nonce[:]) // never fails: it ends the program instead
 	answer := ch.encode()
 	h.address = bytes.Clone(h.address)
-	g.note(b)
-	g.note(answer)
-	err = g.say(answer)
+	g.record(b)
+	g.record(answer)
+	err = g.writeMessage(answer)
 	if h.version != handshakeVersion {
-		p.stats.versions.Add(1)
-		p.once("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one build", g.way.from(), h.version, handshakeVersion)
-		p.dismiss(g)
+		p.stats.otherVersion.Add(1)
+		p.logOnce("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one build", g.path.peerName(), h.version, handshakeVersion)
+		p.drop(g)
 		return false
 	}
 	if err != nil {
-		p.stats.strangers.Add(1)
-		p.dismiss(g)
+		p.stats.notPeer.Add(1)
+		p.drop(g)
 		return false
 	}
-	g.hello, g.mark = &h, p.inner.last
+	g.hello, g.keyAtHello = &h, p.connSet.last
 	return true
 }
 
-// receive lets a guest in that knows the secret, or tells it why not.
-func (p *Provider) receive(g *guest, s *statement) {
+// admit lets a guest in that knows the secret, or tells it why not.
+func (p *Provider) admit(g *handshake, s *statement) {
 	h := g.hello
 	a, err := decodeAddress(h.address)
 	if err != nil || h.to != p.cfg.Self || h.toBorn != p.self.born || int64(h.from) >= int64(p.cfg.MaxProcs) || h.from == p.cfg.Self {
-		p.stats.misled.Add(1)
-		p.once("misled", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; more of these are counted, not logged", g.way.from(), h.from, h.to, p.cfg.Self)
-		p.dismiss(g)
+		p.stats.misdirected.Add(1)
+		p.logOnce("misled", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
+		p.drop(g)
 		return
 	}
 	c := p.conns[h.from]
-	if g.left() || c != nil && c.overtook(g, s) {
-		p.dismiss(g)
+	if g.peerClosed() || c != nil && c.superseded(g, s) {
+		p.drop(g)
 		return
 	}
-	owed := c != nil && c.state != over && c.out.kept() // it has not got everything from us
+	owed := c != nil && c.state != ended && c.out.kept() // it has not got everything from us
 	if p.departing && !owed {
-		p.answer(g, &statement{outcome: departed})
-		p.dismiss(g)
+		p.sendVerdict(g, &statement{outcome: departed})
+		p.drop(g)
 		return
 	}
 	if c != nil && p.sink == nil && (c.state == up || p.departing) { // Poll goes on: it delivers what is left first
 		g.proof = s
-		p.lobby.forget(g.fd, g.key)
+		p.handshakeSet.forget(g.fd, g.key)
 		p.postponed = append(p.postponed, g)
 		return
 	}
@@ -208,66 +208,66 @@ func (p *Provider) receive(g *guest, s *statement) {
 	if first {
 		c = p.newConn(h.from, &a)
 	}
-	p.strike(g) // whatever happens below, it is not one of the crowd
-	out := p.judge(c, &a)
-	if out == admitted && c.state == up {
-		p.drain(c)
-		out = p.judge(c, &a)
+	p.unlist(g) // whatever happens below, it is not one of the crowd
+	out := p.decide(c, &a)
+	if out == accepted && c.state == up {
+		p.drainReplaced(c)
+		out = p.decide(c, &a)
 	}
 	verdict := statement{taken: c.got, outcome: out}
-	if out == admitted && c.fd < 0 && c.dial == nil {
-		if err := p.afford(); err != nil {
-			verdict.outcome = lacking
-			verdict.want, _ = errors.AsType[unix.Errno](err)
+	if out == accepted && c.fd < 0 && c.dial == nil {
+		if err := p.ensureReserve(); err != nil {
+			verdict.outcome = noResources
+			verdict.shortage, _ = errors.AsType[unix.Errno](err)
 		}
 	}
-	ok := p.answer(g, &verdict)
-	if verdict.outcome != admitted || !ok {
-		p.dismiss(g)
-		p.turnAway(c, first, verdict.want)
+	ok := p.sendVerdict(g, &verdict)
+	if verdict.outcome != accepted || !ok {
+		p.drop(g)
+		p.afterRefusal(c, first, verdict.shortage)
 		return
 	}
-	p.stats.admitted.Add(1)
-	fd := p.leave(g)
+	p.stats.accepted.Add(1)
+	fd := p.takeSocket(g)
 	c.hangUp()
-	_ = p.stock() // if what has been hung up leaves one
+	_ = p.fillReserve() // if what has been hung up leaves one
 	c.in.reset()
 	tune(fd, g.domain)
-	if !g.way.unix {
-		g.way.here = localName(fd)
+	if !g.path.unix {
+		g.path.here = localName(fd)
 	}
-	c.adopt(fd, g.way, s)
+	c.adopt(fd, g.path, s)
 }
 
-// turnAway decides what becomes of c, whose peer has called and not been let in, for
+// afterRefusal decides what becomes of c, whose peer has called and not been let in, for
 // want of something perhaps; 0: of nothing.
-func (p *Provider) turnAway(c *Conn, first bool, want unix.Errno) {
+func (p *Provider) afterRefusal(c *Conn, first bool, want unix.Errno) {
 	switch now := time.Now(); {
 	case first && want == 0: // it was never met
 		delete(p.conns, c.peer)
-	case c.state != resting || slices.Contains(p.mending, c):
+	case c.state != waiting || slices.Contains(p.reconnecting, c):
 	case want != 0: // both try, and say so if it lasts
 		if first {
-			c.since = now
+			c.downSince = now
 		}
-		c.why = want
-		c.mend(now)
+		c.lastError = want
+		c.reconnect(now)
 	default: // drain has found it broken, and the peer has not been told
-		c.mend(now)
+		c.reconnect(now)
 	}
 }
 
-// overtook reports whether the guest's call was given up by its peer for the
+// superseded reports whether the guest's call was given up by its peer for the
 // connection that there is, or was: it had said hello before that was made, and a peer
 // that lets another call in, or makes another, hangs up the one before; the proof of
 // which may be on its way still. Or it says that it has taken less than it is known
 // to have.
-func (c *Conn) overtook(g *guest, s *statement) bool {
-	return c.state == up && c.key > g.mark || c.state != over && c.out.outdated(s.taken)
+func (c *Conn) superseded(g *handshake, s *statement) bool {
+	return c.state == up && c.key > g.keyAtHello || c.state != ended && c.out.outdated(s.taken)
 }
 
-// left reports whether the guest has closed the connection.
-func (g *guest) left() bool {
+// peerClosed reports whether the guest has closed the connection.
+func (g *handshake) peerClosed() bool {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(g.fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return n == 0 && err == nil || err != nil && err != unix.EAGAIN
@@ -278,26 +278,26 @@ func (p *Provider) admitPostponed() int {
 	guests := p.postponed
 	p.postponed = nil
 	for _, g := range guests {
-		if slices.Contains(p.guests, g) {
-			p.receive(g, g.proof)
+		if slices.Contains(p.handshakes, g) {
+			p.admit(g, g.proof)
 		}
 	}
 	return len(guests)
 }
 
-// judge decides about a dial by c's peer.
-func (p *Provider) judge(c *Conn, a *address) outcome {
+// decide decides about a dial by c's peer.
+func (p *Provider) decide(c *Conn, a *address) outcome {
 	switch {
-	case p.gone[c.peer] || c.state == over || c.silenced || c.target.born != a.born:
-		return banned
-	case c.dial != nil && c.dial.stage == proved && p.cfg.Self < c.peer:
-		return tied
+	case p.gone[c.peer] || c.state == ended || c.invalidated || c.peerAddress.born != a.born:
+		return rejected
+	case c.dial != nil && c.dial.stage == proofSent && p.cfg.Self < c.peer:
+		return duplicate
 	}
-	return admitted
+	return accepted
 }
 
-// drain reads what is left of a connection that its peer gives up for a new one.
-func (p *Provider) drain(c *Conn) {
+// drainReplaced reads what is left of a connection that its peer gives up for a new one.
+func (p *Provider) drainReplaced(c *Conn) {
 	c.replaced = true
 	for c.state == up {
 		if n := c.receive(p.sink); n == 0 {
@@ -307,42 +307,42 @@ func (p *Provider) drain(c *Conn) {
 	c.replaced = false
 }
 
-// answer gives the verdict.
-func (p *Provider) answer(g *guest, s *statement) bool {
+// sendVerdict gives the verdict.
+func (p *Provider) sendVerdict(g *handshake, s *statement) bool {
 	s.outbox = uint32(p.cfg.Outbox)
-	return g.say(s.seal(p.cfg.Secret, roleAcceptor, g.transcript)) == nil
+	return g.writeMessage(s.seal(p.cfg.Secret, roleAcceptor, g.transcript)) == nil
 }
 
-// dismiss disconnects a guest. That its descriptor is closed takes it out of epoll,
+// drop disconnects a guest. That its descriptor is closed takes it out of epoll,
 // too.
-func (p *Provider) dismiss(g *guest) {
-	delete(p.lobby.of, g.key)
-	p.strike(g)
+func (p *Provider) drop(g *handshake) {
+	delete(p.handshakeSet.of, g.key)
+	p.unlist(g)
 	_ = unix.Close(g.fd)
 	g.fd = -1
-	_ = p.stock()
+	_ = p.fillReserve()
 }
 
-// leave has a guest that is a peer leave the lobby, and gives its descriptor.
-func (p *Provider) leave(g *guest) (fd int) {
-	p.lobby.forget(g.fd, g.key)
-	p.strike(g)
+// takeSocket has a guest that is a peer leave the lobby, and gives its descriptor.
+func (p *Provider) takeSocket(g *handshake) (fd int) {
+	p.handshakeSet.forget(g.fd, g.key)
+	p.unlist(g)
 	fd, g.fd = g.fd, -1
 	return fd
 }
 
-// strike takes a guest off the list.
-func (p *Provider) strike(g *guest) {
-	if i := slices.Index(p.guests, g); i >= 0 {
-		p.guests = slices.Delete(p.guests, i, i+1)
+// unlist takes a guest off the list.
+func (p *Provider) unlist(g *handshake) {
+	if i := slices.Index(p.handshakes, g); i >= 0 {
+		p.handshakes = slices.Delete(p.handshakes, i, i+1)
 	}
 }
 
-// expire disconnects the guests whose time is over.
-func (p *Provider) expire(now time.Time) {
-	for len(p.guests) > 0 && !p.guests[0].due.After(now) {
-		p.stats.dawdlers.Add(1)
-		p.once("dawdler", "tcp: disconnected %s, which had not ended its handshake after %v", p.guests[0].way.from(), guestTime)
-		p.dismiss(p.guests[0])
+// expireHandshakes disconnects the guests whose time is over.
+func (p *Provider) expireHandshakes(now time.Time) {
+	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
+		p.stats.timedOut.Add(1)
+		p.logOnce("dawdler", "tcp: disconnected %s, which had not ended its handshake after %v", p.handshakes[0].path.peerName(), handshakeTimeout)
+		p.drop(p.handshakes[0])
 	}
 }

@@ -68,14 +68,14 @@ func (c *Conn) Health() Health {
 	h := Health{Condition: c.condition()}
 	switch h.Condition {
 	case Connecting, Broken:
-		h.Down, h.Why = time.Since(c.since), c.why
+		h.Down, h.Why = time.Since(c.downSince), c.lastError
 	case Ended:
-		h.Why = c.why
-		if c.end.Kind != 0 {
-			h.Why = errors.New(c.end.String())
+		h.Why = c.lastError
+		if c.endCause.Kind != 0 {
+			h.Why = errors.New(c.endCause.String())
 		}
 	case Up:
-		if !c.way.unix {
+		if !c.path.unix {
 			h.ask(c.fd)
 		}
 	}
@@ -86,9 +86,9 @@ func (c *Conn) condition() Condition {
 	switch {
 	case c.state == up:
 		return Up
-	case c.state == over:
+	case c.state == ended:
 		return Ended
-	case c.met:
+	case c.wasUp:
 		return Broken
 	}
 	return Connecting

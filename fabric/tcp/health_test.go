@@ -100,7 +100,7 @@ func TestHealthOfACutLink(t *testing.T) {
 		require.Zero(t, h.Overdue)
 		send()
 	}
-	require.Zero(t, p[0].Stats().Heals, "the connection has stayed the same")
+	require.Zero(t, p[0].Stats().Reconnects, "the connection has stayed the same")
 }
 
 // A connection says since when it is down and why, and that it has ended; a Unix

@@ -49,7 +49,7 @@ func (im *impostor) meet() *intruder {
 	h, ok := decodeHello(b)
 	require.True(im, ok)
 	require.Equal(im, proc.ID(1), h.to)
-	in.note(b)
+	in.record(b)
 	return in
 }
 
@@ -71,12 +71,12 @@ func TestImpostors(t *testing.T) {
 		"http":     func(in *intruder) { in.send([]byte("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")) },
 		"reflects": func(in *intruder) { in.send(in.challenge(handshakeVersion)) },
 		"other secret": func(in *intruder) {
-			in.note(in.challenge(handshakeVersion))
+			in.record(in.challenge(handshakeVersion))
 			s := statement{outbox: minOutbox}
 			in.send(s.seal([]byte("another secret, as long"), roleAcceptor, in.transcript))
 		},
 		"other role": func(in *intruder) {
-			in.note(in.challenge(handshakeVersion))
+			in.record(in.challenge(handshakeVersion))
 			s := statement{outbox: minOutbox}
 			in.send(s.seal(secret, roleDialler, in.transcript))
 		},
@@ -102,7 +102,7 @@ func TestImpostors(t *testing.T) {
 			}
 			require.Greater(t, im.met, 1, "tried once only")
 			require.Equal(t, []proc.Cause{{Kind: proc.Heartbeat}}, c.sink.ended)
-			require.False(t, c.conns[1].met)
+			require.False(t, c.conns[1].wasUp)
 		})
 	}
 }
@@ -124,8 +124,8 @@ func TestNoDescriptors(t *testing.T) {
 	conn, err := a.Connect(fabric.ConnectSpec{Peer: 1, Address: b.Address()})
 	require.NoError(t, err)
 	c := conn.(*Conn)
-	require.Equal(t, resting, c.state)
-	require.ErrorIs(t, c.why, unix.EMFILE)
+	require.Equal(t, waiting, c.state)
+	require.ErrorIs(t, c.lastError, unix.EMFILE)
 
 	// One to dial with, none to answer with.
 	limit(old.Cur)
@@ -134,7 +134,7 @@ func TestNoDescriptors(t *testing.T) {
 		a.Poll(&sinks[0].Sink)
 	}
 	limit(3)
-	for l := b.listeners[0]; !l.deaf; {
+	for l := b.listeners[0]; !l.paused; {
 		rest(b)
 		b.Poll(&sinks[1].Sink)
 	}

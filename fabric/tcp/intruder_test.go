@@ -51,7 +51,7 @@ func (c *castle) watch(cond func() bool) {
 
 // intruder is a socket that is connected to a castle.
 type intruder struct {
-	talk
+	exchange
 	*castle
 	closed bool
 }
@@ -61,25 +61,25 @@ func (c *castle) approach() *intruder {
 	domain, sa := sockaddr(c.self.addrs[0])
 	fd, err := connectTo(domain, sa)
 	require.NoError(c, err)
-	in := &intruder{castle: c, talk: talk{fd: fd}}
+	in := &intruder{castle: c, exchange: exchange{fd: fd}}
 	c.Cleanup(in.leave)
 	return in
 }
 
 // hail dials p, says hello and hears the challenge, for which wait polls.
-func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) talk {
+func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) exchange {
 	t.Helper()
 	domain, sa := sockaddr(p.self.addrs[0])
 	fd, err := connectTo(domain, sa)
 	require.NoError(t, err)
-	tk := talk{fd: fd}
+	tk := exchange{fd: fd}
 	b := h.encode()
-	require.NoError(t, tk.say(b))
-	tk.note(b)
+	require.NoError(t, tk.writeMessage(b))
+	tk.record(b)
 	var ch []byte
-	wait(func() bool { ch, err = tk.hear(challengeBytes); return ch != nil || err != nil })
+	wait(func() bool { ch, err = tk.readMessage(challengeBytes); return ch != nil || err != nil })
 	require.NoError(t, err)
-	tk.note(ch)
+	tk.record(ch)
 	return tk
 }
 
@@ -87,7 +87,7 @@ func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) talk 
 func (c *castle) challenged() *intruder {
 	c.Helper()
 	in := &intruder{castle: c}
-	in.talk = hail(c.T, c.Provider, in.greeting(), c.watch)
+	in.exchange = hail(c.T, c.Provider, in.greeting(), c.watch)
 	c.Cleanup(in.leave)
 	return in
 }
@@ -117,7 +117,7 @@ func (in *intruder) send(b []byte) {
 func (in *intruder) reply(n int) (b []byte) {
 	in.Helper()
 	var err error
-	in.watch(func() bool { b, err = in.hear(n); return b != nil || err != nil })
+	in.watch(func() bool { b, err = in.readMessage(n); return b != nil || err != nil })
 	return append([]byte(nil), b...)
 }
 
@@ -171,7 +171,7 @@ func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
 	ch, ok := decodeChallenge(b)
 	require.True(in, ok)
 	require.Equal(in, uint32(handshakeVersion), ch.version)
-	in.note(b)
+	in.record(b)
 	mine := statement{outbox: minOutbox}
 	if k.state != nil {
 		k.state(&mine)
@@ -186,7 +186,7 @@ func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
 
 // tell sends a part of a handshake.
 func (in *intruder) tell(b []byte) {
-	in.note(b)
+	in.record(b)
 	in.send(b)
 }
 
@@ -207,11 +207,11 @@ func (c *castle) unharmed() {
 	c.Helper()
 	require.Empty(c, c.sink.ended)
 	require.Empty(c, c.sink.got)
-	require.Zero(c, c.Stats().Admitted)
+	require.Zero(c, c.Stats().Accepted)
 	s, ok := c.approach().enter(claim{})
 	require.True(c, ok)
-	require.Equal(c, admitted, s.outcome)
-	require.Equal(c, uint64(1), c.Stats().Admitted)
+	require.Equal(c, accepted, s.outcome)
+	require.Equal(c, uint64(1), c.Stats().Accepted)
 }
 
 // once more is said of each kind than the first.
@@ -248,7 +248,7 @@ func TestStrangers(t *testing.T) {
 				in := c.approach()
 				in.send(say)
 				in.shownOut()
-				require.Equal(t, uint64(i+1), c.Stats().Strangers)
+				require.Equal(t, uint64(i+1), c.Stats().NotPeer)
 			}
 			c.logged("no peer")
 			require.Equal(t, uint64(3), c.Stats().Refused())
@@ -263,8 +263,8 @@ func TestStrangers(t *testing.T) {
 			in.send([]byte("B"))
 			in.leave()
 		}
-		c.watch(func() bool { return c.Stats().Strangers == 3 })
-		require.Empty(t, c.guests)
+		c.watch(func() bool { return c.Stats().NotPeer == 3 })
+		require.Empty(t, c.handshakes)
 		c.unharmed()
 	})
 }
@@ -284,7 +284,7 @@ func TestDawdlers(t *testing.T) {
 			slow.send(drop[sent : sent+1])
 			sent++
 		}
-		return c.Stats().Dawdlers == 3
+		return c.Stats().TimedOut == 3
 	})
 	for _, in := range []*intruder{silent, slow, half} {
 		in.shownOut()
@@ -298,12 +298,12 @@ func TestDawdlers(t *testing.T) {
 func TestCrowd(t *testing.T) {
 	leavesNothing(t)
 	c := newCastle(t, Config{})
-	for range maxGuests + 20 {
+	for range maxHandshakes + 20 {
 		c.approach()
 		c.Poll(&c.sink.Sink)
 	}
-	c.watch(func() bool { return c.Stats().Crowded >= 20 })
-	require.Len(t, c.guests, maxGuests)
+	c.watch(func() bool { return c.Stats().Evicted >= 20 })
+	require.Len(t, c.handshakes, maxHandshakes)
 	c.unharmed()
 }
 
@@ -319,7 +319,7 @@ func TestForgers(t *testing.T) {
 			for i := range 3 {
 				_, ok := c.approach().enter(k)
 				require.False(t, ok)
-				require.Equal(t, uint64(i+1), c.Stats().Forgers)
+				require.Equal(t, uint64(i+1), c.Stats().Unauthenticated)
 			}
 			c.logged("does not know the job's secret")
 			c.unharmed()
@@ -339,8 +339,8 @@ func TestReplay(t *testing.T) {
 	require.Len(t, again.reply(challengeBytes), challengeBytes)
 	again.send(said[helloBytes+challengeBytes:])
 	again.shownOut()
-	require.Equal(t, uint64(1), c.Stats().Forgers)
-	require.Equal(t, uint64(1), c.Stats().Admitted)
+	require.Equal(t, uint64(1), c.Stats().Unauthenticated)
+	require.Equal(t, uint64(1), c.Stats().Accepted)
 	require.Empty(t, c.sink.ended)
 }
 
@@ -353,13 +353,13 @@ func TestTranscript(t *testing.T) {
 		b := h.encode()
 		in.send(b)
 		b[at] ^= 1 // what a man in the middle has changed on its way
-		in.note(b)
-		in.note(in.reply(challengeBytes))
+		in.record(b)
+		in.record(in.reply(challengeBytes))
 		s := statement{outbox: minOutbox}
 		in.send(s.seal(secret, roleDialler, in.transcript))
 		in.shownOut()
 	}
-	require.Equal(t, uint64(5), c.Stats().Forgers)
+	require.Equal(t, uint64(5), c.Stats().Unauthenticated)
 	c.unharmed()
 }
 
@@ -378,7 +378,7 @@ func TestMisled(t *testing.T) {
 			for i := range 3 {
 				_, ok := c.approach().enter(claim{hello: change})
 				require.False(t, ok)
-				require.Equal(t, uint64(i+1), c.Stats().Misled)
+				require.Equal(t, uint64(i+1), c.Stats().Misdirected)
 			}
 			c.logged("another")
 			c.unharmed()
@@ -396,7 +396,7 @@ func TestVersions(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, uint32(handshakeVersion), ch.version)
 		in.shownOut()
-		require.Equal(t, uint64(i+1), c.Stats().Versions)
+		require.Equal(t, uint64(i+1), c.Stats().OtherVersion)
 	}
 	c.logged(fmt.Sprint("speaks version ", handshakeVersion+1))
 	c.unharmed()
@@ -406,7 +406,7 @@ func TestVersions(t *testing.T) {
 func TestTheDeadStayOut(t *testing.T) {
 	for name, end := range map[string]func(c *Conn){
 		"cut off":  (*Conn).Invalidate,
-		"reported": func(c *Conn) { c.conclude(proc.Cause{Kind: proc.Connection}) },
+		"reported": func(c *Conn) { c.reportEnd(proc.Cause{Kind: proc.Connection}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCastle(t, Config{})
@@ -417,9 +417,9 @@ func TestTheDeadStayOut(t *testing.T) {
 			in.shownOut()
 			s, ok := c.approach().enter(claim{})
 			require.True(t, ok)
-			require.Equal(t, banned, s.outcome)
-			require.Equal(t, uint64(1), c.Stats().Admitted)
-			require.Equal(t, over, c.conns[1].state)
+			require.Equal(t, rejected, s.outcome)
+			require.Equal(t, uint64(1), c.Stats().Accepted)
+			require.Equal(t, ended, c.conns[1].state)
 			require.LessOrEqual(t, len(c.sink.ended), 1)
 		})
 	}
@@ -432,7 +432,7 @@ func TestTheDeadStayOut(t *testing.T) {
 			h.address = a.encode()
 		}})
 		require.True(t, ok)
-		require.Equal(t, banned, s.outcome)
+		require.Equal(t, rejected, s.outcome)
 		require.Equal(t, up, c.conns[1].state, "the first is still there")
 	})
 }
@@ -488,7 +488,7 @@ func TestNonsense(t *testing.T) {
 			c.watch(func() bool { return len(c.sink.ended) > 0 })
 			s, ok := c.approach().enter(claim{})
 			require.True(t, ok)
-			require.Equal(t, banned, s.outcome)
+			require.Equal(t, rejected, s.outcome)
 			require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, c.sink.ended)
 			require.LessOrEqual(t, len(c.sink.got), 1)
 		})
@@ -502,9 +502,9 @@ func TestNonsense(t *testing.T) {
 	})
 	t.Run("another frame in the place", func(t *testing.T) {
 		tp := newTap(t, Config{})
-		tp.write(wire(good, noise(6, 3*assembled))[:assembled])
+		tp.write(wire(good, noise(6, 3*maxAssembled))[:maxAssembled])
 		tp.join(0)
-		tp.write(wire(good, noise(6, 3*assembled-1))[:assembled])
+		tp.write(wire(good, noise(6, 3*maxAssembled-1))[:maxAssembled])
 		tp.Poll(&tp.sink.Sink)
 		require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, tp.sink.ended)
 	})
@@ -527,5 +527,5 @@ func TestOutdatedHandshake(t *testing.T) {
 	late.shownOut()
 	require.Empty(t, c.sink.ended)
 	require.Equal(t, up, conn.state)
-	require.Equal(t, uint64(1), c.Stats().Admitted)
+	require.Equal(t, uint64(1), c.Stats().Accepted)
 }

@@ -25,7 +25,7 @@ func TestConnectionThatCannotBeWrittenTo(t *testing.T) {
 	tp.Poll(&tp.sink.Sink)
 	require.Equal(t, [][]byte{[]byte("said before")}, tp.sink.got)
 	require.NotEqual(t, up, tp.conn.state)
-	require.ErrorIs(t, tp.conn.why, unix.EPIPE)
+	require.ErrorIs(t, tp.conn.lastError, unix.EPIPE)
 	require.True(t, tp.conn.out.kept(), "it goes over the next")
 }
 
@@ -68,11 +68,11 @@ func TestUndeliveredInTheKernel(t *testing.T) {
 		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
 	}
 	require.False(t, c[0].out.unsent())
-	busy, full := p[0].undelivered()
+	busy, full := p[0].unacknowledged()
 	require.True(t, busy)
 	require.False(t, full)
 	s := [2]*collector{newCollector(), newCollector()}
-	until(t, p, s, func() bool { busy, _ := p[0].undelivered(); return !busy })
+	until(t, p, s, func() bool { busy, _ := p[0].unacknowledged(); return !busy })
 	until(t, p, s, func() bool { return len(s[1].got) == frames })
 }
 
@@ -82,7 +82,7 @@ func TestUndeliveredToASilentPeer(t *testing.T) {
 	t.Parallel() // it waits
 	p, c := pair(t, Config{Unix: true, Linger: time.Hour})
 	require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
-	busy, full := p[0].undelivered()
+	busy, full := p[0].unacknowledged()
 	require.True(t, busy)
 	require.True(t, full)
 	p[0].Depart()
@@ -114,8 +114,8 @@ func TestLingerEnds(t *testing.T) {
 func TestDepartedAnswersAtClose(t *testing.T) {
 	gone := newCastle(t, Config{})
 	gone.Depart()
-	gone.doorman.close()
-	gone.doorman = nil // as where there was no descriptor for it
+	gone.acceptor.close()
+	gone.acceptor = nil // as where there was no descriptor for it
 	in := gone.challenged()
 	s := statement{outbox: minOutbox}
 	in.tell(s.seal(secret, roleDialler, in.transcript))
@@ -123,7 +123,7 @@ func TestDepartedAnswersAtClose(t *testing.T) {
 	var verdict []byte
 	for verdict == nil {
 		var err error
-		verdict, err = in.hear(verdictBytes)
+		verdict, err = in.readMessage(verdictBytes)
 		require.NoError(t, err)
 	}
 	require.True(t, s.open(secret, roleAcceptor, in.transcript, verdict))
@@ -137,18 +137,18 @@ func TestDepartedIsNoPlaceToStay(t *testing.T) {
 	guests := func() int {
 		gone.mu.Lock()
 		defer gone.mu.Unlock()
-		return len(gone.guests)
+		return len(gone.handshakes)
 	}
 	dawdler := gone.approach()
 	for guests() == 0 {
 		runtime.Gosched()
 	}
 	gone.mu.Lock()
-	gone.guests[0].due = time.Now()
+	gone.handshakes[0].due = time.Now()
 	gone.mu.Unlock()
 	gone.approach() // wakes the doorman
 	for {
-		b, err := dawdler.hear(1)
+		b, err := dawdler.readMessage(1)
 		if err != nil {
 			break
 		}

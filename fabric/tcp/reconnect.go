@@ -24,106 +24,106 @@ func (c *Conn) broke(why error) {
 		return
 	}
 	now := time.Now()
-	c.since, c.why = now, why
+	c.downSince, c.lastError = now, why
 	c.p.cfg.Logf("tcp: %v: the connection broke (%v): connecting again, for %v at most", c.peer, why, c.p.cfg.Heal)
 	if c.replaced { // the peer has called
-		c.state = resting
+		c.state = waiting
 		return
 	}
-	c.mend(now)
+	c.reconnect(now)
 }
 
-// mend begins to connect, again or for the first time.
-func (c *Conn) mend(now time.Time) {
-	c.state, c.choice, c.refused, c.pause = resting, 0, 0, firstPause
-	if !slices.Contains(c.p.mending, c) {
-		c.p.mending = append(c.p.mending, c)
+// reconnect begins to connect, again or for the first time.
+func (c *Conn) reconnect(now time.Time) {
+	c.state, c.pathIndex, c.refusedPaths, c.retryPause = waiting, 0, 0, firstPause
+	if !slices.Contains(c.p.reconnecting, c) {
+		c.p.reconnecting = append(c.p.reconnecting, c)
 	}
-	c.start(now)
+	c.dialNext(now)
 }
 
-// rest sets the next attempt.
-func (c *Conn) rest(now time.Time, pause time.Duration) {
-	c.state, c.due = resting, now.Add(pause)
-	c.p.alarm(c.due)
+// scheduleRetry sets the next attempt.
+func (c *Conn) scheduleRetry(now time.Time, pause time.Duration) {
+	c.state, c.deadline = waiting, now.Add(pause)
+	c.p.alarm(c.deadline)
 }
 
-// refuse heeds that a way's port is closed. If all of them are, or the one by which
+// portClosed heeds that a way's port is closed. If all of them are, or the one by which
 // the peer was reached before, nobody listens any more: the process has ended.
-func (c *Conn) refuse(now time.Time) {
-	w := c.ways[c.choice]
-	c.why = unix.ECONNREFUSED
-	if c.refused++; c.refused == len(c.ways) || c.met && w.same(c.way) {
-		c.conclude(c.lost())
+func (c *Conn) portClosed(now time.Time) {
+	w := c.paths[c.pathIndex]
+	c.lastError = unix.ECONNREFUSED
+	if c.refusedPaths++; c.refusedPaths == len(c.paths) || c.wasUp && w.sameInterface(c.path) {
+		c.reportEnd(c.lossCause())
 		return
 	}
-	c.next(now)
+	c.nextPath(now)
 }
 
-// lost is the cause of an end of which no more is known than that nobody answers. A
+// lossCause is the cause of an end of which no more is known than that nobody answers. A
 // peer that was never met may have departed before, and nobody is left to say so.
-func (c *Conn) lost() proc.Cause {
-	if !c.met {
+func (c *Conn) lossCause() proc.Cause {
+	if !c.wasUp {
 		return proc.Cause{Kind: proc.Unknown}
 	}
 	return proc.Cause{Kind: proc.Connection}
 }
 
-// miss goes on to the next way after an attempt that has failed.
-func (c *Conn) miss(now time.Time, why error) {
-	if d := c.dial; d != nil && d.stage > connecting && now.Sub(d.begun) > silence {
-		c.since = now // its machine had answered: silence is not death
+// attemptFailed goes on to the next way after an attempt that has failed.
+func (c *Conn) attemptFailed(now time.Time, why error) {
+	if d := c.dial; d != nil && d.stage > connecting && now.Sub(d.started) > dialSilence {
+		c.downSince = now // its machine had answered: silence is not death
 	}
 	c.hangUp()
-	c.why = why
-	if c.silenced || c.state == over {
+	c.lastError = why
+	if c.invalidated || c.state == ended {
 		return
 	}
-	c.next(now)
+	c.nextPath(now)
 }
 
-// next tries the next way, or, when all have been tried, rests and begins again.
-func (c *Conn) next(now time.Time) {
-	if now.Sub(c.since) > c.p.cfg.Heal {
+// nextPath tries the next way, or, when all have been tried, rests and begins again.
+func (c *Conn) nextPath(now time.Time) {
+	if now.Sub(c.downSince) > c.p.cfg.Heal {
 		c.giveUp()
 		return
 	}
-	if c.choice++; c.choice < len(c.ways) {
-		c.start(now)
+	if c.pathIndex++; c.pathIndex < len(c.paths) {
+		c.dialNext(now)
 		return
 	}
-	c.choice, c.refused = 0, 0
-	c.rest(now, c.pause)
-	c.pause = min(2*c.pause, longestPause)
+	c.pathIndex, c.refusedPaths = 0, 0
+	c.scheduleRetry(now, c.retryPause)
+	c.retryPause = min(2*c.retryPause, longestPause)
 }
 
 // giveUp reports a peer that could not be reached for too long, or that one of the two
 // has no means to reach. Silence is no proof that it has ended, so it is reported as that.
 func (c *Conn) giveUp() {
-	c.p.cfg.Logf("tcp: %v could not be reached for %v: %v", c.peer, c.p.cfg.Heal, c.why)
-	c.conclude(c.unless(proc.Heartbeat))
+	c.p.cfg.Logf("tcp: %v could not be reached for %v: %v", c.peer, c.p.cfg.Heal, c.lastError)
+	c.reportEnd(c.endCauseOf(proc.Heartbeat))
 }
 
-// unless is the cause of an end of that kind, if it is not for want of something that
+// endCauseOf is the cause of an end of that kind, if it is not for want of something that
 // the last attempt failed.
-func (c *Conn) unless(kind proc.Kind) proc.Cause {
-	if errno, ok := errors.AsType[unix.Errno](c.why); ok && isPressure(errno) {
+func (c *Conn) endCauseOf(kind proc.Kind) proc.Cause {
+	if errno, ok := errors.AsType[unix.Errno](c.lastError); ok && isPressure(errno) {
 		return proc.Cause{Kind: proc.Unreachable, Code: int32(errno)}
 	}
 	return proc.Cause{Kind: kind}
 }
 
-// overdue acts when the time of an attempt, or of a rest, has come.
-func (c *Conn) overdue(now time.Time) {
-	c.since = c.since.Add(now.Sub(c.due)) // nobody polled, so nothing was tried
+// deadlinePassed acts when the time of an attempt, or of a rest, has come.
+func (c *Conn) deadlinePassed(now time.Time) {
+	c.downSince = c.downSince.Add(now.Sub(c.deadline)) // nobody polled, so nothing was tried
 	switch {
-	case c.state == resting:
-		c.start(now)
+	case c.state == waiting:
+		c.dialNext(now)
 	case c.state == dialling && c.dial.stage != connecting:
-		c.miss(now, errSilent)
+		c.attemptFailed(now, errSilentPeer)
 	case c.state == dialling:
-		c.miss(now, unix.ETIMEDOUT)
+		c.attemptFailed(now, unix.ETIMEDOUT)
 	}
 }
 
-var errSilent = errors.New("the other side takes the connection and says nothing")
+var errSilentPeer = errors.New("the other side takes the connection and says nothing")

@@ -11,10 +11,10 @@ const (
 	// window is how much is read where a header is due: short frames come many at a
 	// time, long ones are to be copied once only.
 	window = 8 << 10
-	// assembled is the longest frame that is put together in the inbox; others have a
+	// maxAssembled is the longest frame that is put together in the inbox; others have a
 	// place, or get one.
-	assembled  = 64 << 10
-	inboxBytes = headerBytes + assembled + window
+	maxAssembled = 64 << 10
+	inboxBytes   = headerBytes + maxAssembled + window
 	// batch bounds what Poll reads from one connection before it looks at others.
 	batch = 4 << 20
 )
@@ -27,10 +27,10 @@ type inbox struct {
 	// placed: what is read next belongs to dst. again: the frame of dst comes once
 	// more from its header on, over another connection.
 	placed, again bool
-	asked         bool // where the frame at r is to go: nowhere in particular
-	stray         bool // dst is of spare
+	placeAsked    bool // where the frame at r is to go: nowhere in particular
+	spareDst      bool // dst is of spare
 	spare         []byte
-	dropped       bool // and nobody is to be told of what is in it
+	discard       bool // and nobody is to be told of what is in it
 	head          header
 	dst           []byte
 	part          int
@@ -50,7 +50,7 @@ func (c *Conn) receive(s *fabric.Sink) int {
 	for total := 0; total < batch && c.state == up; {
 		got, whole, errno := c.read()
 		if errno == unix.EAGAIN {
-			c.settle()
+			c.ackIfDue()
 			return n
 		}
 		switch {
@@ -70,8 +70,8 @@ func (c *Conn) receive(s *fabric.Sink) int {
 		}
 	}
 	// A peer whose outbox is full sends nothing more that would bring us here again.
-	if c.owes || c.bytes >= int(c.outbox)/4 && c.state == up && c.drained() {
-		c.confirm()
+	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 && c.state == up && c.drained() {
+		c.sendAck()
 	}
 	return n
 }
@@ -82,13 +82,13 @@ func (c *Conn) drained() bool {
 	return err != nil || left == 0
 }
 
-// settle tells the peer what has been taken in, if it waits for that, or for room.
+// ackIfDue tells the peer what has been taken in, if it waits for that, or for room.
 // It is called when nothing more is there to be read: a peer that has departed may
 // have closed, and what is sent to a closed socket takes back what has not been read.
 // A peer that lives on has written all that its outbox holds by then.
-func (c *Conn) settle() {
-	if c.owes || c.bytes >= int(c.outbox)/4 {
-		c.confirm()
+func (c *Conn) ackIfDue() {
+	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 {
+		c.sendAck()
 	}
 }
 
@@ -141,8 +141,8 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 			return frames
 		}
 		h, ok := parseHeader(in.buf[in.r:])
-		if !ok || !c.heed(&h) {
-			c.conclude(proc.Cause{Kind: proc.Corrupt})
+		if !ok || !c.checkHeader(&h) {
+			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 			return frames
 		}
 		if c.state != up { // who got loans back has cut the peer off
@@ -159,8 +159,8 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 	return frames
 }
 
-// heed looks at the numbers of a frame.
-func (c *Conn) heed(h *header) bool {
+// checkHeader looks at the numbers of a frame.
+func (c *Conn) checkHeader(h *header) bool {
 	if h.kind != kindTaken && h.number != c.got {
 		return false
 	}
@@ -172,7 +172,7 @@ func (c *Conn) heed(h *header) bool {
 		return false
 	}
 	c.credit()
-	c.p.giveBack(c, returned)
+	c.p.returnLoans(c, returned)
 	return true
 }
 
@@ -180,7 +180,7 @@ func (c *Conn) heed(h *header) bool {
 func (c *Conn) credit() {
 	if c.starving && c.state == up && !c.out.unsent() {
 		c.starving = false
-		c.p.fed = true
+		c.p.creditReturned = true
 	}
 }
 
@@ -195,12 +195,12 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 		c.deliver(s, h, payload)
 		return true
 	}
-	if n < placed && h.flags != flagLent {
+	if n < minPlaced && h.flags != flagLent {
 		return false
 	}
 	if in.again {
 		if h.kind != in.head.kind || h.imm != in.head.imm || n != len(in.dst) {
-			c.conclude(proc.Cause{Kind: proc.Corrupt})
+			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 			return false
 		}
 	} else if !c.place(s, h) {
@@ -214,22 +214,22 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 // place finds a place for a frame that is longer than what has come of it.
 func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
-	in.dst, in.stray = nil, false
-	if s.Place != nil && s.Deliver[h.kind] != nil && !in.asked {
-		in.asked = true
+	in.dst, in.spareDst = nil, false
+	if s.Place != nil && s.Deliver[h.kind] != nil && !in.placeAsked {
+		in.placeAsked = true
 		in.dst = s.Place(c.peer, fabric.Class(h.kind), h.imm, n)
 	}
-	if in.dst == nil && (h.flags == flagLent || n > assembled) {
+	if in.dst == nil && (h.flags == flagLent || n > maxAssembled) {
 		if n > len(in.spare) {
 			in.spare = make([]byte, n)
 		}
-		in.dst, in.stray = in.spare[:n], true
+		in.dst, in.spareDst = in.spare[:n], true
 	}
 	return in.dst != nil && c.state == up
 }
 
-// placed is the length from which the sink is asked where a payload is to go.
-const placed = 4 << 10
+// minPlaced is the length from which the sink is asked where a payload is to go.
+const minPlaced = 4 << 10
 
 // fill continues the placed frame with what has been read; false: more has to come.
 func (c *Conn) fill(s *fabric.Sink) bool {
@@ -240,11 +240,11 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 	if in.part < len(in.dst) {
 		return false
 	}
-	h, dst, stray := in.head, in.dst, in.stray
+	h, dst, stray := in.head, in.dst, in.spareDst
 	in.placed, in.dst = false, nil
 	c.count(&h)
-	if in.dropped {
-		in.dropped = false
+	if in.discard {
+		in.discard = false
 	} else if stray {
 		c.deliver(s, &h, dst)
 	} else if s.Placed != nil { // nil: the process is closing
@@ -254,18 +254,18 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 }
 
 func (c *Conn) count(h *header) {
-	c.in.asked = false
+	c.in.placeAsked = false
 	c.got++
-	c.heard++
+	c.received++
 	c.p.frames++
-	c.bytes += headerBytes + int(h.length)
-	c.owes = c.owes || h.flags == flagLent
+	c.unackedBytes += headerBytes + int(h.length)
+	c.ackDue = c.ackDue || h.flags == flagLent
 }
 
 func (c *Conn) deliver(s *fabric.Sink, h *header, payload []byte) {
 	if h.kind == kindBye {
-		c.confirm()
-		c.conclude(proc.Cause{Kind: proc.Departed})
+		c.sendAck()
+		c.reportEnd(proc.Cause{Kind: proc.Departed})
 		return
 	}
 	if fn := s.Deliver[h.kind]; fn != nil {

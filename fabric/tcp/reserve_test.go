@@ -41,19 +41,19 @@ func exhaust(t *testing.T) (give func()) {
 func TestPeerBeforeStrangers(t *testing.T) {
 	c := newCastle(t, Config{})
 	stranger, peer := c.approach(), c.challenged()
-	c.watch(func() bool { return len(c.guests) == 2 })
+	c.watch(func() bool { return len(c.handshakes) == 2 })
 	c.approach() // is let in by the reserve
 	exhaust(t)
-	c.watch(func() bool { return len(c.guests) == 3 })
+	c.watch(func() bool { return len(c.handshakes) == 3 })
 	require.Negative(t, c.reserve)
 	s := statement{outbox: minOutbox}
 	peer.tell(s.seal(secret, roleDialler, peer.transcript))
 	require.True(t, s.open(secret, roleAcceptor, peer.transcript, peer.reply(verdictBytes)))
-	require.Equal(t, admitted, s.outcome)
+	require.Equal(t, accepted, s.outcome)
 	require.Equal(t, up, c.conns[1].state)
 	require.GreaterOrEqual(t, c.reserve, 0)
 	stranger.shownOut()
-	require.Len(t, c.guests, 1, "one was enough: the other may stay")
+	require.Len(t, c.handshakes, 1, "one was enough: the other may stay")
 }
 
 // Who calls again brings the descriptor along that its last connection had.
@@ -66,7 +66,7 @@ func TestReplacedWithoutDescriptors(t *testing.T) {
 	exhaust(t)
 	s, ok := again.enterAs(h, claim{})
 	require.True(t, ok)
-	require.Equal(t, admitted, s.outcome)
+	require.Equal(t, accepted, s.outcome)
 	require.GreaterOrEqual(t, c.reserve, 0)
 	require.Empty(t, c.sink.ended)
 }
@@ -78,13 +78,13 @@ func TestHeardAgainWhenAGuestGoes(t *testing.T) {
 	first, _ := c.approach(), c.approach()
 	exhaust(t)
 	l := c.listeners[0]
-	c.watch(func() bool { return l.deaf })
-	require.Len(t, c.guests, 1)
+	c.watch(func() bool { return l.paused })
+	require.Len(t, c.handshakes, 1)
 	require.Negative(t, c.reserve)
-	g := c.guests[0]
+	g := c.handshakes[0]
 	require.NoError(t, unix.Shutdown(first.fd, unix.SHUT_RDWR)) // gives no descriptor of the test's back
 	c.watch(func() bool { return g.fd < 0 })
-	require.False(t, l.deaf, "it would wait for the next tick")
+	require.False(t, l.paused, "it would wait for the next tick")
 }
 
 // After a shortage that ends by itself the reserve is there again, with the next tick.
@@ -94,9 +94,9 @@ func TestReserveIsRestored(t *testing.T) {
 	c.approach()
 	give := exhaust(t)
 	l := c.listeners[0]
-	c.watch(func() bool { return l.deaf })
+	c.watch(func() bool { return l.paused })
 	give()
-	c.watch(func() bool { return !l.deaf })
+	c.watch(func() bool { return !l.paused })
 	require.GreaterOrEqual(t, c.reserve, 0)
 }
 
@@ -104,15 +104,15 @@ func TestReserveIsRestored(t *testing.T) {
 func TestListenersAreTriedAgain(t *testing.T) {
 	c := newCastle(t, Config{})
 	l := c.listeners[0]
-	c.deafen(l)
-	lobby := c.lobby.fd
-	c.lobby.fd = -1
-	c.hearken(time.Now())
-	c.lobby.fd = lobby
-	require.True(t, l.deaf)
+	c.pauseAccept(l)
+	lobby := c.handshakeSet.fd
+	c.handshakeSet.fd = -1
+	c.resumeAccept(time.Now())
+	c.handshakeSet.fd = lobby
+	require.True(t, l.paused)
 	require.False(t, c.timer.due.IsZero())
-	c.ticked()
-	require.False(t, l.deaf)
+	c.timerFired()
+	require.False(t, l.paused)
 	c.unharmed()
 }
 
@@ -126,8 +126,8 @@ func TestLackingForAPeerThatOnlyDials(t *testing.T) {
 	exhaust(t)
 	s, ok := peer.enterAs(h, claim{})
 	require.True(t, ok)
-	require.Equal(t, lacking, s.outcome)
-	require.Equal(t, unix.EMFILE, s.want)
+	require.Equal(t, noResources, s.outcome)
+	require.Equal(t, unix.EMFILE, s.shortage)
 	c.watch(func() bool { return len(c.sink.ended) > 0 })
 	require.Equal(t, []proc.Cause{{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}}, c.sink.ended)
 }

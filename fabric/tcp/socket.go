@@ -13,7 +13,7 @@ type listener struct {
 	fd, domain int
 	key        int32
 	addr       netip.AddrPort // for TCP
-	deaf       bool           // not watched for a while, for want of descriptors
+	paused     bool           // not watched for a while, for want of descriptors
 }
 
 const backlog = 4096
@@ -126,12 +126,12 @@ func localName(fd int) netip.AddrPort {
 	return addrPort(sa)
 }
 
-// wayOf describes a connection that comes from sa.
-func wayOf(sa unix.Sockaddr) way {
+// pathOf describes a connection that comes from sa.
+func pathOf(sa unix.Sockaddr) path {
 	if _, ok := sa.(*unix.SockaddrUnix); ok {
-		return way{unix: true, local: true}
+		return path{unix: true, local: true}
 	}
-	return way{there: addrPort(sa)}
+	return path{there: addrPort(sa)}
 }
 
 // isPressure reports whether an error says that this process or machine lacks

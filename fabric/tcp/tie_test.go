@@ -19,16 +19,16 @@ func TestTie(t *testing.T) {
 	now := time.Now()
 	for i, p := range both {
 		conns[i] = p.newConn(both[1-i].cfg.Self, &both[1-i].self)
-		conns[i].since = now
-		conns[i].mend(now)
+		conns[i].downSince = now
+		conns[i].reconnect(now)
 	}
-	for conns[0].dial.stage < proved || conns[1].dial.stage < proved {
+	for conns[0].dial.stage < proofSent || conns[1].dial.stage < proofSent {
 		for i, p := range both {
-			if conns[i].dial.stage < proved {
+			if conns[i].dial.stage < proofSent {
 				conns[i].advance(now)
 			}
-			if g := p.guests; len(g) == 0 || g[0].hello == nil { // the hello only
-				p.lobbyRound()
+			if g := p.handshakes; len(g) == 0 || g[0].hello == nil { // the hello only
+				p.acceptRound()
 			}
 		}
 	}
@@ -36,9 +36,9 @@ func TestTie(t *testing.T) {
 	until(t, both, sinks, func() bool { return conns[0].TrySend(fabric.ClassTest, 0, []byte("there")) })
 	until(t, both, sinks, func() bool { return conns[1].TrySend(fabric.ClassTest, 0, []byte("back")) })
 	until(t, both, sinks, func() bool { return len(sinks[0].got)+len(sinks[1].got) == 2 })
-	require.Zero(t, both[0].Stats().Admitted)
-	require.Equal(t, uint64(1), both[1].Stats().Admitted)
-	require.Zero(t, both[0].Stats().Heals+both[1].Stats().Heals)
+	require.Zero(t, both[0].Stats().Accepted)
+	require.Equal(t, uint64(1), both[1].Stats().Accepted)
+	require.Zero(t, both[0].Stats().Reconnects+both[1].Stats().Reconnects)
 }
 
 // A peer that lets this process's dial in hangs up its own. The proof that it had given
@@ -51,14 +51,14 @@ func TestProofOfTheOvertaken(t *testing.T) {
 	_, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 	require.NoError(t, err)
 	in := im.meet()
-	in.note(in.challenge(handshakeVersion))
+	in.record(in.challenge(handshakeVersion))
 	s := statement{outbox: minOutbox}
 	in.send(s.seal(secret, roleAcceptor, in.transcript))
 	c.watch(func() bool { return c.conns[1].state == up })
 	late.send(s.seal(secret, roleDialler, late.transcript))
 	late.shownOut()
 	require.Equal(t, up, c.conns[1].state)
-	require.Zero(t, c.Stats().Admitted+c.Stats().Heals)
+	require.Zero(t, c.Stats().Accepted+c.Stats().Reconnects)
 	in.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("over the one that both have")))
 	c.watch(func() bool { return len(c.sink.got) == 1 })
 	require.Empty(t, c.sink.ended)
@@ -77,14 +77,14 @@ func TestReplacedConnectionIsDrained(t *testing.T) {
 	var verdict []byte
 	for verdict == nil {
 		c.Provider.sink = &c.sink.Sink // as in Poll, which happens to look here first
-		c.lobbyRound()
+		c.acceptRound()
 		c.Provider.sink = nil
 		var err error
-		verdict, err = second.hear(verdictBytes)
+		verdict, err = second.readMessage(verdictBytes)
 		require.NoError(t, err)
 	}
 	require.True(t, s.open(secret, roleAcceptor, second.transcript, verdict))
-	require.Equal(t, admitted, s.outcome)
+	require.Equal(t, accepted, s.outcome)
 	require.Equal(t, uint32(1), s.taken)
 	require.Len(t, c.sink.got, 1)
 }

@@ -168,21 +168,21 @@ func decodeChallenge(b []byte) (c challenge, ok bool) {
 type outcome uint32
 
 const (
-	admitted outcome = iota
-	tied             // the other dial, by the lower id, stays
-	banned           // the dialler has been cut off, or is known to be dead
-	departed         // the other side has departed
-	lacking          // the other side wants a connection, and has no means for it
+	accepted    outcome = iota
+	duplicate           // the other dial, by the lower id, stays
+	rejected            // the dialler has been cut off, or is known to be dead
+	departed            // the other side has departed
+	noResources         // the other side wants a connection, and has no means for it
 )
 
 // statement is what either side says of the pair in its proof or verdict: how
 // many frames it has taken, the size of its outbox, and, in a verdict, the outcome, and
 // what is wanting if it is lacking.
 type statement struct {
-	taken   uint32
-	outbox  uint32
-	outcome outcome
-	want    unix.Errno
+	taken    uint32
+	outbox   uint32
+	outcome  outcome
+	shortage unix.Errno
 }
 
 const statementBytes = 16
@@ -194,7 +194,7 @@ func (s *statement) seal(secret []byte, role string, transcript []byte) []byte {
 	b := le.AppendUint32(make([]byte, 0, verdictBytes), s.taken)
 	b = le.AppendUint32(b, s.outbox)
 	b = le.AppendUint32(b, uint32(s.outcome))
-	b = le.AppendUint32(b, uint32(s.want))
+	b = le.AppendUint32(b, uint32(s.shortage))
 	return append(b, mac(secret, role, transcript, b)...)
 }
 
@@ -208,8 +208,8 @@ func (s *statement) open(secret []byte, role string, transcript, b []byte) bool 
 	}
 	le := binary.LittleEndian
 	s.taken, s.outbox, s.outcome = le.Uint32(b), le.Uint32(b[4:]), outcome(le.Uint32(b[8:]))
-	s.want = unix.Errno(le.Uint32(b[12:]))
-	return s.outcome <= lacking && s.outbox >= minOutbox && s.outbox <= maxOutbox
+	s.shortage = unix.Errno(le.Uint32(b[12:]))
+	return s.outcome <= noResources && s.outbox >= minOutbox && s.outbox <= maxOutbox
 }
 
 // The roles keep what one side has proved from being said back by the other.

@@ -47,7 +47,7 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 	if o.over {
 		return
 	}
-	ep := o.e.Known(to)
+	ep := o.e.Lookup(to)
 	if ep != nil && ep.State != progress.Alive {
 		return
 	}
@@ -73,7 +73,7 @@ func (o *Outbox) waiting(to proc.ID) int { return len(o.queues[to]) }
 
 // Meet connects to a process, for its death to become known here.
 func (o *Outbox) Meet(to proc.ID) {
-	if !o.over && o.e.Known(to) == nil {
+	if !o.over && o.e.Lookup(to) == nil {
 		o.strange = append(o.strange, to)
 		o.reach()
 	}
@@ -104,7 +104,7 @@ func (p *parcel) send(ep *progress.Endpoint) bool {
 // flush sends what can be sent now, and says how much that was.
 func (o *Outbox) flush() (sent int) {
 	o.order = slices.DeleteFunc(o.order, func(to proc.ID) bool {
-		ep := o.e.Known(to)
+		ep := o.e.Lookup(to)
 		if ep == nil {
 			return false
 		}

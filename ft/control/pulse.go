@@ -153,7 +153,7 @@ func (p *Pulse) watch() {
 			continue
 		}
 		p.busy = true
-		found := p.e.Tend()
+		found := p.e.ProgressUntilIdle()
 		if p.over {
 			return
 		}
@@ -317,7 +317,7 @@ func (p *Pulse) introduce(a detect.Action) {
 // handOver sends a frame if there is a connection to take it; false: it is not up
 // yet, or has no credit. To who has ended nothing is sent.
 func (p *Pulse) handOver(a detect.Action) bool {
-	ep := p.e.Known(a.To)
+	ep := p.e.Lookup(a.To)
 	return ep != nil && (ep.State != progress.Alive || ep.TrySend(fabric.ClassDetect, 0, a.Payload))
 }
 
@@ -326,7 +326,7 @@ func (p *Pulse) handOver(a detect.Action) bool {
 func (p *Pulse) connect() {
 	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.over; tries++ {
 		p.resend(func(a detect.Action) bool {
-			if p.e.Known(a.To) != nil {
+			if p.e.Lookup(a.To) != nil {
 				return p.handOver(a)
 			}
 			p.meet(a.To)
@@ -336,7 +336,7 @@ func (p *Pulse) connect() {
 			p.e.Unlock()
 			p.e.Host().Pause(soon)
 			p.e.Lock()
-			p.e.Tend()
+			p.e.ProgressUntilIdle()
 		}
 	}
 	p.connecting, p.unsent = false, nil

@@ -126,7 +126,7 @@ func (r *Revocations) Tell(context uint32, members agree.Group) {
 		n = r.via
 	}
 	if r.fresh = append(r.fresh, telling{n, members}); len(r.fresh) == 1 {
-		r.e.Later(r.catchUp)
+		r.e.Defer(r.catchUp)
 	}
 	switch size := members.Size(); {
 	case int64(n.root) >= int64(size) || r.bereft(members):
@@ -247,7 +247,7 @@ func (r *Revocations) herald(n notice, members agree.Group) {
 		rank := bits.TrailingZeros64(left)
 		below := (rank-int(n.root)+size)%size - at
 		child := below > at && below&(below-1) == 0
-		if child || r.e.Met(members.Proc(rank)) {
+		if child || r.e.HasEndpoint(members.Proc(rank)) {
 			next |= 1 << rank
 		}
 	}

@@ -19,22 +19,22 @@ func (e *Engine) HandlePlaces(
 }
 
 const (
-	// streamLook is how many looks at a stream pass between two at who wants the lock,
+	// streamCheck is how many looks at a stream pass between two at who wants the lock,
 	// streamLooks how often that is done: ten microseconds in all.
-	streamLook  = 4
-	streamLooks = 8
+	streamCheck  = 4
+	streamChecks = 8
 )
 
 // awaitStream is Await for a connection that is read by system calls.
 func (e *Engine) awaitStream(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
-	if ep.awaiter == nil || e.spins == 0 || ep.awaiter.Heard()%awaitTurns == 0 {
+	if ep.awaiter == nil || e.spins == 0 || ep.awaiter.Received()%awaitFrames == 0 {
 		return -1
 	}
-	for range streamLooks {
-		if e.want.Load() != 0 {
+	for range streamChecks {
+		if e.contenders.Load() != 0 {
 			return -1
 		}
-		if n := ep.awaiter.Await(class, imm, buf, streamLook); n != fabric.NotYet {
+		if n := ep.awaiter.Await(class, imm, buf, streamCheck); n != fabric.NotYet {
 			return n
 		}
 	}
@@ -47,10 +47,10 @@ func (ep *Endpoint) TryLend(class fabric.Class, imm uint64, payload []byte) bool
 	return ep.lender.TryLend(class, imm, payload)
 }
 
-// Forsake has the connection let go of all memory that is the application's, for who
+// DetachBuffers has the connection let go of all memory that is the application's, for who
 // ends operations that are under way.
-func (ep *Endpoint) Forsake() {
+func (ep *Endpoint) DetachBuffers() {
 	if ep.lender != nil {
-		ep.lender.Forsake()
+		ep.lender.DetachBuffers()
 	}
 }

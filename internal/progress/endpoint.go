@@ -26,10 +26,10 @@ type Endpoint struct {
 	Get      bool
 	// Lends is the longest payload of TryLend, 0 where there is none.
 	Lends int
-	// Sure is the length up to which Eager is true at all times.
-	Sure int
-	// Longest is the length beyond which Eager is never true.
-	Longest int
+	// AlwaysEager is the length up to which Eager is true at all times.
+	AlwaysEager int
+	// MaxEager is the length beyond which Eager is never true.
+	MaxEager int
 
 	// Accepted: the peer connected. Tried says why the providers before this one do
 	// not join the two; only who connects knows.
@@ -66,18 +66,18 @@ func (ep *Endpoint) Eager(n int) bool {
 	if ep.shm != nil {
 		return ep.shm.Eager(n)
 	}
-	return n <= ep.Longest
+	return n <= ep.MaxEager
 }
 
 const (
 	// awaitMax bounds how long Await looks at one peer only: about ten
 	// microseconds, so that the others do not wait noticeably.
 	awaitMax = 512
-	// awaitLook is how many of them pass between two looks at who wants the lock.
-	awaitLook = 64
-	// awaitTurns is after how many frames the others get their turn, though this
+	// awaitCheck is how many of them pass between two looks at who wants the lock.
+	awaitCheck = 64
+	// awaitFrames is after how many frames the others get their turn, though this
 	// peer's come without end. They are counted already.
-	awaitTurns = 64
+	awaitFrames = 64
 )
 
 // Await receives the next frame of the peer into buf, if it comes at once, is
@@ -87,11 +87,11 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 	if ep.shm == nil {
 		return e.awaitStream(ep, class, imm, buf)
 	}
-	if ep.shm.Heard()%awaitTurns == 0 {
+	if ep.shm.Received()%awaitFrames == 0 {
 		return -1
 	}
 	for looks := e.awaitLooks; ; looks-- {
-		if e.want.Load() != 0 {
+		if e.contenders.Load() != 0 {
 			return -1
 		}
 		if n := ep.shm.Await(class, imm, buf, e.awaitSpins); n != shm.NotYet || looks == 0 {
@@ -104,8 +104,8 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 // waits. Precondition: the lock is held.
 func (e *Engine) Spins() int { return e.spins }
 
-// Wanted reports whether somebody waits for the lock.
-func (e *Engine) Wanted() bool { return e.want.Load() != 0 }
+// Contended reports whether somebody waits for the lock.
+func (e *Engine) Contended() bool { return e.contenders.Load() != 0 }
 
 // Reply is the length up to which the connection would rather have an answer sent
 // at once than announced.
@@ -116,14 +116,14 @@ func (ep *Endpoint) Reply() int {
 	return ep.reply
 }
 
-// Heard is the number of frames that have come from the peer, where the
+// Received is the number of frames that have come from the peer, where the
 // connection counts them; else 0.
-func (ep *Endpoint) Heard() uint64 {
+func (ep *Endpoint) Received() uint64 {
 	if ep.shm != nil {
-		return ep.shm.Heard()
+		return ep.shm.Received()
 	}
 	if ep.lender != nil {
-		return ep.lender.Heard()
+		return ep.lender.Received()
 	}
 	return 0
 }
@@ -134,14 +134,14 @@ func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
-	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
-	ep.Sure, ep.reply = ep.Longest, caps.Reply
+	ep.MaxFrame, ep.MaxEager, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
+	ep.AlwaysEager, ep.reply = ep.MaxEager, caps.Reply
 	if l, ok := c.(fabric.Lender); ok {
 		ep.lender, ep.Lends = l, l.Lends()
 	}
 	ep.awaiter, _ = c.(fabric.Awaiter)
 	if s, ok := c.(*shm.Conn); ok {
-		ep.shm, ep.Sure = s, s.Sure()
+		ep.shm, ep.AlwaysEager = s, s.AlwaysEager()
 	}
 }
 

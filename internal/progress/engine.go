@@ -36,38 +36,38 @@ type Config struct {
 // any goroutine; those with a precondition on the lock say so.
 type Engine struct {
 	lock
-	self      proc.ID
-	host      fabric.Host
-	shm       *shm.Provider
-	others    []*other
-	loop      *loopback
-	resolve   Resolver
-	routed    func(*Endpoint)
-	sink      fabric.Sink // of shared memory and of the loopback
-	endpoints table
-	view      ft.View
-	timers    timers
-	ended     []func(*Endpoint, proc.Cause)
-	stalled   func() int // retries what was refused credit
-	backlog   func() int // the same for control frames; nil: there are none
-	later     []func()   // what is to be done in the next round
-	watchers  []*Watcher
-	fresh     bool // a watcher has begun to watch since the process last fell asleep
+	self       proc.ID
+	host       fabric.Host
+	shm        *shm.Provider
+	others     []*other
+	loopback   *loopback
+	resolve    Resolver
+	routed     func(*Endpoint)
+	sink       fabric.Sink // of shared memory and of the loopback
+	endpoints  table
+	view       ft.View
+	timers     timers
+	ended      []func(*Endpoint, proc.Cause)
+	stalled    func() int // retries what was refused credit
+	backlog    func() int // the same for control frames; nil: there are none
+	deferred   []func()   // what is to be done in the next round
+	watchers   []*Watcher
+	newWatcher bool // a watcher has begun to watch since the process last fell asleep
 
-	spins, yields  int
-	yieldMost      fabric.Time // how long yields without result may take; Forever: their number says enough
-	awaitLooks     int         // how often Await polls one peer awaitSpins times
-	awaitSpins     int
-	rounds, stride uint64 // the clock is looked at every stride rounds
-	progressing    bool   // a goroutine is in drive
-	asleep         bool   // it, or the attendant, has let go of the lock to sleep at the bell
-	waiting        int    // goroutines in Wait
-	parked         *Completion
-	woken          int        // of the parked: finished, and have not run since
-	lull, skip     int        // see pollOthers
-	attendant      *attendant // nil without asynchronous progress
-	blocking       []*Job
-	closed         bool
+	spins, yields    int
+	yieldMost        fabric.Time // how long yields without result may take; Forever: their number says enough
+	awaitLooks       int         // how often Await polls one peer awaitSpins times
+	awaitSpins       int
+	rounds, stride   uint64 // the clock is looked at every stride rounds
+	progressing      bool   // a goroutine is in drive
+	asleep           bool   // it, or the attendant, has let go of the lock to sleep at the bell
+	waiting          int    // goroutines in Wait
+	parked           *Completion
+	woken            int            // of the parked: finished, and have not run since
+	pollGap, gapLeft int            // see pollOthers
+	async            *asyncProgress // nil without asynchronous progress
+	jobs             []*Job
+	closed           bool
 }
 
 // ErrClosed answers operations after Close.
@@ -81,22 +81,22 @@ func New(cfg Config) *Engine {
 		stalled: func() int { return 0 },
 	}
 	e.spins, e.yields, e.yieldMost = cfg.Host.Patience()
-	e.awaitLooks, e.awaitSpins = min(e.spins, awaitMax)/awaitLook, min(e.spins, awaitLook)+1
+	e.awaitLooks, e.awaitSpins = min(e.spins, awaitMax)/awaitCheck, min(e.spins, awaitCheck)+1
 	e.stride = 1 // who does not spin has a clock that costs nothing beside the rest
 	if e.spins > 0 {
 		e.stride = timerStride
 	}
-	e.loop = newLoopback(cfg.Self, e.Kick)
+	e.loopback = newLoopback(cfg.Self, e.Kick)
 	if e.shm != nil {
-		e.listen(&e.sink, e.shm)
+		e.bindSink(&e.sink, e.shm)
 	}
 	for _, p := range cfg.Others {
 		o := &other{Provider: p}
-		e.listen(&o.sink, p)
+		e.bindSink(&o.sink, p)
 		e.others = append(e.others, o)
 	}
-	self := &Endpoint{Proc: cfg.Self, by: e.loop}
-	self.attach(e.loop)
+	self := &Endpoint{Proc: cfg.Self, by: e.loopback}
+	self.attach(e.loopback)
 	e.endpoints.put(self)
 	return e
 }
@@ -124,9 +124,9 @@ func (e *Engine) OnStall(fn func() int) { e.stalled = fn }
 // held.
 func (e *Engine) Backlog(fn func() int) { e.backlog = fn }
 
-// Later has fn be called, with the lock held, at the beginning of the next round of the progress loop: what is done here is not
+// Defer has fn be called, with the lock held, at the beginning of the next round of the progress loop: what is done here is not
 // to keep who waits for its result. Nobody is woken for it. Precondition: the lock is held.
-func (e *Engine) Later(fn func()) { e.later = append(e.later, fn) }
+func (e *Engine) Defer(fn func()) { e.deferred = append(e.deferred, fn) }
 
 // Watcher looks for what arrives by no frame. Both functions are called with the lock held.
 type Watcher struct {
@@ -141,7 +141,7 @@ type Watcher struct {
 // for what is new. Precondition: the lock is held, the watcher does not look.
 func (e *Engine) Watch(w *Watcher) {
 	e.watchers = append(e.watchers, w)
-	e.fresh = true
+	e.newWatcher = true
 }
 
 // Unwatch ends Watch. Precondition: the lock is held.
@@ -171,7 +171,7 @@ func (e *Engine) Self() proc.ID { return e.self }
 // time, the rest with the lock held.
 func (e *Engine) View() *ft.View { return &e.view }
 
-func (e *Engine) tell(ep *Endpoint, cause proc.Cause) {
+func (e *Engine) notifyEnd(ep *Endpoint, cause proc.Cause) {
 	for _, fn := range e.ended {
 		fn(ep, cause)
 	}
@@ -195,7 +195,7 @@ func (e *Engine) Close() error {
 		return nil
 	}
 	e.closed = true
-	e.dismiss()
+	e.stopAsync()
 	for e.waiting > 0 || e.progressing {
 		e.yield()
 	}
@@ -227,5 +227,5 @@ func (e *Engine) providers(yield func(fabric.Provider) bool) {
 			return
 		}
 	}
-	yield(e.loop)
+	yield(e.loopback)
 }

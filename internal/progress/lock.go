@@ -14,19 +14,19 @@ import (
 // the lock.
 type lock struct {
 	held uint64
-	// want: how many contend. The progressing goroutine reads it on every
+	// contenders: how many contend. The progressing goroutine reads it on every
 	// round and lets go if it is not zero.
-	want atomic.Int32
+	contenders atomic.Int32
 }
 
 func (l *lock) tryAcquire() bool { return atomic.CompareAndSwapUint64(&l.held, 0, 1) }
 
 func (l *lock) acquireSlow(h fabric.Host) {
-	l.want.Add(1)
+	l.contenders.Add(1)
 	for !l.tryAcquire() {
 		h.Yield()
 	}
-	l.want.Add(-1)
+	l.contenders.Add(-1)
 }
 
 func (l *lock) free() { release.Store64(&l.held, 0) }

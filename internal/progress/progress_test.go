@@ -91,7 +91,7 @@ func TestNoLostWakeUp(t *testing.T) {
 func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
 	counters := [2]*counter{count(e[0]), count(e[1])}
 	for i := range attended {
-		e[i].Attend()
+		e[i].StartAsync()
 	}
 	play := func(me int) {
 		k := counters[me]
@@ -130,18 +130,18 @@ func TestNoLostWakeUpAttended(t *testing.T) {
 func TestAttendant(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
-	self := e[1].Known(1)
+	self := e[1].Lookup(1)
 	e[1].Handle(fabric.ClassTest, func(from proc.ID, imm uint64, _ []byte) {
 		switch {
 		case from == 0:
 			self.TrySend(fabric.ClassTest, imm, nil)
 		case imm%2 == 0:
-			e[1].Submit(&Job{Run: func(*Job) {}, Done: func(*Job) { e[1].Known(0).TrySend(fabric.ClassTest, imm, nil) }})
+			e[1].Submit(&Job{Run: func(*Job) {}, Done: func(*Job) { e[1].Lookup(0).TrySend(fabric.ClassTest, imm, nil) }})
 		default:
-			e[1].After(1000, func() { e[1].Known(0).TrySend(fabric.ClassTest, imm, nil) })
+			e[1].After(1000, func() { e[1].Lookup(0).TrySend(fabric.ClassTest, imm, nil) })
 		}
 	})
-	e[1].Attend()
+	e[1].StartAsync()
 	ep, err := e[0].Endpoint(1)
 	require.NoError(t, err)
 	for i := 1; i <= 300; i++ {
@@ -192,7 +192,7 @@ func manyWaiters(t *testing.T, e [2]*Engine, attended bool) {
 	var done [waiters]Completion
 	e[1].Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, _ []byte) { done[imm].Finish() })
 	if attended {
-		e[1].Attend()
+		e[1].StartAsync()
 	}
 	ep, err := e[0].Endpoint(1)
 	require.NoError(t, err)
@@ -379,7 +379,7 @@ func TestLoopbackWakes(t *testing.T) {
 				runtime.Gosched()
 				e.Lock()
 			}
-			require.True(t, e.Known(0).TrySend(fabric.ClassTest, 0, nil))
+			require.True(t, e.Lookup(0).TrySend(fabric.ClassTest, 0, nil))
 			e.Unlock()
 		}
 	})
@@ -400,7 +400,7 @@ func TestLoopbackOrderAndCredit(t *testing.T) {
 	})
 	e.Lock()
 	defer e.Unlock()
-	self := e.Known(0)
+	self := e.Lookup(0)
 	n := uint64(0)
 	for self.TrySend(fabric.ClassTest, n, make([]byte, n)) {
 		n++
@@ -431,7 +431,7 @@ func TestLater(t *testing.T) {
 	var done []string
 	e.Watch(&Watcher{Look: func() int {
 		if done = append(done, "look"); len(done) == 1 {
-			e.Later(func() { done = append(done, "later") })
+			e.Defer(func() { done = append(done, "later") })
 		}
 		return 0
 	}})

@@ -34,7 +34,7 @@ func obituaries(e *Engine, k *counter) *obituary {
 func (o *obituary) rounds() {
 	o.e.Lock()
 	defer o.e.Unlock()
-	for range 10 * thorough {
+	for range 10 * idleRounds {
 		o.e.Progress()
 	}
 }
@@ -140,9 +140,9 @@ func TestTend(t *testing.T) {
 	e[0].Lock()
 	defer e[0].Unlock()
 	e[0].progressing = true
-	e[0].Tend()
+	e[0].ProgressUntilIdle()
 	require.Zero(t, k.n)
 	e[0].progressing = false
-	e[0].Tend()
+	e[0].ProgressUntilIdle()
 	require.Equal(t, 1, k.n)
 }

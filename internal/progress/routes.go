@@ -59,15 +59,15 @@ func (e *Engine) sinks(yield func(*fabric.Sink) bool) {
 	}
 }
 
-// listen has a sink report ends to the engine.
-func (e *Engine) listen(s *fabric.Sink, from fabric.Provider) {
+// bindSink has a sink report ends to the engine.
+func (e *Engine) bindSink(s *fabric.Sink, from fabric.Provider) {
 	s.Down = func(peer proc.ID, cause proc.Cause) { e.down(from, peer, cause) }
 	s.Departed = func(peer proc.ID) { e.departed(from, peer) }
 }
 
-// Known gives the endpoint of a peer that has been connected to, by either
+// Lookup gives the endpoint of a peer that has been connected to, by either
 // side, or has ended; else nil. Precondition: the lock is held.
-func (e *Engine) Known(peer proc.ID) *Endpoint {
+func (e *Engine) Lookup(peer proc.ID) *Endpoint {
 	if ep := e.endpoints.get(peer); ep != nil {
 		return ep
 	}
@@ -79,9 +79,9 @@ func (e *Engine) Known(peer proc.ID) *Endpoint {
 	return nil
 }
 
-// Met reports whether a peer has an endpoint. One that has connected, and has sent nothing since, may have none.
+// HasEndpoint reports whether a peer has an endpoint. One that has connected, and has sent nothing since, may have none.
 // Precondition: the lock is held.
-func (e *Engine) Met(peer proc.ID) bool { return e.endpoints.get(peer) != nil }
+func (e *Engine) HasEndpoint(peer proc.ID) bool { return e.endpoints.get(peer) != nil }
 
 // Endpoint gives the endpoint of a peer and connects to it at the first call.
 // A peer that turns out to be gone gets an endpoint in state Failed. An error
@@ -92,7 +92,7 @@ func (e *Engine) Met(peer proc.ID) bool { return e.endpoints.get(peer) != nil }
 func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	e.Lock()
 	defer e.Unlock()
-	if ep := e.Known(peer); ep != nil {
+	if ep := e.Lookup(peer); ep != nil {
 		return ep, nil
 	}
 	var tried []error
@@ -135,17 +135,17 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	case e.closed:
 		return nil, ErrClosed
 	}
-	if ep := e.Known(peer); ep != nil {
+	if ep := e.Lookup(peer); ep != nil {
 		return ep, nil // somebody was faster
 	}
 	if err != nil {
-		return e.gone(&Endpoint{Proc: peer, Tried: tried}, p, proc.Cause{}), nil
+		return e.joinEnded(&Endpoint{Proc: peer, Tried: tried}, p, proc.Cause{}), nil
 	}
 	return e.connect(p, peer, addr, tried)
 }
 
-// gone gives a peer that has ended before it was met its endpoint, and tells of the end.
-func (e *Engine) gone(ep *Endpoint, p fabric.Provider, cause proc.Cause) *Endpoint {
+// joinEnded gives a peer that has ended before it was met its endpoint, and tells of the end.
+func (e *Engine) joinEnded(ep *Endpoint, p fabric.Provider, cause proc.Cause) *Endpoint {
 	ep.by = p
 	e.endpoints.put(ep)
 	e.down(p, ep.Proc, cause)
@@ -163,9 +163,9 @@ func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []e
 	case errors.Is(err, fabric.ErrPeerGone):
 		var gone *fabric.GoneError
 		if errors.As(err, &gone) {
-			return e.gone(ep, p, gone.Cause), nil
+			return e.joinEnded(ep, p, gone.Cause), nil
 		}
-		return e.gone(ep, p, proc.Cause{}), nil
+		return e.joinEnded(ep, p, proc.Cause{}), nil
 	default:
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func (ep *Endpoint) Fabric() string {
 // down turns evidence into knowledge: cut off, enter in the View, tell. The
 // provider has delivered what came before.
 func (e *Engine) down(p fabric.Provider, peer proc.ID, cause proc.Cause) {
-	ep := e.known(p, peer)
+	ep := e.endpointOf(p, peer)
 	if ep.State != Alive || ep.by != p {
 		return
 	}
@@ -204,7 +204,7 @@ func (e *Engine) down(p fabric.Provider, peer proc.ID, cause proc.Cause) {
 		ep.conn.Invalidate()
 	}
 	e.view.Enter(peer, cause)
-	e.tell(ep, cause)
+	e.notifyEnd(ep, cause)
 }
 
 // Report enters word of a death that came from elsewhere than the peer's own
@@ -220,10 +220,10 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 	for p := range e.media {
 		p.Inform(peer, cause)
 	}
-	if e.Known(peer) == nil { // no provider has a connection of which to report the end
+	if e.Lookup(peer) == nil { // no provider has a connection of which to report the end
 		e.down(nil, peer, cause)
 	}
-	e.skip = 0
+	e.gapLeft = 0
 	e.Kick()
 }
 
@@ -241,18 +241,18 @@ func (e *Engine) Runs(peer proc.ID) (runs, traced bool) {
 func (e *Engine) Fencer(peer proc.ID) bool { return e.shm != nil && e.shm.Fencer(peer) }
 
 func (e *Engine) departed(p fabric.Provider, peer proc.ID) {
-	ep := e.known(p, peer)
+	ep := e.endpointOf(p, peer)
 	if ep.State != Alive || ep.by != p {
 		return
 	}
 	ep.State = Departed
-	e.tell(ep, proc.Cause{Kind: proc.Departed})
+	e.notifyEnd(ep, proc.Cause{Kind: proc.Departed})
 }
 
-// known makes an endpoint without a connection for a peer that ended before we
+// endpointOf makes an endpoint without a connection for a peer that ended before we
 // ever talked to it.
-func (e *Engine) known(p fabric.Provider, peer proc.ID) *Endpoint {
-	ep := e.Known(peer)
+func (e *Engine) endpointOf(p fabric.Provider, peer proc.ID) *Endpoint {
+	ep := e.Lookup(peer)
 	if ep == nil {
 		ep = &Endpoint{Proc: peer, by: p}
 		e.endpoints.put(ep)
@@ -265,26 +265,26 @@ func (e *Engine) known(p fabric.Provider, peer proc.ID) *Endpoint {
 // process yields anyway, and less and less while they do not: their
 // messages take so long that a few polls of shared memory make no difference.
 const (
-	lullMost = 16 // rounds between two polls at most
-	// lullTest is the same for calls of Progress, between which an application may
+	maxPollGap = 16 // rounds between two polls at most
+	// maxProgressGap is the same for calls of Progress, between which an application may
 	// compute.
-	lullTest = 4
+	maxProgressGap = 4
 )
 
 // pollOthers polls the providers that are known by the contract alone.
 func (e *Engine) pollOthers() int {
-	if e.shm != nil && e.skip > 0 {
-		e.skip--
+	if e.shm != nil && e.gapLeft > 0 {
+		e.gapLeft--
 		return 0
 	}
 	n := 0
 	for _, o := range e.others {
 		n += o.Poll(&o.sink)
 	}
-	e.lull = min(2*e.lull+1, lullMost)
+	e.pollGap = min(2*e.pollGap+1, maxPollGap)
 	if n > 0 {
-		e.lull = 0
+		e.pollGap = 0
 	}
-	e.skip = e.lull
+	e.gapLeft = e.pollGap
 	return n
 }

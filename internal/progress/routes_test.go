@@ -125,7 +125,7 @@ func settle(t *testing.T, e [2]*Engine, eps [2]*Endpoint, errs [2]error, got *[2
 	if errs[0] != nil {
 		require.NotErrorIs(t, errs[0], fabric.ErrNoPath)
 		require.Equal(t, "shm", eps[1].Fabric())
-		for e[0].Known(1) == nil || e[0].Known(1).State == Alive || eps[1].State == Alive {
+		for e[0].Lookup(1) == nil || e[0].Lookup(1).State == Alive || eps[1].State == Alive {
 			round()
 		}
 		require.Equal(t, Failed, eps[1].State)
@@ -177,7 +177,7 @@ func TestWantIsNoReasonToReroute(t *testing.T) {
 	})
 	_, err := e[0].Endpoint(1)
 	require.ErrorIs(t, err, want)
-	require.Nil(t, e[0].Known(1))
+	require.Nil(t, e[0].Lookup(1))
 }
 
 // One process talks to one peer by shared memory and to another by the second
@@ -228,10 +228,10 @@ func TestTwoProvidersAtOnce(t *testing.T) {
 	e[0].Unlock()
 	close(quit)
 	stop.Wait()
-	require.Equal(t, "second", e[0].Known(2).Fabric())
-	require.Equal(t, "shm", e[0].Known(1).Fabric())
+	require.Equal(t, "second", e[0].Lookup(2).Fabric())
+	require.Equal(t, "shm", e[0].Lookup(1).Fabric())
 	require.ElementsMatch(t, []string{"process 1 shm true", "process 2 second true"}, routes)
-	require.Empty(t, e[0].Known(2).Tried)
+	require.Empty(t, e[0].Lookup(2).Tried)
 }
 
 // Of a peer's end only the provider is believed that joins the pair, and once.

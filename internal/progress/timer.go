@@ -84,8 +84,8 @@ func (e *Engine) After(d fabric.Time, fn func()) *Timer {
 // held.
 func (e *Engine) Stop(t *Timer) { e.timers.remove(t) }
 
-// expire calls the timers that are due and says how many.
-func (e *Engine) expire() int {
+// runTimers calls the timers that are due and says how many.
+func (e *Engine) runTimers() int {
 	n := 0
 	for len(e.timers) > 0 && e.timers.next() <= e.host.Now() {
 		t := e.timers[0]

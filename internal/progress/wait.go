@@ -7,14 +7,14 @@ import (
 // Completion is what a goroutine waits for. Whoever completes it calls Finish
 // with the lock held. The zero Completion is not done; Reset makes it so again.
 type Completion struct {
-	done   bool
-	told   bool          // Finish has somebody to tell: a goroutine, or then
-	dozing bool          // a goroutine parks on it instead of sleeping at the bell, where the attendant sleeps
-	asleep fabric.Host   // a goroutine that progresses for it sleeps here; else nil
-	in     *Engine       // a goroutine parks on it there, and has not been told
-	parker fabric.Parker // made when one first does
-	then   func()        // is called when it finishes
-	next   *Completion   // in the engine's list of parked ones
+	done      bool
+	observed  bool          // Finish has somebody to tell: a goroutine, or then
+	delegated bool          // a goroutine parks on it instead of sleeping at the bell, where the attendant sleeps
+	asleep    fabric.Host   // a goroutine that progresses for it sleeps here; else nil
+	in        *Engine       // a goroutine parks on it there, and has not been told
+	parker    fabric.Parker // made when one first does
+	then      func()        // is called when it finishes
+	next      *Completion   // in the engine's list of parked ones
 }
 
 // Done reports whether it is complete. Precondition: the lock is held.
@@ -23,8 +23,8 @@ func (c *Completion) Done() bool { return c.done }
 // Reset prepares it for another use. Precondition: nobody waits for it.
 func (c *Completion) Reset() {
 	c.done = false
-	if c.told {
-		c.told, c.then = false, nil
+	if c.observed {
+		c.observed, c.then = false, nil
 	}
 }
 
@@ -35,12 +35,12 @@ func (c *Completion) Reopen() { c.done = false }
 // Finish completes it and wakes its waiter. Precondition: the lock is held.
 func (c *Completion) Finish() {
 	c.done = true
-	if c.told {
-		c.tell()
+	if c.observed {
+		c.notify()
 	}
 }
 
-func (c *Completion) tell() {
+func (c *Completion) notify() {
 	if c.asleep != nil {
 		c.asleep.Ring()
 	}
@@ -60,7 +60,7 @@ func (c *Completion) tell() {
 // Precondition: the lock is held.
 func (c *Completion) Then(fn func()) {
 	c.then = fn
-	c.told = c.in != nil || c.asleep != nil || fn != nil
+	c.observed = c.in != nil || c.asleep != nil || fn != nil
 	if c.done && fn != nil {
 		fn()
 	}
@@ -77,7 +77,7 @@ type Job struct {
 
 // Submit hands a job to whoever progresses. Precondition: the lock is held.
 func (e *Engine) Submit(j *Job) {
-	e.blocking = append(e.blocking, j)
+	e.jobs = append(e.jobs, j)
 	e.Kick()
 }
 
@@ -89,26 +89,26 @@ func (e *Engine) Wait(c *Completion) {
 	e.waiting++
 	for !c.done {
 		if e.progressing {
-			e.rely()
+			e.ensureSleeper()
 			e.park(c)
 			continue
 		}
 		e.progressing = true
-		c.dozing = !e.drive(c)
+		c.delegated = !e.drive(c)
 		e.progressing = false
-		if c.dozing {
-			e.rely()
+		if c.delegated {
+			e.ensureSleeper()
 			e.park(c)
-			c.dozing = false
+			c.delegated = false
 		}
 	}
 	e.waiting--
 	e.handOver()
 }
 
-// rely has the one who sleeps at the bell, if one does, doze for all watchers, before a goroutine leaves everything to it.
-func (e *Engine) rely() {
-	if e.fresh {
+// ensureSleeper has the one who sleeps at the bell, if one does, doze for all watchers, before a goroutine leaves everything to it.
+func (e *Engine) ensureSleeper() {
+	if e.newWatcher {
 		e.Kick()
 	}
 }
@@ -118,7 +118,7 @@ func (e *Engine) handOver() {
 	switch {
 	case e.parked == nil:
 	case e.asleep: // the attendant is at the bell, which is enough for some
-		e.relieve()
+		e.wakeParked()
 	default:
 		e.parked.parker.Unpark()
 	}
@@ -133,10 +133,10 @@ func (e *Engine) Progress() bool {
 		return false
 	}
 	e.progressing = true
-	e.skip = min(e.skip, lullTest)
-	n := e.round() + e.expire()
+	e.gapLeft = min(e.gapLeft, maxProgressGap)
+	n := e.round() + e.runTimers()
 	e.rounds++
-	e.seldomPollDeaths()
+	e.sometimesPollDeaths()
 	e.progressing = false
 	e.handOver()
 	return n > 0
@@ -153,30 +153,30 @@ func (e *Engine) drive(c *Completion) bool {
 	var since fabric.Time // of the first yield in a row
 	for !c.done {
 		if e.rounds++; e.rounds%e.stride == 0 {
-			e.expire()
+			e.runTimers()
 		}
 		n := e.round()
 		if n > 0 {
 			idle = 0
 		}
 		switch {
-		case e.want.Load() != 0:
+		case e.contenders.Load() != 0:
 			e.yield()
 		case n > 0:
 		case idle < e.spins:
 			idle++
-			e.seldomPollDeaths()
-		case idle < e.spins+e.yields && e.patient(idle, &since):
+			e.sometimesPollDeaths()
+		case idle < e.spins+e.yields && e.mayYield(idle, &since):
 			idle++
-			e.relax()
+			e.yieldProcess()
 			e.pollDeaths() // which costs nothing beside that
 		case c.done:
 		case e.asleep:
 			return false
 		default:
-			c.asleep, c.told = e.host, true
+			c.asleep, c.observed = e.host, true
 			e.sleep()
-			c.asleep, c.told = nil, c.then != nil
+			c.asleep, c.observed = nil, c.then != nil
 			idle = e.spins // woken for a reason, or spuriously: no long spin
 		}
 		if e.woken > 0 {
@@ -190,8 +190,8 @@ func (e *Engine) drive(c *Completion) bool {
 // a hundredth of so many polls.
 const deathStride = 16
 
-// seldomPollDeaths is pollDeaths in one of deathStride rounds.
-func (e *Engine) seldomPollDeaths() {
+// sometimesPollDeaths is pollDeaths in one of deathStride rounds.
+func (e *Engine) sometimesPollDeaths() {
 	if e.rounds%deathStride == 0 {
 		e.pollDeaths()
 	}
@@ -205,9 +205,9 @@ func (e *Engine) pollDeaths() {
 	}
 }
 
-// patient reports whether a goroutine that has found nothing idle times may yield
+// mayYield reports whether a goroutine that has found nothing idle times may yield
 // once more before it sleeps. since is its own.
-func (e *Engine) patient(idle int, since *fabric.Time) bool {
+func (e *Engine) mayYield(idle int, since *fabric.Time) bool {
 	if e.yieldMost == fabric.Forever {
 		return true
 	}
@@ -224,8 +224,8 @@ const timerStride = 256
 
 // round polls every provider once and says how much there was.
 func (e *Engine) round() int {
-	if len(e.later) > 0 {
-		e.catchUp()
+	if len(e.deferred) > 0 {
+		e.runDeferred()
 	}
 	for i := 0; i < len(e.watchers); i++ { // a look may end a watch
 		if n := e.watchers[i].Look(); n > 0 {
@@ -239,31 +239,31 @@ func (e *Engine) round() int {
 	if len(e.others) > 0 {
 		n += e.pollOthers()
 	}
-	if e.loop.used > 0 {
-		n += e.loop.Poll(&e.sink)
+	if e.loopback.used > 0 {
+		n += e.loopback.Poll(&e.sink)
 	}
 	n += e.stalled()
 	if e.backlog != nil {
 		n += e.backlog()
 	}
-	if len(e.blocking) > 0 {
-		n += e.work()
+	if len(e.jobs) > 0 {
+		n += e.runJob()
 	}
 	return n
 }
 
-// catchUp does what has been left for later, which leaves nothing for the round after it.
-func (e *Engine) catchUp() {
-	for _, fn := range e.later {
+// runDeferred does what has been left for later, which leaves nothing for the round after it.
+func (e *Engine) runDeferred() {
+	for _, fn := range e.deferred {
 		fn()
 	}
-	e.later = e.later[:0]
+	e.deferred = e.deferred[:0]
 }
 
-// work does the jobs that may block, without the lock.
-func (e *Engine) work() int {
-	j := e.blocking[0]
-	e.blocking = append(e.blocking[:0], e.blocking[1:]...)
+// runJob does the jobs that may block, without the lock.
+func (e *Engine) runJob() int {
+	j := e.jobs[0]
+	e.jobs = append(e.jobs[:0], e.jobs[1:]...)
 	e.Unlock()
 	j.Run(j)
 	e.Lock()
@@ -272,25 +272,25 @@ func (e *Engine) work() int {
 }
 
 func (e *Engine) yield() {
-	e.skip = 0
+	e.gapLeft = 0
 	e.Unlock()
 	e.host.Yield()
 	e.Lock()
 }
 
-// Relax lets other processes run once, unless this host would rather sleep, and reports whether it has. Precondition: the lock is held; it is
+// YieldProcess lets other processes run once, unless this host would rather sleep, and reports whether it has. Precondition: the lock is held; it is
 // held again on return.
-func (e *Engine) Relax() bool {
-	if e.yields == 0 || e.want.Load() != 0 {
+func (e *Engine) YieldProcess() bool {
+	if e.yields == 0 || e.contenders.Load() != 0 {
 		return false
 	}
-	e.relax()
+	e.yieldProcess()
 	return true
 }
 
-// relax is yield for who has found nothing and is not asked for anything.
-func (e *Engine) relax() {
-	e.skip = 0
+// yieldProcess is yield for who has found nothing and is not asked for anything.
+func (e *Engine) yieldProcess() {
+	e.gapLeft = 0
 	e.Unlock()
 	e.host.Relax()
 	e.Lock()
@@ -299,10 +299,10 @@ func (e *Engine) relax() {
 // sleep is the one place where the process sleeps. Timers that are due keep it
 // from that: what the caller waits for may be done.
 func (e *Engine) sleep() {
-	if e.expire() > 0 {
+	if e.runTimers() > 0 {
 		return
 	}
-	e.skip = 0 // what is ready is to be found by the next round
+	e.gapLeft = 0 // what is ready is to be found by the next round
 	e.host.Arm()
 	if e.ready() {
 		e.host.Disarm()
@@ -314,7 +314,7 @@ func (e *Engine) sleep() {
 	e.host.Sleep(until)
 	e.Lock()
 	e.asleep = false
-	e.expire()
+	e.runTimers()
 }
 
 func (e *Engine) ready() bool {
@@ -323,13 +323,13 @@ func (e *Engine) ready() bool {
 			return true
 		}
 	}
-	e.fresh = false
+	e.newWatcher = false
 	for _, w := range e.watchers {
 		if !w.Doze() {
 			return true
 		}
 	}
-	return e.want.Load() != 0 || len(e.blocking) > 0
+	return e.contenders.Load() != 0 || len(e.jobs) > 0
 }
 
 // Kick makes the progressing goroutine look again: for whoever queued work
@@ -356,7 +356,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
-	c.in, c.told = e, true
+	c.in, c.observed = e, true
 	c.next = *place
 	*place = c
 	e.Unlock()
@@ -365,7 +365,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.in == nil {
 		e.woken--
 	}
-	c.in, c.told = nil, c.then != nil
+	c.in, c.observed = nil, c.then != nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next

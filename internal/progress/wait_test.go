@@ -58,7 +58,7 @@ func TestProgressHandsOver(t *testing.T) {
 		})
 		<-running
 		if attended {
-			e.Attend()
+			e.StartAsync()
 		}
 		var c Completion
 		wg.Go(func() {
@@ -144,7 +144,7 @@ func TestAwaitGivesTheOthersTheirTurn(t *testing.T) {
 	require.NoError(t, err)
 	turns := 0
 	var buf [8]byte
-	for range 10 * awaitTurns {
+	for range 10 * awaitFrames {
 		e[1].Lock()
 		require.True(t, back.TrySend(fabric.ClassTest, 1, buf[:]))
 		e[1].Unlock()
