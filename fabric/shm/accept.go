@@ -12,26 +12,26 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Each side of a pair maps the other: the newcomer first, then who has found its
-// knock. The second may fail for want of descriptors or memory, and the newcomer
-// is no less alive for that. Then the connection stays half: what the newcomer
-// sends is delivered, what is to be sent to it is refused as without credit, and
-// the attempt is repeated. When patience ends both sides report proc.Unreachable;
-// the newcomer reads of it in its slot, which is all that the two share.
+// Each side of a pair maps the other's segment: the newcomer first, then the process that finds its
+// knock. The second mapping may fail for lack of descriptors or memory; the newcomer is alive
+// nevertheless. The connection is half open then: frames of the newcomer are delivered, frames to
+// it are refused as without credit, and the attempt is repeated. After retryState.patience both
+// sides report proc.Unreachable; the newcomer reads the reason in its slot, which is all that the
+// two share.
 
-// retryState is how a Poll now and then looks after pairs that are not complete.
+// retryState schedules the attempts of Poll to complete half-open pairs.
 type retryState struct {
-	firstPause, maxPause time.Duration // between two looks
-	patience             time.Duration // until a half connection is given up
-	pause                time.Duration // before the next look
-	due                  time.Time     // of the next look; zero if no pair needs one
+	firstPause, maxPause time.Duration // between two attempts
+	patience             time.Duration // until a half-open connection is given up
+	pause                time.Duration // before the next attempt
+	due                  time.Time     // time of the next attempt; zero if no pair needs one
 	timer                *time.Timer
 }
 
-// defaultRetry is for what an operator can still mend, by raising a limit.
+// defaultRetry leaves an operator the time to raise a limit.
 var defaultRetry = retryState{firstPause: 10 * time.Millisecond, maxPause: 500 * time.Millisecond, patience: 30 * time.Second}
 
-// acceptKnocks looks who has knocked since the last look.
+// acceptKnocks finds the processes that have knocked since the last call.
 func (p *Provider) acceptKnocks() {
 	for i := range p.seen {
 		news := p.own.knockWord(i).Load() &^ p.seen[i]
@@ -45,12 +45,12 @@ func (p *Provider) acceptKnocks() {
 	}
 }
 
-// accept begins to listen to a newcomer and connects back, so that each side
-// can return credit and announce its departure.
+// accept starts to poll a newcomer's slot and connects back, so that each side can return credit
+// and announce its departure.
 func (p *Provider) accept(id proc.ID) {
 	a, err := p.own.knockAddress(id)
 	if errors.Is(err, errEmptySlot) {
-		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: who owns it may yet knock
+		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: its owner may still knock
 		return
 	}
 	if c := p.conns[id]; c != nil {
@@ -58,7 +58,7 @@ func (p *Provider) accept(id proc.ID) {
 		return
 	}
 	if p.departed {
-		return // it reads so in our header
+		return // the newcomer reads that in our header
 	}
 	if errors.Is(p.barred[id], fabric.ErrPeerGone) {
 		if err == nil {
@@ -66,7 +66,7 @@ func (p *Provider) accept(id proc.ID) {
 		}
 		return
 	}
-	if err != nil { // nobody who writes this has connected
+	if err != nil { // no process that connected wrote this
 		p.cfg.Logf("shm: the slot of %v: %v", id, err)
 		a.geometry = p.own.geometry
 	}
@@ -84,8 +84,7 @@ func (p *Provider) accept(id proc.ID) {
 	}
 }
 
-// addInbound begins to poll the peer's slot; of one that has been cut off it takes
-// nothing.
+// addInbound starts to poll the peer's slot; it takes nothing from an invalidated peer.
 func (p *Provider) addInbound(c *Conn) {
 	if c.reported {
 		return
@@ -95,7 +94,7 @@ func (p *Provider) addInbound(c *Conn) {
 	p.inbound = append(p.inbound, c)
 }
 
-// connectFailed decides what becomes of a half connection after an attempt.
+// connectFailed decides what becomes of a half-open connection after a failed attempt.
 func (p *Provider) connectFailed(c *Conn, err error) {
 	first := c.lastError == nil
 	c.lastError = err
@@ -115,7 +114,7 @@ func (p *Provider) connectFailed(c *Conn, err error) {
 	}
 }
 
-// errnoOf is what the peer is told of an error.
+// errnoOf is the error number that is sent to the peer.
 func errnoOf(err error) unix.Errno {
 	var errno unix.Errno
 	switch {
@@ -128,7 +127,7 @@ func errnoOf(err error) unix.Errno {
 	}
 }
 
-// retryConnect tries to complete a half connection, and reports whether it is.
+// retryConnect tries to complete a half-open connection, and reports whether it has.
 func (p *Provider) retryConnect(c *Conn) bool {
 	if err := c.connect(c.halfOpen); err != nil {
 		p.connectFailed(c, err)
@@ -145,8 +144,7 @@ func (c *Conn) setEnd(cause proc.Cause) {
 	c.p.requestReap()
 }
 
-// checkRefusal looks whether the peer, which has not connected back, has said that it
-// cannot or will not.
+// checkRefusal checks whether the peer, which has not connected back, has refused.
 func (c *Conn) checkRefusal() {
 	code := c.out.cur.refused.Load()
 	switch state := c.segment.head().state.Load(); {
@@ -161,7 +159,7 @@ func (c *Conn) checkRefusal() {
 	}
 }
 
-// scheduleRetry makes Poll look after incomplete pairs: soon, then ever more seldom.
+// scheduleRetry makes Poll check half-open pairs: soon, then at doubling intervals.
 func (p *Provider) scheduleRetry() {
 	p.retry.pause = p.retry.firstPause
 	p.rescheduleRetry()
@@ -177,8 +175,8 @@ func (p *Provider) rescheduleRetry() {
 	w.timer.Reset(w.pause)
 }
 
-// retryIncomplete looks after the pairs that are not complete if it is time, and says how
-// many have become so: what was refused may be sent then.
+// retryIncomplete checks the half-open pairs if it is time, and returns the number that it
+// completed: refused frames may be sent then.
 func (p *Provider) retryIncomplete() int {
 	w := &p.retry
 	if w.due.IsZero() || time.Now().Before(w.due) {

@@ -13,16 +13,15 @@ const (
 	tokenBytes  = 16
 )
 
-// address is what a peer needs to map a segment and to read the memory of its
-// owner.
+// address is what a peer needs to map a segment and to read its owner's memory.
 type address struct {
 	geometry
 	pid          uint32
 	fd           uint32
-	started      uint64 // start time of pid, clock ticks since boot: tells a reused pid
-	probe        uint64 // where the token lies in the owner's memory
+	started      uint64 // start time of pid, clock ticks since boot: distinguishes a reused pid
+	probe        uint64 // address of the token in the owner's memory
 	token        [tokenBytes]byte
-	holderThread uint32 // the thread that holds the segment's words; 0: none does
+	holderThread uint32 // the thread that holds the segment's robust words; 0: none
 }
 
 const addressBytes = 8 + 4*6 + 8*2 + tokenBytes + 4

@@ -6,16 +6,17 @@ import (
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
-// deathPoll is how a process that polls learns of deaths by itself: its watcher may have to wait for the core on which
-// the process polls. PollDeaths loads the number of entries of Config.Exits and the robust word of one peer, of each in
-// its turn, and handles a death that it finds as the watcher does.
+// deathPoll detects deaths in a process that polls, whose watcher may have to wait for the core.
+// PollDeaths loads the number of entries of Config.Exits and the robust word of one peer, in turn,
+// and handles a death as the watcher does.
 //
-// The price does not depend on the number of peers, and the lines that it reads stay in the cache until there is a death.
+// The cost does not depend on the number of peers, and the lines that it reads stay in the cache
+// until there is a death.
 type deathPoll struct {
-	nextWord int // of words
+	nextWord int // index in words
 	words    []polledWord
 	exits    Exits
-	entries  uint64 // of exits, as read last
+	entries  uint64 // of exits, as last read
 }
 
 // polledWord is the robust word of a peer.
@@ -23,21 +24,22 @@ type polledWord struct {
 	c          *Conn
 	word       *robust.Word
 	thread     robust.Seen
-	falseMarks int // how often it was marked and the thread was there
+	falseMarks int // how often it was marked while the thread lived
 }
 
-// gone reports whether the word is marked, and truly.
+// gone reports whether the word is marked and its thread is gone.
 func (p *polledWord) gone() bool { return p.word != nil && p.word.Marked() && p.thread.Gone() }
 
-// maxFalseMarks bounds how often a marked word whose thread lives is asked about. The kernel marks a word some
-// microseconds before it forgets the list, or more if it lets another thread run between the two.
+// maxFalseMarks bounds the checks of a marked word whose thread lives. The kernel marks a word some
+// microseconds before it drops the list, or more if another thread runs in between.
 const maxFalseMarks = 100_000
 
-// PollDeaths looks for deaths at the price of some loads; the next Poll reports what it finds. A process that polls calls it
-// now and then, where it yields between two Polls at each. It is called like Poll.
+// PollDeaths checks for deaths at the cost of some loads; the next Poll reports them. A process
+// that polls calls it now and then, and between every two Polls where it yields. It is called like
+// Poll.
 func (p *Provider) PollDeaths() { p.deaths.pollOne(p.watch) }
 
-// pollOne looks into the record, and at the word of one peer.
+// pollOne reads the record, and the word of one peer.
 func (d *deathPoll) pollOne(w *watcher) {
 	if d.exits != nil {
 		if n := d.exits.Entries(); n != d.entries {
@@ -58,7 +60,7 @@ func (d *deathPoll) pollOne(w *watcher) {
 	}
 }
 
-// pollAll looks at the words of all peers.
+// pollAll reads the words of all peers.
 func (d *deathPoll) pollAll(w *watcher) {
 	for i := len(d.words) - 1; i >= 0; i-- {
 		if d.words[i].word.Marked() {
@@ -67,8 +69,8 @@ func (d *deathPoll) pollAll(w *watcher) {
 	}
 }
 
-// verify asks the kernel whether the thread that held a marked word is gone, and notes the peer's end if so. The word is
-// not polled any longer then, nor when it has been wrong too often.
+// verify asks the kernel whether the thread that held a marked word is gone, and notes the peer's
+// end if so. The word is not polled any longer then, nor when it was marked falsely too often.
 func (d *deathPoll) verify(w *watcher, i int) {
 	p := &d.words[i]
 	switch gone := p.thread.Gone(); {
@@ -86,9 +88,9 @@ func (d *deathPoll) forget(c *Conn) {
 	d.words = slices.DeleteFunc(d.words, func(p polledWord) bool { return p.c == c })
 }
 
-// notifyPeers has the processes that this one is connected to, and that poll, look at all words at once. The first
-// process that finds a death does it, so that the others need not wait for the turn of that peer's word. A sleeping process is
-// not woken: it has a watcher.
+// notifyPeers makes the connected processes that poll check all words at once. The first process
+// that finds a death does it, so that the others need not wait until it is the turn of that peer's
+// word. It does not wake sleeping processes: they have watchers.
 func (p *Provider) notifyPeers(dead *Conn) {
 	if dead.segment.header == nil || !dead.segment.head().endSpread.CompareAndSwap(0, 1) {
 		return

@@ -13,13 +13,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
-// SlowDetection is the method of Detection where nothing tells of a death before
-// its pidfd does.
+// SlowDetection is the method of Detection where nothing reports a death before the pidfd does.
 const SlowDetection = "pidfd"
 
-// Detection says what would tell this process first of the death of another one on
-// its machine, and why. It tries it, on a thread, which takes a fraction of a
-// millisecond.
+// Detection returns the method by which this process would learn first of a death on its machine,
+// and the reason. It tries the method, on a thread, which takes a fraction of a millisecond.
 func Detection() (method, why string) {
 	if err := robust.Probe(); err != nil {
 		return SlowDetection, err.Error()
@@ -27,8 +25,8 @@ func Detection() (method, why string) {
 	return "robust futexes", "the kernel marks a word in shared memory before it frees the memory of the dead (tried)"
 }
 
-// Evidence says what tells first of the deaths of peers: Config.Exits, if there is one, robust
-// words, or their descriptors.
+// Evidence names what reports the deaths of peers first: Config.Exits, robust words, or
+// descriptors.
 func (p *Provider) Evidence() string {
 	switch {
 	case p.cfg.Exits != nil:
@@ -39,18 +37,16 @@ func (p *Provider) Evidence() string {
 	return SlowDetection
 }
 
-// killPeer kills the peer, so that a report of its death is true whatever the
-// evidence was. To one that has ended nothing happens. A peer in this very
-// process is spared.
+// killPeer kills the peer, so that a report of its death is true whatever the evidence was. It
+// spares a peer in this very process.
 func (c *Conn) killPeer() {
 	if c.reader.pidfd >= 0 && c.reader.pid != os.Getpid() {
 		_ = unix.PidfdSendSignal(c.reader.pidfd, unix.SIGKILL, nil, 0)
 	}
 }
 
-// killSilentPeer kills a peer that counts as dead for its silence, and gives the cause of its
-// end. It leaves word of that in the peer's header, for those who see the end of a process that
-// was killed.
+// killSilentPeer kills a peer that counts as dead for its silence, and returns the cause of its
+// end. It leaves a note in the peer's header, for the other processes that see the end.
 func (c *Conn) killSilentPeer() proc.Cause {
 	if c.reader.pidfd < 0 || c.reader.pid == os.Getpid() {
 		return proc.Cause{Kind: proc.Heartbeat}
@@ -60,23 +56,23 @@ func (c *Conn) killSilentPeer() proc.Cause {
 	return proc.Cause{Kind: proc.Fenced}
 }
 
-// Fencer reports whether this process was the first to kill a peer for its silence. It is
-// called like Poll.
+// Fencer reports whether this process was the first to kill a peer for its silence. It is called
+// like Poll.
 func (p *Provider) Fencer(peer proc.ID) bool {
 	c := p.conns[peer]
 	return c != nil && c.killedSilent
 }
 
-// departedInHeader reports whether the peer has departed without having heard of
-// this process: then it has left word in its header only.
+// departedInHeader reports whether the peer has departed without having seen this process's knock:
+// then only its header shows it.
 func (c *Conn) departedInHeader() bool {
 	return c.segment.header != nil && c.segment.head().state.Load() == stateDeparted
 }
 
-// queryExitCause says how the peer has ended, if that can be had at once, and why it was
-// killed if a peer of it has done so. Who is killed for its silence has been asked for before,
-// everywhere; to look into the dead one's header in all other cases delayed the report of its
-// end by some 60 microseconds (measured in pairs, not explained).
+// queryExitCause returns how the peer has ended, if known at once, and whether another process
+// killed it for its silence. All processes ask Runs about a peer before they kill it for silence;
+// reading the header in all other cases delayed the report by some 60 microseconds (measured in
+// pairs, not explained).
 func (c *Conn) queryExitCause() proc.Cause {
 	fate := c.kernelExitStatus()
 	if !c.suspected.Load() {
@@ -89,22 +85,21 @@ func (c *Conn) queryExitCause() proc.Cause {
 	return fate
 }
 
-// kernelExitStatus says how the peer has ended, as the kernel has it; Unknown if that cannot be
-// had at once.
+// kernelExitStatus returns how the peer has ended, according to the kernel; Unknown if that is not
+// known at once.
 //
-// Of a process that is ending /proc has the exit status until the parent has
-// asked for it. But who reads it there while the process has its memory may become the last
-// to let go of that, and has to free it: 9 ms for 512 MB. So it is read when
-// the process's first thread has let go, which is soon after the first thread of
-// all. Afterwards the pidfd has it, from Linux 6.15 on.
+// /proc has the exit status of an ending process until the parent has reaped it. But a reader of
+// /proc may become the last user of the process's memory, and has to free it: 9 ms for 512 MB. So
+// it is read after the process's first thread has released the memory, which is soon after the
+// first thread of all. Afterwards the pidfd has the status, from Linux 6.15 on.
 func (c *Conn) kernelExitStatus() proc.Cause {
 	if c.exitWatched {
 		if cause, _ := c.exitRecord(); cause.Kind != proc.Unknown {
 			return cause
 		}
 	}
-	// No pause between the questions: a yield may last for a time slice of
-	// whoever polls on this core.
+	// No pause between the questions: a yield may last for a time slice of the process that polls
+	// on this core.
 	const most = 10 * time.Microsecond
 	for began := time.Now(); ; {
 		if !c.reader.hasMemory() {
@@ -123,10 +118,10 @@ func (c *Conn) kernelExitStatus() proc.Cause {
 	return proc.Cause{}
 }
 
-// exitRecord is whether and how the peer has ended, as Config.Exits has it. It needs no
-// descriptor, so it can be asked of one that had been reaped before this process came to it.
+// exitRecord is whether and how the peer has ended, according to Config.Exits. It needs no
+// descriptor, so it works for a process that had been reaped before this process connected.
 //
-// Preconditions: c.told, or the peer's process is known to have ended, or to be about to.
+// Preconditions: c.exitWatched, or the peer's process has ended or is ending.
 func (c *Conn) exitRecord() (proc.Cause, bool) {
 	switch x := c.p.cfg.Exits; {
 	case x == nil:
@@ -138,8 +133,8 @@ func (c *Conn) exitRecord() (proc.Cause, bool) {
 	}
 }
 
-// hasMemory reports whether the process's first thread still uses the process's
-// memory: without, the process has no program.
+// hasMemory reports whether the process's first thread still uses the process's memory: without it,
+// the process has no program.
 func (r *reader) hasMemory() bool {
 	if has, ok := memoryInfo(r.pidfd); ok {
 		return has
@@ -149,13 +144,13 @@ func (r *reader) hasMemory() bool {
 	return err == nil
 }
 
-// statusOf reads the exit status of an ended process, in the form of wait, from
-// /proc. It is a plain read: the runtime's files cost twice as much.
+// statusOf reads the exit status of an ended process, in the form of wait, from /proc. It is a
+// plain read: the runtime's files cost twice as much.
 func statusOf(pid int) (unix.WaitStatus, bool) { return statusIn(statOf(pid)) }
 
-// statusIn finds the exit status among the fields of an entry in /proc.
+// statusIn finds the exit status among the fields of a /proc entry.
 func statusIn(fields [][]byte) (unix.WaitStatus, bool) {
-	const statusField = 49 // field 52 of the line, the name being field 2
+	const statusField = 49 // field 52 of the line; field 2 is the name
 	if len(fields) <= statusField {
 		return 0, false
 	}
@@ -163,7 +158,7 @@ func statusIn(fields [][]byte) (unix.WaitStatus, bool) {
 	return unix.WaitStatus(v), err == nil
 }
 
-// statOf reads what /proc says of a process, from its state on; nil if it says nothing.
+// statOf reads a process's entry in /proc from its state on; nil if there is none.
 func statOf(pid int) [][]byte {
 	fd, err := unix.Open(fmt.Sprintf("/proc/%d/stat", pid), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -178,16 +173,15 @@ func statOf(pid int) [][]byte {
 	return statFields(b[:n])
 }
 
-// statFields splits an entry of /proc from the state on. The name before it may hold spaces and parentheses: it
-// ends at the last one.
+// statFields splits a /proc entry from the state on. The name before it may hold spaces and
+// parentheses: it ends at the last one.
 func statFields(entry []byte) [][]byte {
 	return bytes.Fields(entry[bytes.LastIndexByte(entry, ')')+1:])
 }
 
-// Runs reports whether a connected peer is there and not stopped, as the kernel has it,
-// which knows better than silence does: a process that gets no core says nothing
-// either. It makes a few system calls. One that a debugger has stopped counts as running, and
-// is traced. It is called like Poll.
+// Runs reports whether a connected peer is present and not stopped, according to the kernel: a
+// process that gets no core is silent, too. It makes a few system calls. A process that a debugger
+// has stopped counts as running, and is traced. It is called like Poll.
 func (p *Provider) Runs(peer proc.ID) (runs, traced bool) {
 	c := p.conns[peer]
 	if c == nil || c.reader.pidfd < 0 {
@@ -210,8 +204,8 @@ func (p *Provider) Runs(peer proc.ID) (runs, traced bool) {
 	return true, false
 }
 
-// causeOf makes a cause of an exit status. Who has exited with 0 and has not
-// departed has failed as well.
+// causeOf converts an exit status. A process that exits with 0 without departing has failed as
+// well.
 func causeOf(s unix.WaitStatus) proc.Cause {
 	if s.Signaled() {
 		return proc.Cause{Kind: proc.Signaled, Code: int32(s.Signal())}

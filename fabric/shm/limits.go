@@ -13,13 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSpace says that a segment or a slot does not fit: /dev/shm is full or a
-// memory limit would be exceeded. The message names the limit and the cure.
+// ErrNoSpace: a segment or a slot does not fit, because /dev/shm is full or a memory limit would be
+// exceeded. The message names the limit and the remedy.
 var ErrNoSpace = errors.New("shm: not enough memory")
 
-// checkLimits looks whether this process may take n more bytes of shared
-// memory. It looks before fallocate because a memory cgroup answers excess
-// with the OOM killer.
+// checkLimits checks whether this process may take n more bytes of shared memory, before fallocate:
+// a memory cgroup answers excess with the OOM killer.
 func checkLimits(n int64) error {
 	return checkCgroup(os.DirFS("/"), n)
 }
@@ -48,8 +47,7 @@ func checkCgroup(root fs.FS, n int64) error {
 	return nil
 }
 
-// checkHierarchy walks from the process's group to the root: each level's
-// limit counts.
+// checkHierarchy walks from the process's group to the root: each level's limit counts.
 func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFile, cacheKey string) error {
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		at := path.Join(mount, dir)
@@ -88,7 +86,7 @@ func statKey(root fs.FS, name, key string) int64 {
 	return 0
 }
 
-// reserve gives the range memory, so that touching it later cannot fail.
+// reserve allocates the range, so that touching it later cannot fail.
 func reserve(fd int, offset, length int64) error {
 	if err := checkLimits(length); err != nil {
 		return err

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// selfAddress is how peers find the segment s of this process.
+// selfAddress is the address by which peers find the segment s of this process.
 func selfAddress(s *segment) (address, error) {
 	pid := os.Getpid()
 	started, err := startTime(pid)
@@ -28,10 +28,10 @@ func selfAddress(s *segment) (address, error) {
 	}, nil
 }
 
-// startTime reads when a process was started: with the pid it names the
-// process for good. It reads the entry of the first thread, which has the same time: in
-// place of /proc/PID/stat of the reader itself an emulator (QEMU's user mode) shows a file of
-// its own with another time, so that peers would take the process for one that has ended.
+// startTime reads the start time of a process: with the pid it identifies the process. It reads the
+// entry of the first thread, which has the same time: in place of the reader's own /proc/PID/stat
+// an emulator (QEMU's user mode) shows a file with another time, so that peers would take the
+// process for an ended one.
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
@@ -44,38 +44,38 @@ func startTime(pid int) (uint64, error) {
 	return v, nil
 }
 
-// startIn finds a process's start among the fields of its entry in /proc.
+// startIn finds the start time among the fields of a /proc entry.
 func startIn(fields [][]byte) (uint64, error) {
-	const startField = 19 // field 22 of the line, the name being field 2
+	const startField = 19 // field 22 of the line; field 2 is the name
 	if len(fields) <= startField {
 		return 0, errors.New("short /proc entry")
 	}
 	return strconv.ParseUint(string(fields[startField]), 10, 64)
 }
 
-// newConn makes a connection that is not made yet.
+// newConn allocates a connection that is not connected yet.
 func newConn(p *Provider, peer proc.ID, a *address) *Conn {
 	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}, segment: &segment{fd: -1}}
 	c.out.maxFrame, c.out.pace = a.maxFrame(), p.pace()
 	return c
 }
 
-// attach makes the connection to a peer that has not knocked.
+// attach connects to a peer that has not knocked.
 func (p *Provider) attach(c *Conn, a *address) error {
 	if err := c.connect(a); err != nil {
 		return p.makePermanent(c.peer, err)
 	}
 	p.conns[c.peer] = c
 	c.checkRefusal()
-	p.scheduleRetry() // whether it can connect back
+	p.scheduleRetry() // until the peer has connected back
 	return nil
 }
 
-// connect makes the sending half and tells the peer. After an error nothing has
-// changed, and it may be called again.
+// connect makes the sending half and knocks. After an error nothing has changed, and it may be
+// called again.
 func (c *Conn) connect(a *address) error {
 	if x := c.p.cfg.Exits; x != nil {
-		c.execs = x.Execs(c.reader.pid) // before openPeer makes sure that the peer's program is there
+		c.execs = x.Execs(c.reader.pid) // before openProcess makes sure that the peer's program is there
 	}
 	if err := c.openProcess(a); err != nil {
 		if errors.Is(err, fabric.ErrPeerGone) {
@@ -117,8 +117,8 @@ func (p *Provider) pace() pace {
 	return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar, reply: p.cfg.EagerReply}
 }
 
-// openProcess takes hold of the peer's process, so that its pid cannot come to
-// mean another one unnoticed.
+// openProcess opens a pidfd of the peer's process, so that its pid cannot come to name another one
+// unnoticed.
 func (c *Conn) openProcess(a *address) error {
 	fd, err := unix.PidfdOpen(c.reader.pid, 0)
 	switch {
@@ -140,7 +140,7 @@ func (c *Conn) openProcess(a *address) error {
 	return err
 }
 
-// remedy says what helps against an error of want.
+// remedy names the limit to raise after an error of shortage.
 func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE):
@@ -161,8 +161,8 @@ func (c *Conn) ended() bool {
 	return err == nil && n == 1
 }
 
-// processEnded reports whether the peer's process is known to be no more, also when its pidfd has been given back: no thread of
-// it will ever write anything. A peer in this very process never has.
+// processEnded reports whether the peer's process is known to have ended, also after its pidfd was
+// closed: no thread of it will ever write. A peer in this very process never has.
 func (c *Conn) processEnded() bool {
 	if c.address.pid == 0 {
 		return false
@@ -184,7 +184,7 @@ func (c *Conn) start(a *address) {
 	if !c.needsBarrier {
 		c.out.limit = uint64(a.lines) - reservedLines
 	}
-	// One that was half has said that it cannot get, and capabilities are fixed.
+	// A half-open connection has announced that it cannot get, and capabilities are fixed.
 	c.get = c.halfOpen == nil && !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {
@@ -193,8 +193,7 @@ func (c *Conn) start(a *address) {
 	c.p.cfg.Logf("shm: %v: large messages by %s", c.peer, how)
 }
 
-// probe tries whether this process may read the peer's memory, and whether it
-// is the peer's: the token must be there.
+// probe tries to read the peer's memory, and checks by the token that it is the peer's.
 func (c *Conn) probe(a *address) bool {
 	var token [tokenBytes]byte
 	if err := c.reader.read(token[:], a.probe); err != nil {
@@ -209,7 +208,7 @@ func (p *Provider) reapPeers(s *fabric.Sink) int {
 	p.watch.reapPending.Store(false)
 	p.releaseEnded()
 	n := p.retryIncomplete()
-	// Callbacks may connect: walk a copy. Ascending, so that order is stable.
+	// Callbacks may connect: iterate over a copy, ascending, so that the order is stable.
 	ended := make([]*Conn, 0, len(p.conns))
 	for _, c := range p.conns {
 		if !c.reported && (c.gone.Load() || c.ending || c.in.departed || c.in.hungUp || c.in.corrupt) {
@@ -223,15 +222,15 @@ func (p *Provider) reapPeers(s *fabric.Sink) int {
 	return n
 }
 
-// endedPeer are what is still held of a peer whose end has been reported. To give it
-// back takes longer than to report.
+// endedPeer is a peer whose end has been reported and whose resources are still held: freeing them
+// takes longer than reporting.
 type endedPeer struct {
 	c *Conn
-	// keepSlot: it has to read in its slot that it has been given up.
+	// keepSlot: the peer has to read in its slot that it has been given up.
 	keepSlot bool
 }
 
-// releaseEnded gives back what is held of peers whose end has been reported.
+// releaseEnded frees the resources of peers whose end has been reported.
 func (p *Provider) releaseEnded() {
 	for _, r := range p.ended {
 		err := r.c.release()
@@ -245,17 +244,17 @@ func (p *Provider) releaseEnded() {
 	p.ended = nil
 }
 
-// finishPeer delivers what is left of a peer and reports its end.
+// finishPeer delivers the remaining frames of a peer and reports its end.
 func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	n := 0
 	if c.gone.Load() && c.killPending {
 		c.killPeer()
 	}
-	if c.gone.Load() && !c.exitWatched { // else all see it in the record
+	if c.gone.Load() && !c.exitWatched { // else all processes see it in the record
 		p.notifyPeers(c)
 	}
 	if (c.gone.Load() || c.ending) && !c.hasIn && !c.invalidated {
-		p.acceptKnocks() // it may have knocked last of all
+		p.acceptKnocks() // its knock may be its last act
 	}
 	for c.hasIn && !c.in.cut {
 		got := c.in.poll(s, c.peer, batch)
@@ -271,7 +270,7 @@ func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
 	p.deaths.forget(c)
 	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && c.reader.pidfd >= 0 {
-		c.exitCause = c.queryExitCause() // it may be told by now
+		c.exitCause = c.queryExitCause() // it may be known by now
 	}
 	givenUp := c.halfOpen != nil && c.ending
 	if c.gone.Load() && !c.ending && c.departedInHeader() {
@@ -282,11 +281,11 @@ func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	}
 	c.closeSend()
 	c.hasIn, c.halfOpen = false, nil
-	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher says no more of it
+	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher has stopped watching it
 		p.watch.forget(c)
 	}
 	p.ended = append(p.ended, endedPeer{c, givenUp})
-	p.requestReap() // the next Poll clears them away: who waits for the news is told first
+	p.requestReap() // the next Poll releases it: the report comes first
 	switch {
 	case c.in.departed:
 		s.Departed(c.peer)

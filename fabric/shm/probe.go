@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe does to this process's own segment, at the address a, what peers do and what this process does to theirs. So a
-// process that a seccomp profile or an emulator keeps from it finds out before anybody relies on it.
+// probe does to this process's own segment, at the address a, what peers do, so that a process
+// learns early if a seccomp profile or an emulator prevents it.
 func probe(a *address, unsealed bool) error {
 	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
 	if err := c.openProcess(a); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
-// Provider is one process's endpoint in shared memory. One goroutine at a time
-// may call it, but for Bell.
+// Provider is one process's endpoint in shared memory. One goroutine at a time may call it, except
+// Bell.
 type Provider struct {
 	cfg   Config
 	own   *segment
@@ -21,32 +21,31 @@ type Provider struct {
 	watch *watcher
 	// deaths is for a process that polls, beside watch.
 	deaths deathPoll
-	// wordHolder holds the words by which peers see this process die; nil: the kernel
-	// does not let it.
+	// wordHolder holds the words by which peers see this process die; nil: the kernel does not
+	// allow it.
 	wordHolder *robust.Holder
 	conns      map[proc.ID]*Conn
-	// barred: who may never connect, and why; see bar.go.
+	// barred: peers that may never connect, and why; see bar.go.
 	barred map[proc.ID]error
-	// inbound: the connections whose slot Poll looks at.
+	// inbound: the connections whose slot Poll reads.
 	inbound []*Conn
-	// starved: a frame was refused since Ready last found none waiting.
+	// starved: a frame was refused since Ready last found no sender without credit.
 	starved    bool
 	retry      retryState
 	boards     Boards
-	knocksSeen uint32 // as of the last look at the bitmap
+	knocksSeen uint32 // at the last check of the bitmap
 	seen       []uint64
-	// ended: see clearAway.
+	// ended: see releaseEnded.
 	ended []endedPeer
 	// departed: Depart or Close has been called; closed: Close.
 	departed, closed bool
 }
 
-// batch bounds what Poll takes from one peer before it looks at the next.
+// batch bounds the frames that Poll takes from one peer before it turns to the next.
 const batch = 64
 
-// Open makes the endpoint of this process. Errors name the limit or the
-// permission that is missing and its cure; errors.Is(err, ErrNoSpace) where
-// memory is.
+// Open makes the endpoint of this process. Errors name the missing limit or permission and its
+// remedy; they are ErrNoSpace if memory is missing.
 func Open(cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -77,8 +76,8 @@ func Open(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Bell is the process's hold on its doorbell, which peers ring: the host sleeps
-// on it. It may be used after Close.
+// Bell is the process's own end of its bell, which peers ring: the host sleeps on it. It may be
+// used after Close.
 func (p *Provider) Bell() *futex.Pull { return p.bell }
 
 // Name implements fabric.Provider.
@@ -87,9 +86,9 @@ func (p *Provider) Name() string { return "shm" }
 // Address implements fabric.Provider.
 func (p *Provider) Address() []byte { return p.self.encode() }
 
-// Connect implements fabric.Provider. Errors: fabric.ErrPeerGone if the peer's
-// process has ended, fabric.ErrNoPath with what keeps the two from sharing memory,
-// or what is missing and may yet come, as ErrNoSpace.
+// Connect implements fabric.Provider. Errors: fabric.ErrPeerGone if the peer's process has ended,
+// fabric.ErrNoPath if the two cannot share memory, with the reason, or a shortage that may pass,
+// such as ErrNoSpace.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	c, err := p.Dial(spec)
 	if err != nil {
@@ -127,9 +126,8 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 	return p.dial(spec.Peer, &a)
 }
 
-// dial connects to a peer unless it has knocked. One that knocked and ended has
-// a connection too, on which Poll brings what it sent and then its end: after
-// ErrPeerGone nothing may come.
+// dial connects to a peer unless it has knocked. A peer that knocked and ended has a connection
+// too, on which Poll delivers what it sent and then its end: after ErrPeerGone nothing may arrive.
 func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	p.acceptKnocks()
 	if c := p.conns[peer]; c != nil {
@@ -138,7 +136,7 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	c := newConn(p, peer, a)
 	err := p.attach(c, a)
 	if errors.Is(err, fabric.ErrPeerGone) {
-		p.acceptKnocks() // it may have knocked last of all
+		p.acceptKnocks() // its knock may be its last act
 		if c := p.conns[peer]; c != nil {
 			return c, nil
 		}
@@ -152,8 +150,8 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	return c, nil
 }
 
-// existing gives a connection that there is, unless it is half and cannot be
-// completed now: then the error says why.
+// existing returns a connection, unless it is half open and cannot be completed now: then the error
+// says why.
 func (p *Provider) existing(c *Conn) (*Conn, error) {
 	if c.halfOpen != nil && !c.ending && !c.invalidated {
 		p.retryConnect(c)
@@ -191,7 +189,7 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 	return n
 }
 
-// requestReap makes the next Poll look for connections that have ended.
+// requestReap makes the next Poll check for ended connections.
 func (p *Provider) requestReap() { p.watch.reapPending.Store(true) }
 
 // Ready implements fabric.Provider.
@@ -220,8 +218,8 @@ func (p *Provider) creditReturned() bool {
 	return false
 }
 
-// holdWords makes the kernel tell peers of this process's end. Without it they learn
-// of it from their pidfds.
+// holdWords makes the kernel report this process's end to peers. Without it they see only their
+// pidfds.
 func (p *Provider) holdWords() {
 	var err error
 	if p.wordHolder, err = robust.Hold(p.own.words()); err != nil {
@@ -231,7 +229,7 @@ func (p *Provider) holdWords() {
 	p.self.holderThread = uint32(p.wordHolder.Tid())
 }
 
-// releaseWords makes this process's end no matter of its peers.
+// releaseWords releases the robust words, so that peers ignore this process's end.
 func (p *Provider) releaseWords() {
 	if p.wordHolder != nil {
 		p.wordHolder.Release()
@@ -244,7 +242,7 @@ func (p *Provider) Depart() {
 		return
 	}
 	p.own.head().state.Store(stateDeparted)
-	p.acceptKnocks() // who has knocked before it could read that
+	p.acceptKnocks() // processes that knocked before they could read that
 	p.departed = true
 	for _, c := range p.conns {
 		c.hangUp(byeDeparted)
@@ -279,8 +277,8 @@ func (p *Provider) Close() error {
 	clear(p.conns)
 	p.inbound = nil
 	errs = append(errs, p.boards.close(), p.own.close())
-	// Poll goes on to look, at what says that nobody knocks: a question less for
-	// each Poll before.
+	// Poll keeps reading the header after Close, and finds no knocks in this one: so it needs no
+	// check of its own.
 	p.own.header, p.knocksSeen = make([]byte, headerBytes), 0
 	return errors.Join(errs...)
 }

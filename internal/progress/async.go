@@ -2,23 +2,20 @@ package progress
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// asyncPause is how long the attendant stays away while others progress: it
-// bounds what it costs them, one wake-up in a millisecond.
+// asyncPause bounds what the progress goroutine costs the others: one wake-up in a millisecond.
 const asyncPause fabric.Time = 1_000_000
 
-// asyncProgress is a goroutine of the engine that progresses while nobody waits, so
-// that what peers ask for is answered without a call from the application. It
-// sleeps at the bell; a goroutine that waits and polls takes no notice of it,
-// and one that would sleep leaves the bell to it and parks.
+// asyncProgress is a goroutine of the engine that makes progress while no goroutine waits, so that
+// requests of peers are answered without a call from the application. It sleeps at the bell. A
+// waiting goroutine polls as if it did not exist, and parks where it would sleep.
 type asyncProgress struct {
-	parked   Completion    // it parks on this while a waiting goroutine sleeps at the bell
-	done     fabric.Parker // unparked at its end
+	parked   Completion    // the goroutine parks on it while a waiting goroutine sleeps at the bell
+	done     fabric.Parker // unparked at the end
 	stopping bool
 }
 
-// StartAsync has progress made while no goroutine waits, by one of the engine's own
-// that ends with Close. It is called once at most, after Handle, OnEnd and
-// OnStall.
+// StartAsync starts a goroutine that makes progress while no other goroutine does. It ends with
+// Close. Call it at most once, after Handle, OnEnd and OnStall.
 func (e *Engine) StartAsync() {
 	e.Lock()
 	defer e.Unlock()
@@ -33,8 +30,7 @@ func (e *Engine) StartAsync() {
 	})
 }
 
-// asyncStep is one turn of the attendant. Precondition: the lock is held, as on
-// return.
+// asyncStep is one turn of the progress goroutine. Precondition: the lock is held, as on return.
 func (e *Engine) asyncStep() {
 	switch {
 	case e.progressing && e.asleep:
@@ -58,13 +54,15 @@ func (e *Engine) asyncStep() {
 	}
 	e.progressing = false
 	dozing := e.wakeParked()
-	if found == 0 && !dozing {
+	if found == 0 && !dozing { // another goroutine polls, in short calls
 		e.asyncWait() // somebody else polls, in short calls
 	}
 }
 
 // wakeParked wakes a goroutine that parked because the attendant progressed, to
 // take over. It reports whether one relies on the attendant at the bell.
+// wakeParked wakes a goroutine that parked because the progress goroutine polled. It reports
+// whether one depends on the progress goroutine at the bell.
 func (e *Engine) wakeParked() (dozing bool) {
 	for c := e.parked; c != nil; c = c.next {
 		if !c.delegated {
@@ -76,17 +74,16 @@ func (e *Engine) wakeParked() (dozing bool) {
 	return dozing
 }
 
-// idleRounds is how many rounds without result show that nothing is there: a provider
-// may leave connections aside for some of them.
+// idleRounds is the number of rounds without result after which nothing is there: a provider may
+// skip connections in some of them.
 const idleRounds = 40
 
-// maxIdleRounds bounds how many rounds one call of Tend makes: what comes without end is for
-// whoever waits for it.
+// maxIdleRounds bounds the rounds of one call of ProgressUntilIdle.
 const maxIdleRounds = 1000
 
-// ProgressUntilIdle makes progress until nothing is there, unless a goroutine progresses already:
-// for one that comes by now and then, while the application computes. It says how much
-// there was. Precondition: the lock is held.
+// ProgressUntilIdle makes progress until nothing is there, unless another goroutine does already.
+// It is for a goroutine that runs now and then while the application computes. It returns the
+// number of events handled. Precondition: the lock is held.
 func (e *Engine) ProgressUntilIdle() (found int) {
 	if e.progressing || e.closed {
 		return 0
@@ -115,8 +112,8 @@ func (e *Engine) asyncWait() {
 	e.Lock()
 }
 
-// stopAsync ends the attendant and waits until it has gone. Precondition: the lock
-// is held, and is held again on return.
+// stopAsync ends the progress goroutine and waits for it. Precondition: the lock is held, as on
+// return.
 func (e *Engine) stopAsync() {
 	a := e.async
 	if a == nil {

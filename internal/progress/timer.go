@@ -2,8 +2,8 @@ package progress
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// Timer is a function that the engine will call once, with its lock held,
-// unless it is stopped. Used with the engine's lock held.
+// Timer is a function that the engine calls once, with its lock held, unless it is stopped. Use it
+// with the engine's lock held.
 type Timer struct {
 	at    fabric.Time
 	fn    func()
@@ -69,8 +69,8 @@ func (t *timers) remove(tm *Timer) {
 	tm.index = -1
 }
 
-// After calls fn with the lock held, in the progress loop, once d nanoseconds
-// have passed. Precondition: the lock is held.
+// After calls fn with the lock held, in the progress loop, after d nanoseconds. Precondition: the
+// lock is held.
 func (e *Engine) After(d fabric.Time, fn func()) *Timer {
 	t := &Timer{at: e.host.Now() + d, fn: fn}
 	e.timers.add(t)
@@ -80,11 +80,10 @@ func (e *Engine) After(d fabric.Time, fn func()) *Timer {
 	return t
 }
 
-// Stop prevents the call if it has not been made. Precondition: the lock is
-// held.
+// Stop prevents the call if it has not been made. Precondition: the lock is held.
 func (e *Engine) Stop(t *Timer) { e.timers.remove(t) }
 
-// runTimers calls the timers that are due and says how many.
+// runTimers calls the timers that are due and returns their number.
 func (e *Engine) runTimers() int {
 	n := 0
 	for len(e.timers) > 0 && e.timers.next() <= e.host.Now() {
