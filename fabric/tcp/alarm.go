@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer that epoll watches, so that a sleeping process wakes for it.
+// alarm is a timer that epoll watches, so that it wakes a sleeping process.
 type alarm struct {
 	fd  int
 	due time.Time // zero: not set
 }
 
-// alarm makes sure that ticked is called at t.
+// alarm makes sure that timerFired is called at t.
 func (p *Provider) alarm(t time.Time) {
 	if !p.timer.due.IsZero() && !t.Before(p.timer.due) {
 		return
@@ -23,7 +23,7 @@ func (p *Provider) alarm(t time.Time) {
 	_ = unix.TimerfdSettime(p.timer.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
 }
 
-// timerFired acts on everything that is due, and sets the alarm for what is next.
+// timerFired acts on everything that is due, and sets the alarm for the next deadline.
 func (p *Provider) timerFired() {
 	var b [8]byte
 	_, _ = unix.Read(p.timer.fd, b[:])

@@ -2,14 +2,14 @@ package tcp
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// What Await answers when it has not received anything.
+// What Await returns when it has not received anything.
 const (
 	nothingYet = fabric.NotYet
 	forPoll    = fabric.NotYet - 1
 )
 
-// Await implements fabric.Awaiter: a short way round Poll for who waits for the next
-// frame of the connection that was heard last.
+// Await implements fabric.Awaiter: a shortcut past Poll to the next frame of the connection that
+// delivered last.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int {
 	p, in := c.p, &c.in
 	if p.recent != c || p.idlePolls >= recentPolls || c.state != up || in.placed || in.r != in.w || len(p.blocked) > 0 {
@@ -34,8 +34,7 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 	return nothingYet
 }
 
-// accept receives the frame at the inbox's beginning, if it is the one that is
-// awaited and nothing but it has come.
+// accept receives the first frame of the inbox, if it is the awaited one and nothing else has come.
 func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte) int {
 	p, in := c.p, &c.in
 	p.idlePolls = 0

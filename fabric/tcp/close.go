@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// silentLinger bounds how long Close waits for what only the kernel has, of peers that
+	// silentLinger bounds how long Close waits for data that only the kernel holds, of peers that
 	// send nothing either.
 	silentLinger = time.Second
-	// handshakeLinger bounds how long it waits for peers that are about to learn that this
-	// process has departed.
+	// handshakeLinger bounds how long it waits for peers that are about to learn that this process
+	// has departed.
 	handshakeLinger = 50 * time.Millisecond
 )
 
@@ -38,15 +38,14 @@ func (p *Provider) Depart() {
 	p.acceptor = newAcceptor(p)
 }
 
-// acceptor answers newcomers between Depart and Close, when nobody may poll any
-// more.
+// acceptor answers newcomers between Depart and Close, when nobody may poll any more.
 type acceptor struct {
 	epfd, stop int
 	done       chan struct{}
 }
 
-// newAcceptor starts it; nil if there are no descriptors for it: then Poll answers,
-// if somebody calls it.
+// newAcceptor starts it; nil if there are no descriptors for it: then Poll answers, if it is
+// called.
 func newAcceptor(p *Provider) *acceptor {
 	d := &acceptor{done: make(chan struct{})}
 	var err error
@@ -65,7 +64,7 @@ func newAcceptor(p *Provider) *acceptor {
 	return d
 }
 
-// The keys of what the doorman waits for.
+// The keys of the acceptor's epoll set.
 const (
 	stopKey = iota
 	handshakeKey
@@ -99,8 +98,8 @@ func (d *acceptor) close() {
 	_, _ = unix.Close(d.epfd), unix.Close(d.stop)
 }
 
-// Close implements fabric.Provider. After Depart it waits until everything that
-// was sent has reached the machines of its receivers, some seconds at most.
+// Close implements fabric.Provider. After Depart it waits until everything that was sent has
+// reached the machines of its receivers, some seconds at most.
 func (p *Provider) Close() error {
 	if p.closed {
 		return nil
@@ -110,7 +109,7 @@ func (p *Provider) Close() error {
 	}
 	if p.departing {
 		p.linger()
-		p.acceptRound() // whoever has come meanwhile
+		p.acceptRound() // newcomers of the meantime
 	}
 	p.departing, p.closed = true, true
 	for _, c := range p.conns {
@@ -120,9 +119,8 @@ func (p *Provider) Close() error {
 	return p.release()
 }
 
-// linger goes on until nothing that was sent is left here. What arrives is read and
-// dropped: a socket that is closed with something unread takes back what the other
-// side has not read.
+// linger polls until nothing that was sent is left here. It reads and drops what arrives: a socket
+// that is closed with unread data takes back what the other side has not read.
 func (p *Provider) linger() {
 	var deaf fabric.Sink
 	begun := time.Now()
@@ -150,8 +148,8 @@ func (p *Provider) helloPending() bool {
 	return slices.ContainsFunc(p.handshakes, func(g *handshake) bool { return g.hello != nil })
 }
 
-// unacknowledged reports whether a connection has something that has not reached the
-// other machine; full: what has not is in the kernel's hands, at least.
+// unacknowledged reports whether a connection has data that have not reached the other machine;
+// full: such data are at least in the kernel.
 func (p *Provider) unacknowledged() (busy, full bool) {
 	full = true
 	for _, c := range p.conns {
@@ -163,14 +161,13 @@ func (p *Provider) unacknowledged() (busy, full bool) {
 		default:
 			left, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
 			busy = busy || err != nil || left > 0
-			full = full && (left == 0 || c.path.unix) // what the peer confirms resets a closed socket
+			full = full && (left == 0 || c.path.unix) // the peer's acknowledgement resets a closed socket
 		}
 	}
 	return busy, full
 }
 
-// enlarge has the socket take the rest of a frame from which the peer's kernel
-// takes nothing for the time being.
+// enlarge makes the socket take the rest of a frame while the peer's kernel takes nothing.
 func (c *Conn) enlarge() bool {
 	size, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
 	if err != nil {
@@ -183,7 +180,7 @@ func (c *Conn) enlarge() bool {
 	return !c.out.unsent()
 }
 
-// release closes what does not belong to a connection.
+// release closes everything that does not belong to a connection.
 func (p *Provider) release() error {
 	var errs []error
 	if p.watch != nil {

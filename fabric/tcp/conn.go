@@ -11,65 +11,64 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// state is where a connection stands.
+// state is the state of a connection.
 type state uint8
 
 const (
-	waiting  state = iota // without socket; the next attempt is due at Conn.due
-	dialling              // Conn.dial is on its way
+	waiting  state = iota // no socket; the next attempt is due at Conn.deadline
+	dialling              // Conn.dial is in progress
 	up                    // frames go both ways
-	ended                 // the peer has ended, or is cut off
+	ended                 // the peer has ended, or is invalidated
 )
 
-// Conn is the connection to one peer. It belongs to the engine, which calls with
-// its lock held.
+// Conn is the connection to one peer. The engine calls it with its lock held.
 type Conn struct {
 	p     *Provider
 	peer  proc.ID
 	state state
 	fd    int // in state up, else -1
 	key   int32
-	path  path // by which it is, or was last, up
+	path  path // of the current connection, or the last one
 
 	out outbox
-	// starving: a frame was refused since credit was last there. blocked: it is
-	// in Provider.blocked, because the socket takes no more for the time being.
+	// starving: a frame was refused since credit was last available. blocked: it is in
+	// Provider.blocked, because the socket is full.
 	starving, blocked bool
-	// watched: epoll tells when the socket takes more.
+	// watched: epoll reports when the socket takes more.
 	watched bool
 
 	in           inbox
-	got          uint32 // frames taken in, modulo 2^32
-	received     uint64 // the same
-	acked        uint32 // of them, what the peer has been told
-	unackedBytes int    // taken in since it was
-	ackDue       bool   // the peer waits to be told
-	// outbox is the size of the peer's: it runs dry unless it is told in time.
+	got          uint32 // frames received, modulo 2^32
+	received     uint64 // the same, 64 bits
+	acked        uint32 // of them, acknowledged to the peer
+	unackedBytes int    // received since the last acknowledgement
+	ackDue       bool   // the peer waits for an acknowledgement
+	// outbox is the size of the peer's: it fills up unless acknowledgements come in time.
 	outbox   uint32
-	returned int // loans that are back, when nobody polled
-	detached int // loans of whose return nobody is to be told
+	returned int // returned loans that are not reported yet
+	detached int // loans whose return must not be reported
 
 	peerAddress  address // of the peer
-	paths        []path  // to it
+	paths        []path  // to the peer
 	dial         *dial
-	pathIndex    int       // of the ways, the one that is tried
-	refusedPaths int       // ways that refused in this round
-	downSince    time.Time // without connection since
+	pathIndex    int       // of the paths, the current one
+	refusedPaths int       // paths that refused in this round
+	downSince    time.Time // when the connection was lost or first tried
 	deadline     time.Time // next attempt, or end of this one; zero: none
 	retryPause   time.Duration
-	lastError    error // what the last attempt failed of
+	lastError    error // of the last attempt
 	wasUp        bool  // has been up
 
 	informedCause *proc.Cause // Inform: how the peer has ended
 	invalidated   bool        // Invalidate
-	replaced      bool        // its last bytes are read, and another takes its place
+	replaced      bool        // its last bytes are being read, and another connection replaces it
 	endCause      proc.Cause
 }
 
 // Peer implements fabric.Conn.
 func (c *Conn) Peer() proc.ID { return c.peer }
 
-// Describe says what the connection runs over.
+// Describe names the transport of the connection.
 func (c *Conn) Describe() string {
 	if !c.wasUp {
 		return "tcp, not connected yet"
@@ -102,8 +101,7 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 		c.flush()
 		return true
 	}
-	// Written from where it is first, so that the copy that is kept is made while
-	// the peer reads.
+	// Written from its place first, so that the peer reads while the kept copy is made.
 	v := &c.p.out
 	n := o.gather(v.pieces[:maxPieces-1])
 	v.pieces[n] = payload
@@ -114,15 +112,14 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// directSend is the length from which payloads are written from where they are.
+// directSend is the length from which payloads are written from their place.
 const directSend = 8 << 10
 
-// TryLend hands over a frame whose payload stays where it is, unchanged, until
-// fabric.Sink.Returned has been told: once for each, in the order in which they were
-// lent. False means no credit. A connection that ends returns nothing, and does
-// not look at the payloads any more.
+// TryLend sends a frame whose payload stays in place, unchanged, until fabric.Sink.Returned is
+// called: once for each, in the order in which they were lent. False means no credit. A connection
+// that ends returns nothing, and does not read the payloads any more.
 //
-// Preconditions: as TrySend, but for the length, which is 1 to Lends.
+// Preconditions: as TrySend, except the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.admits(0) {
 		return c.state == ended && !c.p.departing
@@ -151,9 +148,8 @@ func (c *Conn) DetachBuffers() {
 	}
 }
 
-// admits reports whether a frame with n bytes in the outbox may be added. What
-// has been admitted is in the kernel, but for a part of one frame: then nobody
-// waits for it who closes.
+// admits reports whether a frame with n bytes in the outbox may be added. Accepted frames are in
+// the kernel, except for a part of one: so Close has nothing else to wait for.
 func (c *Conn) admits(n int) bool {
 	if c.state == up && !c.out.unsent() && c.out.room(n) && !c.p.departing {
 		return true
@@ -162,13 +158,13 @@ func (c *Conn) admits(n int) bool {
 	return false
 }
 
-// ack is what a frame says of those taken in.
+// ack returns the acknowledgement for the next frame and notes that it is sent.
 func (c *Conn) ack() uint32 {
 	c.acked, c.unackedBytes, c.ackDue = c.got, 0, false
 	return c.got
 }
 
-// flush writes what waits, as far as the socket takes it.
+// flush writes pending data, as far as the socket takes them.
 func (c *Conn) flush() {
 	v := &c.p.out
 	for c.out.unsent() {
@@ -188,8 +184,8 @@ func (c *Conn) flush() {
 	}
 }
 
-// wrote looks at how a write ended. One that failed is not the end yet: what the
-// peer sent before may still be there to be read, and then its end.
+// wrote handles the result of a write. A failed write is not the end yet: data that the peer sent
+// before may still be readable, and then the end of the stream.
 func (c *Conn) wrote(errno unix.Errno) {
 	if c.out.unsent() && !c.blocked {
 		c.blocked = true
@@ -200,8 +196,8 @@ func (c *Conn) wrote(errno unix.Errno) {
 	}
 }
 
-// sendAck tells the peer what has been taken in, in a frame of its own, unless
-// the socket takes no more: then what waits to be written has to go first.
+// sendAck sends an acknowledgement in a frame of its own, unless the socket is full: then the
+// pending data must go first.
 func (c *Conn) sendAck() {
 	if c.state != up || c.out.unsent() {
 		return
@@ -222,7 +218,7 @@ func (c *Conn) Get([]byte, fabric.Region, uint64) error { return fabric.ErrUnsup
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	if p := c.p; p.departing && p.sink == nil { // the doorman looks at it, and Poll does not call
+	if p := c.p; p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
@@ -230,7 +226,7 @@ func (c *Conn) Invalidate() {
 	c.finish()
 }
 
-// finish ends the use of the connection for good.
+// finish ends the use of the connection permanently.
 func (c *Conn) finish() {
 	c.hangUp()
 	c.state, c.deadline = ended, time.Time{}
@@ -238,7 +234,7 @@ func (c *Conn) finish() {
 	c.in = inbox{}
 }
 
-// hangUp closes the socket, and the dial.
+// hangUp closes the socket, and that of the dial.
 func (c *Conn) hangUp() {
 	if c.dial != nil {
 		c.p.discard(c.dial.fd, c.dial.key)
@@ -252,7 +248,7 @@ func (c *Conn) hangUp() {
 	c.p.suspects = slices.DeleteFunc(c.p.suspects, func(o *Conn) bool { return o == c })
 }
 
-// reportEnd ends the connection and has the peer's end reported by the next Poll.
+// reportEnd ends the connection and makes the next Poll report the peer's end.
 func (c *Conn) reportEnd(cause proc.Cause) {
 	if c.state != ended {
 		c.endCause = cause

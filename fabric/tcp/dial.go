@@ -11,7 +11,6 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// dial is an attempt to connect.
 type dial struct {
 	exchange
 	stage   dialStage
@@ -23,22 +22,21 @@ type dialStage uint8
 
 const (
 	connecting dialStage = iota
-	helloSent            // hello has been said
-	proofSent            // the proof has been given
+	helloSent            // hello is sent
+	proofSent            // the proof is sent
 )
 
 const (
-	// connectTime is how long an address may take to answer before the next is
-	// tried, silence how long one that has answered may say nothing if there are
-	// others.
+	// connectTime is how long an address may take to answer before the next is tried, dialSilence
+	// how long one that has answered may be silent if there are others.
 	connectTime = time.Second
 	dialSilence = 5 * time.Second
-	// firstPause and longestPause lie between two rounds of attempts.
+	// firstPause and longestPause are the pauses between two rounds of attempts.
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
 )
 
-// paths lists how the peer can be reached, best first.
+// paths lists the paths to the peer, best first.
 func (p *Provider) paths(a *address) []path {
 	var ws []path
 	local := a.net == p.self.net
@@ -56,9 +54,9 @@ func (p *Provider) paths(a *address) []path {
 	return ws
 }
 
-// dialNext begins an attempt by the next way.
+// dialNext starts an attempt on the current path.
 func (c *Conn) dialNext(now time.Time) {
-	if len(c.paths) == 0 { // it has dialled, and only it can
+	if len(c.paths) == 0 { // the peer has dialled, and only it can
 		c.nextPath(now)
 		return
 	}
@@ -81,7 +79,7 @@ func (c *Conn) dialNext(now time.Time) {
 	}
 }
 
-// connect makes a socket and has it connect.
+// connect makes a socket and starts to connect it.
 func (p *Provider) connect(w path, a *address) (int, error) {
 	if w.unix {
 		return connectTo(unix.AF_UNIX, unixName(a.unix))
@@ -103,7 +101,7 @@ func connectTo(domain int, sa unix.Sockaddr) (int, error) {
 	return fd, nil
 }
 
-// advance takes an attempt as far as it goes now.
+// advance continues an attempt as far as possible.
 func (c *Conn) advance(now time.Time) {
 	d := c.dial
 	var err error
@@ -129,7 +127,7 @@ func (c *Conn) advance(now time.Time) {
 	c.attemptFailed(now, err)
 }
 
-// sendHello says hello once the socket is connected.
+// sendHello sends hello once the socket is connected.
 func (c *Conn) sendHello(now time.Time) error {
 	d := c.dial
 	fds := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLOUT}}
@@ -150,7 +148,7 @@ func (c *Conn) sendHello(now time.Time) error {
 	}
 	d.stage = helloSent
 	d.path.here = localName(d.fd)
-	// Its machine has answered: whether the process does is not for us to judge.
+	// The peer's machine has answered; whether the process does is for the failure detector.
 	c.deadline = time.Time{}
 	if len(c.paths) > 1 {
 		c.deadline = now.Add(dialSilence)
@@ -186,7 +184,7 @@ func (c *Conn) sendProof() error {
 	return nil
 }
 
-// readVerdict heeds the verdict.
+// readVerdict handles the verdict.
 func (c *Conn) readVerdict(now time.Time) error {
 	d := c.dial
 	b, err := d.readMessage(verdictBytes)
@@ -202,15 +200,15 @@ func (c *Conn) readVerdict(now time.Time) error {
 		c.dial = nil
 		c.p.connSet.forget(d.fd, d.key)
 		c.adopt(d.fd, d.path, &s)
-	case duplicate: // its own dial is on the way
+	case duplicate: // the peer's own dial is in progress
 		c.hangUp()
 		c.scheduleRetry(now, longestPause)
 	case rejected:
-		if c.p.departing { // it has got our farewell, if not our knowledge of that
+		if c.p.departing { // the peer has our last frame, though not the acknowledgement
 			c.finish()
 			return nil
 		}
-		c.reportEnd(c.endCauseOf(proc.Expelled)) // it may have given up first
+		c.reportEnd(c.endCauseOf(proc.Expelled)) // the peer may have given up first
 	case noResources:
 		return fmt.Errorf("the other side cannot take a connection: %w", s.shortage)
 	case departed:
@@ -219,7 +217,7 @@ func (c *Conn) readVerdict(now time.Time) error {
 	return nil
 }
 
-// adopt goes on over a socket on which both sides have proved who they are.
+// adopt continues over a socket on which both sides are authenticated.
 func (c *Conn) adopt(fd int, w path, s *statement) {
 	key, err := c.p.connSet.add(fd, c, unix.EPOLLIN)
 	if err != nil {

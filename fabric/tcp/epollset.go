@@ -6,9 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// epollSet is an epoll set, and what its descriptors belong to. The kernel hands
-// back a key of ours: a descriptor's number may come back while an event of its
-// predecessor is on the way.
+// epollSet is an epoll set with the owners of its descriptors. Events carry a key of ours, because
+// a descriptor's number may be reused while an event of its predecessor is pending.
 type epollSet struct {
 	fd   int
 	last int32
@@ -23,7 +22,7 @@ func newEpollSet() (*epollSet, error) {
 	return &epollSet{fd: fd, of: make(map[int32]any)}, nil
 }
 
-// add begins to watch a descriptor and gives its key.
+// add starts to watch a descriptor and returns its key.
 func (in *epollSet) add(fd int, owner any, events uint32) (int32, error) {
 	in.last++
 	key := in.last
@@ -44,7 +43,7 @@ func (in *epollSet) change(fd int, key int32, events uint32) error {
 	return nil
 }
 
-// pause ends the watch for a while, and resume goes on with it.
+// pause stops the watch for a while, and resume continues it.
 func (in *epollSet) pause(fd int) { _ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
 func (in *epollSet) resume(fd int, key int32) {
@@ -58,5 +57,5 @@ func (in *epollSet) forget(fd int, key int32) {
 	_ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil)
 }
 
-// owner gives the owner of an event's descriptor; nil if it has been forgotten.
+// owner returns the owner of an event's descriptor; nil if it has been forgotten.
 func (in *epollSet) owner(ev unix.EpollEvent) any { return in.of[ev.Fd] }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// exchange is one side of a handshake: messages of known lengths, and all that was
-// said, which the proofs cover.
+// exchange is one side of a handshake: messages of known lengths, and the transcript, which the
+// proofs cover.
 type exchange struct {
 	fd         int
 	key        int32
@@ -19,7 +19,7 @@ type exchange struct {
 	transcript []byte
 }
 
-// readMessage reads a message of n bytes: nil until it is whole.
+// readMessage reads a message of n bytes: nil until it is complete.
 func (t *exchange) readMessage(n int) ([]byte, error) {
 	for t.got < n {
 		got, errno := recvBytes(t.fd, t.buf[t.got:n])
@@ -53,17 +53,17 @@ func (t *exchange) writeMessage(b []byte) error {
 	return nil
 }
 
-// record adds what was said or heard to the transcript.
+// record adds a message to the transcript.
 func (t *exchange) record(b []byte) { t.transcript = append(t.transcript, b...) }
 
 // path is how two processes are connected.
 type path struct {
 	unix        bool
 	local       bool           // within one network namespace
-	here, there netip.AddrPort // TCP; a listener's at there, if this side dialled
+	here, there netip.AddrPort // TCP; there is a listener's if this side dialled
 }
 
-// String gives it as "tcp 10.0.0.1:4711 > 10.0.0.2:4712".
+// String returns, for example, "tcp 10.0.0.1:4711 > 10.0.0.2:4712".
 func (w path) String() string {
 	if w.unix {
 		return "unix"
@@ -71,7 +71,7 @@ func (w path) String() string {
 	return fmt.Sprintf("tcp %v > %v", w.here, w.there)
 }
 
-// peerName names the other end for people.
+// peerName names the other end in messages.
 func (w path) peerName() string {
 	if w.unix {
 		return "a process of this machine"
@@ -79,5 +79,5 @@ func (w path) peerName() string {
 	return w.there.String()
 }
 
-// sameInterface reports whether two ways lead to one interface.
+// sameInterface reports whether two paths lead to one interface.
 func (w path) sameInterface(o path) bool { return w.unix == o.unix && w.there.Addr() == o.there.Addr() }

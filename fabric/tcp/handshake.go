@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// maxHandshakes wait for the end of their handshake at most; when one more comes the
-	// oldest has to go. A peer that has to is back at once.
+	// maxHandshakes bounds the handshakes in progress; one more evicts the oldest. An evicted peer
+	// connects again at once.
 	maxHandshakes = 128
-	// handshakeTimeout is how long a handshake may take.
+	// handshakeTimeout bounds the time of a handshake.
 	handshakeTimeout = 5 * time.Second
-	// acceptBatch bounds how many are let in before other things are looked at.
+	// acceptBatch bounds how many are accepted before other work is done.
 	acceptBatch = 16
 )
 
-// handshake is who has connected and not proved yet that it is a peer.
+// handshake is an accepted connection that is not authenticated yet.
 type handshake struct {
-	exchange        // fd is -1 once it has gone, or become a peer's connection
+	exchange        // fd is -1 once it is closed, or is a peer's connection
 	domain     int  // of its socket
 	path       path // without this end's address
 	due        time.Time
-	hello      *hello     // nil until heard
-	keyAtHello int32      // the last key of Provider.inner then
-	proof      *statement // of one that is postponed
+	hello      *hello     // nil until received
+	keyAtHello int32      // the last key of Provider.connSet then
+	proof      *statement // of a postponed handshake
 }
 
-// acceptRound looks at the listeners and the guests. Between Depart and Close a
-// goroutine calls it too, so it touches nothing else then.
+// acceptRound serves the listeners and the handshakes. Between Depart and Close a goroutine calls
+// it too, so it touches nothing else then.
 func (p *Provider) acceptRound() {
 	var events [32]unix.EpollEvent
 	n := epollNow(p.handshakeSet.fd, events[:])
@@ -41,18 +41,17 @@ func (p *Provider) acceptRound() {
 	}
 }
 
-// mayAccept reports whether this turn of Poll, which has heard n things so far, has time
-// for a guest: the first turn after something was heard, when the answer to what
-// this process has sent since is farthest away, and some of the later ones. So
-// strangers who come in a burst are looked at one by one, with looks at the connection
-// that counts in between.
+// mayAccept reports whether this turn of Poll, which has found n events so far, has time for a
+// handshake: the first turn after an arrival, when the answer to what this process has sent since
+// is farthest away, and some of the later ones. So a burst of unauthenticated connections is served
+// one by one, with polls of the recent connection in between.
 func (p *Provider) mayAccept(n int) bool {
 	return n == 0 && p.idlePolls == 2 || p.idlePolls%acceptStride == 0 || p.polls%stride == 0 || p.idlePolls >= recentPolls
 }
 
 const acceptStride = 16
 
-// acceptStep looks at one of those who have knocked.
+// acceptStep serves one handshake or newcomer.
 func (p *Provider) acceptStep() int {
 	var events [1]unix.EpollEvent
 	if epollNow(p.handshakeSet.fd, events[:]) == 0 {
@@ -63,7 +62,7 @@ func (p *Provider) acceptStep() int {
 	return 1
 }
 
-// serveHandshake lets newcomers in, so many at most, or takes a handshake further.
+// serveHandshake accepts at most so many newcomers, or continues a handshake.
 func (p *Provider) serveHandshake(ev unix.EpollEvent, newcomers int) {
 	switch who := p.handshakeSet.owner(ev).(type) {
 	case *listener:
@@ -74,9 +73,9 @@ func (p *Provider) serveHandshake(ev unix.EpollEvent, newcomers int) {
 	}
 }
 
-// accept lets a newcomer in; false: there is none. Most strangers are gone again
-// before the call returns, so what only a peer or a patient one needs is done for
-// those alone: socket options after the proof, epoll if more has to come.
+// accept accepts a newcomer; false: there is none. Most unauthenticated connections are closed
+// again before the call returns, so the work that only a peer needs is done later: socket options
+// after the proof, epoll if more data have to come.
 func (p *Provider) accept(l *listener) bool {
 	fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 	if err != nil && isPressure(err) {
@@ -104,7 +103,7 @@ func (p *Provider) accept(l *listener) bool {
 		return true
 	}
 	p.alarm(g.due)
-	if g.proof != nil { // Poll goes on with it
+	if g.proof != nil { // Poll continues it
 		return true
 	}
 	if g.key, err = p.handshakeSet.add(fd, g, unix.EPOLLIN); err != nil {
@@ -113,7 +112,7 @@ func (p *Provider) accept(l *listener) bool {
 	return true
 }
 
-// advanceHandshake takes a handshake as far as it goes now.
+// advanceHandshake continues a handshake as far as possible.
 func (p *Provider) advanceHandshake(g *handshake) {
 	if g.hello == nil && !p.readHello(g) {
 		return
@@ -129,7 +128,7 @@ func (p *Provider) advanceHandshake(g *handshake) {
 	var s statement
 	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
 		p.stats.unauthenticated.Add(1)
-		p.logOnce("forger", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.path.peerName())
+		p.logOnce("secret", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.path.peerName())
 		p.drop(g)
 		return
 	}
@@ -137,7 +136,7 @@ func (p *Provider) advanceHandshake(g *handshake) {
 	p.admit(g, &s)
 }
 
-// readHello hears the hello and answers it; false: the proof is not due yet.
+// readHello receives the hello and answers it; false: the proof is not due yet.
 func (p *Provider) readHello(g *handshake) bool {
 	b, err := g.readMessage(helloBytes)
 	if b == nil && err == nil && helloBegins(g.buf[:g.got]) {
@@ -151,7 +150,7 @@ func (p *Provider) readHello(g *handshake) bool {
 	h, ok := decodeHello(b)
 	if !ok {
 		p.stats.notPeer.Add(1)
-		p.logOnce("stranger", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.path.peerName())
+		p.logOnce("hello", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.path.peerName())
 		p.drop(g)
 		return false
 	}
@@ -177,13 +176,13 @@ func (p *Provider) readHello(g *handshake) bool {
 	return true
 }
 
-// admit lets a guest in that knows the secret, or tells it why not.
+// admit accepts an authenticated peer, or sends the reason why not.
 func (p *Provider) admit(g *handshake, s *statement) {
 	h := g.hello
 	a, err := decodeAddress(h.address)
 	if err != nil || h.to != p.cfg.Self || h.toBorn != p.self.born || int64(h.from) >= int64(p.cfg.MaxProcs) || h.from == p.cfg.Self {
 		p.stats.misdirected.Add(1)
-		p.logOnce("misled", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
+		p.logOnce("target", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
 		p.drop(g)
 		return
 	}
@@ -192,13 +191,13 @@ func (p *Provider) admit(g *handshake, s *statement) {
 		p.drop(g)
 		return
 	}
-	owed := c != nil && c.state != ended && c.out.kept() // it has not got everything from us
+	owed := c != nil && c.state != ended && c.out.kept() // it has not received everything from us
 	if p.departing && !owed {
 		p.sendVerdict(g, &statement{outcome: departed})
 		p.drop(g)
 		return
 	}
-	if c != nil && p.sink == nil && (c.state == up || p.departing) { // Poll goes on: it delivers what is left first
+	if c != nil && p.sink == nil && (c.state == up || p.departing) { // Poll continues: it delivers the rest first
 		g.proof = s
 		p.handshakeSet.forget(g.fd, g.key)
 		p.postponed = append(p.postponed, g)
@@ -208,7 +207,7 @@ func (p *Provider) admit(g *handshake, s *statement) {
 	if first {
 		c = p.newConn(h.from, &a)
 	}
-	p.unlist(g) // whatever happens below, it is not one of the crowd
+	p.unlist(g) // it is authenticated, so it no longer counts as a handshake
 	out := p.decide(c, &a)
 	if out == accepted && c.state == up {
 		p.drainReplaced(c)
@@ -230,7 +229,7 @@ func (p *Provider) admit(g *handshake, s *statement) {
 	p.stats.accepted.Add(1)
 	fd := p.takeSocket(g)
 	c.hangUp()
-	_ = p.fillReserve() // if what has been hung up leaves one
+	_ = p.fillReserve() // if the closed socket was one
 	c.in.reset()
 	tune(fd, g.domain)
 	if !g.path.unix {
@@ -239,41 +238,40 @@ func (p *Provider) admit(g *handshake, s *statement) {
 	c.adopt(fd, g.path, s)
 }
 
-// afterRefusal decides what becomes of c, whose peer has called and not been let in, for
-// want of something perhaps; 0: of nothing.
+// afterRefusal decides what becomes of c, whose peer called and was refused, for a shortage if it
+// is not 0.
 func (p *Provider) afterRefusal(c *Conn, first bool, want unix.Errno) {
 	switch now := time.Now(); {
-	case first && want == 0: // it was never met
+	case first && want == 0: // it was never connected
 		delete(p.conns, c.peer)
 	case c.state != waiting || slices.Contains(p.reconnecting, c):
-	case want != 0: // both try, and say so if it lasts
+	case want != 0: // both try, and report it if it lasts
 		if first {
 			c.downSince = now
 		}
 		c.lastError = want
 		c.reconnect(now)
-	default: // drain has found it broken, and the peer has not been told
+	default: // drainReplaced has found it broken, and the peer has no verdict
 		c.reconnect(now)
 	}
 }
 
-// superseded reports whether the guest's call was given up by its peer for the
-// connection that there is, or was: it had said hello before that was made, and a peer
-// that lets another call in, or makes another, hangs up the one before; the proof of
-// which may be on its way still. Or it says that it has taken less than it is known
-// to have.
+// superseded reports whether the peer has given up this handshake for the existing connection, or a
+// later one: its hello came before that was made, and a peer that accepts another call, or makes
+// another, closes the previous one, whose proof may still arrive. Or it acknowledges less than
+// before.
 func (c *Conn) superseded(g *handshake, s *statement) bool {
 	return c.state == up && c.key > g.keyAtHello || c.state != ended && c.out.outdated(s.taken)
 }
 
-// peerClosed reports whether the guest has closed the connection.
+// peerClosed reports whether the other side has closed the connection.
 func (g *handshake) peerClosed() bool {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(g.fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return n == 0 && err == nil || err != nil && err != unix.EAGAIN
 }
 
-// admitPostponed receives those who could not be while nobody polled.
+// admitPostponed admits the handshakes that were complete while Poll did not run.
 func (p *Provider) admitPostponed() int {
 	guests := p.postponed
 	p.postponed = nil
@@ -285,7 +283,7 @@ func (p *Provider) admitPostponed() int {
 	return len(guests)
 }
 
-// decide decides about a dial by c's peer.
+// decide returns the outcome of a call by c's peer.
 func (p *Provider) decide(c *Conn, a *address) outcome {
 	switch {
 	case p.gone[c.peer] || c.state == ended || c.invalidated || c.peerAddress.born != a.born:
@@ -296,7 +294,7 @@ func (p *Provider) decide(c *Conn, a *address) outcome {
 	return accepted
 }
 
-// drainReplaced reads what is left of a connection that its peer gives up for a new one.
+// drainReplaced reads the rest of a connection that its peer gives up for a new one.
 func (p *Provider) drainReplaced(c *Conn) {
 	c.replaced = true
 	for c.state == up {
@@ -307,14 +305,13 @@ func (p *Provider) drainReplaced(c *Conn) {
 	c.replaced = false
 }
 
-// sendVerdict gives the verdict.
+// sendVerdict sends the verdict.
 func (p *Provider) sendVerdict(g *handshake, s *statement) bool {
 	s.outbox = uint32(p.cfg.Outbox)
 	return g.writeMessage(s.seal(p.cfg.Secret, roleAcceptor, g.transcript)) == nil
 }
 
-// drop disconnects a guest. That its descriptor is closed takes it out of epoll,
-// too.
+// drop closes a handshake's connection. Closing the descriptor removes it from epoll, too.
 func (p *Provider) drop(g *handshake) {
 	delete(p.handshakeSet.of, g.key)
 	p.unlist(g)
@@ -323,7 +320,7 @@ func (p *Provider) drop(g *handshake) {
 	_ = p.fillReserve()
 }
 
-// takeSocket has a guest that is a peer leave the lobby, and gives its descriptor.
+// takeSocket removes a peer's handshake from the queue and returns its descriptor.
 func (p *Provider) takeSocket(g *handshake) (fd int) {
 	p.handshakeSet.forget(g.fd, g.key)
 	p.unlist(g)
@@ -331,18 +328,18 @@ func (p *Provider) takeSocket(g *handshake) (fd int) {
 	return fd
 }
 
-// unlist takes a guest off the list.
+// unlist removes a handshake from the list.
 func (p *Provider) unlist(g *handshake) {
 	if i := slices.Index(p.handshakes, g); i >= 0 {
 		p.handshakes = slices.Delete(p.handshakes, i, i+1)
 	}
 }
 
-// expireHandshakes disconnects the guests whose time is over.
+// expireHandshakes closes the handshakes whose time is over.
 func (p *Provider) expireHandshakes(now time.Time) {
 	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
 		p.stats.timedOut.Add(1)
-		p.logOnce("dawdler", "tcp: disconnected %s, which had not ended its handshake after %v", p.handshakes[0].path.peerName(), handshakeTimeout)
+		p.logOnce("timeout", "tcp: disconnected %s, which had not ended its handshake after %v", p.handshakes[0].path.peerName(), handshakeTimeout)
 		p.drop(p.handshakes[0])
 	}
 }

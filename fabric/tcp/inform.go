@@ -7,14 +7,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// maxFinalReads bounds how many times a batch is read of a peer whose end is known from
-// elsewhere: one that lives, for all that, may go on sending.
+// maxFinalReads bounds how many batches are read of a peer whose end is known from elsewhere: if it
+// lives nevertheless, it may keep sending.
 const maxFinalReads = 16
 
-// Inform implements fabric.Provider. A peer that lives finds its connection closed,
-// and learns why when it makes it again: see banned.
+// Inform implements fabric.Provider. A peer that lives finds its connection closed, and learns why
+// when it reconnects: see rejected.
 func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
-	if p.departing && p.sink == nil { // the doorman looks at it, and Poll does not call
+	if p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
@@ -28,9 +28,9 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 	}
 }
 
-// endInformed ends the connections to peers that have ended by what Inform has said,
-// after what has come of them. A peer that was dialled sends frames right behind its verdict, so the
-// verdict is read first, which may still be in the socket.
+// endInformed ends the connections to peers reported by Inform, after their frames that have
+// arrived. The acceptor of a call sends frames right behind its verdict, so the verdict, which may
+// still be in the socket, is read first.
 func (p *Provider) endInformed(s *fabric.Sink) int {
 	informed := p.informed
 	p.informed = nil

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// recentPolls is how many polls without result it takes until the connection that was
-	// heard last is no longer read on suspicion.
+	// recentPolls is the number of polls without result until the connection that delivered last is
+	// no longer read speculatively.
 	recentPolls = 1024
-	// stride is how often all others are looked at meanwhile, by a process that has a core.
+	// stride is the number of polls between two checks of all others, in a process that has a core.
 	stride = 32
-	// unwatchAfter is after how many turns in which it had something that connection is taken
-	// out of epoll's hands: the sender's kernel tells epoll of each arrival.
+	// unwatchAfter is the number of turns with data after which epoll stops watching that
+	// connection: the sender's kernel notifies epoll of each arrival.
 	unwatchAfter = 16
 )
 
@@ -82,8 +82,8 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	return n
 }
 
-// pauseBriefly waits for a moment. A look takes the socket's lock, and
-// the sender's kernel, which delivers, waits for it.
+// pauseBriefly waits a moment. A read takes the socket's lock, and the sender's kernel, which
+// delivers, waits for it.
 func pauseBriefly() {
 	const pauses = 16
 	for range pauses {
@@ -91,7 +91,7 @@ func pauseBriefly() {
 	}
 }
 
-// countRecent counts in favour of the recent connection.
+// countRecent counts a turn with data of the recent connection.
 func (p *Provider) countRecent(c *Conn) {
 	if p.recentHits++; p.recentHits == unwatchAfter && c.state == up {
 		p.connSet.pause(c.fd)
@@ -99,7 +99,7 @@ func (p *Provider) countRecent(c *Conn) {
 	}
 }
 
-// rewatch gives the favoured connection back to epoll.
+// rewatch makes epoll watch the unwatched connection again.
 func (p *Provider) rewatch() {
 	p.recentHits = 0
 	if c := p.unwatched; c != nil && c.state == up {
@@ -125,7 +125,7 @@ func (p *Provider) look(s *fabric.Sink) int {
 	return n
 }
 
-// serve heeds what epoll says of a connection.
+// serve handles an event of a connection.
 func (p *Provider) serve(c *Conn, events uint32, s *fabric.Sink) (n int) {
 	if c.state == dialling {
 		c.advance(time.Now())
@@ -148,7 +148,7 @@ func (p *Provider) serve(c *Conn, events uint32, s *fabric.Sink) (n int) {
 	return n
 }
 
-// unblock writes what sockets did not take before.
+// unblock writes data that sockets did not take before.
 func (p *Provider) unblock() int {
 	n := 0
 	for _, c := range p.blocked {
@@ -167,20 +167,20 @@ func (p *Provider) unblock() int {
 	return n
 }
 
-// write goes on with what waits; 1 if anything went.
+// write continues with pending data; 1 if any was written.
 func (c *Conn) write() int {
 	before := c.out.progress()
 	c.flush()
 	c.credit()
-	c.ackIfDue() // nothing could be said while the socket was full
+	c.ackIfDue() // no acknowledgement could be sent while the socket was full
 	if c.out.progress() == before {
 		return 0
 	}
 	return 1
 }
 
-// drainSuspects reads from connections that could not be written to: what the peer sent
-// before is still to be had, and then the reason.
+// drainSuspects reads from connections that could not be written to: first the data that the peer
+// sent before, then the error.
 func (p *Provider) drainSuspects(s *fabric.Sink) int {
 	suspects := p.suspects
 	p.suspects = nil
@@ -197,10 +197,10 @@ func (p *Provider) drainSuspects(s *fabric.Sink) int {
 	return len(suspects)
 }
 
-// report tells of peers that have ended.
+// report reports peers that have ended.
 func (p *Provider) report(s *fabric.Sink) int {
 	n := 0
-	for ; n < len(p.ends); n++ { // telling may end others
+	for ; n < len(p.ends); n++ { // a callback may end others
 		c := p.ends[n]
 		switch {
 		case c.invalidated && c.endCause.Kind == proc.Departed:
@@ -214,14 +214,14 @@ func (p *Provider) report(s *fabric.Sink) int {
 	return n
 }
 
-// returnLoans tells the sink that loans have been returned.
+// returnLoans reports returned loans to the sink.
 func (p *Provider) returnLoans(c *Conn, n int) {
 	step := min(n, c.detached)
 	c.detached -= step
 	c.returned += n - step
 	switch {
 	case c.returned == 0:
-	case p.sink == nil: // nobody polls
+	case p.sink == nil: // Poll does not run
 		p.returnsDue = append(p.returnsDue, c)
 	case p.sink.Returned != nil:
 		n, c.returned = c.returned, 0
@@ -229,7 +229,7 @@ func (p *Provider) returnLoans(c *Conn, n int) {
 	}
 }
 
-// reportReturns tells of the loans that came back when nobody polled.
+// reportReturns reports the loans that were returned outside Poll.
 func (p *Provider) reportReturns() int {
 	unpaid := p.returnsDue
 	p.returnsDue = nil
@@ -268,7 +268,7 @@ func (p *Provider) Ready() bool {
 	return !p.watch.arm()
 }
 
-// reconnected takes a connection off the list of those that are to be made.
+// reconnected removes a connection from the reconnecting list.
 func (p *Provider) reconnected(c *Conn) {
 	p.reconnecting = slices.DeleteFunc(p.reconnecting, func(o *Conn) bool { return o == c })
 }
@@ -279,7 +279,7 @@ func (p *Provider) discard(fd int, key int32) {
 	_ = unix.Close(fd)
 }
 
-// logOnce makes a remark of its kind the first time.
+// logOnce logs the first message of each kind.
 func (p *Provider) logOnce(kind, format string, args ...any) {
 	if !p.logged[kind] {
 		p.logged[kind] = true

@@ -16,48 +16,47 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Provider is one process's endpoint on stream sockets. One goroutine at a time
-// may call it.
+// Provider is one process's endpoint on stream sockets. One goroutine at a time may call it.
 type Provider struct {
 	cfg   Config
 	self  address
 	blob  []byte
 	conns map[proc.ID]*Conn
-	gone  map[proc.ID]bool // of whom Connect has said so, or Inform before they came
+	gone  map[proc.ID]bool // peers that Connect found gone, or Inform reported before they connected
 
-	// connSet has the connections, the dials, the alarm and the lobby, which has the
-	// listeners and the guests.
+	// connSet has the connections, the dials, the alarm and the handshake set, which has the
+	// listeners and the handshakes.
 	connSet, handshakeSet *epollSet
 	listeners             []*listener
 	handshakes            []*handshake // oldest first
-	postponed             []*handshake // of them, to be received by Poll
-	acceptReady           bool         // the lobby has something to look at
+	postponed             []*handshake // of them, to be admitted by Poll
+	acceptReady           bool         // the handshake set has events
 	timer                 alarm
 	watch                 *watcher
 
-	recent         *Conn // the connection that was heard last
-	idlePolls      int   // polls since
-	recentHits     int   // turns in which it had something
-	undelivered    *Conn // it, when Await has read what it did not deliver
-	unwatched      *Conn // it, when epoll does not watch it
+	recent         *Conn // the connection that delivered last
+	idlePolls      int   // polls since then
+	recentHits     int   // turns with data
+	undelivered    *Conn // it, if Await has read data that it did not deliver
+	unwatched      *Conn // it, while epoll does not watch it
 	polls          uint64
-	frames         int // taken in
+	frames         int // received
 	events         [64]unix.EpollEvent
-	blocked        []*Conn // have something to write, and a socket that was full
-	reconnecting   []*Conn // are not up, and are to be
-	suspects       []*Conn // could not be written to
-	ends           []*Conn // have ended, which is to be reported
-	informed       []*Conn // of whose peers' end Inform has told
-	returnsDue     []*Conn // have loans back of which the sink has not been told
-	creditReturned bool    // somebody who was refused has credit
+	blocked        []*Conn // connections with data to write, and a full socket
+	reconnecting   []*Conn // connections to be made
+	suspects       []*Conn // connections that could not be written to
+	ends           []*Conn // connections whose end is to be reported
+	informed       []*Conn // connections whose peers Inform has reported
+	returnsDue     []*Conn // connections with returned loans to report
+	creditReturned bool    // a refused sender has credit
 	sink           *fabric.Sink
 	in, out        vector // for reading and writing
 	stats          counters
-	logged         map[string]bool // kinds of remarks that have been made
+	logged         map[string]bool // kinds of messages that have been logged
 	reserve        int             // a descriptor; -1: it is in use
 
-	// departing: Depart has been called. From then on a goroutine answers
-	// newcomers, and mu guards the lobby and everything that Poll does.
+	// departing: Depart has been called. From then on a goroutine answers newcomers, and mu guards
+	// the handshake set and everything that Poll does.
 	departing, closed bool
 	mu                sync.Mutex
 	acceptor          *acceptor
@@ -104,7 +103,7 @@ func (p *Provider) open() (err error) {
 	return err
 }
 
-// listen opens the listeners and puts the address together.
+// listen opens the listeners and composes the address.
 func (p *Provider) listen() (err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
@@ -163,7 +162,7 @@ func (p *Provider) listenInet() error {
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// take begins to watch a listener.
+// take starts to watch a listener.
 func (p *Provider) take(l *listener, err error) error {
 	if err != nil {
 		return err
@@ -187,8 +186,8 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 	return nil
 }
 
-// Connect implements fabric.Provider. It waits some milliseconds at most for the
-// other machine's kernel, so that a process that has ended is recognized.
+// Connect implements fabric.Provider. It waits some milliseconds at most for the other machine's
+// kernel, to recognize a process that has ended.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if p.departing {
 		return nil, fabric.ErrClosed
@@ -224,8 +223,7 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	return c, nil
 }
 
-// connectWait is how long Connect waits for an answer. Without one it goes on in
-// Poll.
+// connectWait is how long Connect waits for an answer. Without one Poll continues.
 const connectWait = 5 * time.Millisecond
 
 func (p *Provider) newConn(peer proc.ID, a *address) *Conn {
@@ -235,10 +233,9 @@ func (p *Provider) newConn(peer proc.ID, a *address) *Conn {
 	return c
 }
 
-// awaitConnect takes the first dial to c as far as it goes until a deadline, and answers
-// newcomers meanwhile: two may be waiting for each other. A connection that is
-// taken and closed again may be that of a process that ends at this moment, so it
-// is tried again.
+// awaitConnect advances the first dial to c until a deadline, and answers newcomers meanwhile,
+// because two processes may wait for each other. A connection that is accepted and closed again may
+// be that of a process that ends at this moment, so it is tried again.
 func (p *Provider) awaitConnect(c *Conn, until time.Time) {
 	for c.state == dialling || c.state == waiting {
 		now := time.Now()
@@ -272,8 +269,8 @@ func (p *Provider) awaitConnect(c *Conn, until time.Time) {
 	}
 }
 
-// acceptDuringConnect answers newcomers in the midst of Connect, which a function of the sink may
-// have called: nothing is delivered then.
+// acceptDuringConnect answers newcomers inside Connect, which a function of the sink may have
+// called: nothing is delivered then.
 func (p *Provider) acceptDuringConnect() {
 	s := p.sink
 	p.sink = nil

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// broke notes that the connection ended without the peer's farewell, and has it made
-// again. What had come was read before.
+// broke handles the end of the connection without the peer's last frame, and reconnects. All data
+// that had come were read before.
 func (c *Conn) broke(why error) {
 	if why == nil {
 		why = io.EOF
@@ -33,7 +33,7 @@ func (c *Conn) broke(why error) {
 	c.reconnect(now)
 }
 
-// reconnect begins to connect, again or for the first time.
+// reconnect starts to connect, again or for the first time.
 func (c *Conn) reconnect(now time.Time) {
 	c.state, c.pathIndex, c.refusedPaths, c.retryPause = waiting, 0, 0, firstPause
 	if !slices.Contains(c.p.reconnecting, c) {
@@ -48,8 +48,8 @@ func (c *Conn) scheduleRetry(now time.Time, pause time.Duration) {
 	c.p.alarm(c.deadline)
 }
 
-// portClosed heeds that a way's port is closed. If all of them are, or the one by which
-// the peer was reached before, nobody listens any more: the process has ended.
+// portClosed handles a path that refuses connections. If all of them do, or the path of the last
+// connection, nobody listens any more: the process has ended.
 func (c *Conn) portClosed(now time.Time) {
 	w := c.paths[c.pathIndex]
 	c.lastError = unix.ECONNREFUSED
@@ -60,8 +60,8 @@ func (c *Conn) portClosed(now time.Time) {
 	c.nextPath(now)
 }
 
-// lossCause is the cause of an end of which no more is known than that nobody answers. A
-// peer that was never met may have departed before, and nobody is left to say so.
+// lossCause is the cause of an end if only the refused connection is known. A peer that was never
+// connected may have departed before, and nobody is left to report it.
 func (c *Conn) lossCause() proc.Cause {
 	if !c.wasUp {
 		return proc.Cause{Kind: proc.Unknown}
@@ -69,7 +69,7 @@ func (c *Conn) lossCause() proc.Cause {
 	return proc.Cause{Kind: proc.Connection}
 }
 
-// attemptFailed goes on to the next way after an attempt that has failed.
+// attemptFailed goes on to the next path.
 func (c *Conn) attemptFailed(now time.Time, why error) {
 	if d := c.dial; d != nil && d.stage > connecting && now.Sub(d.started) > dialSilence {
 		c.downSince = now // its machine had answered: silence is not death
@@ -82,7 +82,7 @@ func (c *Conn) attemptFailed(now time.Time, why error) {
 	c.nextPath(now)
 }
 
-// nextPath tries the next way, or, when all have been tried, rests and begins again.
+// nextPath tries the next path, or pauses and begins again after the last.
 func (c *Conn) nextPath(now time.Time) {
 	if now.Sub(c.downSince) > c.p.cfg.Heal {
 		c.giveUp()
@@ -97,15 +97,14 @@ func (c *Conn) nextPath(now time.Time) {
 	c.retryPause = min(2*c.retryPause, longestPause)
 }
 
-// giveUp reports a peer that could not be reached for too long, or that one of the two
-// has no means to reach. Silence is no proof that it has ended, so it is reported as that.
+// giveUp reports a peer that could not be reached for too long, or that one of the two lacks the
+// resources to reach. Silence does not prove its end, so the cause is silence.
 func (c *Conn) giveUp() {
 	c.p.cfg.Logf("tcp: %v could not be reached for %v: %v", c.peer, c.p.cfg.Heal, c.lastError)
 	c.reportEnd(c.endCauseOf(proc.Heartbeat))
 }
 
-// endCauseOf is the cause of an end of that kind, if it is not for want of something that
-// the last attempt failed.
+// endCauseOf is the cause of an end of that kind, unless the last attempt failed for a shortage.
 func (c *Conn) endCauseOf(kind proc.Kind) proc.Cause {
 	if errno, ok := errors.AsType[unix.Errno](c.lastError); ok && isPressure(errno) {
 		return proc.Cause{Kind: proc.Unreachable, Code: int32(errno)}
@@ -113,9 +112,9 @@ func (c *Conn) endCauseOf(kind proc.Kind) proc.Cause {
 	return proc.Cause{Kind: kind}
 }
 
-// deadlinePassed acts when the time of an attempt, or of a rest, has come.
+// deadlinePassed acts when the time of an attempt, or of a pause, is over.
 func (c *Conn) deadlinePassed(now time.Time) {
-	c.downSince = c.downSince.Add(now.Sub(c.deadline)) // nobody polled, so nothing was tried
+	c.downSince = c.downSince.Add(now.Sub(c.deadline)) // without polls, nothing was tried
 	switch {
 	case c.state == waiting:
 		c.dialNext(now)

@@ -8,43 +8,42 @@ import (
 )
 
 const (
-	// window is how much is read where a header is due: short frames come many at a
-	// time, long ones are to be copied once only.
+	// window is the length of a read where a header is due: many short frames come at a time, and
+	// long ones should be copied only once.
 	window = 8 << 10
-	// maxAssembled is the longest frame that is put together in the inbox; others have a
-	// place, or get one.
+	// maxAssembled is the longest frame that is assembled in the inbox; others have a buffer, or
+	// get one.
 	maxAssembled = 64 << 10
 	inboxBytes   = headerBytes + maxAssembled + window
-	// batch bounds what Poll reads from one connection before it looks at others.
+	// batch bounds the bytes that Poll reads from one connection before it turns to others.
 	batch = 4 << 20
 )
 
-// inbox is what has been read and not been delivered: buf[r:w], and of a frame
-// that has a place of its own the first part bytes, in dst.
+// inbox is what has been read and not been delivered: buf[r:w], and the first part bytes of a frame
+// with a buffer of its own, dst.
 type inbox struct {
 	buf  []byte
 	r, w int
-	// placed: what is read next belongs to dst. again: the frame of dst comes once
-	// more from its header on, over another connection.
+	// placed: the next bytes read belong to dst. again: the frame of dst comes once more from its
+	// header on, over another connection.
 	placed, again bool
-	placeAsked    bool // where the frame at r is to go: nowhere in particular
+	placeAsked    bool // the sink has no buffer for the frame at r
 	spareDst      bool // dst is of spare
 	spare         []byte
-	discard       bool // and nobody is to be told of what is in it
+	discard       bool // do not report the frame in dst
 	head          header
 	dst           []byte
 	part          int
 }
 
-// reset forgets what was read of frames that are not whole: they come again. A
-// frame that has a place keeps it.
+// reset forgets partial frames: they come again. A frame that has a buffer keeps it.
 func (in *inbox) reset() {
 	in.r, in.w, in.part = 0, 0, 0
 	in.again = in.again || in.placed
 	in.placed = false
 }
 
-// receive reads what is there and delivers it; it says how much happened.
+// receive reads and delivers what has arrived; it returns the number of events.
 func (c *Conn) receive(s *fabric.Sink) int {
 	n := 0
 	for total := 0; total < batch && c.state == up; {
@@ -69,23 +68,22 @@ func (c *Conn) receive(s *fabric.Sink) int {
 			break
 		}
 	}
-	// A peer whose outbox is full sends nothing more that would bring us here again.
+	// A peer whose outbox is full sends nothing more that would lead here again.
 	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 && c.state == up && c.drained() {
 		c.sendAck()
 	}
 	return n
 }
 
-// drained reports whether nothing more is there to be read.
+// drained reports whether nothing more can be read.
 func (c *Conn) drained() bool {
 	left, err := unix.IoctlGetInt(c.fd, unix.SIOCINQ)
 	return err != nil || left == 0
 }
 
-// ackIfDue tells the peer what has been taken in, if it waits for that, or for room.
-// It is called when nothing more is there to be read: a peer that has departed may
-// have closed, and what is sent to a closed socket takes back what has not been read.
-// A peer that lives on has written all that its outbox holds by then.
+// ackIfDue sends an acknowledgement, if the peer waits for it, or for room. It is called when
+// nothing more can be read: a peer that has departed may have closed, and data sent to a closed
+// socket discard what has not been read. A peer that lives on has written its whole outbox by then.
 func (c *Conn) ackIfDue() {
 	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 {
 		c.sendAck()
@@ -116,7 +114,7 @@ func (c *Conn) read() (got int, whole bool, errno unix.Errno) {
 	return got, got == len(room), errno
 }
 
-// readStraight reads the rest of a placed frame to its place, and what follows it.
+// readStraight reads the rest of a placed frame to its buffer, and the data after it.
 func (c *Conn) readStraight() (got int, whole bool, errno unix.Errno) {
 	in, v := &c.in, &c.p.in
 	rest := in.dst[in.part:]
@@ -128,7 +126,7 @@ func (c *Conn) readStraight() (got int, whole bool, errno unix.Errno) {
 	return got, got == min(len(rest)+window, callMax), errno
 }
 
-// parse delivers the frames that are whole, and says how many there were.
+// parse delivers the complete frames, and returns their number.
 func (c *Conn) parse(s *fabric.Sink) (frames int) {
 	for in := &c.in; c.state == up; frames++ {
 		if in.placed {
@@ -145,7 +143,7 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 			return frames
 		}
-		if c.state != up { // who got loans back has cut the peer off
+		if c.state != up { // a callback has invalidated the peer
 			return frames
 		}
 		if h.kind == kindTaken {
@@ -159,7 +157,7 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 	return frames
 }
 
-// checkHeader looks at the numbers of a frame.
+// checkHeader checks the numbers of a frame and handles its acknowledgement.
 func (c *Conn) checkHeader(h *header) bool {
 	if h.kind != kindTaken && h.number != c.got {
 		return false
@@ -176,7 +174,7 @@ func (c *Conn) checkHeader(h *header) bool {
 	return true
 }
 
-// credit notes that frames may be added again, for who was refused.
+// credit notes that frames may be added again, for a refused sender.
 func (c *Conn) credit() {
 	if c.starving && c.state == up && !c.out.unsent() {
 		c.starving = false
@@ -184,8 +182,7 @@ func (c *Conn) credit() {
 	}
 }
 
-// take delivers the frame that begins at r, or finds a place for it; false: more of
-// it has to come.
+// take delivers the frame that begins at r, or finds a buffer for it; false: it is incomplete.
 func (c *Conn) take(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
 	if !in.again && in.w-in.r >= headerBytes+n {
@@ -211,7 +208,7 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 	return true
 }
 
-// place finds a place for a frame that is longer than what has come of it.
+// place finds a buffer for an incomplete frame.
 func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
 	in.dst, in.spareDst = nil, false
@@ -228,10 +225,10 @@ func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	return in.dst != nil && c.state == up
 }
 
-// minPlaced is the length from which the sink is asked where a payload is to go.
+// minPlaced is the length from which the sink is asked for a buffer.
 const minPlaced = 4 << 10
 
-// fill continues the placed frame with what has been read; false: more has to come.
+// fill continues the placed frame with the data read; false: it is incomplete.
 func (c *Conn) fill(s *fabric.Sink) bool {
 	in := &c.in
 	step := copy(in.dst[in.part:], in.buf[in.r:in.w])

@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fillReserve puts a descriptor by, if none is. With this reserve a peer that calls when
-// there are no others is let in as far as to prove who it is, and to be told what this
-// process lacks: silence it would take for that of one that computes, and wait.
+// fillReserve opens the reserve descriptor, if there is none. With it, a peer that calls when there
+// are no other descriptors is accepted until it is authenticated, and receives the shortage as the
+// verdict: it would take silence for that of a busy process, and wait.
 func (p *Provider) fillReserve() error {
 	if p.reserve >= 0 {
 		return nil
@@ -22,7 +22,7 @@ func (p *Provider) fillReserve() error {
 	return nil
 }
 
-// useReserve gives the reserve up for a newcomer; false: it is not there.
+// useReserve gives up the reserve for a newcomer; false: there is none.
 func (p *Provider) useReserve() bool {
 	if p.reserve < 0 {
 		return false
@@ -32,8 +32,8 @@ func (p *Provider) useReserve() bool {
 	return true
 }
 
-// ensureReserve sees to it that the reserve is there though a peer takes a descriptor. Who
-// has proved nothing yet has to go for that.
+// ensureReserve keeps the reserve although a peer takes a descriptor: it evicts unauthenticated
+// handshakes for it.
 func (p *Provider) ensureReserve() error {
 	err := p.fillReserve()
 	for i := 0; err != nil && i < len(p.handshakes); {
@@ -48,14 +48,14 @@ func (p *Provider) ensureReserve() error {
 	return err
 }
 
-// pauseAccept stops to take connections for a while, or until the reserve is there.
+// pauseAccept stops accepting for a while, or until the reserve is available.
 func (p *Provider) pauseAccept(l *listener) {
 	l.paused = true
 	p.handshakeSet.forget(l.fd, l.key)
 	p.alarm(time.Now().Add(longestPause))
 }
 
-// resumeAccept takes connections again.
+// resumeAccept accepts connections again.
 func (p *Provider) resumeAccept(now time.Time) {
 	for _, l := range p.listeners {
 		if !l.paused {

@@ -2,31 +2,30 @@ package tcp
 
 import "sync/atomic"
 
-// Stats count what happened to this endpoint's connections.
+// Stats count the events of this endpoint's connections.
 type Stats struct {
-	NotPeer         uint64 // connected, and did not say hello as a peer does
+	NotPeer         uint64 // connections that did not send the hello of a peer
 	OtherVersion    uint64 // peers of another version
-	Unauthenticated uint64 // said hello, and did not know the secret
-	Misdirected     uint64 // knew it, and meant another process or another job
-	TimedOut        uint64 // did not come to an end in time
-	Evicted         uint64 // had to go because too many others waited
+	Unauthenticated uint64 // sent a hello, and did not know the secret
+	Misdirected     uint64 // knew the secret, and meant another process or another job
+	TimedOut        uint64 // did not complete the handshake in time
+	Evicted         uint64 // closed because too many handshakes were in progress
 	Reconnects      uint64 // connections made again
-	Accepted        uint64 // connections that peers made to this process
+	Accepted        uint64 // connections accepted from peers
 }
 
-// Refused is the number of connections that were not let in.
+// Refused is the number of connections that were not accepted.
 func (s Stats) Refused() uint64 {
 	return s.NotPeer + s.OtherVersion + s.Unauthenticated + s.Misdirected + s.TimedOut + s.Evicted
 }
 
-// counters are what Stats is read from. Who polls adds, or between Depart and
-// Close the doorman; anybody reads.
+// counters are the source of Stats. The polling goroutine adds, or between Depart and Close the
+// acceptor; any goroutine reads.
 type counters struct {
 	notPeer, otherVersion, unauthenticated, misdirected, timedOut, evicted, reconnects, accepted atomic.Uint64
 }
 
-// Stats counts what has happened so far, also after Close. Any goroutine may call
-// it at any time.
+// Stats returns the counts so far, also after Close. Any goroutine may call it at any time.
 func (p *Provider) Stats() Stats {
 	t := &p.stats
 	return Stats{

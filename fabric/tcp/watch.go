@@ -15,7 +15,7 @@ type watcher struct {
 	connSet int
 	ring    func()
 	warn    func(format string, args ...any)
-	// failed: nobody rings any more. Set by whoever finds out, read by Ready.
+	// failed: nobody rings any more. Set where it is found, read by Ready.
 	failed atomic.Bool
 	done   chan struct{}
 }
@@ -37,8 +37,7 @@ func newWatcher(inner int, ring func(), warn func(format string, args ...any)) (
 	return w, nil
 }
 
-// arm has the bell rung for the next thing that happens, once. It reports whether it will
-// be.
+// arm makes the next event ring the bell, once. It reports whether it will.
 func (w *watcher) arm() bool {
 	if w.failed.Load() {
 		return false
@@ -57,8 +56,8 @@ func (w *watcher) run() {
 	}
 }
 
-// fail has the process go on without sleep: it is slow where others need the core, and
-// nothing is lost.
+// fail makes the process continue without sleep: it is slow where others need the core, and nothing
+// is lost.
 func (w *watcher) fail(err error) {
 	if !w.failed.Swap(true) {
 		w.warn("tcp: the kernel no longer tells of what comes over sockets, so this process polls and never sleeps: %v", err)
