@@ -7,7 +7,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// conn is fabric.Conn: the outgoing flow, seen by its owner.
+// conn is fabric.Conn: the outgoing flow, as its owner sees it.
 type conn flow
 
 func (c *conn) Peer() proc.ID { return c.to.id }
@@ -27,13 +27,13 @@ func (c *conn) Caps() fabric.Caps {
 	return caps
 }
 
-// dead reports that the peer's end is known here or that it has been cut off:
-// nothing is put on the wire.
+// dead reports that the peer's end is known here or that the connection is invalidated: nothing is
+// put on the wire.
 func (f *flow) dead() bool { return f.back.shut || f.back.invalidated }
 
-// admits reports whether TrySend takes a frame. While evidence of the peer's end
-// waits to be polled it does not, so that a process that only sends comes to poll;
-// after that, and for a peer cut off, it takes frames and drops them.
+// admits reports whether TrySend takes a frame. While evidence of the peer's end waits to be polled
+// it does not, so that a process that only sends comes to poll; after that, and for an invalidated
+// peer, it takes frames and drops them.
 func (f *flow) admits() bool {
 	switch e := &f.from.end; {
 	case e.departed || e.closed:
@@ -53,7 +53,7 @@ func (c *conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 		panic(fmt.Sprintf("sim: TrySend of class %d with %d bytes; MaxFrame is %d", class, len(payload), s.cfg.MaxFrame))
 	}
 	if !f.admits() {
-		p.settle() // what has happened by now may have brought credit
+		p.settle() // earlier events may have brought credit
 		if !f.admits() {
 			c.refuseFrame(class, len(payload))
 			return false

@@ -1,15 +1,14 @@
 package sim
 
-// core gives the activities of one process turns on its only core: first come,
-// first served, and one that has let others go first goes to the end, so none
-// starves. As an event it is the next turn.
+// core gives the activities of one process turns on its only core: first come, first served. An
+// activity that has yielded goes to the end, so none starves. As an event it is the next turn.
 type core struct {
 	p      *Proc
-	ready  []*task
-	queued bool // its event is queued, for when the core was free at the latest
+	ready  []*task // its event is queued, for when the core was free at the latest
+	queued bool    // its event is queued, for when the core was free at the latest
 }
 
-// queue lines up an activity that can run from the present on.
+// queue queues an activity that can run from the present on.
 func (c *core) queue(t *task) {
 	c.ready = append(c.ready, t)
 	c.schedule()

@@ -8,11 +8,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// killed is the cause that Kill leaves.
+// killed is the cause of a Kill.
 var killed = proc.Cause{Kind: proc.Signaled, Code: int32(syscall.SIGKILL)}
 
-// Kill makes a process die by SIGKILL at a virtual time, or now if that is
-// past. A process that has ended by then is left alone.
+// Kill makes a process die by SIGKILL at a virtual time, or now if that is past. It has no effect
+// on a process that has ended by then.
 func (s *Sim) Kill(id proc.ID, at fabric.Time) error {
 	if err := s.checkID(id); err != nil {
 		return err
@@ -21,10 +21,9 @@ func (s *Sim) Kill(id proc.ID, at fabric.Time) error {
 	return nil
 }
 
-// KillAtStep makes a process that has been spawned die by SIGKILL in place of
-// its n-th step, counted from 1: n-1 steps have their effect. One that is past
-// that step lives on. [Counters] says what a step is and, after a run without
-// the death, how many there are.
+// KillAtStep makes a spawned process die by SIGKILL in place of its n-th step, counted from 1: n-1
+// steps have their effect. A process that is past that step lives on. [Counters] defines a step
+// and, after a run without the death, holds the number of steps.
 func (s *Sim) KillAtStep(id proc.ID, n uint64) error {
 	if err := s.checkID(id); err != nil {
 		return err
@@ -37,8 +36,8 @@ func (s *Sim) KillAtStep(id proc.ID, n uint64) error {
 	return nil
 }
 
-// Ended reports whether a process has ended by itself or been killed, and how:
-// Departed if it had announced so, else Exited, Signaled, or what Die was given.
+// Ended reports whether and how a process has ended: Departed if it had departed, else Exited,
+// Signaled, or the cause given to Die.
 func (s *Sim) Ended(id proc.ID) (proc.Cause, bool) {
 	if s.checkID(id) != nil || s.procs[id] == nil {
 		return proc.Cause{}, false
@@ -47,8 +46,8 @@ func (s *Sim) Ended(id proc.ID) (proc.Cause, bool) {
 	return c, c.Kind != proc.Unknown
 }
 
-// OnEnd has fn be called at the instant at which a process ends, in order or not. It is
-// called by no activity: of a host it may use Parker.Unpark and Ring.
+// OnEnd registers fn to be called at the instant at which a process ends, in order or not. No
+// activity calls it: of a host it may use Parker.Unpark and Ring.
 func (s *Sim) OnEnd(fn func(proc.ID)) { s.onEnd = fn }
 
 // killEvent is the event of a Kill.
@@ -63,7 +62,7 @@ func (k *killEvent) happen(s *Sim) *task {
 	return nil
 }
 
-// exit is the body's return.
+// exit handles the body's return.
 func (p *Proc) exit() {
 	if p.end.departed {
 		p.markEnded(proc.Cause{Kind: proc.Departed})
@@ -73,7 +72,7 @@ func (p *Proc) exit() {
 	p.die(proc.Cause{Kind: proc.Exited})
 }
 
-// die ends the process at the present instant, leaving evidence.
+// die ends the process at the present instant, with evidence.
 func (p *Proc) die(cause proc.Cause) {
 	p.markEnded(cause)
 	p.end.fail(cause)
@@ -91,8 +90,8 @@ func (p *Proc) markEnded(cause proc.Cause) {
 	}
 }
 
-// fail closes the endpoint without goodbye: what is in flight may be lost,
-// and every peer learns of the end in its own time.
+// fail closes the endpoint without departure: frames in flight may be lost, and every peer learns
+// of the end after its own delay.
 func (e *endpoint) fail(cause proc.Cause) {
 	if e.closed {
 		return
@@ -107,8 +106,7 @@ func (e *endpoint) fail(cause proc.Cause) {
 	}
 }
 
-// lose decides which of the frames in flight still arrive: a prefix, so that
-// their order stays whole.
+// lose decides which of the frames in flight still arrive: a prefix, so that order is kept.
 func (f *flow) lose() {
 	s := f.from.sim
 	n := uint64(0)
@@ -130,9 +128,9 @@ func (f *flow) lose() {
 	}
 }
 
-// queueEvidence queues the evidence of the sender's end for the flow's receiver: a
-// departure after the link's latency, a failure after the observer's delay.
-// Evidence does not cross a partition before it heals.
+// queueEvidence queues the evidence of the sender's end for the flow's receiver: a departure after
+// the link's latency, a failure after the observer's delay. Evidence does not cross a partition
+// before it heals.
 func (f *flow) queueEvidence() {
 	s := f.from.sim
 	at := s.passage(f.from.id, f.to.id, s.present())
@@ -170,8 +168,7 @@ func (v *evidence) happen(s *Sim) *task {
 	return nil
 }
 
-// refuseSender queues the evidence for the flow's receiver that the sender counts it as
-// dead.
+// refuseSender queues the evidence for the flow's receiver that the sender counts it as dead.
 func (f *flow) refuseSender() {
 	s := f.from.sim
 	if at := s.passage(f.from.id, f.to.id, s.present()); at < never {

@@ -8,12 +8,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// disconnectedCause is the cause with which Part ends a connection: one side lacks a descriptor, say.
+// disconnectedCause is the cause with which Disconnect ends a connection: as if one side lacked a
+// descriptor.
 var disconnectedCause = proc.Cause{Kind: proc.Unreachable, Code: int32(syscall.EMFILE)}
 
-// Disconnect has no connection join two processes from a virtual time on, or from now on if that is past:
-// both live and reach the others. A connection that there is ends at both with cause proc.Unreachable, and
-// Connect of either answers fabric.ErrNoPath.
+// Disconnect makes two processes unable to connect from a virtual time on, or from now on if that
+// is past: both live and reach the others. An existing connection ends at both with cause
+// proc.Unreachable, and Connect of either returns fabric.ErrNoPath.
 func (s *Sim) Disconnect(a, b proc.ID, at fabric.Time) error {
 	for _, id := range []proc.ID{a, b} {
 		if err := s.checkID(id); err != nil {
@@ -27,7 +28,7 @@ func (s *Sim) Disconnect(a, b proc.ID, at fabric.Time) error {
 	return nil
 }
 
-// disconnection is the event of a Part.
+// disconnection is the event of a Disconnect.
 type disconnection struct{ a, b proc.ID }
 
 func (pt *disconnection) happen(s *Sim) *task {

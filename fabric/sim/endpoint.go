@@ -15,34 +15,32 @@ const pollBatch = 64
 // endpoint is fabric.Provider for one process.
 type endpoint struct {
 	p        *Proc
-	flows    map[proc.ID]*flow // outgoing, by peer; looked up, never ranged over
-	order    []*flow           // the same, in the order in which they were made
-	refused  []*flow           // outgoing, refused since Ready was asked last
+	flows    map[proc.ID]*flow // outgoing, by peer; never iterated
+	order    []*flow           // the same, in the order of creation
+	refused  []*flow           // outgoing, refused since the last Ready
 	ports    [numPorts]Picos   // when each port is free
 	inbox    frameList
 	regions  regionTable
 	gets     []*pendingGet
-	barred   ft.Set // whose end Inform has told of before they came
+	barred   ft.Set // peers that Inform reported before they connected
 	departed bool
 	closed   bool
-	cause    proc.Cause // how it ended, once departed or closed
+	cause    proc.Cause // its end, once departed or closed
 }
 
 func (e *endpoint) Name() string { return "sim" }
 
-// addressMark begins every address blob.
 const addressMark = 's'
 
 func (e *endpoint) Address() []byte { return Address(e.p.id) }
 
-// Address is what Provider.Address of a process gives, also before it has been
-// started.
+// Address is the Provider.Address of a process, also before it has been started.
 func Address(id proc.ID) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{addressMark}, uint32(id))
 }
 
-// Connect makes both directions at once and costs nothing: frames to a process
-// that has yet to poll wait for it.
+// Connect makes both directions at once and costs nothing: frames to a process that has not polled
+// yet wait for it.
 func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	e.p.step()
 	e.p.settle()
@@ -79,8 +77,8 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	return (*conn)(f), nil
 }
 
-// Inform implements fabric.Provider. A peer that lives learns that it is expelled,
-// as soon as word of that gets through.
+// Inform implements fabric.Provider. A peer that lives learns that it counts as dead, as soon as
+// the evidence can reach it.
 func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 	e.p.step()
 	e.p.settle()
@@ -98,7 +96,7 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 	}
 }
 
-// Lookup is free of charge and no step: it observes nothing that is not known.
+// Lookup is free of charge and no step: it observes only what is known.
 func (e *endpoint) Lookup(peer proc.ID) fabric.Conn {
 	if f := e.flows[peer]; f != nil {
 		return (*conn)(f)
@@ -111,7 +109,7 @@ func (e *endpoint) add(peer proc.ID, f *flow) {
 	e.order = append(e.order, f)
 }
 
-// open reports whether anything that arrives can still be polled.
+// open reports whether arrivals can still be polled.
 func (e *endpoint) open() bool { return !e.p.over && !e.closed }
 
 // enqueue puts a frame into the inbox and rings.
@@ -161,15 +159,15 @@ func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
 	s.frames.put(fr)
 }
 
-// deliverData charges for a frame, hands it over and gives its credit back. It
-// is a step of its own, so that a process can die between two frames.
+// deliverData charges for a frame, delivers it and returns its credit. It is a step of its own, so
+// that a process can die between two frames.
 func (e *endpoint) deliverData(sink *fabric.Sink, fr *frame) {
 	p, f := e.p, fr.flow
 	p.step()
 	p.clock += f.link.RecvOverhead + Picos(len(fr.payload))*p.sim.cfg.CPU.PerByte
 	p.settle()
 	deliver := sink.Deliver[fr.class]
-	if deliver == nil || f.invalidated { // another activity may have cut the sender off meanwhile
+	if deliver == nil || f.invalidated { // another activity may have invalidated the sender
 		p.count.Dropped++
 		p.sim.record(traceDrop, p.id, f.from.id, fr.class, len(fr.payload))
 	} else {
@@ -180,8 +178,8 @@ func (e *endpoint) deliverData(sink *fabric.Sink, fr *frame) {
 	f.giveCredit()
 }
 
-// Ready reports the credit of a refused connection once per refusal, so that a
-// refused send which its owner has given up does not keep the process awake.
+// Ready reports the credit of a refused connection once per refusal, so that a refused send that
+// its owner has given up does not keep the process awake.
 func (e *endpoint) Ready() bool {
 	e.p.step()
 	e.p.settle()
@@ -225,7 +223,7 @@ func (e *endpoint) Depart() {
 	}
 }
 
-// Close is harmless when repeated and in a process that is over.
+// Close has no effect when repeated and in a process that is over.
 func (e *endpoint) Close() error {
 	if e.closed || e.p.over {
 		return nil

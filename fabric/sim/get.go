@@ -19,7 +19,7 @@ func (c *conn) Expose(buf []byte) (fabric.Region, error) {
 	return fabric.Region{Addr: p.end.regions.expose(buf), Len: uint64(len(buf))}, nil
 }
 
-// pendingGet is a Get under way. As an event it is its completion.
+// pendingGet is a Get in progress. As an event it is its completion.
 type pendingGet struct {
 	task *task
 	peer *Proc
@@ -33,9 +33,8 @@ func (g *pendingGet) happen(*Sim) *task {
 	return nil
 }
 
-// Get takes a request to the peer and the data back: o_send + L, then
-// L + n·G + o_recv. The peer's core has no part in it. The data are those of
-// the instant of completion.
+// Get sends a request to the peer and receives the data: o_send + L, then L + n·G + o_recv. It does
+// not use the peer's core. The data are those of the instant of completion.
 func (c *conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	f := (*flow)(c)
 	p, s := f.from, f.from.sim
@@ -63,8 +62,8 @@ func (c *conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	return nil
 }
 
-// awaitData blocks until the data could be here or the peer's end is known. The
-// process's other activities go on meanwhile.
+// awaitData blocks until the data could be here or the peer's end is known. The process's other
+// activities continue meanwhile.
 func (c *conn) awaitData(transfer Picos) {
 	f := (*flow)(c)
 	p, s := f.from, f.from.sim
@@ -82,7 +81,7 @@ func (c *conn) awaitData(transfer Picos) {
 	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *pendingGet) bool { return other == g })
 }
 
-// endGets lets every Get from a peer whose end has become known fail.
+// endGets makes every Get from a peer whose end has become known fail.
 func (e *endpoint) endGets(peer *Proc) {
 	for _, g := range e.gets {
 		if g.peer == peer && !g.over {
