@@ -203,7 +203,7 @@ func (p *memProc) Close() error {
 func (c *memConn) Peer() proc.ID { return c.to.id }
 
 func (c *memConn) Caps() fabric.Caps {
-	return fabric.Caps{Inline: 32, MaxFrame: memMaxFrame, Eager: 2 * memMaxFrame, Get: true, GetBlocks: true, Link: fabric.LinkNode}
+	return fabric.Caps{Inline: 32, MaxFrame: memMaxFrame, Eager: 2 * memMaxFrame, Get: true}
 }
 
 // fits leaves room for a largest frame, so that credit that is there is of use.

@@ -72,14 +72,10 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 // Caps implements fabric.Conn.
 func (c *Conn) Caps() fabric.Caps {
 	return fabric.Caps{
-		Inline:    inlineBytes,
-		MaxFrame:  c.out.maxFrame, // of the peer's slot: receivers choose their own
-		Eager:     c.out.pace.near,
-		Get:       c.get,
-		GetBlocks: true,
-		Link:      fabric.LinkNode,
-		LatencyNs: 100,
-		MBps:      20_000,
+		Inline:   inlineBytes,
+		MaxFrame: c.out.maxFrame, // of the peer's slot: receivers choose their own
+		Eager:    c.out.pace.near,
+		Get:      c.get,
 	}
 }
 

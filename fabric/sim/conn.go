@@ -14,17 +14,7 @@ func (c *conn) Peer() proc.ID { return c.to.id }
 
 func (c *conn) Caps() fabric.Caps {
 	cfg := &c.from.sim.cfg
-	caps := fabric.Caps{
-		Inline: cfg.Inline, MaxFrame: cfg.MaxFrame, Eager: cfg.Eager,
-		Get: cfg.Get, GetBlocks: cfg.Get,
-		Link:      c.class,
-		LatencyNs: int(c.link.Latency / Nanosecond),
-		MBps:      1 << 20, // where a byte costs nothing
-	}
-	if g := c.link.GapPerByte; g > 0 {
-		caps.MBps = int(1_000_000 / g)
-	}
-	return caps
+	return fabric.Caps{Inline: cfg.Inline, MaxFrame: cfg.MaxFrame, Eager: cfg.Eager, Get: cfg.Get}
 }
 
 // dead reports that the peer's end is known here or that the connection is invalidated: nothing is

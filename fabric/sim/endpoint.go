@@ -59,8 +59,6 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return nil, fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
 	case e.barred.Has(spec.Peer):
 		return nil, fabric.ErrPeerGone
-	case spec.Rail != 0:
-		return nil, fmt.Errorf("sim: connect to %v: rail %d: %w", spec.Peer, spec.Rail, fabric.ErrUnsupported)
 	}
 	f := e.flows[spec.Peer]
 	if f == nil {

@@ -50,9 +50,6 @@ func (t *regionTable) expose(buf []byte) uint64 {
 
 // find returns size bytes at offset of the buffer that r names.
 func (t *regionTable) find(r fabric.Region, offset uint64, size int) ([]byte, error) {
-	if r.Kind != fabric.MemHost {
-		return nil, fmt.Errorf("sim: region of memory kind %d: %w", r.Kind, fabric.ErrUnsupported)
-	}
 	if r.Addr >= t.next || t.next-r.Addr > maxRegions {
 		return nil, fmt.Errorf("sim: region %d is not exposed", r.Addr)
 	}

@@ -78,14 +78,7 @@ func (c *Conn) Describe() string {
 
 // Caps implements fabric.Conn.
 func (c *Conn) Caps() fabric.Caps {
-	caps := fabric.Caps{
-		MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply,
-		Link: fabric.LinkAcross, LatencyNs: 15_000, MBps: 3_000,
-	}
-	if c.peerAddress.net == c.p.self.net {
-		caps.Link, caps.LatencyNs, caps.MBps = fabric.LinkNode, 2_000, 8_000
-	}
-	return caps
+	return fabric.Caps{MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply}
 }
 
 // TrySend implements fabric.Conn.

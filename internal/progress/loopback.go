@@ -43,10 +43,7 @@ func (l *loopback) Lookup(proc.ID) fabric.Conn { return l }
 func (l *loopback) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return l, nil }
 
 func (l *loopback) Caps() fabric.Caps {
-	return fabric.Caps{
-		Inline: 64, MaxFrame: loopbackMaxFrame, Eager: loopbackMaxFrame,
-		Link: fabric.LinkSelf, LatencyNs: 50, MBps: 40_000,
-	}
+	return fabric.Caps{Inline: 64, MaxFrame: loopbackMaxFrame, Eager: loopbackMaxFrame}
 }
 
 func (l *loopback) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
