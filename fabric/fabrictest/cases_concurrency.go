@@ -13,7 +13,7 @@ func concurrencyCases() []Case {
 	}
 }
 
-// spinLock is a lock that works on every host: who waits for it yields.
+// spinLock is a lock that works on every host: contenders yield.
 type spinLock struct{ taken atomic.Bool }
 
 func (l *spinLock) with(e *Env, fn func()) {
@@ -24,8 +24,8 @@ func (l *spinLock) with(e *Env, fn func()) {
 	fn()
 }
 
-// goroutines has several activities of each process send to all peers, each
-// making progress for all while it waits.
+// goroutines makes several activities of each process send to all peers, each of which makes
+// progress for all while it waits.
 func goroutines(e *Env) {
 	const activities = 4
 	var lock spinLock

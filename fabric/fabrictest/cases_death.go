@@ -36,7 +36,7 @@ func deathCases() []Case {
 	}
 }
 
-// Records of what the runs have reached.
+// Records of the situations that the runs have reached.
 const (
 	framesOfDead  = "frames from the dead"
 	framesForDead = "frames to the dying"
@@ -44,12 +44,12 @@ const (
 	getsGone      = "gets that said ErrPeerGone"
 )
 
-// killedCause is what a victim's peers may learn.
+// killedCause is the cause that a victim's peers may see.
 var killedCause = proc.Cause{Kind: proc.Signaled, Code: 9}
 
 func killTransfer(e *Env) {
 	if slices.Contains(e.Job.Victims, e.ID) {
-		e.Others(func(id proc.ID) { e.MayEnd(id) }) // the other victim, and survivors who are done
+		e.Others(func(id proc.ID) { e.MayEnd(id) }) // the other victim, and survivors that are done
 		e.Others(func(id proc.ID) { e.peers[id].mayDepart = true })
 		e.greetAll()
 		e.Control.Signal(SignalStarted)
@@ -86,7 +86,7 @@ func (e *Env) victimsLeft() bool {
 	return slices.ContainsFunc(e.Job.Victims, func(v proc.ID) bool { return !e.Ended(v) })
 }
 
-// killConnect is about the moment of connecting, so nobody waits for anybody.
+// killConnect is about the moment of connecting, so no process waits for another.
 func killConnect(e *Env) {
 	if e.ID == 0 {
 		e.Control.Signal(SignalStarted)
@@ -110,7 +110,7 @@ func killConnect(e *Env) {
 func killGet(e *Env) {
 	size := 2 << 10
 	if e.Isolated {
-		size = 1 << 20 // a copy that takes its time
+		size = 1 << 20 // a copy that takes a while
 	}
 	other := 1 - e.ID
 	if e.ID == 0 {
@@ -139,7 +139,7 @@ func killGet(e *Env) {
 	case region != nil:
 		getUntilEnd(e, c, *region)
 	case c != nil && !c.Caps().Get:
-		e.Record(getsGood, 1) // there is nothing to reach
+		e.Record(getsGood, 1) // without Get there is nothing to reach
 	}
 	e.AwaitEnd(0)
 	e.checkCause(0, killedCause)
@@ -147,7 +147,7 @@ func killGet(e *Env) {
 	e.Linger()
 }
 
-// getUntilEnd gets again and again until the peer's end is known.
+// getUntilEnd gets repeatedly until the peer's end is known.
 func getUntilEnd(e *Env, c fabric.Conn, r fabric.Region) {
 	buf := make([]byte, r.Len)
 	good, gone := 0, 0
@@ -185,8 +185,8 @@ func dieBeforeConnect(e *Env) {
 	e.Linger()
 }
 
-// dieUnmet has process 0 connect to process 1, send and die before process 1
-// looks: what it sent comes before its end is known, or never.
+// dieUnmet makes process 0 connect to process 1, send and die before process 1 polls: its frames
+// arrive before its end is known, or never.
 func dieUnmet(e *Env) {
 	if e.ID == 0 {
 		for range 1 + e.Rand.IntN(burst) {

@@ -29,7 +29,7 @@ func endCases() []Case {
 
 const burst = 200
 
-// sendBurst sends frames of any size to every peer that is left.
+// sendBurst sends frames of any size to every remaining peer.
 func sendBurst(e *Env, n int) {
 	for range n {
 		e.Others(func(id proc.ID) {
@@ -37,12 +37,12 @@ func sendBurst(e *Env, n int) {
 				e.Send(id, anySize(e, e.frameLimit(id)))
 			}
 		})
-		e.pollOrYield() // a peer that is gone may take everything
+		e.pollOrYield() // an ended peer may take everything
 	}
 }
 
-// greetAll connects with every peer, and goes on until all are connected or dead: a medium
-// may need both sides to poll before it carries anything.
+// greetAll connects with every peer, and returns when all are connected or dead: a medium may need
+// both sides to poll before it carries anything.
 func (e *Env) greetAll() {
 	e.Others(func(id proc.ID) { e.SendRaw(id, rawClass, greeting, nil) })
 	e.Others(func(id proc.ID) {
@@ -50,7 +50,7 @@ func (e *Env) greetAll() {
 	})
 }
 
-// greeting is the immediate of the frames by which processes meet.
+// greeting is the immediate of the frames of greetAll.
 const greeting = 0x6d656574
 
 // frameLimit is the largest frame to a peer, or a small one if it has ended.
@@ -87,8 +87,8 @@ func attentiveArg(b Budget) map[string]int64 {
 	return nil
 }
 
-// departFull fills up a peer that does not poll before it departs, and polls again
-// when it has ended, or, if attentive, when it begins to depart.
+// departFull fills up a peer that does not poll before it departs, and polls again when it has
+// ended, or, if attentive, when it starts to depart.
 func departFull(e *Env) {
 	e.greetAll()
 	if e.ID == 0 {
@@ -130,8 +130,7 @@ func departInFlight(e *Env) {
 	e.Record("got", int64(e.Got(0)))
 }
 
-// floodUntilEnd sends to all peers until one of them has ended, then finishes
-// with the others.
+// floodUntilEnd sends to all peers until one of them has ended, then finishes with the others.
 func floodUntilEnd(e *Env, id proc.ID) {
 	for !e.Ended(id) {
 		sendBurst(e, 1)
@@ -153,7 +152,7 @@ func floodUntilEnd(e *Env, id proc.ID) {
 // closeInFlight closes while the process lives on, until peers know.
 func closeInFlight(e *Env) {
 	if e.ID != 0 {
-		e.MayEnd(0) // it may have closed before all others have met
+		e.MayEnd(0) // it may have closed before all others have connected
 	}
 	e.greetAll()
 	if e.ID == 0 {
@@ -177,7 +176,7 @@ func closedConnect(e *Env) {
 		e.Control.Await(1, "connected")
 		return
 	}
-	e.peers[0].mayEnd = true // who comes too late may not learn that it was in order
+	e.peers[0].mayEnd = true // a late newcomer may not learn that the departure was in order
 	e.Control.Await(0, "closed")
 	if e.Conn(0) != nil {
 		e.AwaitEnd(0)
@@ -186,8 +185,8 @@ func closedConnect(e *Env) {
 	e.Linger()
 }
 
-// departUnmet has process 1 connect when process 0 has departed, closed, or is
-// about to: the seed says which.
+// departUnmet makes process 1 connect when process 0 has departed, closed, or is about to, by the
+// seed.
 func departUnmet(e *Env) {
 	order := e.Job.Seed % 3
 	if e.ID == 0 {
@@ -233,11 +232,11 @@ func exit(e *Env) {
 	e.Linger()
 }
 
-// checkCause accepts the cause that is true, and those that claim less.
+// checkCause accepts the true cause, and less specific ones.
 func (e *Env) checkCause(id proc.ID, want proc.Cause) {
 	p := &e.peers[id]
 	if p.end != down {
-		return // Connect has said that it is gone
+		return // Connect has returned ErrPeerGone
 	}
 	ok := p.cause == want || p.cause.Kind == proc.Unknown || p.cause.Kind == proc.Connection
 	e.Check(ok, "Down of %v: %v, but it %v", id, p.cause, want)

@@ -18,7 +18,7 @@ func informCases() []Case {
 	}
 }
 
-// informed has process 0 told that process 1 has ended, which goes on sending.
+// informed makes process 0 report the end of process 1, which keeps sending.
 func informed(e *Env) {
 	const few = 4
 	switch e.ID {
@@ -29,7 +29,7 @@ func informed(e *Env) {
 		e.Control.Await(1, "sent")
 		got := e.Got(1)
 		e.Provider.Inform(1, killedCause)
-		e.Provider.Inform(1, proc.Cause{Kind: proc.Exited, Code: 3}) // it is the first that counts
+		e.Provider.Inform(1, proc.Cause{Kind: proc.Exited, Code: 3}) // the first report counts
 		e.Check(e.Got(1) == got, "Inform delivers")
 		e.SleepAlways = e.Rand.IntN(2) == 0
 		e.AwaitEnd(1)
@@ -45,10 +45,10 @@ func informed(e *Env) {
 		e.Linger()
 	case 1:
 		e.Record(recordDoomed)
-		e.peers[0].mayEnd = true // it may learn what it is taken for
+		e.peers[0].mayEnd = true // it may see that it counts as dead
 		e.Send(0, minFrame)
 		e.Control.Await(0, "heard")
-		for range few { // as far as there is credit, since nobody polls
+		for range few { // as far as there is credit, since the peer does not poll
 			e.TrySend(0, minFrame)
 		}
 		e.Record("sent", int64(e.Sent(0)))
@@ -69,8 +69,7 @@ func informed(e *Env) {
 	}
 }
 
-// informedUnmet has process 0 told of the end of process 1 before, or at the
-// moment when, that one connects.
+// informedUnmet makes process 0 report the end of process 1 before, or while, that one connects.
 func informedUnmet(e *Env) {
 	other := 1 - e.ID
 	if e.ID == 1 {
@@ -105,7 +104,7 @@ func informedUnmet(e *Env) {
 	e.Control.Signal("heard")
 }
 
-// informedAfter has process 1 depart or die, by the seed.
+// informedAfter makes process 1 depart or die, by the seed.
 func informedAfter(e *Env) {
 	dies := e.Job.Seed%2 == 0
 	if dies && e.ID == 0 {

@@ -24,8 +24,7 @@ func trafficCases() []Case {
 	}
 }
 
-// thresholds are the sizes at which a provider may change its ways, as far as a
-// frame can have them.
+// thresholds are the sizes at which a provider may change its method, up to the longest frame.
 func thresholds(c fabric.Caps) []int {
 	var list []int
 	add := func(n int) {
@@ -69,7 +68,7 @@ func sizesAsleep(e *Env) {
 	sizes(e)
 }
 
-// anySize draws a size, every order of magnitude as likely as any other.
+// anySize draws a size, every order of magnitude with the same probability.
 func anySize(e *Env, limit int) int {
 	return int(math.Exp(e.Rand.Float64()*math.Log(float64(limit+1)))+0.5) - 1
 }
@@ -99,8 +98,8 @@ func unhandled(e *Env) {
 	e.Check(e.Got(other) == 500, "%d frames came, 500 were sent", e.Got(other))
 }
 
-// allocations bounces frames with a listener of its own: Env's allocates. A few
-// allocations in all are the runtime's own.
+// allocations bounces frames with a listener of its own, because Env's allocates. A few allocations
+// in all are the runtime's own.
 func allocations(e *Env) {
 	other := 1 - e.ID
 	c := e.Conn(other)
@@ -136,7 +135,7 @@ func allocations(e *Env) {
 	exchange(e, 1)
 }
 
-// pollOrYield is one poll that lets others run if nothing was there.
+// pollOrYield is one poll that lets others run if there was nothing.
 func (e *Env) pollOrYield() {
 	e.inPoll = true
 	if e.Provider.Poll(&e.sink) == 0 {

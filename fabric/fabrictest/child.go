@@ -23,8 +23,8 @@ const (
 	childOut = 4
 )
 
-// Main is for TestMain: it runs the tests or, in a process that [Real] has
-// started, that process's body. It does not return.
+// Main is for TestMain: it runs the tests or, in a process that [Real] has started, that process's
+// body. It does not return.
 func Main(m *testing.M, open Open) {
 	if IsChild() {
 		os.Exit(runChild(open))
@@ -35,10 +35,10 @@ func Main(m *testing.M, open Open) {
 // IsChild reports whether this process was started by [Real].
 func IsChild() bool { return os.Getenv(childVariable) != "" }
 
-// Exit codes of a child, apart from those that bodies choose.
+// Exit codes of a child, beside those that bodies choose.
 const (
 	exitOrphaned = 97 // the driver is gone
-	exitFailed   = 98 // it has complained in a record
+	exitFailed   = 98 // it has recorded a failure
 )
 
 func runChild(open Open) int {
@@ -70,7 +70,7 @@ type child struct {
 	id     proc.ID
 
 	mu        sync.Mutex
-	env       *Env // nil before begin
+	env       *Env // nil before setEnv
 	signalled sync.Cond
 	seen      map[signal]bool
 }
@@ -94,7 +94,7 @@ func newChild() *child {
 	return c
 }
 
-// prepare opens the endpoint and learns the peers' addresses.
+// prepare opens the endpoint and receives the peers' addresses.
 func (c *child) prepare(open Open) (Setup, error) {
 	m := <-c.jobs
 	c.id = m.ID
@@ -119,8 +119,8 @@ func (c *child) setEnv(e *Env) {
 	c.mu.Unlock()
 }
 
-// handle handles what the driver says. It rings the host after a signal has been
-// noted, from a goroutine of its own.
+// handle handles the driver's messages. It rings the host after it has noted a signal, from a
+// goroutine of its own.
 func (c *child) handle(m message) {
 	switch m.Op {
 	case opJob:

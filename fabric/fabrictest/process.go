@@ -13,8 +13,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// process is one process of a [Real] job, as its driver sees it. The goroutine that
-// conducts the job uses it; a second one, read, sends events.
+// process is one process of a [Real] job, on the driver's side. The goroutine that runs the job
+// uses it; a second one, read, sends events.
 type process struct {
 	Outcome
 	cmd     *exec.Cmd
@@ -23,7 +23,7 @@ type process struct {
 	stderr  bytes.Buffer
 	address []byte
 	where   string
-	done    bool // it has said that it will exit in order
+	done    bool // it has announced an orderly exit
 	reaped  bool // its end has been handled
 }
 
@@ -42,7 +42,7 @@ func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events 
 		Outcome: Outcome{ID: id}, cmd: exec.Command(exe), control: control,
 		out: line{w: control},
 	}
-	// The race detector would have each process sleep for a second before it exits.
+	// The race detector would make each process sleep for a second before it exits.
 	k.cmd.Env = append(os.Environ(), childVariable+"=1", "GOTRACEBACK=all",
 		"GORACE="+os.Getenv("GORACE")+" atexit_sleep_ms=0")
 	k.cmd.ExtraFiles = []*os.File{hisIn, hisOut} // become childIn and childOut
@@ -61,16 +61,16 @@ func spawn(exe string, id proc.ID, start func(proc.ID, *exec.Cmd) error, events 
 	return k, nil
 }
 
-// read passes on what the process says, and then that it has ended.
+// read passes the process's messages on, and then its end.
 func (k *process) read(records *os.File, events chan<- event) {
 	receive(records, func(m message) { events <- event{id: k.ID, what: gotMessage, m: m} })
 	_ = records.Close()
-	_ = k.cmd.Wait() // how it ended is read from ProcessState
+	_ = k.cmd.Wait() // ProcessState has the status
 	events <- event{id: k.ID, what: ended}
 }
 
-// send gives up after the limit: then the process does not listen any more, and
-// the watchdog will say so. One that has ended does not mind.
+// send gives up after the limit: then the process does not read any more, and the watchdog will
+// report it. An error of an ended process is harmless.
 func (k *process) send(m message, limit time.Duration) {
 	_ = k.control.SetWriteDeadline(time.Now().Add(limit))
 	_ = k.out.send(m)
@@ -78,7 +78,7 @@ func (k *process) send(m message, limit time.Duration) {
 
 func (k *process) kill() { _ = k.cmd.Process.Kill() }
 
-// noteExit notes how the process ended, once it is known.
+// noteExit notes how the process ended.
 func (k *process) noteExit() {
 	k.reaped = true
 	k.Stderr = k.stderr.String()
@@ -93,14 +93,14 @@ func (k *process) noteExit() {
 	}
 }
 
-// How long a hanging process has to say where it waits, and to print its stacks.
+// Times for a hanging process to report where it waits, and to print its stacks.
 const (
 	answerTime = 10 * time.Second
 	stacksTime = 10 * time.Second
 )
 
-// diagnose asks every process that is left where it waits, then makes it print its
-// stacks, which ends it.
+// diagnose asks every remaining process where it waits, then makes it print its stacks, which ends
+// it.
 func (j *realJob) diagnose() string {
 	for _, k := range j.processes {
 		if !k.reaped {
@@ -131,10 +131,10 @@ func (j *realJob) diagnose() string {
 	return b.String()
 }
 
-// silent is where a process is that has not said it.
+// silent is the place of a process that has not answered.
 const silent = "does not answer"
 
-// handleEvents handles events for a time, or until enough has been heard, or all have ended.
+// handleEvents handles events for a time, or until enough, or until all processes have ended.
 func (j *realJob) handleEvents(limit time.Duration, enough func() bool) {
 	for timeout := time.After(limit); j.ended < j.N && !enough(); {
 		select {
@@ -151,7 +151,7 @@ func (j *realJob) handleEvents(limit time.Duration, enough func() bool) {
 	}
 }
 
-// await waits for the process, which has been told to end, and its reader.
+// await waits for the process, which is about to end, and its reader.
 func (j *realJob) await(k *process) {
 	for !k.reaped {
 		if ev := <-j.events; ev.what == ended {

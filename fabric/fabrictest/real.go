@@ -15,22 +15,21 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Real is the driver of real processes: copies of the test binary, whose
-// TestMain must call [Main]. It kills them with SIGKILL. They end with the test
-// binary, whatever happens to it.
+// Real is the driver of real processes: copies of the test binary, whose TestMain must call [Main].
+// It kills them with SIGKILL. They end with the test binary, in whatever way that ends.
 type Real struct {
-	// Start, if set, is called in the stead of cmd.Start, from the same thread.
+	// Start, if set, replaces cmd.Start, on the same thread.
 	Start func(id proc.ID, cmd *exec.Cmd) error
-	// Meanwhile, if set, runs beside each job, from the moment when all processes know
-	// of each other, until done is closed. An error fails the job.
+	// Meanwhile, if set, runs beside each job, from the moment when all processes have each other's
+	// addresses, until done is closed. An error fails the job.
 	Meanwhile func(seed uint64, done <-chan struct{}) error
 
 	stall time.Duration
-	shm   string // where nothing may be left behind
+	shm   string // where no files may be left
 }
 
-// NewReal makes a driver. A job of which nothing has been heard for BANYAN_STALL
-// seconds, by default 60, counts as hanging.
+// NewReal makes a driver. A job without any message for BANYAN_STALL seconds, by default 60, counts
+// as hanging.
 func NewReal() *Real {
 	const otherwise = 60
 	return &Real{shm: shmDir, stall: time.Duration(cmp.Or(envInt("BANYAN_STALL", 0), otherwise)) * time.Second}
@@ -39,7 +38,7 @@ func NewReal() *Real {
 // Isolated implements [Driver].
 func (r *Real) Isolated() bool { return true }
 
-// SignalStarted is given by a victim when it may be killed from now on.
+// SignalStarted is the signal of a victim that it may be killed from now on.
 const SignalStarted = "started"
 
 // Run implements [Driver].
@@ -75,7 +74,7 @@ type realJob struct {
 	driver          *Real
 	stall           time.Duration
 	done            chan struct{} // closed to end Meanwhile; nil: it does not run
-	meanwhileResult chan error    // how it ended
+	meanwhileResult chan error    // its result
 	rand            *rand.Rand
 	processes       []*process
 	events          chan event
@@ -83,8 +82,7 @@ type realJob struct {
 	ended           int
 }
 
-// event is something that happened to a process: a message from it, its end, or
-// that its time to be killed has come.
+// event is a message from a process, its end, or the time to kill it.
 type event struct {
 	id   proc.ID
 	what happening
@@ -115,7 +113,7 @@ func (j *realJob) start() error {
 	return nil
 }
 
-// conduct handles what happens until every process has ended.
+// conduct handles events until every process has ended.
 func (j *realJob) conduct() error {
 	watchdog := time.NewTimer(j.stall)
 	defer watchdog.Stop()
@@ -175,8 +173,8 @@ func (j *realJob) handleMessage(k *process, m message) {
 	}
 }
 
-// killDelay draws how long a victim lives on: any order of magnitude from a
-// microsecond to some milliseconds is as likely as any other.
+// killDelay draws how long a victim lives on: any order of magnitude from a microsecond to some
+// milliseconds has the same probability.
 func (j *realJob) killDelay() time.Duration {
 	return time.Duration(1000 * math.Exp(j.rand.Float64()*math.Log(10_000)))
 }
@@ -190,7 +188,7 @@ func (j *realJob) isVictim(id proc.ID) bool {
 	return false
 }
 
-// sendAddresses gives everybody all addresses: the job begins.
+// sendAddresses sends all addresses to every process: the job begins.
 func (j *realJob) sendAddresses() {
 	blobs := make([][]byte, j.N)
 	for i, k := range j.processes {
@@ -206,7 +204,7 @@ func (j *realJob) sendAddresses() {
 	}
 }
 
-// stopMeanwhile ends what runs beside the job.
+// stopMeanwhile ends the function that runs beside the job.
 func (j *realJob) stopMeanwhile() error {
 	if j.done == nil {
 		return nil
@@ -216,7 +214,7 @@ func (j *realJob) stopMeanwhile() error {
 	return <-j.meanwhileResult
 }
 
-// relaySignal passes a signal on to all but the one that gave it.
+// relaySignal passes a signal on to all other processes.
 func (j *realJob) relaySignal(from proc.ID, name string) {
 	for _, k := range j.processes {
 		if k.ID != from && !k.reaped {
@@ -233,7 +231,7 @@ func (j *realJob) outcomes() []Outcome {
 	return outs
 }
 
-// killRest kills what is left and waits for it.
+// killRest kills the remaining processes and waits for them.
 func (j *realJob) killRest() {
 	for _, k := range j.processes {
 		if !k.reaped {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// resources counts what a process holds and a provider must give back: open
-// descriptors and shared or file mappings by what they are of, and goroutines.
-// Private anonymous mappings are left out: Go's own heap makes them.
+// resources counts what a process holds and a provider must free: open descriptors and shared or
+// file mappings by their names, and goroutines. Private anonymous mappings do not count: Go's own
+// heap makes them.
 type resources struct {
 	things     map[string]int
 	goroutines int
@@ -34,7 +34,7 @@ func (c *resources) countDescriptors() {
 		return
 	}
 	for _, n := range names {
-		// The descriptor by which the directory was read is closed by now.
+		// The descriptor that read the directory is closed by now.
 		if to, err := os.Readlink(filepath.Join(dir, n.Name())); err == nil {
 			c.things["descriptor of "+to]++
 		}
@@ -56,8 +56,8 @@ func (c *resources) countMappings() {
 	}
 }
 
-// compare says what is there now and was not, or is "". What ends by itself
-// soon after Close, as a goroutine that has been told to, is given time.
+// compare lists what is there now and was not, or returns "". It gives time to things that end by
+// themselves soon after Close, such as a goroutine.
 func (c resources) compare() string {
 	const patience, step = 2 * time.Second, time.Millisecond
 	report := c.excess()
@@ -83,11 +83,10 @@ func (c resources) excess() string {
 	return b.String()
 }
 
-// shmDir is where named shared memory lives.
 const shmDir = "/dev/shm"
 
-// listFiles leaves out directories: memory is shared in files, and other programs
-// make directories there that nobody holds open.
+// listFiles leaves out directories: memory is shared in files, and other programs make directories
+// there that no process holds open.
 func listFiles(dir string) map[string]bool {
 	names, _ := os.ReadDir(dir) // none where there is no such directory
 	list := make(map[string]bool, len(names))
@@ -99,9 +98,8 @@ func listFiles(dir string) map[string]bool {
 	return list
 }
 
-// orphans gives the files in dir that are not in before and that no
-// process holds open or mapped. Other programs make files there too, but hold
-// them; one that has just been made is given time to be.
+// orphans returns the files in dir that are not in before and that no process holds open or mapped.
+// Other programs make files there too, but hold them; a new file is given time for that.
 func orphans(dir string, before map[string]bool) []string {
 	const looks, step = 20, 50 * time.Millisecond
 	left := newFiles(dir, before)
