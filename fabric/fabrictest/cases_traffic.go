@@ -17,7 +17,7 @@ func trafficCases() []Case {
 			About: "The same, sleeping on every wait."},
 		{Name: "all-to-all", N: 8, Body: allToAll, Args: rounds,
 			About: "Many peers at once; order is kept for each."},
-		{Name: "deaf", N: 2, Body: unhandled,
+		{Name: "unhandled", N: 2, Body: unhandled,
 			About: "Frames of a class without listener are dropped, give their credit back and harm no others."},
 		{Name: "allocations", N: 2, Body: allocations, Isolated: true,
 			About: "TrySend and Poll do not allocate."},

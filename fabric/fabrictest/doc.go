@@ -17,7 +17,7 @@
 // pump that waits exactly as the contract demands.
 //
 // A second variant of a provider, such as one with smaller rings, runs the cases that depend on the
-// difference: see [RunSome].
+// difference: [Run] takes their names.
 //
 // # What every case checks
 //

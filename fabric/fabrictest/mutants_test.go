@@ -183,7 +183,7 @@ var callMutants = []mutant{
 			return true
 		}
 	}},
-	{name: "dropped frames keep their credit", in: "deaf", fault: func(b *bent) {
+	{name: "dropped frames keep their credit", in: "unhandled", fault: func(b *bent) {
 		lost := 0
 		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
 			if class == unhandledClass {
@@ -192,7 +192,7 @@ var callMutants = []mutant{
 			return lost < 10*memFrames && c.memConn.TrySend(class, imm, p)
 		}
 	}},
-	{name: "a class without listener is fatal", in: "deaf", fault: func(b *bent) {
+	{name: "a class without listener is fatal", in: "unhandled", fault: func(b *bent) {
 		bend(b, func(_, to *fabric.Sink) {
 			to.Deliver[unhandledClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -43,11 +44,17 @@ func replaySeed() (seed uint64, ok bool) {
 	return v, err == nil
 }
 
-// Run runs the whole suite, a subtest for each case. The short form, for the race detector, leaves
-// out cases that measure their process: they suffer most from it, and other cases have the same
-// traffic.
-func Run(t *testing.T, d Driver, b Budget) {
+// Run runs the named cases, or the whole suite without names, a subtest for each. The short form, for
+// the race detector, leaves out cases that measure their process: they suffer most from it, and other
+// cases have the same traffic.
+func Run(t *testing.T, d Driver, b Budget, names ...string) {
+	t.Helper()
+	ran := 0
 	for _, c := range Cases() {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		ran++
 		if c.Isolated && (!d.Isolated() || testing.Short()) {
 			continue
 		}
@@ -56,6 +63,9 @@ func Run(t *testing.T, d Driver, b Budget) {
 				t.Fatal(err)
 			}
 		})
+	}
+	if len(names) > 0 && ran != len(names) {
+		t.Errorf("%d of the cases %q exist", ran, names)
 	}
 }
 
