@@ -21,7 +21,8 @@
 //     known from elsewhere ([Provider.Inform]) is reported like evidence of the provider's own. A
 //     peer that refuses this process because it counts as dead there is reported down with cause
 //     proc.Expelled.
-//  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never blocks. After [Host.Arm]
+//  6. A process sleeps in exactly one place, [Host.Sleep]. A provider never blocks. After
+//     [Host.Arm]
 //     the engine calls [Provider.Ready] once more; later arrivals ring the host's bell.
 //  7. A pair of processes is joined by one provider. If Connect returns [ErrNoPath], the peer's
 //     Connect to this process returns it too, also if both call at the same time; so both sides may
@@ -38,27 +39,29 @@
 //     before a death, a prefix arrives.
 //   - [Provider.Connect] to a process that has departed, closed or died returns [ErrPeerGone], or a
 //     connection on which Departed or Down follows. A connection to a process that dies during the
-//     call counts as either. ErrPeerGone is that process's end: nothing of it arrives afterwards, so
-//     a provider that has frames from it returns the connection. For a process that was never
+//     call counts as either. ErrPeerGone is that process's end: nothing of it arrives afterwards,
+//     so a provider that has frames from it returns the connection. For a process that was never
 //     connected, Down with cause proc.Unknown means the same as ErrPeerGone.
 //   - After Depart this process can send nothing more: TrySend returns false, Connect [ErrClosed].
-//     Poll still delivers. Peers that connect learn of the departure, although this process polls no
-//     more.
-//   - After [Conn.Invalidate] no frame is delivered; the end of the peer may still be reported, once.
+//     Poll still delivers. Peers that connect learn of the departure, although this process polls
+//     no more.
+//   - After [Conn.Invalidate] no frame is delivered; the end of the peer may still be reported,
+//     once.
 //   - After [Provider.Close] TrySend returns false, Connect ErrClosed, Poll 0; Depart and a second
 //     Close do nothing. A Get in progress returns; no other may be called. The host may outlive its
 //     providers: Ring is harmless then.
-//   - Exposed memory need not be revoked: the region is valid as long as the buffer is kept, and the
+//   - Exposed memory need not be revoked: the region is valid as long as the buffer is kept, and
+//     the
 //     provider's registration ends with the connection.
 //
 // # Concurrency
 //
-// One goroutine at a time calls a provider and its connections: the engine holds its lock. Exceptions
-// are stated at the method: [Conn.Get] runs without the lock, [Host.Ring] may be called from any
-// goroutine.
+// One goroutine at a time calls a provider and its connections: the engine holds its lock.
+// Exceptions are stated at the method: [Conn.Get] runs without the lock, [Host.Ring] may be called
+// from any goroutine.
 //
-// A function of the [Sink] may call TrySend, Expose, Invalidate, Connect and Lookup. It may not call
-// Poll, Depart or Close of the provider that called it.
+// A function of the [Sink] may call TrySend, Expose, Invalidate, Connect and Lookup. It may not
+// call Poll, Depart or Close of the provider that called it.
 //
 // Floor 1. It imports package proc only.
 package fabric

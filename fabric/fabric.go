@@ -25,17 +25,17 @@ func (e *GoneError) Error() string { return fmt.Sprintf("%v: %v", ErrPeerGone, e
 // Unwrap returns ErrPeerGone.
 func (e *GoneError) Unwrap() error { return ErrPeerGone }
 
-// ErrNoPath is the error of Connect where the medium does not join these two processes and never will.
-// The provider makes sure that the peer's Connect to this process returns the same, whichever was
-// first. So another provider may be used for the pair.
+// ErrNoPath is the error of Connect where the medium does not join these two processes and never
+// will. The provider makes sure that the peer's Connect to this process returns the same, whichever
+// was first. So another provider may be used for the pair.
 var ErrNoPath = errors.New("fabric: no path to the peer on this medium")
 
 // ErrNoAddress is the error of a look-up of a peer's address that nobody knows. The peer may still
 // connect.
 var ErrNoAddress = errors.New("fabric: the address of the peer is unknown")
 
-// Class selects the part of the engine that handles a frame. The values are part of the wire format.
-// Zero is no class.
+// Class selects the part of the engine that handles a frame. The values are part of the wire
+// format. Zero is no class.
 type Class uint8
 
 // The classes. Point-to-point has several, so that a frame needs no second header; control classes
@@ -57,8 +57,8 @@ const (
 	NumClasses = 32
 )
 
-// Sink receives the frames and events that a provider's Poll finds. The engine fills it once, before
-// the first Poll. Frames of a class with nil Deliver are dropped and counted.
+// Sink receives the frames and events that a provider's Poll finds. The engine fills it once,
+// before the first Poll. Frames of a class with nil Deliver are dropped and counted.
 type Sink struct {
 	// Deliver gets the sender, the 64-bit immediate and the borrowed payload.
 	Deliver [NumClasses]func(from proc.ID, imm uint64, payload []byte)
@@ -96,8 +96,8 @@ type Caps struct {
 	Get      bool
 }
 
-// Region names a piece of one process's memory for a peer. Key is opaque except to the provider that
-// issued it; it is empty where the medium needs none.
+// Region names a piece of one process's memory for a peer. Key is opaque except to the provider
+// that issued it; it is empty where the medium needs none.
 type Region struct {
 	Addr uint64
 	Len  uint64
@@ -116,9 +116,9 @@ type Conn interface {
 	Peer() proc.ID
 	// Caps are fixed once the connection exists.
 	Caps() Caps
-	// TrySend sends one frame. It copies payload before it returns; it neither blocks nor allocates.
-	// False means no credit: make progress and try again. Frames to an ended peer are accepted or
-	// refused, never delivered; after Depart or Close they are refused.
+	// TrySend sends one frame. It copies payload before it returns; it neither blocks nor
+	// allocates. False means no credit: make progress and try again. Frames to an ended peer are
+	// accepted or refused, never delivered; after Depart or Close they are refused.
 	//
 	// Preconditions: 0 < class < NumClasses, len(payload) <= Caps().MaxFrame.
 	TrySend(class Class, imm uint64, payload []byte) bool
@@ -126,36 +126,37 @@ type Conn interface {
 	// unmoved (heap, not stack) until the peer is done.
 	Expose(buf []byte) (Region, error)
 	// Get copies from the peer's memory into local, len(local) bytes from remote.Addr+offset. It is
-	// called without the engine's lock, from any goroutine, and is complete when it returns; on error
-	// the contents of local are undefined. Errors: ErrUnsupported, ErrPeerGone, or one that names the
-	// system call and the remedy.
+	// called without the engine's lock, from any goroutine, and is complete when it returns; on
+	// error the contents of local are undefined. Errors: ErrUnsupported, ErrPeerGone, or one that
+	// names the system call and the remedy.
 	Get(local []byte, remote Region, offset uint64) error
-	// Invalidate cuts the peer off: from now on nothing from it is delivered and nothing is sent to it
-	// (rule E3), whether or not a frame of it has arrived. It does not wait.
+	// Invalidate cuts the peer off: from now on nothing from it is delivered and nothing is sent to
+	// it (rule E3), whether or not a frame of it has arrived. It does not wait.
 	Invalidate()
 }
 
 // Lender is a Conn that can send a long payload without keeping a copy of it.
 type Lender interface {
 	Conn
-	// TryLend is TrySend for a payload of 1 to Lends bytes that stays in place, reachable, unmoved and
-	// unchanged, until Sink.Returned reports it.
+	// TryLend is TrySend for a payload of 1 to Lends bytes that stays in place, reachable, unmoved
+	// and unchanged, until Sink.Returned reports it.
 	TryLend(class Class, imm uint64, payload []byte) bool
-	// Received counts the frames from the peer, to distinguish an answer from an unrequested message.
+	// Received counts the frames from the peer, to distinguish an answer from an unrequested
+	// message.
 	Received() uint64
 	// Lends is the longest payload of TryLend.
 	Lends() int
-	// DetachBuffers makes the connection continue without memory of others: lent payloads are copied,
-	// and placed ones are read to the end and dropped. Neither is reported.
+	// DetachBuffers makes the connection continue without memory of others: lent payloads are
+	// copied, and placed ones are read to the end and dropped. Neither is reported.
 	DetachBuffers()
 }
 
 // Awaiter is a Conn with a shortcut past Poll, for a goroutine that waits for one frame.
 type Awaiter interface {
 	Lender
-	// Await polls a number of times for the next frame of the peer and receives it into buf, if it has
-	// that class and immediate, fits, and comes alone. It returns its length, NotYet if nothing came,
-	// or less: then Poll delivers it.
+	// Await polls a number of times for the next frame of the peer and receives it into buf, if it
+	// has that class and immediate, fits, and comes alone. It returns its length, NotYet if nothing
+	// came, or less: then Poll delivers it.
 	Await(class Class, imm uint64, buf []byte, looks int) int
 }
 
@@ -169,46 +170,46 @@ type Provider interface {
 	// Address is the blob by which peers connect: opaque, at most 256 bytes.
 	Address() []byte
 	// Connect makes the connection to a peer, or returns the existing one. It does not wait for the
-	// peer: until the medium is ready TrySend returns false. ErrPeerGone, or a GoneError if the cause
-	// is known: the peer has ended, and nothing of it will arrive.
+	// peer: until the medium is ready TrySend returns false. ErrPeerGone, or a GoneError if the
+	// cause is known: the peer has ended, and nothing of it will arrive.
 	Connect(spec ConnectSpec) (Conn, error)
 	// Lookup returns the connection to a peer, whichever side made it, or nil. A peer whose frames
 	// Poll has delivered has one.
 	Lookup(peer proc.ID) Conn
-	// Inform reports to the provider that a peer has ended, as known from elsewhere. The next calls of
-	// Poll deliver what has arrived from it, then Down reports it with this cause, unless its end has
-	// been reported or the provider has evidence of its own. A peer without a connection is barred: its
-	// end is not reported, Connect returns ErrPeerGone, and a process that connects as that peer is
-	// refused, which it may see as Down with cause proc.Expelled. A provider that can kill the peer
-	// does so, in case it is alive, and then reports proc.Fenced for a silent one (proc.Heartbeat). It
-	// does not wait, and may be called by functions of the Sink.
+	// Inform reports to the provider that a peer has ended, as known from elsewhere. The next calls
+	// of Poll deliver what has arrived from it, then Down reports it with this cause, unless its
+	// end has been reported or the provider has evidence of its own. A peer without a connection is
+	// barred: its end is not reported, Connect returns ErrPeerGone, and a process that connects as
+	// that peer is refused, which it may see as Down with cause proc.Expelled. A provider that can
+	// kill the peer does so, in case it is alive, and then reports proc.Fenced for a silent one
+	// (proc.Heartbeat). It does not wait, and may be called by functions of the Sink.
 	//
 	// Preconditions: cause.Failed(), peer is another process.
 	Inform(peer proc.ID, cause proc.Cause)
-	// Poll delivers arrived frames and evidence into s, a bounded number, and returns the number. It
-	// returns 0 only if there was nothing.
+	// Poll delivers arrived frames and evidence into s, a bounded number, and returns the number.
+	// It returns 0 only if there was nothing.
 	Poll(s *Sink) int
-	// Ready reports, after Host.Arm, whether Poll would deliver something or a connection that refused
-	// a frame has credit again: the latter once per return of credit, because the sender may have given
-	// up.
+	// Ready reports, after Host.Arm, whether Poll would deliver something or a connection that
+	// refused a frame has credit again: the latter once per return of credit, because the sender
+	// may have given up.
 	Ready() bool
-	// Depart announces an orderly departure on every connection, after all frames sent before, and to
-	// later newcomers. Nothing can be sent after it: TrySend returns false, Connect ErrClosed.
+	// Depart announces an orderly departure on every connection, after all frames sent before, and
+	// to later newcomers. Nothing can be sent after it: TrySend returns false, Connect ErrClosed.
 	Depart()
-	// Close frees everything, also with traffic in flight. It announces nothing to peers beyond Depart:
-	// without Depart they see a failure.
+	// Close frees everything, also with traffic in flight. It announces nothing to peers beyond
+	// Depart: without Depart they see a failure.
 	Close() error
 }
 
-// Time is nanoseconds since an origin fixed per job in the simulator and per process elsewhere. Only
-// differences have a meaning.
+// Time is nanoseconds since an origin fixed per job in the simulator and per process elsewhere.
+// Only differences have a meaning.
 type Time int64
 
 // Forever is a deadline that never comes.
 const Forever = Time(1<<63 - 1)
 
-// Parker lets one goroutine wait until another unparks it. An Unpark before the Park is kept, one of
-// them.
+// Parker lets one goroutine wait until another unparks it. An Unpark before the Park is kept, one
+// of them.
 type Parker interface {
 	Park()
 	// ParkUntil is Park that also ends at a time of Host.Now.
@@ -216,8 +217,8 @@ type Parker interface {
 	Unpark()
 }
 
-// Host is the clock, the scheduler and the one sleeping place of a process. All waiting and concurrency
-// below the root package uses it, so that the simulator can control both.
+// Host is the clock, the scheduler and the one sleeping place of a process. All waiting and
+// concurrency below the root package uses it, so that the simulator can control both.
 type Host interface {
 	// Now is the time. Virtual in the simulator.
 	Now() Time
@@ -227,13 +228,13 @@ type Host interface {
 	Pause(d Time)
 	// NewParker makes a parker for one goroutine at a time.
 	NewParker() Parker
-	// Patience is the number of polls without result before the engine yields, and the number, and the
-	// longest time, of yields before it sleeps.
+	// Patience is the number of polls without result before the engine yields, and the number, and
+	// the longest time, of yields before it sleeps.
 	Patience() (spins, yields int, most Time)
 	// Yield lets others run: goroutines of this process, then processes of this machine.
 	Yield()
-	// Relax is Yield for a goroutine that polls repeatedly without result: other processes first, and
-	// goroutines of this one at least now and then, or as soon as they have a processor.
+	// Relax is Yield for a goroutine that polls repeatedly without result: other processes first,
+	// and goroutines of this one at least now and then, or as soon as they have a processor.
 	Relax()
 	// Arm announces that the process is about to sleep. Every later arrival rings the bell;
 	// Provider.Ready finds earlier ones.

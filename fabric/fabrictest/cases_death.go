@@ -12,7 +12,8 @@ func deathCases() []Case {
 	return []Case{
 		{Name: "kill-transfer", N: 3, Victims: []proc.ID{0}, Body: killTransfer,
 			Reaches: []string{framesOfDead},
-			About:   "A peer killed in mid-transfer: what came is whole and in order, the death is reported once, others go on."},
+			About: "A peer killed in mid-transfer: what came is whole and in order, the death is reported once, others " +
+				"go on."},
 		{Name: "kill-two", N: 4, Victims: []proc.ID{0, 1}, Body: killTransfer,
 			Reaches: []string{framesOfDead},
 			About:   "Two peers killed at about the same time."},

@@ -21,7 +21,8 @@ func endCases() []Case {
 		{Name: "closed-connect", N: 2, Body: closedConnect,
 			About: "Connect to a process that lives but has departed and closed: ErrPeerGone, or Departed follows."},
 		{Name: "depart-unmet", N: 2, Repeat: true, Body: departUnmet,
-			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, or Down for reasons unknown, never silence."},
+			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, or Down for " +
+				"reasons unknown, never silence."},
 		{Name: "exit", N: 2, Body: exit,
 			About: "Exit without Depart is Down, with the exit code if the provider knows it."},
 	}

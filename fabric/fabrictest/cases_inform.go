@@ -10,7 +10,8 @@ import (
 func informCases() []Case {
 	return []Case{
 		{Name: "informed", N: 3, Repeat: true, Body: informed, Check: allOf(1, 0),
-			About: "Of a peer that is said to have ended comes what had arrived, then Down with that cause, then nothing; others go on."},
+			About: "Of a peer that is said to have ended comes what had arrived, then Down with that cause, then " +
+				"nothing; others go on."},
 		{Name: "informed-unmet", N: 2, Repeat: true, Body: informedUnmet,
 			About: "A peer that was never met and is said to have ended is barred, and nobody is told."},
 		{Name: "informed-after", N: 2, Repeat: true, Body: informedAfter,
@@ -77,7 +78,8 @@ func informedUnmet(e *Env) {
 		e.peers[0].mayEnd = true
 		e.Control.Await(0, "told")
 		c, err := e.Provider.Connect(fabric.ConnectSpec{Peer: 0, Address: e.Addrs[0]})
-		e.Check(err == nil || errors.Is(err, fabric.ErrPeerGone) || errors.Is(err, fabric.ErrNoPath), "Connect to who bars this process: %v", err)
+		e.Check(err == nil || errors.Is(err, fabric.ErrPeerGone) || errors.Is(err, fabric.ErrNoPath),
+			"Connect to who bars this process: %v", err)
 		for range burst {
 			if c != nil && !e.Ended(0) {
 				c.TrySend(rawClass, 0, nil)

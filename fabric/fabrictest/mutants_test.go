@@ -350,8 +350,10 @@ type hastyHost struct{ fabric.Host }
 func (h hastyHost) Pause(d fabric.Time) { h.Host.Pause(d / 2) }
 
 var hostMutants = []mutant{
-	{name: "loses one ring in a hundred", in: "wakeups", host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 100} }},
-	{name: "hears no ring at all", in: "host-ring", host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 1} }},
+	{name: "loses one ring in a hundred", in: "wakeups",
+		host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 100} }},
+	{name: "hears no ring at all", in: "host-ring",
+		host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 1} }},
 	{name: "forgets a ring before Sleep", in: "host-sleep", host: func(h fabric.Host) fabric.Host { return lateHost{h} }},
 	{name: "pauses for too short a time", in: "host-pause", host: func(h fabric.Host) fabric.Host { return hastyHost{h} }},
 	{name: "forgets an Unpark", in: "host-parker", host: func(h fabric.Host) fabric.Host { return forgetfulHost{h} }},

@@ -44,9 +44,9 @@ func replaySeed() (seed uint64, ok bool) {
 	return v, err == nil
 }
 
-// Run runs the named cases, or the whole suite without names, a subtest for each. The short form, for
-// the race detector, leaves out cases that measure their process: they suffer most from it, and other
-// cases have the same traffic.
+// Run runs the named cases, or the whole suite without names, a subtest for each. The short form,
+// for the race detector, leaves out cases that measure their process: they suffer most from it, and
+// other cases have the same traffic.
 func Run(t *testing.T, d Driver, b Budget, names ...string) {
 	t.Helper()
 	ran := 0

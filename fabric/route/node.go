@@ -116,7 +116,8 @@ func (n *Node) apart(o *Node) string {
 	case n.Name != o.Name:
 		return fmt.Sprintf("%s differs %s", NameVariable, both(strconv.Quote(n.Name), strconv.Quote(o.Name)))
 	case n.PIDs != o.PIDs:
-		return fmt.Sprintf("pid namespaces differ %s: run the containers with a shared pid namespace to use shared memory", both(n.PIDs, o.PIDs))
+		return fmt.Sprintf("pid namespaces differ %s: run the containers with a shared pid namespace to use shared memory",
+			both(n.PIDs, o.PIDs))
 	case n.Users != o.Users:
 		return fmt.Sprintf("user namespaces differ %s: run the processes in one to use shared memory", both(n.Users, o.Users))
 	case n.traces() && o.traces():
@@ -128,7 +129,8 @@ func (n *Node) apart(o *Node) string {
 		return fmt.Sprintf("capabilities differ %s: give the processes the same to use shared memory",
 			both(fmt.Sprintf("%#x", n.Caps), fmt.Sprintf("%#x", o.Caps)))
 	case n.Hidden || o.Hidden:
-		return "one of the processes may not be looked into (prctl PR_SET_DUMPABLE, a program with file capabilities, or one that may not be read)"
+		return "one of the processes may not be looked into (prctl PR_SET_DUMPABLE, a program with file capabilities, " +
+			"or one that may not be read)"
 	}
 	return ""
 }

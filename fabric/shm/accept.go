@@ -29,7 +29,8 @@ type retryState struct {
 }
 
 // defaultRetry leaves an operator the time to raise a limit.
-var defaultRetry = retryState{firstPause: 10 * time.Millisecond, maxPause: 500 * time.Millisecond, patience: 30 * time.Second}
+var defaultRetry = retryState{firstPause: 10 * time.Millisecond, maxPause: 500 * time.Millisecond,
+	patience: 30 * time.Second}
 
 // acceptKnocks finds the processes that have knocked since the last call.
 func (p *Provider) acceptKnocks() {

@@ -48,7 +48,8 @@ func decodeAddress(b []byte) (address, error) {
 		return a, errNotShm
 	}
 	if v := le.Uint32(b[8:]); v != wireVersion {
-		return a, fmt.Errorf("shm: the peer speaks version %d, this process %d: start all processes from one build", v, wireVersion)
+		return a, fmt.Errorf("shm: the peer speaks version %d, this process %d: start all processes from one build",
+			v, wireVersion)
 	}
 	a.procs, a.lines, a.bulk = le.Uint32(b[12:]), le.Uint32(b[16:]), le.Uint32(b[20:])
 	a.pid, a.fd = le.Uint32(b[24:]), le.Uint32(b[28:])

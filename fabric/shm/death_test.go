@@ -63,8 +63,9 @@ func TestWordTells(t *testing.T) {
 	}
 }
 
-// Of a process with much memory the word tells before the pidfd, which waits for the
-// memory to be freed, unless whoever waits at the word gets no core meanwhile; and of any process the pidfd tells, without a word.
+// Of a process with much memory the word tells before the pidfd, which waits for the memory to be
+// freed, unless whoever waits at the word gets no core meanwhile; and of any process the pidfd
+// tells, without a word.
 func TestOrderOfEvidence(t *testing.T) {
 	withWords(t)
 	resident := 512
@@ -109,8 +110,9 @@ func TestFateOfTheReaped(t *testing.T) {
 func TestManyObservers(t *testing.T) {
 	withWords(t)
 	for name, ids := range map[string][]proc.ID{
-		"words of their own": {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
-		"one word":           {5, 5 + maxWords, 5 + 2*maxWords, 5 + 3*maxWords},
+		"words of their own": {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+			25, 26, 27, 28, 29, 30, 31},
+		"one word": {5, 5 + maxWords, 5 + 2*maxWords, 5 + 3*maxWords},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{Self: 1, MaxProcs: 4 * maxWords, Lines: 64, BulkBytes: 16 << 10}

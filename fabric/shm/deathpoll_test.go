@@ -19,8 +19,9 @@ func polled(p *Provider, e *ear, ends int) {
 	}
 }
 
-// However a process ends, one that polls and whose watcher is told nothing finds it: after what the process had sent, with
-// the cause, and the process is gone. So it is with a record of ends that leaves this one out.
+// However a process ends, one that polls and whose watcher is told nothing finds it: after what the
+// process had sent, with the cause, and the process is gone. So it is with a record of ends that
+// leaves this one out.
 func TestPollTells(t *testing.T) {
 	withWords(t)
 	for _, record := range []bool{false, true} {
@@ -59,8 +60,8 @@ func TestPollTells(t *testing.T) {
 
 var recordName = map[bool]string{false: "", true: ", with a record"}
 
-// The detector that asks of a process learns that it has become another program, also where the watcher goes by a record
-// that does not know of it.
+// The detector that asks of a process learns that it has become another program, also where the
+// watcher goes by a record that does not know of it.
 func TestReplacedRunsNoMore(t *testing.T) {
 	withWords(t)
 	p, _ := told(t)
@@ -116,7 +117,8 @@ func TestPollInTurn(t *testing.T) {
 	require.Empty(t, p.deaths.words)
 }
 
-// The first process that finds a death has the others look, whose turn to look at that word has not come.
+// The first process that finds a death has the others look, whose turn to look at that word has not
+// come.
 func TestDeathIsPassedOn(t *testing.T) {
 	withWords(t)
 	first, second := open(t, Config{Self: 0, MaxProcs: 3}), open(t, Config{Self: 2, MaxProcs: 3})
@@ -137,8 +139,8 @@ func TestDeathIsPassedOn(t *testing.T) {
 	require.EqualValues(t, 1, second.watch.by[byPoll].Load())
 }
 
-// No mark makes a living process dead: one that a stranger has written, also while threads of the process end. It asks half as often as
-// mostDoubts allows.
+// No mark makes a living process dead: one that a stranger has written, also while threads of the
+// process end. It asks half as often as mostDoubts allows.
 func TestMarkOfTheLiving(t *testing.T) {
 	withWords(t)
 	p := open(t, Config{Self: 0, MaxProcs: 2})

@@ -90,7 +90,8 @@ func readError(errno unix.Errno, pid int) error {
 	case errors.Is(errno, unix.ESRCH):
 		return fabric.ErrPeerGone
 	case errors.Is(errno, unix.EPERM):
-		return fmt.Errorf("shm: process_vm_readv(%d): %w: the kernel forbids reading the peer (Yama's ptrace_scope, another user, or a container without CAP_SYS_PTRACE)", pid, errno)
+		return fmt.Errorf("shm: process_vm_readv(%d): %w: the kernel forbids reading the peer (Yama's ptrace_scope, "+
+			"another user, or a container without CAP_SYS_PTRACE)", pid, errno)
 	default:
 		return fmt.Errorf("shm: process_vm_readv(%d): %w", pid, errno)
 	}

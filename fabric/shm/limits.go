@@ -56,7 +56,8 @@ func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFil
 		if okLimit && okUsed {
 			used -= min(used, statKey(root, path.Join(at, "memory.stat"), cacheKey))
 			if n > limit-used {
-				return fmt.Errorf("%w: %d KiB more would exceed the memory limit of cgroup %s (%d KiB of %d KiB in use): raise the limit or start fewer processes",
+				return fmt.Errorf("%w: %d KiB more would exceed the memory limit of cgroup %s (%d KiB of %d KiB in use): "+
+					"raise the limit or start fewer processes",
 					ErrNoSpace, n>>10, dir, used>>10, limit>>10)
 			}
 		}
@@ -99,7 +100,8 @@ func reserve(fd int, offset, length int64) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM):
-			return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or --shm-size of the container) or use smaller slots",
+			return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or "+
+				"--shm-size of the container) or use smaller slots",
 				ErrNoSpace, length>>10, err)
 		default:
 			return fmt.Errorf("shm: reserving %d KiB: fallocate: %w", length>>10, err)

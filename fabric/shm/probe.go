@@ -18,7 +18,8 @@ func probe(a *address, unsealed bool) error {
 	if err := unix.PidfdSendSignal(c.reader.pidfd, 0, nil, 0); err != nil {
 		return fmt.Errorf("shm: pidfd_send_signal: %w", err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}, 0); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("shm: ppoll: %w", err)
 	}
 	return probeSegment(a, unsealed)

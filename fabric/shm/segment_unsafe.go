@@ -153,7 +153,8 @@ func openBacking(dir string) (int, error) {
 	if dir == "" {
 		fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
-			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold the segment instead", err)
+			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold "+
+				"the segment instead", err)
 		}
 		return fd, nil
 	}
@@ -191,7 +192,8 @@ func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
 
 func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	if int64(id) >= int64(a.procs) {
-		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same MaxProcs", a.procs, id)
+		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same "+
+			"MaxProcs", a.procs, id)
 	}
 	if s.fd, err = findBacking(a); err != nil {
 		return err
@@ -235,7 +237,8 @@ func findBacking(a *address) (fd int, err error) {
 	case remedy(err) != "":
 		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, remedy(err))
 	default:
-		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a "+
+			"user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
 	}
 	if err := holdsToken(fd, a); err != nil {
 		_ = unix.Close(fd)
@@ -284,7 +287,8 @@ func (s *segment) checkSealed(unsealed bool) error {
 		return fmt.Errorf("shm: the seals of the peer's segment: fcntl: %w", err)
 	}
 	if err != nil || got&seals != seals {
-		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir on both sides to allow that", got)
+		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir "+
+			"on both sides to allow that", got)
 	}
 	return nil
 }

@@ -181,7 +181,8 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		// The process is the right one and was alive a moment ago: see openProcess.
 		if seen, err := robust.See(int(a.holderThread)); err == nil {
 			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), thread: seen}
-			if w.words != nil && !c.exitWatched { // two simultaneous reports would wake two threads, one of which waits for the other
+			// two simultaneous reports would wake two threads, one of which waits for the other
+			if w.words != nil && !c.exitWatched {
 				w.words.Add(c.watchKey, c.polled.word, seen)
 			}
 		} else if !c.ended() {

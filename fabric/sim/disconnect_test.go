@@ -11,7 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Those who have been parted lose their connection, at both ends, and get no other; nobody else does.
+// Those who have been parted lose their connection, at both ends, and get no other; nobody else
+// does.
 func TestPart(t *testing.T) {
 	s, err := sim.New(sim.DefaultConfig(3))
 	require.NoError(t, err)

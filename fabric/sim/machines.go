@@ -28,7 +28,8 @@ var profiles = []struct {
 
 // Profile describes a machine of n processes by name:
 //
-//   - paper-2011: the cluster of Hursey and Graham (2011), gigabit Ethernet between nodes of 16 cores;
+//   - paper-2011: the cluster of Hursey and Graham (2011), gigabit Ethernet between nodes of 16
+//     cores;
 //   - infiniband: a present cluster, which is DefaultConfig;
 //   - this-machine: one node of the kind on which Banyan is developed.
 func Profile(name string, n int) (Config, error) {
@@ -68,7 +69,8 @@ func (p Paper2011) Config(n int) Config {
 		RecvOverhead: 300 * Nanosecond, Gap: 300 * Nanosecond, GapPerByte: 852}
 	// A byte at 1 Gb/s: 8 ns. A system call of a core: 1 µs, assumed; it overlaps mostly with the
 	// busy port, so that with 3 µs the tables change by less than 2 %.
-	net := Link{Latency: p.Latency, SendOverhead: Microsecond, RecvOverhead: Microsecond, Gap: p.Engine, GapPerByte: 8 * Nanosecond}
+	net := Link{Latency: p.Latency, SendOverhead: Microsecond, RecvOverhead: Microsecond, Gap: p.Engine,
+		GapPerByte: 8 * Nanosecond}
 	cfg.Links[fabric.LinkSwitch], cfg.Links[fabric.LinkAcross] = net, net
 	cfg.CPU = CPU{PerByte: 250, EmptyPoll: 50 * Nanosecond, Yield: 500 * Nanosecond}
 	cfg.NodePort = NodePort{Shared: true, AckEvery: 2}

@@ -108,8 +108,10 @@ func TestDeadlock(t *testing.T) {
 	err := s.Run()
 	require.ErrorIs(t, err, ErrDeadlock)
 	require.ErrorContains(t, err, "at 3000 ns")
-	require.ErrorContains(t, err, "process 0: asleep since 1000 ns at github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func1")
-	require.ErrorContains(t, err, "process 2: parked since 0 ns at github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func2")
+	require.ErrorContains(t, err, "process 0: asleep since 1000 ns at "+
+		"github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func1")
+	require.ErrorContains(t, err, "process 2: parked since 0 ns at "+
+		"github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func2")
 	require.ErrorContains(t, err, "process 2: asleep since 5 ns at")
 	require.NotContains(t, err.Error(), "process 3:")
 }

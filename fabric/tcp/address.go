@@ -57,7 +57,8 @@ func decodeAddress(b []byte) (a address, err error) {
 		return a, errNotAddress
 	}
 	if v := le.Uint32(b[4:]); v != handshakeVersion {
-		return a, fmt.Errorf("tcp: the peer speaks version %d, this process %d: start all processes from one build", v, handshakeVersion)
+		return a, fmt.Errorf("tcp: the peer speaks version %d, this process %d: start all processes from one build",
+			v, handshakeVersion)
 	}
 	a.born, a.net = le.Uint64(b[8:]), le.Uint64(b[16:])
 	copy(a.unix[:], b[24:])

@@ -19,8 +19,8 @@ import (
 // mostProcs is the largest number of processes in a case of the suite.
 const mostProcs = 8
 
-// apart makes a driver each of whose processes is on a host of its own. Without the privileges the test
-// fails, or gets nil if the user has permitted that.
+// apart makes a driver each of whose processes is on a host of its own. Without the privileges the
+// test fails, or gets nil if the user has permitted that.
 func apart(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
 	t.Helper()
 	const without = "BANYAN_NO_NETNS"

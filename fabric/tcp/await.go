@@ -42,7 +42,8 @@ func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte) int {
 	if in.w >= headerBytes {
 		h, ok := parseHeader(in.buf)
 		n := int(h.length)
-		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && in.w == headerBytes+n && !in.again && c.checkHeader(&h) {
+		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && in.w == headerBytes+n && !in.again &&
+			c.checkHeader(&h) {
 			copy(buf, in.buf[headerBytes:in.w])
 			in.r, in.w = 0, 0
 			c.count(&h)

@@ -100,7 +100,8 @@ func (c *Config) check() error {
 	case !c.Inet && !c.Unix:
 		return fmt.Errorf("tcp: neither TCP nor Unix-domain sockets may be used")
 	case c.Heal < 0 || c.Linger < 0 || c.Eager < 0 || c.Reply < 0:
-		return fmt.Errorf("tcp: Heal is %v, Linger %v, Eager %d and Reply %d: none may be negative", c.Heal, c.Linger, c.Eager, c.Reply)
+		return fmt.Errorf("tcp: Heal is %v, Linger %v, Eager %d and Reply %d: none may be negative",
+			c.Heal, c.Linger, c.Eager, c.Reply)
 	case c.Outbox < minOutbox || c.Outbox > maxOutbox || c.Outbox&(c.Outbox-1) != 0:
 		return fmt.Errorf("tcp: an outbox of %d bytes, want a power of two from %d to %d", c.Outbox, minOutbox, maxOutbox)
 	}

@@ -279,7 +279,8 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 // lonely is an endpoint that listens on the loopback.
 func lonely(t *testing.T, id proc.ID) *Provider {
 	t.Helper()
-	p, err := Open(Config{Self: id, MaxProcs: 4, Secret: []byte("a secret of the tests"), Inet: true, Networks: []string{"127.0.0.0/8"}})
+	p, err := Open(Config{Self: id, MaxProcs: 4, Secret: []byte("a secret of the tests"), Inet: true,
+		Networks: []string{"127.0.0.0/8"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p

@@ -128,7 +128,8 @@ func (p *Provider) advanceHandshake(g *handshake) {
 	var s statement
 	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
 		p.stats.unauthenticated.Add(1)
-		p.logOnce("secret", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged", g.path.peerName())
+		p.logOnce("secret", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged",
+			g.path.peerName())
 		p.drop(g)
 		return
 	}
@@ -163,7 +164,8 @@ func (p *Provider) readHello(g *handshake) bool {
 	err = g.writeMessage(answer)
 	if h.version != handshakeVersion {
 		p.stats.otherVersion.Add(1)
-		p.logOnce("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one build", g.path.peerName(), h.version, handshakeVersion)
+		p.logOnce("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one "+
+			"build", g.path.peerName(), h.version, handshakeVersion)
 		p.drop(g)
 		return false
 	}
@@ -176,13 +178,20 @@ func (p *Provider) readHello(g *handshake) bool {
 	return true
 }
 
+// isTarget reports whether a hello of a possible peer means this process.
+func (p *Provider) isTarget(h *hello) bool {
+	return h.to == p.cfg.Self && h.toBorn == p.self.born && h.from != p.cfg.Self &&
+		int64(h.from) < int64(p.cfg.MaxProcs)
+}
+
 // admit accepts an authenticated peer, or sends the reason why not.
 func (p *Provider) admit(g *handshake, s *statement) {
 	h := g.hello
 	a, err := decodeAddress(h.address)
-	if err != nil || h.to != p.cfg.Self || h.toBorn != p.self.born || int64(h.from) >= int64(p.cfg.MaxProcs) || h.from == p.cfg.Self {
+	if err != nil || !p.isTarget(h) {
 		p.stats.misdirected.Add(1)
-		p.logOnce("target", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
+		p.logOnce("target", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; "+
+			"more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
 		p.drop(g)
 		return
 	}
@@ -198,9 +207,7 @@ func (p *Provider) admit(g *handshake, s *statement) {
 		return
 	}
 	if c != nil && p.sink == nil && (c.state == up || p.departing) { // Poll continues: it delivers the rest first
-		g.proof = s
-		p.handshakeSet.forget(g.fd, g.key)
-		p.postponed = append(p.postponed, g)
+		p.postpone(g, s)
 		return
 	}
 	first := c == nil
@@ -214,7 +221,7 @@ func (p *Provider) admit(g *handshake, s *statement) {
 		out = p.decide(c, &a)
 	}
 	verdict := statement{taken: c.got, outcome: out}
-	if out == accepted && c.fd < 0 && c.dial == nil {
+	if out == accepted && c.fd < 0 && c.dial == nil { // the peer takes a descriptor more
 		if err := p.ensureReserve(); err != nil {
 			verdict.outcome = noResources
 			verdict.shortage, _ = errors.AsType[unix.Errno](err)
@@ -269,6 +276,13 @@ func (g *handshake) peerClosed() bool {
 	var b [1]byte
 	n, _, err := unix.Recvfrom(g.fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	return n == 0 && err == nil || err != nil && err != unix.EAGAIN
+}
+
+// postpone leaves an authenticated handshake to Poll.
+func (p *Provider) postpone(g *handshake, s *statement) {
+	g.proof = s
+	p.handshakeSet.forget(g.fd, g.key)
+	p.postponed = append(p.postponed, g)
 }
 
 // admitPostponed admits the handshakes that were complete while Poll did not run.
@@ -339,7 +353,8 @@ func (p *Provider) unlist(g *handshake) {
 func (p *Provider) expireHandshakes(now time.Time) {
 	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
 		p.stats.timedOut.Add(1)
-		p.logOnce("timeout", "tcp: disconnected %s, which had not ended its handshake after %v", p.handshakes[0].path.peerName(), handshakeTimeout)
+		p.logOnce("timeout", "tcp: disconnected %s, which had not ended its handshake after %v",
+			p.handshakes[0].path.peerName(), handshakeTimeout)
 		p.drop(p.handshakes[0])
 	}
 }

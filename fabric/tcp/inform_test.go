@@ -9,8 +9,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A peer that was dialled may send as soon as it has admitted the dialler, and die. What it has sent is delivered, also if its
-// end is known from elsewhere before the dialler has read that it is admitted.
+// A peer that was dialled may send as soon as it has admitted the dialler, and die. What it has
+// sent is delivered, also if its end is known from elsewhere before the dialler has read that it is
+// admitted.
 func TestInformedBeforeTheVerdict(t *testing.T) {
 	var p [2]*Provider
 	for i := range p {

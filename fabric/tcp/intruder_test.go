@@ -1,230 +1,15 @@
 package tcp
 
 import (
-	"crypto/rand"
 	"fmt"
 	"net/netip"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
-
-// castle is an endpoint that others try to get into. It is process 0 of 4.
-type castle struct {
-	*testing.T
-	*Provider
-	sink *collector
-	log  []string
-}
-
-var secret = []byte("the secret of the castle")
-
-func newCastle(t *testing.T, cfg Config) *castle {
-	t.Helper()
-	c := &castle{T: t, sink: newCollector()}
-	cfg.MaxProcs, cfg.Secret = 4, secret
-	cfg.Inet, cfg.Networks = true, []string{"127.0.0.0/8"}
-	cfg.Logf = func(format string, args ...any) { c.log = append(c.log, fmt.Sprintf(format, args...)) }
-	p, err := Open(cfg)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, p.Close()) })
-	c.Provider = p
-	return c
-}
-
-// watch polls until cond holds.
-func (c *castle) watch(cond func() bool) {
-	c.Helper()
-	for begun := time.Now(); !cond(); {
-		if c.Poll(&c.sink.Sink) == 0 {
-			rest(c.Provider)
-		}
-		require.Less(c, time.Since(begun), stall, "nothing happens any more: %+v %v %v", c.Stats(), c.sink.ended, c.log)
-	}
-}
-
-// intruder is a socket that is connected to a castle.
-type intruder struct {
-	exchange
-	*castle
-	closed bool
-}
-
-func (c *castle) approach() *intruder {
-	c.Helper()
-	domain, sa := sockaddr(c.self.addrs[0])
-	fd, err := connectTo(domain, sa)
-	require.NoError(c, err)
-	in := &intruder{castle: c, exchange: exchange{fd: fd}}
-	c.Cleanup(in.leave)
-	return in
-}
-
-// hail dials p, says hello and hears the challenge, for which wait polls.
-func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) exchange {
-	t.Helper()
-	domain, sa := sockaddr(p.self.addrs[0])
-	fd, err := connectTo(domain, sa)
-	require.NoError(t, err)
-	tk := exchange{fd: fd}
-	b := h.encode()
-	require.NoError(t, tk.writeMessage(b))
-	tk.record(b)
-	var ch []byte
-	wait(func() bool { ch, err = tk.readMessage(challengeBytes); return ch != nil || err != nil })
-	require.NoError(t, err)
-	tk.record(ch)
-	return tk
-}
-
-// challenged is process 1 where its proof is due.
-func (c *castle) challenged() *intruder {
-	c.Helper()
-	in := &intruder{castle: c}
-	in.exchange = hail(c.T, c.Provider, in.greeting(), c.watch)
-	c.Cleanup(in.leave)
-	return in
-}
-
-func (in *intruder) leave() {
-	if !in.closed {
-		in.closed = true
-		_ = unix.Close(in.fd)
-	}
-}
-
-// send writes as far as the castle lets it.
-func (in *intruder) send(b []byte) {
-	for len(b) > 0 {
-		n, errno := sendBytes(in.fd, b)
-		if errno == unix.EAGAIN || errno == unix.ENOTCONN {
-			in.Poll(&in.sink.Sink)
-			n = 0
-		} else if errno != 0 {
-			return
-		}
-		b = b[n:]
-	}
-}
-
-// reply waits for n bytes; nil: the castle has hung up.
-func (in *intruder) reply(n int) (b []byte) {
-	in.Helper()
-	var err error
-	in.watch(func() bool { b, err = in.readMessage(n); return b != nil || err != nil })
-	return append([]byte(nil), b...)
-}
-
-// shownOut waits until the castle has hung up, and nothing more came.
-func (in *intruder) shownOut() {
-	in.Helper()
-	require.Empty(in, in.reply(1), "the castle says more")
-}
-
-// claim is how somebody dials, and what may be wrong with it.
-type claim struct {
-	hello  func(h *hello)
-	state  func(s *statement)
-	secret []byte
-	role   string
-}
-
-// greeting is the hello of process 1.
-func (in *intruder) greeting() (h hello) {
-	h = hello{version: handshakeVersion, from: 1, to: 0, toBorn: in.self.born}
-	a := address{born: 77, net: in.self.net, addrs: []netip.AddrPort{closedPort(in.T)}}
-	h.address = a.encode()
-	_, _ = rand.Read(h.nonce[:])
-	return h
-}
-
-// enter shakes hands as process 1; false: the castle hung up.
-func (in *intruder) enter(k claim) (s statement, ok bool) {
-	in.Helper()
-	h := in.greeting()
-	if k.hello != nil {
-		k.hello(&h)
-	}
-	return in.enterAs(h, k)
-}
-
-// enterAs is enter with a hello that is there already.
-func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
-	in.Helper()
-	if k.secret == nil {
-		k.secret = secret
-	}
-	if k.role == "" {
-		k.role = roleDialler
-	}
-	in.tell(h.encode())
-	b := in.reply(challengeBytes)
-	if len(b) == 0 {
-		return s, false
-	}
-	ch, ok := decodeChallenge(b)
-	require.True(in, ok)
-	require.Equal(in, uint32(handshakeVersion), ch.version)
-	in.record(b)
-	mine := statement{outbox: minOutbox}
-	if k.state != nil {
-		k.state(&mine)
-	}
-	in.tell(mine.seal(k.secret, k.role, in.transcript))
-	if b = in.reply(verdictBytes); len(b) == 0 {
-		return s, false
-	}
-	require.True(in, s.open(secret, roleAcceptor, in.transcript, b), "the castle cannot prove that it knows the secret")
-	return s, true
-}
-
-// tell sends a part of a handshake.
-func (in *intruder) tell(b []byte) {
-	in.record(b)
-	in.send(b)
-}
-
-// closedPort is one on which nobody listens.
-func closedPort(t *testing.T) netip.AddrPort {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	require.NoError(t, unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	name, err := unix.Getsockname(fd)
-	require.NoError(t, err)
-	return addrPort(name)
-}
-
-// unharmed checks that nobody was let in or reported, and that a peer can still enter.
-func (c *castle) unharmed() {
-	c.Helper()
-	require.Empty(c, c.sink.ended)
-	require.Empty(c, c.sink.got)
-	require.Zero(c, c.Stats().Accepted)
-	s, ok := c.approach().enter(claim{})
-	require.True(c, ok)
-	require.Equal(c, accepted, s.outcome)
-	require.Equal(c, uint64(1), c.Stats().Accepted)
-}
-
-// once more is said of each kind than the first.
-func (c *castle) logged(part string) {
-	c.Helper()
-	n := 0
-	for _, line := range c.log {
-		if strings.Contains(line, part) {
-			n++
-		}
-	}
-	require.Equal(c, 1, n, "%q in %q", part, c.log)
-}
 
 var hello0 = hello{version: handshakeVersion, from: 1}
 
@@ -437,13 +222,12 @@ func TestTheDeadStayOut(t *testing.T) {
 	})
 }
 
-// An authentic peer that writes nonsense is down with cause Corrupt, and nothing else
-// happens.
-func TestNonsense(t *testing.T) {
-	test := kind(fabric.ClassTest)
-	good := header{kind: test}
+var goodHeader = header{kind: kind(fabric.ClassTest)}
+
+// invalidStreams are bytes that no peer sends.
+func invalidStreams() map[string][]byte {
 	raw := func(at int, b ...byte) []byte {
-		w := wire(good, nil)
+		w := wire(goodHeader, nil)
 		copy(w[at:], b)
 		return w
 	}
@@ -453,30 +237,37 @@ func TestNonsense(t *testing.T) {
 		h.put(b)
 		return b
 	}
-	for name, say := range map[string][]byte{
-		"too long":         long(good, maxFrame+1),
-		"longest":          long(good, ^uint32(0)),
-		"loan too long":    long(header{kind: test, flags: flagLent}, maxLent+1),
-		"kind 0":           raw(4, 0),
-		"kind 32":          raw(4, fabric.NumClasses),
-		"kind 63":          raw(4, 63),
-		"kind 66":          raw(4, 66),
-		"kind 255":         raw(4, 255),
-		"flags":            raw(5, 2),
-		"reserved":         raw(6, 1),
-		"reserved too":     raw(7, 1),
-		"skipped":          wire(header{kind: test, number: 1}, nil),
-		"doubled":          append(wire(good, nil), wire(good, nil)...),
-		"negative":         wire(header{kind: test, number: ^uint32(0)}, nil),
-		"taken unsent":     wire(header{kind: test, taken: 2}, nil),
-		"taken backwards":  append(wire(header{kind: test, taken: 1}, nil), wire(header{kind: test, number: 1}, nil)...),
+	return map[string][]byte{
+		"too long":      long(goodHeader, maxFrame+1),
+		"longest":       long(goodHeader, ^uint32(0)),
+		"loan too long": long(header{kind: kind(fabric.ClassTest), flags: flagLent}, maxLent+1),
+		"kind 0":        raw(4, 0),
+		"kind 32":       raw(4, fabric.NumClasses),
+		"kind 63":       raw(4, 63),
+		"kind 66":       raw(4, 66),
+		"kind 255":      raw(4, 255),
+		"flags":         raw(5, 2),
+		"reserved":      raw(6, 1),
+		"reserved too":  raw(7, 1),
+		"skipped":       wire(header{kind: kind(fabric.ClassTest), number: 1}, nil),
+		"doubled":       append(wire(goodHeader, nil), wire(goodHeader, nil)...),
+		"negative":      wire(header{kind: kind(fabric.ClassTest), number: ^uint32(0)}, nil),
+		"taken unsent":  wire(header{kind: kind(fabric.ClassTest), taken: 2}, nil),
+		"taken backwards": append(wire(header{kind: kind(fabric.ClassTest), taken: 1}, nil),
+			wire(header{kind: kind(fabric.ClassTest), number: 1}, nil)...),
 		"taken far":        wire(header{kind: kindTaken, taken: 1 << 31}, nil),
 		"taken with data":  long(header{kind: kindTaken}, 1),
 		"farewell, length": long(header{kind: kindBye}, 1),
 		"farewell, number": wire(header{kind: kindBye, number: 3}, nil),
 		"farewell, lent":   wire(header{kind: kindBye, flags: flagLent}, nil),
 		"noise":            noise(5, 100_000),
-	} {
+	}
+}
+
+// An authentic peer that writes nonsense is down with cause Corrupt, and nothing else
+// happens.
+func TestNonsense(t *testing.T) {
+	for name, say := range invalidStreams() {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
 			c := newCastle(t, Config{})
@@ -502,9 +293,9 @@ func TestNonsense(t *testing.T) {
 	})
 	t.Run("another frame in the place", func(t *testing.T) {
 		tp := newTap(t, Config{})
-		tp.write(wire(good, noise(6, 3*maxAssembled))[:maxAssembled])
+		tp.write(wire(goodHeader, noise(6, 3*maxAssembled))[:maxAssembled])
 		tp.join(0)
-		tp.write(wire(good, noise(6, 3*maxAssembled-1))[:maxAssembled])
+		tp.write(wire(goodHeader, noise(6, 3*maxAssembled-1))[:maxAssembled])
 		tp.Poll(&tp.sink.Sink)
 		require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, tp.sink.ended)
 	})

@@ -71,7 +71,8 @@ func list(have []Choice) string {
 func interfaces() ([]Choice, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
-		return nil, fmt.Errorf("tcp: listing the interfaces (by netlink: socket, bind, getsockname, sendto, recvfrom): %w", err)
+		return nil, fmt.Errorf("tcp: listing the interfaces (by netlink: socket, bind, getsockname, sendto, recvfrom): %w",
+			err)
 	}
 	var have []Choice
 	for _, i := range ifs {

@@ -77,6 +77,54 @@ func (s *shelf) resume(n int, got uint32) int {
 	return loans
 }
 
+// addFrame adds a frame to both, if it fits.
+func (s *shelf) addFrame(t testing.TB, o *outbox, op byte, a, b int, got uint32) {
+	h := header{kind: kind(fabric.ClassTest), imm: uint64(a)<<32 | uint64(b), taken: got}
+	payload := bytes.Repeat([]byte{op ^ byte(a+b)}, a*b%(o.size/4))
+	lent := op%8 == 1
+	inRing := headerBytes + len(payload)
+	if lent {
+		payload = append(payload, 1)
+		h.flags, inRing = flagLent, headerBytes
+	}
+	fits := s.used()+inRing <= o.size-byeRoom
+	require.Equal(t, fits, o.room(inRing-headerBytes))
+	if !fits {
+		return
+	}
+	h.length = uint32(len(payload))
+	o.add(&h)
+	if lent {
+		o.lend(payload)
+	} else {
+		o.append(payload)
+	}
+	wire := make([]byte, headerBytes)
+	h.put(wire)
+	s.frames = append(s.frames, kept{append(wire, payload...), inRing, lent})
+}
+
+// writeSome writes a part of the pending data of both.
+func (s *shelf) writeSome(t testing.TB, o *outbox, a, b int) {
+	pieces := make([][]byte, 3+a%6)
+	n := o.gather(pieces)
+	listed := bytes.Join(pieces[:n], nil)
+	want := s.unsent()
+	require.LessOrEqual(t, len(listed), len(want))
+	require.True(t, bytes.Equal(want[:len(listed)], listed), "gather lists the wrong bytes")
+	require.Equal(t, len(want) > 0, len(listed) > 0, "gather lists nothing")
+	step := 0
+	if len(listed) > 0 {
+		step = a * b % (len(listed) + 1)
+	}
+	before := o.progress()
+	o.wrote(step)
+	require.Equal(t, step > 0, o.progress() != before)
+	head := min(step, len(s.urgent))
+	s.urgent = s.urgent[head:]
+	s.at += step - head
+}
+
 // play does to both what the bytes say, and compares them; false: the outbox has
 // seen through a peer that took what it cannot have.
 func play(t testing.TB, size int, script []byte) bool {
@@ -89,47 +137,9 @@ func play(t testing.TB, size int, script []byte) bool {
 		script = script[3:]
 		switch op % 8 {
 		case 0, 1: // a frame, lent or not
-			h := header{kind: kind(fabric.ClassTest), imm: uint64(a)<<32 | uint64(b), taken: got}
-			payload := bytes.Repeat([]byte{op ^ byte(a+b)}, a*b%(size/4))
-			lent := op%8 == 1
-			inRing := headerBytes + len(payload)
-			if lent {
-				payload = append(payload, 1)
-				h.flags, inRing = flagLent, headerBytes
-			}
-			fits := s.used()+inRing <= size-byeRoom
-			require.Equal(t, fits, o.room(inRing-headerBytes))
-			if !fits {
-				continue
-			}
-			h.length = uint32(len(payload))
-			o.add(&h)
-			if lent {
-				o.lend(payload)
-			} else {
-				o.append(payload)
-			}
-			wire := make([]byte, headerBytes)
-			h.put(wire)
-			s.frames = append(s.frames, kept{append(wire, payload...), inRing, lent})
+			s.addFrame(t, o, op, a, b, got)
 		case 2, 3, 4: // some of it is written
-			pieces := make([][]byte, 3+a%6)
-			n := o.gather(pieces)
-			listed := bytes.Join(pieces[:n], nil)
-			want := s.unsent()
-			require.LessOrEqual(t, len(listed), len(want))
-			require.True(t, bytes.Equal(want[:len(listed)], listed), "gather lists the wrong bytes")
-			require.Equal(t, len(want) > 0, len(listed) > 0, "gather lists nothing")
-			step := 0
-			if len(listed) > 0 {
-				step = a * b % (len(listed) + 1)
-			}
-			before := o.progress()
-			o.wrote(step)
-			require.Equal(t, step > 0, o.progress() != before)
-			head := min(step, len(s.urgent))
-			s.urgent = s.urgent[head:]
-			s.at += step - head
+			s.writeSome(t, o, a, b)
 		case 5: // the peer has taken some
 			n := a - 8
 			have := o.taken(s.first + uint32(n))

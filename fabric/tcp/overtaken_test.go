@@ -103,7 +103,8 @@ func TestVerdictFails(t *testing.T) {
 func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
-	g := &handshake{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob}, keyAtHello: p[0].connSet.last}
+	g := &handshake{hello: &hello{from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+		keyAtHello: p[0].connSet.last}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK, 0)
 	require.NoError(t, err)
 	defer unix.Close(ends[1])

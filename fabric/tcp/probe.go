@@ -43,7 +43,8 @@ func probeConnect(fds *[3]int) error {
 	if err := unix.Connect(fds[1], at); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fds[1]), Events: unix.POLLOUT}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fds[1]), Events: unix.POLLOUT}}, 0); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("ppoll: %w", err)
 	}
 	if fds[2], _, err = unix.Accept4(fds[0], unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK); err != nil {

@@ -67,7 +67,8 @@ func Open(cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), logged: make(map[string]bool), gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1}
+	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), logged: make(map[string]bool),
+		gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1}
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -140,7 +141,8 @@ func (p *Provider) listenInet() error {
 	}
 	for _, c := range choices {
 		if len(p.self.addrs) == maxAddrs-1 {
-			p.logOnce("addresses", "tcp: peers are told the first %d addresses of this machine only: say which networks to use (BANYAN_NETWORKS)", maxAddrs-1)
+			p.logOnce("addresses", "tcp: peers are told the first %d addresses of this machine only: say which networks "+
+				"to use (BANYAN_NETWORKS)", maxAddrs-1)
 			break
 		}
 		switch {
@@ -155,7 +157,8 @@ func (p *Provider) listenInet() error {
 		}
 	}
 	if len(p.self.addrs) == 0 && !p.cfg.Unix {
-		return fmt.Errorf("tcp: of the addresses of this machine (%s) none may be used with the networks %q: name one of them, or bring an interface up", list(choices), p.cfg.Networks)
+		return fmt.Errorf("tcp: of the addresses of this machine (%s) none may be used with the networks %q: name one "+
+			"of them, or bring an interface up", list(choices), p.cfg.Networks)
 	}
 	return nil
 }
@@ -208,7 +211,8 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	c := p.newConn(spec.Peer, &a)
 	if len(c.paths) == 0 {
 		delete(p.conns, spec.Peer)
-		return nil, fmt.Errorf("tcp: %v has no address that this process may use: it is on another machine and TCP is not allowed, or its networks are others", spec.Peer)
+		return nil, fmt.Errorf("tcp: %v has no address that this process may use: it is on another machine and TCP is "+
+			"not allowed, or its networks are others", spec.Peer)
 	}
 	now := time.Now()
 	c.downSince = now

@@ -51,7 +51,8 @@ func TestSeveredForTooLong(t *testing.T) {
 
 // lifeOf is what either process does: it meets the other and waits for its end.
 func lifeOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) {
-	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true, Heal: time.Second})
+	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true,
+		Heal: time.Second})
 	if err != nil {
 		return err
 	}

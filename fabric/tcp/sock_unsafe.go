@@ -17,7 +17,8 @@ func sendBytes(fd int, b []byte) (int, unix.Errno) {
 		return 0, 0
 	}
 	n := min(len(b), callMax)
-	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
 		return 0, e
 	}
@@ -27,7 +28,8 @@ func sendBytes(fd int, b []byte) (int, unix.Errno) {
 // recvBytes reads from a socket; 0 bytes and no error is the end of the stream.
 func recvBytes(fd int, b []byte) (int, unix.Errno) {
 	n := min(len(b), callMax)
-	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n),
+		unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
 		return 0, e
 	}
@@ -76,7 +78,8 @@ func (v *vector) call(number uintptr, fd, n int, flags uintptr) (int, unix.Errno
 
 // epollNow polls without waiting.
 func epollNow(epfd int, events []unix.EpollEvent) int {
-	r, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), 0, 0, 0)
 	if e != 0 {
 		return 0
 	}

@@ -133,5 +133,6 @@ func pathOf(sa unix.Sockaddr) path {
 
 // isPressure reports whether an error is a temporary shortage of this process or machine.
 func isPressure(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) ||
+		errors.Is(err, unix.ENOMEM)
 }

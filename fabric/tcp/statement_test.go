@@ -23,7 +23,8 @@ func statements(f *testing.F) {
 	for _, s := range []statement{
 		{outbox: minOutbox}, {outbox: minOutbox, outcome: rejected}, {outbox: maxOutbox, outcome: departed, taken: 7},
 		{outbox: minOutbox, outcome: duplicate}, {outbox: minOutbox, outcome: noResources, shortage: unix.EMFILE},
-		{outbox: minOutbox, outcome: noResources, shortage: 0xffffffff}, {outbox: 1}, {outbox: minOutbox, outcome: noResources + 1},
+		{outbox: minOutbox, outcome: noResources, shortage: 0xffffffff}, {outbox: 1}, {outbox: minOutbox,
+			outcome: noResources + 1},
 	} {
 		f.Add(s.seal(secret, roleDialler, nil)[:statementBytes])
 	}

@@ -29,7 +29,8 @@ type counters struct {
 func (p *Provider) Stats() Stats {
 	t := &p.stats
 	return Stats{
-		NotPeer: t.notPeer.Load(), OtherVersion: t.otherVersion.Load(), Unauthenticated: t.unauthenticated.Load(), Misdirected: t.misdirected.Load(),
-		TimedOut: t.timedOut.Load(), Evicted: t.evicted.Load(), Reconnects: t.reconnects.Load(), Accepted: t.accepted.Load(),
+		NotPeer: t.notPeer.Load(), OtherVersion: t.otherVersion.Load(), Unauthenticated: t.unauthenticated.Load(),
+		Misdirected: t.misdirected.Load(), TimedOut: t.timedOut.Load(), Evicted: t.evicted.Load(),
+		Reconnects: t.reconnects.Load(), Accepted: t.accepted.Load(),
 	}
 }

@@ -14,7 +14,8 @@ import (
 // its coming to the end of its descriptor: ns/stranger. What it does itself is not
 // in it, nor are the polls that find nothing.
 func BenchmarkStranger(b *testing.B) {
-	p, err := Open(Config{MaxProcs: 2, Secret: []byte("the secret of these two"), Inet: true, Networks: []string{"127.0.0.0/8"}})
+	p, err := Open(Config{MaxProcs: 2, Secret: []byte("the secret of these two"), Inet: true,
+		Networks: []string{"127.0.0.0/8"}})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, p.Close()) }()
 	f, err := Forge(p.Address())

@@ -22,7 +22,8 @@ func (h *crowded) Now() fabric.Time                                { return h.no
 func (h *crowded) Relax()                                          { h.yields++; h.now += 60 }
 func (h *crowded) Sleep(fabric.Time)                               { h.slept() }
 
-// Where yields take long a process sleeps after few of them, and counts anew when it has been woken.
+// Where yields take long a process sleeps after few of them, and counts anew when it has been
+// woken.
 func TestYieldsAreBoundedByTime(t *testing.T) {
 	h := &crowded{Host: host.New(host.Config{})}
 	e := New(Config{Host: h})

@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"sync"
@@ -279,51 +278,6 @@ func TestWokenRunsFirst(t *testing.T) {
 	require.Zero(t, e[1].woken)
 }
 
-func TestTimers(t *testing.T) {
-	e := engines(t, false)[0]
-	var order []int
-	var done Completion
-	e.Lock()
-	defer e.Unlock()
-	e.After(300e6, func() { order = append(order, 3); done.Finish() })
-	e.After(100e6, func() { order = append(order, 1) })
-	stopped := e.After(100e6, func() { order = append(order, 9) })
-	e.After(200e6, func() { order = append(order, 2) })
-	e.Stop(stopped)
-	e.Stop(stopped)
-	e.Wait(&done)
-	require.Equal(t, []int{1, 2, 3}, order)
-}
-
-// The heap gives timers in order of time, whatever is added and removed.
-func TestTimerHeap(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var h timers
-	live := map[*Timer]bool{}
-	for range 5000 {
-		if r.IntN(3) > 0 {
-			tm := &Timer{at: fabric.Time(r.IntN(1000))}
-			h.add(tm)
-			live[tm] = true
-			continue
-		}
-		for tm := range live {
-			h.remove(tm)
-			delete(live, tm)
-			break
-		}
-	}
-	require.Len(t, h, len(live))
-	last := fabric.Time(-1)
-	for len(h) > 0 {
-		first := h[0]
-		require.GreaterOrEqual(t, first.at, last)
-		last = first.at
-		h.remove(first)
-		require.True(t, live[first])
-	}
-}
-
 func TestJobsRunWithoutTheLock(t *testing.T) {
 	e := engines(t, false)[0]
 	var done Completion
@@ -423,7 +377,8 @@ func BenchmarkLock(b *testing.B) {
 	}
 }
 
-// What is left for later is done before anything is looked for, once, and in no round that it was left in.
+// What is left for later is done before anything is looked for, once, and in no round that it was
+// left in.
 func TestLater(t *testing.T) {
 	e := engines(t, true)[0]
 	e.Lock()
