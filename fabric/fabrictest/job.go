@@ -3,6 +3,7 @@ package fabrictest
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
@@ -68,12 +69,7 @@ func (o *Outcome) Vals(kind string) []int64 {
 }
 
 func (o *Outcome) has(kind string) bool {
-	for i := range o.Records {
-		if o.Records[i].Kind == kind {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.Records, func(r Record) bool { return r.Kind == kind })
 }
 
 // Driver starts, kills and awaits processes. One job runs at a time.
@@ -137,12 +133,7 @@ func judge(job Job, outs []Outcome) error {
 }
 
 func expectedEnd(job Job, o *Outcome) End {
-	for _, v := range job.Victims {
-		if v == o.ID {
-			return killed
-		}
-	}
-	if o.has(recordDie) {
+	if slices.Contains(job.Victims, o.ID) || o.has(recordDie) {
 		return killed
 	}
 	if v := o.Vals(recordExit); v != nil {

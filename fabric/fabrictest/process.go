@@ -134,29 +134,24 @@ func (j *realJob) diagnose() string {
 // silent is the place of a process that has not answered.
 const silent = "does not answer"
 
-// handleEvents handles events for a time, or until enough, or until all processes have ended.
+// handleEvents handles events until enough, until all processes have ended, or for a time; 0: no limit.
 func (j *realJob) handleEvents(limit time.Duration, enough func() bool) {
-	for timeout := time.After(limit); j.ended < j.N && !enough(); {
+	var timeout <-chan time.Time
+	if limit > 0 {
+		timeout = time.After(limit)
+	}
+	for j.ended < len(j.processes) && !enough() {
 		select {
 		case ev := <-j.events:
-			if ev.what == ended {
+			switch ev.what {
+			case ended:
 				j.ended++
 				j.processes[ev.id].noteExit()
-			} else if ev.what == gotMessage {
+			case gotMessage:
 				j.handleMessage(j.processes[ev.id], ev.m)
 			}
 		case <-timeout:
 			return
-		}
-	}
-}
-
-// await waits for the process, which is about to end, and its reader.
-func (j *realJob) await(k *process) {
-	for !k.reaped {
-		if ev := <-j.events; ev.what == ended {
-			j.ended++
-			j.processes[ev.id].noteExit()
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -161,7 +162,7 @@ func (j *realJob) handleMessage(k *process, m message) {
 		}
 	case opSignal:
 		j.relaySignal(k.ID, m.Name)
-		if m.Name == SignalStarted && j.isVictim(k.ID) {
+		if m.Name == SignalStarted && slices.Contains(j.Victims, k.ID) {
 			time.AfterFunc(j.killDelay(), func() { j.events <- event{id: k.ID, what: killDue} })
 		}
 	case opRecord:
@@ -177,15 +178,6 @@ func (j *realJob) handleMessage(k *process, m message) {
 // milliseconds has the same probability.
 func (j *realJob) killDelay() time.Duration {
 	return time.Duration(1000 * math.Exp(j.rand.Float64()*math.Log(10_000)))
-}
-
-func (j *realJob) isVictim(id proc.ID) bool {
-	for _, v := range j.Victims {
-		if v == id {
-			return true
-		}
-	}
-	return false
 }
 
 // sendAddresses sends all addresses to every process: the job begins.
@@ -231,15 +223,15 @@ func (j *realJob) outcomes() []Outcome {
 	return outs
 }
 
-// killRest kills the remaining processes and waits for them.
+// killRest kills the remaining processes and waits for them and their readers.
 func (j *realJob) killRest() {
 	for _, k := range j.processes {
 		if !k.reaped {
 			k.kill()
 		}
 	}
+	j.handleEvents(0, func() bool { return false })
 	for _, k := range j.processes {
-		j.await(k)
 		_ = k.control.Close()
 	}
 }

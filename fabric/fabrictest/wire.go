@@ -1,7 +1,6 @@
 package fabrictest
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"sync"
@@ -32,35 +31,26 @@ const (
 	opDone    op = "done"    // from the process: it will exit in order
 )
 
-// line is one end of a pipe for messages. Each is one write, so that a killed process leaves only
-// whole ones or a torn last one.
+// line is one end of a pipe for messages. Each is one write, so that a killed process leaves only whole
+// ones or a torn last one.
 type line struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
 func (l *line) send(m message) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err = l.w.Write(append(b, '\n'))
-	return err
+	return json.NewEncoder(l.w).Encode(m)
 }
 
 // receive calls fn with each whole message until the pipe ends.
 func receive(r io.Reader, fn func(message)) {
-	br := bufio.NewReader(r)
-	for {
-		b, err := br.ReadBytes('\n')
-		if err != nil {
+	for d := json.NewDecoder(r); ; {
+		var m message
+		if d.Decode(&m) != nil {
 			return
 		}
-		var m message
-		if json.Unmarshal(b, &m) == nil {
-			fn(m)
-		}
+		fn(m)
 	}
 }
