@@ -107,7 +107,7 @@ func (p *memProc) push(it memItem) {
 	p.ring()
 }
 
-func (p *memProc) tellPeers(it memItem) {
+func (p *memProc) notifyPeers(it memItem) {
 	if p.closed {
 		return
 	}
@@ -182,7 +182,7 @@ func (p *memProc) Depart() {
 	if p.departed || p.closed {
 		return
 	}
-	p.tellPeers(memItem{kind: memDeparted})
+	p.notifyPeers(memItem{kind: memDeparted})
 	p.departed = true
 }
 
@@ -193,7 +193,7 @@ func (p *memProc) Close() error {
 		return nil
 	}
 	if !p.departed {
-		p.tellPeers(memItem{kind: memDown, cause: proc.Cause{Kind: proc.Connection}})
+		p.notifyPeers(memItem{kind: memDown, cause: proc.Cause{Kind: proc.Connection}})
 	}
 	p.closed = true
 	p.inbox = nil

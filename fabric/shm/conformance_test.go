@@ -13,7 +13,7 @@ import (
 )
 
 // variantVar names the configuration for the processes of a job.
-const variantVar = "BANYAN_SHM_VARIANT"
+const variantVariable = "BANYAN_SHM_VARIANT"
 
 // variants are the configurations that move bytes differently, and the cases that the difference
 // concerns; none: all cases.
@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
-	cfg := variants[os.Getenv(variantVar)].cfg
+	cfg := variants[os.Getenv(variantVariable)].cfg
 	cfg.Self, cfg.MaxProcs = id, n
 	cores, err := affinity.Usable()
 	if err != nil {
@@ -55,7 +55,7 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 func TestConformance(t *testing.T) {
 	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(variantVar, name)
+			t.Setenv(variantVariable, name)
 			if os.Getenv("BANYAN_LONG") != "" {
 				v.cases = nil
 			}

@@ -147,8 +147,8 @@ func TestDetectionDelay(t *testing.T) {
 	require.Empty(t, bystander.ends, "no connection, no evidence")
 }
 
-// TestObserversLearnAtDifferentTimes: each within the bounds.
-func TestObserversLearnAtDifferentTimes(t *testing.T) {
+// TestObserversHaveDifferentDelays: each within the bounds.
+func TestObserversHaveDifferentDelays(t *testing.T) {
 	cfg := plain(9)
 	cfg.Detection = Detection{Min: 1000 * Nanosecond, Max: 9000 * Nanosecond}
 	s := newSim(t, cfg)

@@ -13,7 +13,7 @@ import (
 
 // Those who have been parted lose their connection, at both ends, and get no other; nobody else
 // does.
-func TestPart(t *testing.T) {
+func TestDisconnect(t *testing.T) {
 	s, err := sim.New(sim.DefaultConfig(3))
 	require.NoError(t, err)
 	require.Error(t, s.Disconnect(1, 1, 0))

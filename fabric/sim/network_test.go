@@ -153,8 +153,8 @@ func TestGet(t *testing.T) {
 	require.NoError(t, s.Run())
 }
 
-// TestGetFromTheDying: a Get ends also if the data never come.
-func TestGetFromTheDying(t *testing.T) {
+// TestGetFromADyingPeer: a Get ends also if the data never come.
+func TestGetFromADyingPeer(t *testing.T) {
 	cfg := plain(2)
 	cfg.Get = true
 	for _, heals := range []fabric.Time{10_000, fabric.Forever} {

@@ -15,7 +15,7 @@ import (
 )
 
 // variantVar names the configuration for the processes of a job.
-const variantVar = "BANYAN_TCP_VARIANT"
+const variantVariable = "BANYAN_TCP_VARIANT"
 
 var variants = map[string]tcp.Config{
 	"loopback": {Inet: true},
@@ -29,15 +29,15 @@ var variants = map[string]tcp.Config{
 }
 
 func TestMain(m *testing.M) {
-	if os.Getenv(starvedVar) != "" {
-		fmt.Fprintln(os.Stderr, starve())
+	if os.Getenv(shortageVariable) != "" {
+		fmt.Fprintln(os.Stderr, runWithShortage())
 		os.Exit(1)
 	}
 	fabrictest.Main(m, open)
 }
 
 func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
-	cfg := variants[os.Getenv(variantVar)]
+	cfg := variants[os.Getenv(variantVariable)]
 	cores, err := affinity.Usable()
 	if err != nil {
 		return nil, nil, err
@@ -66,7 +66,7 @@ func TestConformance(t *testing.T) {
 		"ipv6": {"connect", "sizes", "large-stream", "kill-connect"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(variantVar, name)
+			t.Setenv(variantVariable, name)
 			if os.Getenv("BANYAN_LONG") != "" {
 				cases = nil
 			}

@@ -15,7 +15,7 @@ import (
 
 // A lender learns that its loan has been taken also if the frame ends where the
 // window of one read does.
-func TestConfirmWhenTheWindowIsFull(t *testing.T) {
+func TestAckWhenTheWindowIsFull(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, noise(1, window-headerBytes)))
 	require.Len(t, tp.sink.got, 1)
@@ -33,7 +33,7 @@ func (tp *tap) taken(n uint32) {
 }
 
 // A confirmation that the socket does not take is said when it does.
-func TestConfirmLater(t *testing.T) {
+func TestAckAfterAFullSocket(t *testing.T) {
 	tp := newTap(t, Config{})
 	for errno := unix.Errno(0); errno == 0; { // behind the connection's back
 		_, errno = sendBytes(tp.conn.fd, []byte{0})
@@ -54,7 +54,7 @@ func (tp *tap) crowd() {
 }
 
 // What could not be said while the socket was full is said when it is not.
-func TestConfirmAfterCrowding(t *testing.T) {
+func TestAckAfterCrowding(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.crowd()
 	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, []byte("a loan")))
@@ -68,7 +68,7 @@ func TestConfirmAfterCrowding(t *testing.T) {
 
 // A process that sleeps with something to write wakes when the socket takes it, also
 // if the connection was in favour meanwhile.
-func TestRoomWakes(t *testing.T) {
+func TestCreditWakes(t *testing.T) {
 	for _, favoured := range []bool{false, true} {
 		rung := make(chan struct{}, 100)
 		tp := newTap(t, Config{Ring: func() { rung <- struct{}{} }})
@@ -92,7 +92,7 @@ func TestRoomWakes(t *testing.T) {
 }
 
 // Where a frame goes is asked once, however many pieces it comes in.
-func TestPlaceIsAskedOnce(t *testing.T) {
+func TestPlaceIsRequestedOnce(t *testing.T) {
 	tp := newTap(t, Config{})
 	asked := 0
 	tp.sink.Place = func(proc.ID, fabric.Class, uint64, int) []byte { asked++; return nil }
@@ -108,7 +108,7 @@ func TestPlaceIsAskedOnce(t *testing.T) {
 }
 
 // What is lent and what has a place is nobody's memory after Forsake.
-func TestForsake(t *testing.T) {
+func TestDetachBuffers(t *testing.T) {
 	tp := newTap(t, Config{})
 	loan, want := noise(5, maxLent), noise(5, maxLent)
 	require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, loan))
@@ -175,7 +175,7 @@ func TestCreditComesOnce(t *testing.T) {
 
 // A peer that sends much without being answered is told what has been taken before its
 // outbox is full.
-func TestConfirmInTime(t *testing.T) {
+func TestAckInTime(t *testing.T) {
 	tp := newTap(t, Config{})
 	sent := 0
 	for number := uint32(0); sent < minOutbox/2; number++ {
@@ -192,7 +192,7 @@ func TestConfirmInTime(t *testing.T) {
 }
 
 // Close goes on with a frame that has a place.
-func TestCloseWithHalfAFrame(t *testing.T) {
+func TestCloseWithAPartialFrame(t *testing.T) {
 	tp := newTap(t, Config{})
 	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*maxAssembled))
 	tp.write(frame[:maxAssembled])
@@ -211,7 +211,7 @@ func TestCloseWithHalfAFrame(t *testing.T) {
 }
 
 // Ends that a function of the sink brings about are told in the same Poll, and count.
-func TestEndsOfEnds(t *testing.T) {
+func TestEndsInsideCallbacks(t *testing.T) {
 	tp := newTap(t, Config{})
 	p := tp.Provider
 	other := &Conn{p: p, peer: 0, fd: -1}
@@ -257,8 +257,8 @@ func blackHole(t *testing.T) netip.AddrPort {
 // another.
 func TestNextAddressAfterABlackHole(t *testing.T) {
 	leavesNothing(t)
-	p := lonely(t, 0)
-	other := lonely(t, 1)
+	p := unanswered(t, 0)
+	other := unanswered(t, 1)
 	c := p.newConn(1, &other.self)
 	c.paths = []path{{there: blackHole(t)}, {there: other.self.addrs[0]}}
 	c.downSince = time.Now()
@@ -268,7 +268,7 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 	require.False(t, p.timer.due.After(c.deadline))
 	var sink fabric.Sink
 	for begun := time.Now(); c.state != up; {
-		rest(p)
+		idle(p)
 		p.Poll(&sink)
 		other.Poll(&sink)
 		require.Less(t, time.Since(begun), stall)
@@ -276,8 +276,8 @@ func TestNextAddressAfterABlackHole(t *testing.T) {
 	require.Equal(t, other.self.addrs[0], c.path.there)
 }
 
-// lonely is an endpoint that listens on the loopback.
-func lonely(t *testing.T, id proc.ID) *Provider {
+// unanswered is an endpoint that listens on the loopback.
+func unanswered(t *testing.T, id proc.ID) *Provider {
 	t.Helper()
 	p, err := Open(Config{Self: id, MaxProcs: 4, Secret: []byte("a secret of the tests"), Inet: true,
 		Networks: []string{"127.0.0.0/8"}})
@@ -286,15 +286,15 @@ func lonely(t *testing.T, id proc.ID) *Provider {
 	return p
 }
 
-// rest waits until something happens, a hundredth of a second at most.
-func rest(p *Provider) {
+// idle waits until something happens, a hundredth of a second at most.
+func idle(p *Provider) {
 	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.connSet.fd), Events: unix.POLLIN}}, 10)
 }
 
 // A peer that listens nowhere this process could reach may dial; when its connection
 // breaks it is waited for.
 func TestPeerThatOnlyDials(t *testing.T) {
-	p, other := lonely(t, 0), lonely(t, 1)
+	p, other := unanswered(t, 0), unanswered(t, 1)
 	p.self.net = 1 // the other's loopback addresses are not of this machine
 	sinks := [2]*collector{newCollector(), newCollector()}
 	blob := p.blob
@@ -319,12 +319,12 @@ func TestPeerThatOnlyDials(t *testing.T) {
 
 // Each of several peers whose outboxes are full is told what has been taken, also when
 // they have all been read in one turn.
-func TestConfirmToEach(t *testing.T) {
-	c := newCastle(t, Config{})
-	var peers []*intruder
+func TestAckToEach(t *testing.T) {
+	c := newTarget(t, Config{})
+	var peers []*rawClient
 	for id := proc.ID(1); id <= 3; id++ {
-		in := c.approach()
-		_, ok := in.enter(claim{hello: func(h *hello) { h.from = id }})
+		in := c.dial()
+		_, ok := in.shakeHands(credentials{hello: func(h *hello) { h.from = id }})
 		require.True(t, ok)
 		peers = append(peers, in)
 	}
@@ -342,7 +342,7 @@ func TestConfirmToEach(t *testing.T) {
 		}
 	}
 	for _, in := range peers {
-		h, ok := parseHeader(in.reply(headerBytes))
+		h, ok := parseHeader(in.receive(headerBytes))
 		require.True(t, ok)
 		require.Equal(t, kindTaken, h.kind)
 	}
@@ -350,12 +350,12 @@ func TestConfirmToEach(t *testing.T) {
 
 // Where ranks share cores the process lets others run between two polls, for as long as that
 // takes: each poll finds what has come over any connection.
-func TestSharedLooksAtAll(t *testing.T) {
-	c := newCastle(t, Config{Shared: true})
-	var peers []*intruder
+func TestSharedPollsAll(t *testing.T) {
+	c := newTarget(t, Config{Shared: true})
+	var peers []*rawClient
 	for id := proc.ID(1); id <= 3; id++ {
-		in := c.approach()
-		_, ok := in.enter(claim{hello: func(h *hello) { h.from = id }})
+		in := c.dial()
+		_, ok := in.shakeHands(credentials{hello: func(h *hello) { h.from = id }})
 		require.True(t, ok)
 		peers = append(peers, in)
 	}

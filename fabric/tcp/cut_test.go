@@ -31,8 +31,8 @@ func TestCuts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
 			seed := seedOf(t)
-			tn := newTown(t, cfg, 3, seed)
-			tn.roam(cuts)
+			tn := newMesh(t, cfg, 3, seed)
+			tn.run(cuts)
 			tn.settle()
 			tn.depart()
 			require.GreaterOrEqual(t, tn.heals(), cuts/4, "most cuts must have hit a connection")

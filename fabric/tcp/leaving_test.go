@@ -31,7 +31,7 @@ func TestConnectionThatCannotBeWrittenTo(t *testing.T) {
 
 // Who departs learns that its farewell has been heard: what it keeps for the peer would
 // have it call one that may have gone as well.
-func TestFarewellIsConfirmed(t *testing.T) {
+func TestByeIsAcknowledged(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.write(wire(header{kind: kindBye}, nil))
 	tp.taken(1)
@@ -40,7 +40,7 @@ func TestFarewellIsConfirmed(t *testing.T) {
 }
 
 // What a peer that does not read has left of a frame goes to the kernel before Close ends.
-func TestCloseLeavesNoHalfFrame(t *testing.T) {
+func TestCloseLeavesNoPartialFrame(t *testing.T) {
 	p, c := pair(t, Config{Unix: true, Linger: 100 * time.Millisecond})
 	sent := 0
 	for c[0].TrySend(fabric.ClassTest, 0, noise(1, 60_000)) {
@@ -112,13 +112,13 @@ func TestLingerEnds(t *testing.T) {
 // A peer that has proved who it is by the time of Close is told that this process has
 // departed, also where there was nobody to answer since Depart.
 func TestDepartedAnswersAtClose(t *testing.T) {
-	gone := newCastle(t, Config{})
+	gone := newTarget(t, Config{})
 	gone.Depart()
 	gone.acceptor.close()
 	gone.acceptor = nil // as where there was no descriptor for it
-	in := gone.challenged()
+	in := gone.dialToProof()
 	s := statement{outbox: minOutbox}
-	in.tell(s.seal(secret, roleDialler, in.transcript))
+	in.sendRecorded(s.seal(secret, roleDialler, in.transcript))
 	require.NoError(t, gone.Close())
 	var verdict []byte
 	for verdict == nil {
@@ -131,22 +131,22 @@ func TestDepartedAnswersAtClose(t *testing.T) {
 }
 
 // Who dawdles is disconnected by a process that has departed and polls no more, too.
-func TestDepartedIsNoPlaceToStay(t *testing.T) {
-	gone := newCastle(t, Config{})
+func TestDepartedAcceptsNobody(t *testing.T) {
+	gone := newTarget(t, Config{})
 	gone.Depart()
 	guests := func() int {
 		gone.mu.Lock()
 		defer gone.mu.Unlock()
 		return len(gone.handshakes)
 	}
-	dawdler := gone.approach()
+	dawdler := gone.dial()
 	for guests() == 0 {
 		runtime.Gosched()
 	}
 	gone.mu.Lock()
 	gone.handshakes[0].due = time.Now()
 	gone.mu.Unlock()
-	gone.approach() // wakes the doorman
+	gone.dial() // wakes the doorman
 	for {
 		b, err := dawdler.readMessage(1)
 		if err != nil {
@@ -161,7 +161,7 @@ func TestDepartedIsNoPlaceToStay(t *testing.T) {
 // have lost the connection.
 func TestDepartedAnswersUnpolled(t *testing.T) {
 	leavesNothing(t)
-	gone, here := lonely(t, 0), lonely(t, 1)
+	gone, here := unanswered(t, 0), unanswered(t, 1)
 	gone.Depart()
 	_, err := here.Connect(fabric.ConnectSpec{Peer: 0, Address: gone.Address()})
 	require.NoError(t, err)

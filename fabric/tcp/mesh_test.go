@@ -14,27 +14,27 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// town is some endpoints in this process, all of which send to all.
-type town struct {
+// mesh is some endpoints in this process, all of which send to all.
+type mesh struct {
 	*testing.T
-	seed   uint64
-	rng    *rand.Rand
-	people []*person
-	pool   []byte // of which all payloads are parts
-	last   time.Time
+	seed  uint64
+	rng   *rand.Rand
+	nodes []*node
+	pool  []byte // of which all payloads are parts
+	last  time.Time
 }
 
-// person is one endpoint, and what it knows of the others.
-type person struct {
+// node is one endpoint, and what it knows of the others.
+type node struct {
 	*Provider
-	town     *town
+	mesh     *mesh
 	sink     fabric.Sink
-	friends  []friend // by id
+	peers    []peerState // by id
 	departed bool
 }
 
-// friend is one other, as a person sees it.
-type friend struct {
+// peerState is one other, as a person sees it.
+type peerState struct {
 	conn    *Conn
 	out, in uint64 // frames sent, and taken in
 	lent    [][]byte
@@ -44,8 +44,8 @@ type friend struct {
 	cut     int32 // key of the connection that was last
 }
 
-func newTown(t *testing.T, cfg Config, n int, seed uint64) *town {
-	tn := &town{T: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), last: time.Now()}
+func newMesh(t *testing.T, cfg Config, n int, seed uint64) *mesh {
+	tn := &mesh{T: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 0)), last: time.Now()}
 	tn.pool = noise(seed, 3<<20)
 	for i := range n {
 		mine := cfg
@@ -53,31 +53,31 @@ func newTown(t *testing.T, cfg Config, n int, seed uint64) *town {
 		p, err := Open(mine)
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		tn.people = append(tn.people, tn.person(p, n))
+		tn.nodes = append(tn.nodes, tn.node(p, n))
 	}
-	for _, a := range tn.people {
-		for id := range a.friends {
+	for _, a := range tn.nodes {
+		for id := range a.peers {
 			if proc.ID(id) != a.cfg.Self {
-				conn, err := a.Connect(fabric.ConnectSpec{Peer: proc.ID(id), Address: tn.people[id].Address()})
+				conn, err := a.Connect(fabric.ConnectSpec{Peer: proc.ID(id), Address: tn.nodes[id].Address()})
 				require.NoError(t, err)
-				a.friends[id].conn = conn.(*Conn)
+				a.peers[id].conn = conn.(*Conn)
 			}
 		}
 	}
 	return tn
 }
 
-func (tn *town) person(p *Provider, n int) *person {
-	a := &person{Provider: p, town: tn, friends: make([]friend, n)}
+func (tn *mesh) node(p *Provider, n int) *node {
+	a := &node{Provider: p, mesh: tn, peers: make([]peerState, n)}
 	for class := range a.sink.Deliver {
 		a.sink.Deliver[class] = func(from proc.ID, imm uint64, payload []byte) {
-			f := &a.friends[from]
+			f := &a.peers[from]
 			require.Nil(tn, f.place, "delivered, though it had a place")
 			a.check(from, fabric.Class(class), imm, payload)
 		}
 	}
 	a.sink.Place = func(from proc.ID, class fabric.Class, imm uint64, n int) []byte {
-		f := &a.friends[from]
+		f := &a.peers[from]
 		require.Nil(tn, f.place, "the last that got a place has not come")
 		require.Equal(tn, f.in, imm&frameMask, "a place for a frame that is not due")
 		require.LessOrEqual(tn, f.asked, f.in, "a place asked for again")
@@ -89,14 +89,14 @@ func (tn *town) person(p *Provider, n int) *person {
 		return f.place
 	}
 	a.sink.Placed = func(from proc.ID, class fabric.Class, imm uint64, n int) {
-		f := &a.friends[from]
+		f := &a.peers[from]
 		require.Len(tn, f.place, n)
 		place := f.place
 		f.place = nil
 		a.check(from, class, imm, place)
 	}
 	a.sink.Returned = func(peer proc.ID, n int) {
-		f := &a.friends[peer]
+		f := &a.peers[peer]
 		require.LessOrEqual(tn, n, len(f.lent), "more loans returned than lent")
 		for _, b := range f.lent[:n] {
 			clear(b) // it is the lender's again: who reads it now reads nonsense
@@ -108,11 +108,11 @@ func (tn *town) person(p *Provider, n int) *person {
 		require.Fail(tn, "reported down", "%v says that %v is down: %v", p.cfg.Self, peer, cause)
 	}
 	a.sink.Departed = func(peer proc.ID) {
-		f := &a.friends[peer]
+		f := &a.peers[peer]
 		require.False(tn, f.gone)
-		require.True(tn, tn.people[peer].departed)
+		require.True(tn, tn.nodes[peer].departed)
 		if !a.departed { // else the other may have let go of it before
-			require.Equal(tn, tn.people[peer].friends[p.cfg.Self].out, f.in, "frames of the departed are missing")
+			require.Equal(tn, tn.nodes[peer].peers[p.cfg.Self].out, f.in, "frames of the departed are missing")
 		}
 		f.gone = true
 		tn.last = time.Now()
@@ -125,7 +125,7 @@ const frameMask = 1<<40 - 1
 
 // frame says what the frame of a number is: its contents follow from the pair and
 // the number.
-func (tn *town) frame(from, to proc.ID, number uint64, longest int) (class fabric.Class, imm uint64,
+func (tn *mesh) frame(from, to proc.ID, number uint64, longest int) (class fabric.Class, imm uint64,
 	payload []byte, lent bool) {
 	r := rand.New(rand.NewPCG(tn.seed^uint64(from)<<32^uint64(to), number))
 	lent = r.IntN(8) == 0
@@ -150,9 +150,9 @@ func (tn *town) frame(from, to proc.ID, number uint64, longest int) (class fabri
 }
 
 // check compares what has come with what was due.
-func (a *person) check(from proc.ID, class fabric.Class, imm uint64, payload []byte) {
-	f := &a.friends[from]
-	tn := a.town
+func (a *node) check(from proc.ID, class fabric.Class, imm uint64, payload []byte) {
+	f := &a.peers[from]
+	tn := a.mesh
 	wantClass, wantImm, want, _ := tn.frame(from, a.cfg.Self, f.in, a.cfg.longest())
 	require.Equal(tn, wantImm, imm, "%v has frame %d of %v, where %d is due", a.cfg.Self, imm&frameMask, from, f.in)
 	require.Equal(tn, wantClass, class)
@@ -166,10 +166,10 @@ func (a *person) check(from proc.ID, class fabric.Class, imm uint64, payload []b
 }
 
 // send offers some frames to another.
-func (a *person) send(to proc.ID, n int) {
-	f := &a.friends[to]
+func (a *node) send(to proc.ID, n int) {
+	f := &a.peers[to]
 	for range n {
-		class, imm, payload, lent := a.town.frame(a.cfg.Self, to, f.out, a.cfg.longest())
+		class, imm, payload, lent := a.mesh.frame(a.cfg.Self, to, f.out, a.cfg.longest())
 		if f.gone || a.departed {
 			return
 		}
@@ -189,11 +189,11 @@ func (a *person) send(to proc.ID, n int) {
 	}
 }
 
-func (tn *town) anybody() *person { return tn.people[tn.rng.IntN(len(tn.people))] }
+func (tn *mesh) anyNode() *node { return tn.nodes[tn.rng.IntN(len(tn.nodes))] }
 
 // other draws one of the others.
-func (tn *town) other(a *person) proc.ID {
-	id := tn.rng.IntN(len(tn.people) - 1)
+func (tn *mesh) other(a *node) proc.ID {
+	id := tn.rng.IntN(len(tn.nodes) - 1)
 	if id >= int(a.cfg.Self) {
 		id++
 	}
@@ -201,8 +201,8 @@ func (tn *town) other(a *person) proc.ID {
 }
 
 // step has somebody send or poll.
-func (tn *town) step() {
-	a := tn.anybody()
+func (tn *mesh) step() {
+	a := tn.anyNode()
 	if tn.rng.IntN(3) == 0 {
 		a.send(tn.other(a), 1+tn.rng.IntN(20))
 		return
@@ -211,12 +211,12 @@ func (tn *town) step() {
 	require.Less(tn, time.Since(tn.last), stall, "nothing happens any more: %s", tn)
 }
 
-// roam sends and cuts.
-func (tn *town) roam(cuts int) {
+// run sends and cuts.
+func (tn *mesh) run(cuts int) {
 	for range cuts {
-		a := tn.anybody()
+		a := tn.anyNode()
 		to := tn.other(a)
-		for most := tn.rng.IntN(8) > 0; most && !tn.sound(a, to); { // and some during the healing
+		for most := tn.rng.IntN(8) > 0; most && !tn.isUp(a, to); { // and some during the healing
 			tn.step()
 		}
 		for range tn.rng.IntN(1 << tn.rng.IntN(9)) {
@@ -226,33 +226,33 @@ func (tn *town) roam(cuts int) {
 	}
 }
 
-// sound reports whether two are connected, and the connection has not been cut.
-func (tn *town) sound(a *person, to proc.ID) bool {
-	b := tn.people[to]
+// isUp reports whether two are connected, and the connection has not been cut.
+func (tn *mesh) isUp(a *node, to proc.ID) bool {
+	b := tn.nodes[to]
 	there, back := a.conns[to], b.conns[a.cfg.Self]
 	return there != nil && back != nil && there.state == up && back.state == up &&
-		a.friends[to].cut != there.key && b.friends[a.cfg.Self].cut != back.key
+		a.peers[to].cut != there.key && b.peers[a.cfg.Self].cut != back.key
 }
 
 // cut breaks a socket of somebody's, at both ends perhaps.
-func (tn *town) cut(a *person, to proc.ID) {
+func (tn *mesh) cut(a *node, to proc.ID) {
 	a.cut(to)
 	if tn.rng.IntN(3) == 0 {
-		tn.people[to].cut(a.cfg.Self)
+		tn.nodes[to].cut(a.cfg.Self)
 	}
 }
 
 // cut breaks what this person has with another: the connection, a dial or, of
 // whoever it is, a guest.
-func (a *person) cut(to proc.ID) {
+func (a *node) cut(to proc.ID) {
 	if a.departed { // the doorman is at work
 		a.mu.Lock()
 		defer a.mu.Unlock()
 	}
-	rng := a.town.rng
+	rng := a.mesh.rng
 	var fds []int
 	if c := a.conns[to]; c != nil && c.fd >= 0 {
-		a.friends[to].cut = c.key
+		a.peers[to].cut = c.key
 		fds = append(fds, c.fd)
 	} else if c != nil && c.dial != nil {
 		fds = append(fds, c.dial.fd)
@@ -261,12 +261,12 @@ func (a *person) cut(to proc.ID) {
 		fds = append(fds, g.fd)
 	}
 	for _, fd := range fds {
-		wound(fd, a.cfg.Unix, rng.IntN(5))
+		breakSocket(fd, a.cfg.Unix, rng.IntN(5))
 	}
 }
 
-// wound makes a socket unfit in one of several ways.
-func wound(fd int, local bool, how int) {
+// breakSocket makes a socket unfit in one of several ways.
+func breakSocket(fd int, local bool, how int) {
 	switch {
 	case how == 0:
 		_ = unix.Shutdown(fd, unix.SHUT_RD)
@@ -283,11 +283,11 @@ func wound(fd int, local bool, how int) {
 }
 
 // settle ends the sending, and waits until everything has come.
-func (tn *town) settle() {
+func (tn *mesh) settle() {
 	done := func() bool {
-		for _, a := range tn.people {
-			for id := range a.friends {
-				f, back := &a.friends[id], &tn.people[id].friends[a.cfg.Self]
+		for _, a := range tn.nodes {
+			for id := range a.peers {
+				f, back := &a.peers[id], &tn.nodes[id].peers[a.cfg.Self]
 				if f.out != back.in || len(f.lent) > 0 {
 					return false
 				}
@@ -296,7 +296,7 @@ func (tn *town) settle() {
 		return true
 	}
 	for !done() {
-		a := tn.anybody()
+		a := tn.anyNode()
 		a.Poll(&a.sink)
 		require.Less(tn, time.Since(tn.last), stall, "nothing happens any more: %s", tn)
 	}
@@ -304,16 +304,16 @@ func (tn *town) settle() {
 
 // depart has one after the other depart with frames under way, while connections are
 // cut: those who stay get everything.
-func (tn *town) depart() {
-	for i, a := range tn.people {
+func (tn *mesh) depart() {
+	for i, a := range tn.nodes {
 		for range 100 {
 			tn.step()
 		}
 		a.Depart()
 		a.departed = true
 		known := func() bool {
-			for _, b := range tn.people[i+1:] {
-				if !b.friends[i].gone {
+			for _, b := range tn.nodes[i+1:] {
+				if !b.peers[i].gone {
 					return false
 				}
 			}
@@ -321,25 +321,25 @@ func (tn *town) depart() {
 		}
 		for n := 0; !known(); n++ {
 			if tn.step(); n < 200 && tn.rng.IntN(10) == 0 {
-				b := tn.anybody()
+				b := tn.anyNode()
 				tn.cut(b, tn.other(b))
 			}
 		}
 	}
 }
 
-func (tn *town) heals() (n int) {
-	for _, a := range tn.people {
+func (tn *mesh) heals() (n int) {
+	for _, a := range tn.nodes {
 		n += int(a.Stats().Reconnects)
 	}
 	return n
 }
 
 // String says how far everybody is.
-func (tn *town) String() string {
+func (tn *mesh) String() string {
 	var b bytes.Buffer
-	for _, a := range tn.people {
-		for id, f := range a.friends {
+	for _, a := range tn.nodes {
+		for id, f := range a.peers {
 			if c := a.conns[proc.ID(id)]; c != nil {
 				fmt.Fprintf(&b, "\n%v>%d: state %d, sent %d, got %d, %d lent, outbox %d…%d…%d, owes %v, because of %v",
 					a.cfg.Self, id, c.state, f.out, f.in, len(f.lent), c.out.head, c.out.sent, c.out.tail, c.ackDue, c.lastError)

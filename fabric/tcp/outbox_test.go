@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// shelf is an outbox as one would write it who has all the memory and time there is.
-type shelf struct {
+// modelOutbox is an outbox as one would write it who has all the memory and time there is.
+type modelOutbox struct {
 	frames []kept // not taken
 	first  uint32
 	urgent []byte // goes before everything else
@@ -24,7 +24,7 @@ type kept struct {
 	lent bool
 }
 
-func (s *shelf) unsent() []byte {
+func (s *modelOutbox) unsent() []byte {
 	all := bytes.Clone(s.urgent)
 	skip := s.at
 	for _, k := range s.frames {
@@ -35,7 +35,7 @@ func (s *shelf) unsent() []byte {
 	return all
 }
 
-func (s *shelf) used() (n int) {
+func (s *modelOutbox) used() (n int) {
 	for _, k := range s.frames {
 		n += k.ring
 	}
@@ -43,7 +43,7 @@ func (s *shelf) used() (n int) {
 }
 
 // taken lets go of n frames, and answers as an outbox does.
-func (s *shelf) taken(n int) int {
+func (s *modelOutbox) taken(n int) int {
 	if n < 0 || n > len(s.frames) {
 		return -1
 	}
@@ -62,7 +62,7 @@ func (s *shelf) taken(n int) int {
 }
 
 // resume is taken over another connection: all counts as written.
-func (s *shelf) resume(n int, got uint32) int {
+func (s *modelOutbox) resume(n int, got uint32) int {
 	s.at, s.urgent = 0, nil
 	for _, k := range s.frames {
 		s.at += len(k.wire)
@@ -78,7 +78,7 @@ func (s *shelf) resume(n int, got uint32) int {
 }
 
 // addFrame adds a frame to both, if it fits.
-func (s *shelf) addFrame(t testing.TB, o *outbox, op byte, a, b int, got uint32) {
+func (s *modelOutbox) addFrame(t testing.TB, o *outbox, op byte, a, b int, got uint32) {
 	h := header{kind: kind(fabric.ClassTest), imm: uint64(a)<<32 | uint64(b), taken: got}
 	payload := bytes.Repeat([]byte{op ^ byte(a+b)}, a*b%(o.size/4))
 	lent := op%8 == 1
@@ -105,7 +105,7 @@ func (s *shelf) addFrame(t testing.TB, o *outbox, op byte, a, b int, got uint32)
 }
 
 // writeSome writes a part of the pending data of both.
-func (s *shelf) writeSome(t testing.TB, o *outbox, a, b int) {
+func (s *modelOutbox) writeSome(t testing.TB, o *outbox, a, b int) {
 	pieces := make([][]byte, 3+a%6)
 	n := o.gather(pieces)
 	listed := bytes.Join(pieces[:n], nil)
@@ -125,10 +125,10 @@ func (s *shelf) writeSome(t testing.TB, o *outbox, a, b int) {
 	s.at += step - head
 }
 
-// play does to both what the bytes say, and compares them; false: the outbox has
+// compareWithModel does to both what the bytes say, and compares them; false: the outbox has
 // seen through a peer that took what it cannot have.
-func play(t testing.TB, size int, script []byte) bool {
-	o, s := &outbox{size: size}, new(shelf)
+func compareWithModel(t testing.TB, size int, script []byte) bool {
+	o, s := &outbox{size: size}, new(modelOutbox)
 	o.first, o.next = ^uint32(0)-3, ^uint32(0)-3 // the numbers come round
 	s.first = o.first
 	var got uint32
@@ -182,7 +182,7 @@ func TestOutbox(t *testing.T) {
 				}
 			}
 		}
-		if !play(t, 256<<r.IntN(4), script) {
+		if !compareWithModel(t, 256<<r.IntN(4), script) {
 			caught++
 		}
 	}
@@ -191,5 +191,5 @@ func TestOutbox(t *testing.T) {
 
 func FuzzOutbox(f *testing.F) {
 	f.Add([]byte{0, 9, 9, 1, 5, 5, 2, 7, 7, 5, 9, 0, 6, 1, 1, 2, 200, 200, 7, 3, 9, 2, 1, 1})
-	f.Fuzz(func(t *testing.T, script []byte) { play(t, 512, script) })
+	f.Fuzz(func(t *testing.T, script []byte) { compareWithModel(t, 512, script) })
 }

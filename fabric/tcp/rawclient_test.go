@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// castle is an endpoint that others try to get into. It is process 0 of 4.
-type castle struct {
+// target is an endpoint that others try to get into. It is process 0 of 4.
+type target struct {
 	*testing.T
 	*Provider
 	sink *collector
@@ -22,9 +22,9 @@ type castle struct {
 
 var secret = []byte("the secret of the castle")
 
-func newCastle(t *testing.T, cfg Config) *castle {
+func newTarget(t *testing.T, cfg Config) *target {
 	t.Helper()
-	c := &castle{T: t, sink: newCollector()}
+	c := &target{T: t, sink: newCollector()}
 	cfg.MaxProcs, cfg.Secret = 4, secret
 	cfg.Inet, cfg.Networks = true, []string{"127.0.0.0/8"}
 	cfg.Logf = func(format string, args ...any) { c.log = append(c.log, fmt.Sprintf(format, args...)) }
@@ -35,36 +35,36 @@ func newCastle(t *testing.T, cfg Config) *castle {
 	return c
 }
 
-// watch polls until cond holds.
-func (c *castle) watch(cond func() bool) {
+// pollUntil polls until cond holds.
+func (c *target) pollUntil(cond func() bool) {
 	c.Helper()
 	for begun := time.Now(); !cond(); {
 		if c.Poll(&c.sink.Sink) == 0 {
-			rest(c.Provider)
+			idle(c.Provider)
 		}
 		require.Less(c, time.Since(begun), stall, "nothing happens any more: %+v %v %v", c.Stats(), c.sink.ended, c.log)
 	}
 }
 
-// intruder is a socket that is connected to a castle.
-type intruder struct {
+// rawClient is a socket that is connected to a castle.
+type rawClient struct {
 	exchange
-	*castle
+	*target
 	closed bool
 }
 
-func (c *castle) approach() *intruder {
+func (c *target) dial() *rawClient {
 	c.Helper()
 	domain, sa := sockaddr(c.self.addrs[0])
 	fd, err := connectTo(domain, sa)
 	require.NoError(c, err)
-	in := &intruder{castle: c, exchange: exchange{fd: fd}}
-	c.Cleanup(in.leave)
+	in := &rawClient{target: c, exchange: exchange{fd: fd}}
+	c.Cleanup(in.hangUp)
 	return in
 }
 
-// hail dials p, says hello and hears the challenge, for which wait polls.
-func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) exchange {
+// dialToChallenge dials p, says hello and hears the challenge, for which wait polls.
+func dialToChallenge(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) exchange {
 	t.Helper()
 	domain, sa := sockaddr(p.self.addrs[0])
 	fd, err := connectTo(domain, sa)
@@ -80,16 +80,16 @@ func hail(t *testing.T, p *Provider, h hello, wait func(cond func() bool)) excha
 	return tk
 }
 
-// challenged is process 1 where its proof is due.
-func (c *castle) challenged() *intruder {
+// dialToProof is process 1 where its proof is due.
+func (c *target) dialToProof() *rawClient {
 	c.Helper()
-	in := &intruder{castle: c}
-	in.exchange = hail(c.T, c.Provider, in.greeting(), c.watch)
-	c.Cleanup(in.leave)
+	in := &rawClient{target: c}
+	in.exchange = dialToChallenge(c.T, c.Provider, in.newHello(), c.pollUntil)
+	c.Cleanup(in.hangUp)
 	return in
 }
 
-func (in *intruder) leave() {
+func (in *rawClient) hangUp() {
 	if !in.closed {
 		in.closed = true
 		_ = unix.Close(in.fd)
@@ -97,7 +97,7 @@ func (in *intruder) leave() {
 }
 
 // send writes as far as the castle lets it.
-func (in *intruder) send(b []byte) {
+func (in *rawClient) send(b []byte) {
 	for len(b) > 0 {
 		n, errno := sendBytes(in.fd, b)
 		if errno == unix.EAGAIN || errno == unix.ENOTCONN {
@@ -110,30 +110,30 @@ func (in *intruder) send(b []byte) {
 	}
 }
 
-// reply waits for n bytes; nil: the castle has hung up.
-func (in *intruder) reply(n int) (b []byte) {
+// receive waits for n bytes; nil: the castle has hung up.
+func (in *rawClient) receive(n int) (b []byte) {
 	in.Helper()
 	var err error
-	in.watch(func() bool { b, err = in.readMessage(n); return b != nil || err != nil })
+	in.pollUntil(func() bool { b, err = in.readMessage(n); return b != nil || err != nil })
 	return append([]byte(nil), b...)
 }
 
-// shownOut waits until the castle has hung up, and nothing more came.
-func (in *intruder) shownOut() {
+// requireClosed waits until the castle has hung up, and nothing more came.
+func (in *rawClient) requireClosed() {
 	in.Helper()
-	require.Empty(in, in.reply(1), "the castle says more")
+	require.Empty(in, in.receive(1), "the castle says more")
 }
 
-// claim is how somebody dials, and what may be wrong with it.
-type claim struct {
+// credentials is how somebody dials, and what may be wrong with it.
+type credentials struct {
 	hello  func(h *hello)
 	state  func(s *statement)
 	secret []byte
 	role   string
 }
 
-// greeting is the hello of process 1.
-func (in *intruder) greeting() (h hello) {
+// newHello is the hello of process 1.
+func (in *rawClient) newHello() (h hello) {
 	h = hello{version: handshakeVersion, from: 1, to: 0, toBorn: in.self.born}
 	a := address{born: 77, net: in.self.net, addrs: []netip.AddrPort{closedPort(in.T)}}
 	h.address = a.encode()
@@ -141,18 +141,18 @@ func (in *intruder) greeting() (h hello) {
 	return h
 }
 
-// enter shakes hands as process 1; false: the castle hung up.
-func (in *intruder) enter(k claim) (s statement, ok bool) {
+// shakeHands shakes hands as process 1; false: the castle hung up.
+func (in *rawClient) shakeHands(k credentials) (s statement, ok bool) {
 	in.Helper()
-	h := in.greeting()
+	h := in.newHello()
 	if k.hello != nil {
 		k.hello(&h)
 	}
-	return in.enterAs(h, k)
+	return in.shakeHandsAs(h, k)
 }
 
-// enterAs is enter with a hello that is there already.
-func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
+// shakeHandsAs is enter with a hello that is there already.
+func (in *rawClient) shakeHandsAs(h hello, k credentials) (s statement, ok bool) {
 	in.Helper()
 	if k.secret == nil {
 		k.secret = secret
@@ -160,8 +160,8 @@ func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
 	if k.role == "" {
 		k.role = roleDialler
 	}
-	in.tell(h.encode())
-	b := in.reply(challengeBytes)
+	in.sendRecorded(h.encode())
+	b := in.receive(challengeBytes)
 	if len(b) == 0 {
 		return s, false
 	}
@@ -173,16 +173,16 @@ func (in *intruder) enterAs(h hello, k claim) (s statement, ok bool) {
 	if k.state != nil {
 		k.state(&mine)
 	}
-	in.tell(mine.seal(k.secret, k.role, in.transcript))
-	if b = in.reply(verdictBytes); len(b) == 0 {
+	in.sendRecorded(mine.seal(k.secret, k.role, in.transcript))
+	if b = in.receive(verdictBytes); len(b) == 0 {
 		return s, false
 	}
 	require.True(in, s.open(secret, roleAcceptor, in.transcript, b), "the castle cannot prove that it knows the secret")
 	return s, true
 }
 
-// tell sends a part of a handshake.
-func (in *intruder) tell(b []byte) {
+// sendRecorded sends a part of a handshake.
+func (in *rawClient) sendRecorded(b []byte) {
 	in.record(b)
 	in.send(b)
 }
@@ -199,20 +199,20 @@ func closedPort(t *testing.T) netip.AddrPort {
 	return addrPort(name)
 }
 
-// unharmed checks that nobody was let in or reported, and that a peer can still enter.
-func (c *castle) unharmed() {
+// requireUnharmed checks that nobody was let in or reported, and that a peer can still enter.
+func (c *target) requireUnharmed() {
 	c.Helper()
 	require.Empty(c, c.sink.ended)
 	require.Empty(c, c.sink.got)
 	require.Zero(c, c.Stats().Accepted)
-	s, ok := c.approach().enter(claim{})
+	s, ok := c.dial().shakeHands(credentials{})
 	require.True(c, ok)
 	require.Equal(c, accepted, s.outcome)
 	require.Equal(c, uint64(1), c.Stats().Accepted)
 }
 
 // once more is said of each kind than the first.
-func (c *castle) logged(part string) {
+func (c *target) requireLoggedOnce(part string) {
 	c.Helper()
 	n := 0
 	for _, line := range c.log {

@@ -38,10 +38,10 @@ func FuzzProof(f *testing.F) {
 		if len(b) != statementBytes {
 			return
 		}
-		c := newCastle(t, Config{})
-		in := c.challenged()
-		in.tell(sealed(b, roleDialler, in.transcript))
-		verdict := in.reply(verdictBytes)
+		c := newTarget(t, Config{})
+		in := c.dialToProof()
+		in.sendRecorded(sealed(b, roleDialler, in.transcript))
+		verdict := in.receive(verdictBytes)
 		var s statement
 		if len(verdict) > 0 {
 			require.True(t, s.open(secret, roleAcceptor, in.transcript, verdict))
@@ -65,20 +65,20 @@ func FuzzVerdict(f *testing.F) {
 		if len(b) != statementBytes {
 			return
 		}
-		c := newCastle(t, Config{})
+		c := newTarget(t, Config{})
 		l, port := host(t)
 		a := address{born: 77, net: c.self.net, addrs: []netip.AddrPort{port}}
 		conn, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 		require.NoError(t, err)
 		var tk exchange
-		c.watch(func() bool {
+		c.pollUntil(func() bool {
 			tk.fd, _, err = unix.Accept4(l, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 			return err == nil
 		})
 		defer unix.Close(tk.fd)
 		hear := func(n int) {
 			var said []byte
-			c.watch(func() bool { said, err = tk.readMessage(n); return said != nil || err != nil })
+			c.pollUntil(func() bool { said, err = tk.readMessage(n); return said != nil || err != nil })
 			require.NoError(t, err)
 			tk.record(said)
 		}
@@ -89,7 +89,7 @@ func FuzzVerdict(f *testing.F) {
 		hear(proofBytes)
 		require.NoError(t, tk.writeMessage(sealed(b, roleAcceptor, tk.transcript)))
 		d := conn.(*Conn)
-		c.watch(func() bool { return d.dial == nil || d.dial.fd < 0 || len(c.sink.ended) > 0 })
+		c.pollUntil(func() bool { return d.dial == nil || d.dial.fd < 0 || len(c.sink.ended) > 0 })
 		outcome := outcome(binary.LittleEndian.Uint32(b[8:]))
 		for _, end := range c.sink.ended {
 			switch end.Kind {

@@ -13,7 +13,7 @@ import (
 // Two that dial each other at once, and have both given their proofs, agree on the dial
 // of the lower id.
 func TestTie(t *testing.T) {
-	both := [2]*Provider{lonely(t, 0), lonely(t, 1)}
+	both := [2]*Provider{unanswered(t, 0), unanswered(t, 1)}
 	sinks := [2]*collector{newCollector(), newCollector()}
 	var conns [2]*Conn
 	now := time.Now()
@@ -43,37 +43,37 @@ func TestTie(t *testing.T) {
 
 // A peer that lets this process's dial in hangs up its own. The proof that it had given
 // before may come late: then the connection that both have stays.
-func TestProofOfTheOvertaken(t *testing.T) {
-	c := newCastle(t, Config{})
-	im := newImpostor(c)
-	late := c.challenged()
+func TestSupersededProof(t *testing.T) {
+	c := newTarget(t, Config{})
+	im := newAuthenticatedAttacker(c)
+	late := c.dialToProof()
 	a := address{born: 77, net: c.self.net, addrs: []netip.AddrPort{im.addr}}
 	_, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 	require.NoError(t, err)
-	in := im.meet()
+	in := im.connect()
 	in.record(in.challenge(handshakeVersion))
 	s := statement{outbox: minOutbox}
 	in.send(s.seal(secret, roleAcceptor, in.transcript))
-	c.watch(func() bool { return c.conns[1].state == up })
+	c.pollUntil(func() bool { return c.conns[1].state == up })
 	late.send(s.seal(secret, roleDialler, late.transcript))
-	late.shownOut()
+	late.requireClosed()
 	require.Equal(t, up, c.conns[1].state)
 	require.Zero(t, c.Stats().Accepted+c.Stats().Reconnects)
 	in.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("over the one that both have")))
-	c.watch(func() bool { return len(c.sink.got) == 1 })
+	c.pollUntil(func() bool { return len(c.sink.got) == 1 })
 	require.Empty(t, c.sink.ended)
 }
 
 // What has come over a connection counts when its peer replaces it.
 func TestReplacedConnectionIsDrained(t *testing.T) {
-	c := newCastle(t, Config{})
-	first := c.approach()
-	_, ok := first.enter(claim{})
+	c := newTarget(t, Config{})
+	first := c.dial()
+	_, ok := first.shakeHands(credentials{})
 	require.True(t, ok)
-	second := c.challenged()
+	second := c.dialToProof()
 	first.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("the last over the first")))
 	s := statement{outbox: minOutbox}
-	second.tell(s.seal(secret, roleDialler, second.transcript))
+	second.sendRecorded(s.seal(secret, roleDialler, second.transcript))
 	var verdict []byte
 	for verdict == nil {
 		c.Provider.sink = &c.sink.Sink // as in Poll, which happens to look here first

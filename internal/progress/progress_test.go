@@ -14,10 +14,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// impatient is a host that sleeps whenever nothing has come.
-type impatient struct{ *host.Host }
+// sleepingHost is a host that sleeps whenever nothing has come.
+type sleepingHost struct{ *host.Host }
 
-func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
+func (sleepingHost) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
 
 // engines makes two engines in this process, connected by shared memory.
 func engines(t testing.TB, patient bool) (e [2]*Engine) {
@@ -30,7 +30,7 @@ func engines(t testing.TB, patient bool) (e [2]*Engine) {
 	for i := range e {
 		var h fabric.Host = host.New(host.Config{Bell: p[i].Bell()})
 		if !patient {
-			h = impatient{h.(*host.Host)}
+			h = sleepingHost{h.(*host.Host)}
 		}
 		e[i] = New(Config{
 			Self: proc.ID(i), Host: h, Shm: p[i],
@@ -116,7 +116,7 @@ func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
 
 // The same with an attendant at one side, or at both, and with patience or
 // without.
-func TestNoLostWakeUpAttended(t *testing.T) {
+func TestNoLostWakeUpAsync(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		for attended := 1; attended <= 2; attended++ {
 			pingPong(t, engines(t, patient), attended, messages(1_000_000)/20)
@@ -126,7 +126,7 @@ func TestNoLostWakeUpAttended(t *testing.T) {
 
 // A frame is answered by an engine of which nobody calls anything, one time
 // after another, and what it sent to itself or submitted is done.
-func TestAttendant(t *testing.T) {
+func TestAsyncProgress(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
 	self := e[1].Lookup(1)
@@ -293,7 +293,7 @@ func TestJobsRunWithoutTheLock(t *testing.T) {
 }
 
 // A peer's end is told once, and after it nothing from the peer is delivered.
-func TestEndIsToldOnce(t *testing.T) {
+func TestEndIsReportedOnce(t *testing.T) {
 	e := engines(t, false)
 	_, err := e[0].Endpoint(1)
 	require.NoError(t, err)
@@ -379,7 +379,7 @@ func BenchmarkLock(b *testing.B) {
 
 // What is left for later is done before anything is looked for, once, and in no round that it was
 // left in.
-func TestLater(t *testing.T) {
+func TestDefer(t *testing.T) {
 	e := engines(t, true)[0]
 	e.Lock()
 	defer e.Unlock()

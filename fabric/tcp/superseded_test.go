@@ -48,7 +48,7 @@ func TestLateProof(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
 	// process 1 had called as well, and its proof is late
-	tk := hail(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+	tk := dialToChallenge(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
 		func(cond func() bool) { until(t, p, s, cond) })
 	defer unix.Close(tk.fd)
 	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
@@ -79,7 +79,7 @@ func TestVerdictFails(t *testing.T) {
 	for c[0].in.w-c[0].in.r != 60 {
 		p[0].Poll(&s[0].Sink)
 	}
-	tk := hail(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
+	tk := dialToChallenge(t, p[0], hello{version: handshakeVersion, from: 1, to: 0, toBorn: p[0].self.born, address: p[1].blob},
 		func(cond func() bool) { until(t, p, s, cond) })
 	defer unix.Close(tk.fd)
 	st := statement{taken: c[1].got, outbox: uint32(p[1].cfg.Outbox)}
@@ -121,13 +121,13 @@ func TestVerdictFailsAndOldIsBroken(t *testing.T) {
 }
 
 // Who does not know the secret answers with another version.
-func TestVersionOfAnImpostor(t *testing.T) {
+func TestVersionOfAnAttacker(t *testing.T) {
 	l, err := listenTCP(netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
 	defer unix.Close(l.fd)
-	p := lonely(t, 0)
+	p := unanswered(t, 0)
 	s := newCollector()
-	q := lonely(t, 1)
+	q := unanswered(t, 1)
 	a := q.self
 	a.addrs = append([]netip.AddrPort{l.addr}, a.addrs...) // a bridge that both hosts have, say
 	conn, err := p.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
@@ -155,7 +155,7 @@ func TestVersionOfAnImpostor(t *testing.T) {
 }
 
 // Away for longer than Heal, then one attempt fails.
-func TestAwayLongerThanHeal(t *testing.T) {
+func TestStoppedLongerThanHeal(t *testing.T) {
 	p, c := pair(t, Config{Inet: true, Networks: []string{"127.0.0.0/8"}})
 	s := [2]*collector{newCollector(), newCollector()}
 	// The first of two ways does not work at the moment.
@@ -187,8 +187,8 @@ func closedOn(t *testing.T, ip string) netip.AddrPort {
 }
 
 // A process of which Connect said it has gone is let in.
-func TestGoneAndIn(t *testing.T) {
-	p, q := lonely(t, 0), lonely(t, 1)
+func TestGoneThenConnects(t *testing.T) {
+	p, q := unanswered(t, 0), unanswered(t, 1)
 	s := newCollector()
 	a := q.self
 	a.unix = [unixBytes]byte{}

@@ -13,7 +13,7 @@ import (
 
 var hello0 = hello{version: handshakeVersion, from: 1}
 
-func TestStrangers(t *testing.T) {
+func TestNotPeers(t *testing.T) {
 	tls := append([]byte{0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3}, noise(1, 600)...)
 	for name, say := range map[string][]byte{
 		"http":  append([]byte("GET / HTTP/1.1\r\nHost: here\r\nUser-Agent: one that is long enough\r\n"), noise(2, 400)...),
@@ -28,102 +28,102 @@ func TestStrangers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
-			c := newCastle(t, Config{})
+			c := newTarget(t, Config{})
 			for i := range 3 {
-				in := c.approach()
+				in := c.dial()
 				in.send(say)
-				in.shownOut()
+				in.requireClosed()
 				require.Equal(t, uint64(i+1), c.Stats().NotPeer)
 			}
-			c.logged("no peer")
+			c.requireLoggedOnce("no peer")
 			require.Equal(t, uint64(3), c.Stats().Refused())
-			c.unharmed()
+			c.requireUnharmed()
 		})
 	}
 	t.Run("closed at once", func(t *testing.T) {
 		leavesNothing(t)
-		c := newCastle(t, Config{})
+		c := newTarget(t, Config{})
 		for range 3 {
-			in := c.approach()
+			in := c.dial()
 			in.send([]byte("B"))
-			in.leave()
+			in.hangUp()
 		}
-		c.watch(func() bool { return c.Stats().NotPeer == 3 })
+		c.pollUntil(func() bool { return c.Stats().NotPeer == 3 })
 		require.Empty(t, c.handshakes)
-		c.unharmed()
+		c.requireUnharmed()
 	})
 }
 
 // Who says nothing, or too little too slowly, is let go after a time; meanwhile
 // others enter.
-func TestDawdlers(t *testing.T) {
+func TestSlowHandshakes(t *testing.T) {
 	t.Parallel()
-	c := newCastle(t, Config{})
-	silent, slow, half := c.approach(), c.approach(), c.approach()
+	c := newTarget(t, Config{})
+	silent, slow, half := c.dial(), c.dial(), c.dial()
 	half.send(hello0.encode())
-	require.Len(t, half.reply(challengeBytes), challengeBytes)
+	require.Len(t, half.receive(challengeBytes), challengeBytes)
 	drop := hello0.encode()
 	sent := 0
-	c.watch(func() bool {
+	c.pollUntil(func() bool {
 		if sent < len(drop)-1 {
 			slow.send(drop[sent : sent+1])
 			sent++
 		}
 		return c.Stats().TimedOut == 3
 	})
-	for _, in := range []*intruder{silent, slow, half} {
-		in.shownOut()
+	for _, in := range []*rawClient{silent, slow, half} {
+		in.requireClosed()
 	}
-	c.logged("not ended its handshake")
-	c.unharmed()
+	c.requireLoggedOnce("not ended its handshake")
+	c.requireUnharmed()
 }
 
 // A crowd keeps nobody out who can prove who it is, and costs a bounded number of
 // descriptors.
-func TestCrowd(t *testing.T) {
+func TestManyHandshakes(t *testing.T) {
 	leavesNothing(t)
-	c := newCastle(t, Config{})
+	c := newTarget(t, Config{})
 	for range maxHandshakes + 20 {
-		c.approach()
+		c.dial()
 		c.Poll(&c.sink.Sink)
 	}
-	c.watch(func() bool { return c.Stats().Evicted >= 20 })
+	c.pollUntil(func() bool { return c.Stats().Evicted >= 20 })
 	require.Len(t, c.handshakes, maxHandshakes)
-	c.unharmed()
+	c.requireUnharmed()
 }
 
-func TestForgers(t *testing.T) {
-	for name, k := range map[string]claim{
+func TestWrongProofs(t *testing.T) {
+	for name, k := range map[string]credentials{
 		"secret":    {secret: []byte("another secret, as long")},
 		"role":      {role: roleAcceptor}, // what it could have from this process
 		"no outbox": {state: func(s *statement) { s.outbox = 0 }},
 		"outcome":   {state: func(s *statement) { s.outcome = 9 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCastle(t, Config{})
+			c := newTarget(t, Config{})
 			for i := range 3 {
-				_, ok := c.approach().enter(k)
+				_, ok := c.dial().shakeHands(k)
 				require.False(t, ok)
 				require.Equal(t, uint64(i+1), c.Stats().Unauthenticated)
 			}
-			c.logged("does not know the job's secret")
-			c.unharmed()
+			c.requireLoggedOnce("does not know the job's secret")
+			c.requireUnharmed()
 		})
 	}
 }
 
 // What was a good handshake once is none again.
 func TestReplay(t *testing.T) {
-	c := newCastle(t, Config{})
-	first := c.approach()
-	_, ok := first.enter(claim{})
+	c := newTarget(t, Config{})
+	first := c.dial()
+	_, ok := first.shakeHands(credentials{})
 	require.True(t, ok)
 	said := first.transcript
-	again := c.approach()
+	again := c.dial()
 	again.send(said[:helloBytes])
-	require.Len(t, again.reply(challengeBytes), challengeBytes)
+	require.Len(t, again.receive(challengeBytes), challengeBytes)
 	again.send(said[helloBytes+challengeBytes:])
-	again.shownOut()
+	again.requireClosed()
 	require.Equal(t, uint64(1), c.Stats().Unauthenticated)
 	require.Equal(t, uint64(1), c.Stats().Accepted)
 	require.Empty(t, c.sink.ended)
@@ -131,24 +131,24 @@ func TestReplay(t *testing.T) {
 
 // Every byte that was said counts.
 func TestTranscript(t *testing.T) {
-	c := newCastle(t, Config{})
+	c := newTarget(t, Config{})
 	for _, at := range []int{12, 24, 32, 32 + nonceBytes + 8, helloBytes - 1} {
-		in := c.approach()
+		in := c.dial()
 		h := hello{version: handshakeVersion, from: 1, toBorn: c.self.born, address: c.blob}
 		b := h.encode()
 		in.send(b)
 		b[at] ^= 1 // what a man in the middle has changed on its way
 		in.record(b)
-		in.record(in.reply(challengeBytes))
+		in.record(in.receive(challengeBytes))
 		s := statement{outbox: minOutbox}
 		in.send(s.seal(secret, roleDialler, in.transcript))
-		in.shownOut()
+		in.requireClosed()
 	}
 	require.Equal(t, uint64(5), c.Stats().Unauthenticated)
-	c.unharmed()
+	c.requireUnharmed()
 }
 
-func TestMisled(t *testing.T) {
+func TestMisdirected(t *testing.T) {
 	for name, change := range map[string]func(h *hello){
 		"id out of range": func(h *hello) { h.from = 4 },
 		"largest id":      func(h *hello) { h.from = proc.None },
@@ -159,48 +159,48 @@ func TestMisled(t *testing.T) {
 		"bad address":     func(h *hello) { h.address = noise(4, addressBytes) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCastle(t, Config{})
+			c := newTarget(t, Config{})
 			for i := range 3 {
-				_, ok := c.approach().enter(claim{hello: change})
+				_, ok := c.dial().shakeHands(credentials{hello: change})
 				require.False(t, ok)
 				require.Equal(t, uint64(i+1), c.Stats().Misdirected)
 			}
-			c.logged("another")
-			c.unharmed()
+			c.requireLoggedOnce("another")
+			c.requireUnharmed()
 		})
 	}
 }
 
 func TestVersions(t *testing.T) {
-	c := newCastle(t, Config{})
+	c := newTarget(t, Config{})
 	for i := range 3 {
-		in := c.approach()
+		in := c.dial()
 		h := hello{version: handshakeVersion + 1, from: 1}
 		in.send(h.encode())
-		ch, ok := decodeChallenge(in.reply(challengeBytes)) // so that it can say what is wrong
+		ch, ok := decodeChallenge(in.receive(challengeBytes)) // so that it can say what is wrong
 		require.True(t, ok)
 		require.Equal(t, uint32(handshakeVersion), ch.version)
-		in.shownOut()
+		in.requireClosed()
 		require.Equal(t, uint64(i+1), c.Stats().OtherVersion)
 	}
-	c.logged(fmt.Sprint("speaks version ", handshakeVersion+1))
-	c.unharmed()
+	c.requireLoggedOnce(fmt.Sprint("speaks version ", handshakeVersion+1))
+	c.requireUnharmed()
 }
 
 // Who has been cut off, or is known to have ended, does not come back.
-func TestTheDeadStayOut(t *testing.T) {
+func TestEndedPeersAreRejected(t *testing.T) {
 	for name, end := range map[string]func(c *Conn){
 		"cut off":  (*Conn).Invalidate,
 		"reported": func(c *Conn) { c.reportEnd(proc.Cause{Kind: proc.Connection}) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCastle(t, Config{})
-			in := c.approach()
-			_, ok := in.enter(claim{})
+			c := newTarget(t, Config{})
+			in := c.dial()
+			_, ok := in.shakeHands(credentials{})
 			require.True(t, ok)
 			end(c.conns[1])
-			in.shownOut()
-			s, ok := c.approach().enter(claim{})
+			in.requireClosed()
+			s, ok := c.dial().shakeHands(credentials{})
 			require.True(t, ok)
 			require.Equal(t, rejected, s.outcome)
 			require.Equal(t, uint64(1), c.Stats().Accepted)
@@ -209,10 +209,10 @@ func TestTheDeadStayOut(t *testing.T) {
 		})
 	}
 	t.Run("born again", func(t *testing.T) {
-		c := newCastle(t, Config{})
-		_, ok := c.approach().enter(claim{})
+		c := newTarget(t, Config{})
+		_, ok := c.dial().shakeHands(credentials{})
 		require.True(t, ok)
-		s, ok := c.approach().enter(claim{hello: func(h *hello) {
+		s, ok := c.dial().shakeHands(credentials{hello: func(h *hello) {
 			a := address{born: 78, net: 1, addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}}
 			h.address = a.encode()
 		}})
@@ -266,18 +266,18 @@ func invalidStreams() map[string][]byte {
 
 // An authentic peer that writes nonsense is down with cause Corrupt, and nothing else
 // happens.
-func TestNonsense(t *testing.T) {
+func TestInvalidStreams(t *testing.T) {
 	for name, say := range invalidStreams() {
 		t.Run(name, func(t *testing.T) {
 			leavesNothing(t)
-			c := newCastle(t, Config{})
-			in := c.approach()
-			_, ok := in.enter(claim{})
+			c := newTarget(t, Config{})
+			in := c.dial()
+			_, ok := in.shakeHands(credentials{})
 			require.True(t, ok)
 			require.True(t, c.conns[1].TrySend(fabric.ClassTest, 0, []byte("to be taken")))
 			in.send(say)
-			c.watch(func() bool { return len(c.sink.ended) > 0 })
-			s, ok := c.approach().enter(claim{})
+			c.pollUntil(func() bool { return len(c.sink.ended) > 0 })
+			s, ok := c.dial().shakeHands(credentials{})
 			require.True(t, ok)
 			require.Equal(t, rejected, s.outcome)
 			require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, c.sink.ended)
@@ -285,10 +285,10 @@ func TestNonsense(t *testing.T) {
 		})
 	}
 	t.Run("taken in a proof", func(t *testing.T) {
-		c := newCastle(t, Config{})
-		_, ok := c.approach().enter(claim{state: func(s *statement) { s.taken = 1 }})
+		c := newTarget(t, Config{})
+		_, ok := c.dial().shakeHands(credentials{state: func(s *statement) { s.taken = 1 }})
 		require.True(t, ok)
-		c.watch(func() bool { return len(c.sink.ended) > 0 })
+		c.pollUntil(func() bool { return len(c.sink.ended) > 0 })
 		require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, c.sink.ended)
 	})
 	t.Run("another frame in the place", func(t *testing.T) {
@@ -304,18 +304,18 @@ func TestNonsense(t *testing.T) {
 // A handshake that its peer has given up for another, over which it has taken more, is
 // no connection, whenever its proof comes.
 func TestOutdatedHandshake(t *testing.T) {
-	c := newCastle(t, Config{})
-	late := c.challenged()
-	in := c.approach()
-	_, ok := in.enter(claim{})
+	c := newTarget(t, Config{})
+	late := c.dialToProof()
+	in := c.dial()
+	_, ok := in.shakeHands(credentials{})
 	require.True(t, ok)
 	conn := c.conns[1]
 	require.True(t, conn.TrySend(fabric.ClassTest, 0, []byte("a frame")))
 	in.send(wire(header{kind: kindTaken, taken: 1}, nil))
-	c.watch(func() bool { return !conn.out.kept() })
+	c.pollUntil(func() bool { return !conn.out.kept() })
 	s := statement{outbox: minOutbox}
 	late.send(s.seal(secret, roleDialler, late.transcript))
-	late.shownOut()
+	late.requireClosed()
 	require.Empty(t, c.sink.ended)
 	require.Equal(t, up, conn.state)
 	require.Equal(t, uint64(1), c.Stats().Accepted)
