@@ -19,10 +19,9 @@ import (
 // mostProcs is the largest number of processes in a case of the suite.
 const mostProcs = 8
 
-// apart gives a driver each of whose processes is on a host of its own. Without the
-// privileges the test fails, or gets nil and returns where the user has asked for
-// that.
-func apart(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
+// apart makes a driver each of whose processes is on a host of its own. Without the privileges the
+// test fails, or gets nil if the user has permitted that.
+func separateHosts(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
 	t.Helper()
 	const without = "BANYAN_NO_NETNS"
 	if err := netns.Check(); err != nil {
@@ -41,8 +40,8 @@ func apart(t *testing.T, cfg netns.Config) (*fabrictest.Real, *netns.Net) {
 	return d, n
 }
 
-// The suite passes between hosts, over links with short, usual and long packets.
-func TestConformanceApart(t *testing.T) {
+// TestConformanceApart runs between hosts, over links with short, usual and long packets.
+func TestConformanceBetweenHosts(t *testing.T) {
 	few := fabrictest.Budget{Attentive: true, Kills: 3, Wakeups: 500, Rounds: 3}
 	long := os.Getenv("BANYAN_LONG") != ""
 	if long {
@@ -54,14 +53,18 @@ func TestConformanceApart(t *testing.T) {
 	}{{1500, "apart4"}, {1280, "apart6"}, {9000, "apart4"}, {1500, "apart6"}, {1280, "apart4"}, {9000, "apart6"}}
 	for i, at := range links[:scaled(len(links), 2)] {
 		t.Run(fmt.Sprint(at.variant, " ", at.mtu), func(t *testing.T) {
-			t.Setenv(variantVar, at.variant)
-			d, _ := apart(t, netns.Config{Hosts: mostProcs, MTU: at.mtu, IPv6: true})
+			t.Setenv(variantVariable, at.variant)
+			d, _ := separateHosts(t, netns.Config{Hosts: mostProcs, MTU: at.mtu, IPv6: true})
 			switch {
 			case d == nil:
-			case long || i == 0 && !testing.Short():
+			case long:
 				fabrictest.Run(t, d, few)
+			case i == 0 && !testing.Short():
+				fabrictest.Run(t, d, few, "connect", "sizes", "all-to-all", "large-stream", "pressure",
+					"wakeups-credit", "depart", "depart-full", "depart-unmet", "close-in-flight", "exit",
+					"kill-transfer", "kill-connect", "die-refusing", "invalidate", "informed")
 			default:
-				verify(t, d, few, "sizes", "large-stream", "depart-full")
+				fabrictest.Run(t, d, few, "sizes", "large-stream", "depart-full")
 			}
 		})
 	}
@@ -75,29 +78,14 @@ func scaled(usual, short int) int {
 	return usual
 }
 
-// verify runs some cases of the suite.
-func verify(t *testing.T, d fabrictest.Driver, b fabrictest.Budget, names ...string) {
-	t.Helper()
-	found := 0
-	for _, c := range fabrictest.Cases() {
-		for _, name := range names {
-			if c.Name == name {
-				found++
-				require.NoError(t, fabrictest.Verify(d, c, b, uint64(time.Now().UnixNano())))
-			}
-		}
-	}
-	require.Len(t, names, found, "not all of these exist")
-}
-
 // disturber breaks what joins the hosts, and mends it, until it is told to stop.
-type disturber struct {
+type faultInjector struct {
 	*netns.Net
 	rng    *rand.Rand
 	killed int
 }
 
-func (d *disturber) act() error {
+func (d *faultInjector) act() error {
 	a := d.rng.IntN(d.Hosts())
 	b := (a + 1 + d.rng.IntN(d.Hosts()-1)) % d.Hosts()
 	switch d.rng.IntN(12) {
@@ -113,29 +101,29 @@ func (d *disturber) act() error {
 	return d.kill(a)
 }
 
-func (d *disturber) kill(host int) error {
+func (d *faultInjector) kill(host int) error {
 	n, err := d.KillConnections(host)
 	d.killed += n
 	return err
 }
 
 // wait gives the processes some milliseconds.
-func (d *disturber) wait(ms int) error {
+func (d *faultInjector) wait(ms int) error {
 	<-time.After(time.Duration(d.rng.IntN(ms)+1) * time.Millisecond)
 	return nil
 }
 
 // Processes on different hosts whose connections and links are broken all the time
 // do not notice.
-func TestDisturbed(t *testing.T) {
-	t.Setenv(variantVar, "apart4")
-	d, n := apart(t, netns.Config{Hosts: mostProcs})
+func TestFaultsBetweenHosts(t *testing.T) {
+	t.Setenv(variantVariable, "apart4")
+	d, n := separateHosts(t, netns.Config{Hosts: mostProcs})
 	if d == nil {
 		return
 	}
 	killed := 0
 	d.Meanwhile = func(seed uint64, done <-chan struct{}) error {
-		dis := disturber{Net: n, rng: rand.New(rand.NewPCG(seed, 1))}
+		dis := faultInjector{Net: n, rng: rand.New(rand.NewPCG(seed, 1))}
 		defer func() { killed += dis.killed }()
 		for {
 			select {
@@ -155,7 +143,7 @@ func TestDisturbed(t *testing.T) {
 	// A fast machine is done before much has been broken: then it goes on.
 	for round := 0; round < rounds || killed < 20*rounds; round++ {
 		require.Less(t, round, 20*rounds, "only %d connections were broken", killed)
-		verify(t, d, fabrictest.Budget{Attentive: true, Wakeups: 500, Rounds: 2},
+		fabrictest.Run(t, d, fabrictest.Budget{Attentive: true, Wakeups: 500, Rounds: 2},
 			"sizes", "sizes-asleep", "all-to-all", "large-stream", "wakeups-credit", "goroutines", "depart-in-flight")
 	}
 }

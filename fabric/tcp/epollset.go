@@ -6,25 +6,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// interest is an epoll set, and what its descriptors belong to. The kernel hands
-// back a key of ours: a descriptor's number may come back while an event of its
-// predecessor is on the way.
-type interest struct {
+// epollSet is an epoll set with the owners of its descriptors. Events carry a key of ours, because
+// a descriptor's number may be reused while an event of its predecessor is pending.
+type epollSet struct {
 	fd   int
 	last int32
 	of   map[int32]any
 }
 
-func newInterest() (*interest, error) {
+func newEpollSet() (*epollSet, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: epoll_create1: %w", err)
 	}
-	return &interest{fd: fd, of: make(map[int32]any)}, nil
+	return &epollSet{fd: fd, of: make(map[int32]any)}, nil
 }
 
-// add begins to watch a descriptor and gives its key.
-func (in *interest) add(fd int, owner any, events uint32) (int32, error) {
+// add starts to watch a descriptor and returns its key.
+func (in *epollSet) add(fd int, owner any, events uint32) (int32, error) {
 	in.last++
 	key := in.last
 	ev := unix.EpollEvent{Events: events, Fd: key}
@@ -36,7 +35,7 @@ func (in *interest) add(fd int, owner any, events uint32) (int32, error) {
 }
 
 // change watches for other events.
-func (in *interest) change(fd int, key int32, events uint32) error {
+func (in *epollSet) change(fd int, key int32, events uint32) error {
 	ev := unix.EpollEvent{Events: events, Fd: key}
 	if err := unix.EpollCtl(in.fd, unix.EPOLL_CTL_MOD, fd, &ev); err != nil {
 		return fmt.Errorf("tcp: epoll_ctl: %w", err)
@@ -44,19 +43,19 @@ func (in *interest) change(fd int, key int32, events uint32) error {
 	return nil
 }
 
-// pause ends the watch for a while, and resume goes on with it.
-func (in *interest) pause(fd int) { _ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil) }
+// pause stops the watch for a while, and resume continues it.
+func (in *epollSet) pause(fd int) { _ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil) }
 
-func (in *interest) resume(fd int, key int32) {
+func (in *epollSet) resume(fd int, key int32) {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: key}
 	_ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_ADD, fd, &ev)
 }
 
 // forget ends the watch.
-func (in *interest) forget(fd int, key int32) {
+func (in *epollSet) forget(fd int, key int32) {
 	delete(in.of, key)
 	_ = unix.EpollCtl(in.fd, unix.EPOLL_CTL_DEL, fd, nil)
 }
 
-// who gives the owner of an event's descriptor; nil if it has been forgotten.
-func (in *interest) who(ev unix.EpollEvent) any { return in.of[ev.Fd] }
+// owner returns the owner of an event's descriptor; nil if it has been forgotten.
+func (in *epollSet) owner(ev unix.EpollEvent) any { return in.of[ev.Fd] }

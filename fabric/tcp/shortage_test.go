@@ -20,9 +20,9 @@ import (
 
 // starvedVar makes a copy of the test binary a process without descriptors, and says
 // for how long it looks for some.
-const starvedVar = "BANYAN_TCP_STARVED"
+const shortageVariable = "BANYAN_TCP_STARVED"
 
-func starvedConfig(id proc.ID, heal time.Duration) tcp.Config {
+func shortageConfig(id proc.ID, heal time.Duration) tcp.Config {
 	return tcp.Config{
 		Self: id, MaxProcs: 2, Heal: heal, Secret: []byte("sixteen bytes or more"),
 		Inet: true, Networks: []string{"127.0.0.0/8"},
@@ -31,12 +31,12 @@ func starvedConfig(id proc.ID, heal time.Duration) tcp.Config {
 
 // starve is that process: it uses up its descriptors, says its address, and then all
 // that happens. A line gives the descriptors back; the end of its input ends it.
-func starve() error {
-	heal, err := time.ParseDuration(os.Getenv(starvedVar))
+func runWithShortage() error {
+	heal, err := time.ParseDuration(os.Getenv(shortageVariable))
 	if err != nil {
 		return err
 	}
-	cfg := starvedConfig(1, heal)
+	cfg := shortageConfig(1, heal)
 	cfg.Logf = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
 	p, err := tcp.Open(cfg)
 	if err != nil {
@@ -98,7 +98,7 @@ func newDriver(t *testing.T, its, mine time.Duration) (*driver, fabric.Conn) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.Command(exe)
-	cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprint(starvedVar, "=", its)), os.Stderr
+	cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprint(shortageVariable, "=", its)), os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -112,7 +112,7 @@ func newDriver(t *testing.T, its, mine time.Duration) (*driver, fabric.Conn) {
 	}()
 	t.Cleanup(func() { require.NoError(t, in.Close()); require.NoError(t, cmd.Wait()) })
 	d.give = func() { _, err := fmt.Fprintln(in); require.NoError(t, err) }
-	d.Provider, err = tcp.Open(starvedConfig(0, mine))
+	d.Provider, err = tcp.Open(shortageConfig(0, mine))
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	blob, err := hex.DecodeString(strings.TrimPrefix(d.hear("address "), "address "))
@@ -144,7 +144,7 @@ func (d *driver) hear(words string) (line string) {
 
 // Both sides report a process that has no descriptor for the connection, whichever
 // is the more patient, and say what it lacks; nobody waits for ever.
-func TestStarved(t *testing.T) {
+func TestDescriptorShortage(t *testing.T) {
 	for _, patience := range [][2]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
 		d, _ := newDriver(t, patience[0], patience[1])
 		for begun := time.Now(); len(d.ends) == 0; {
@@ -161,7 +161,7 @@ func TestStarved(t *testing.T) {
 }
 
 // One that gets descriptors in time is connected, and nobody is reported.
-func TestStarvedForAWhile(t *testing.T) {
+func TestTemporaryDescriptorShortage(t *testing.T) {
 	d, c := newDriver(t, time.Minute, time.Minute)
 	for c.(*tcp.Conn).Health().Why == nil { // until it has said that it cannot
 		d.Poll(&d.sink)

@@ -10,11 +10,12 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// BenchmarkStranger says what a stranger costs the process at whose port it is, from
+// BenchmarkUnauthenticated says what a stranger costs the process at whose port it is, from
 // its coming to the end of its descriptor: ns/stranger. What it does itself is not
 // in it, nor are the polls that find nothing.
-func BenchmarkStranger(b *testing.B) {
-	p, err := Open(Config{MaxProcs: 2, Secret: []byte("the secret of these two"), Inet: true, Networks: []string{"127.0.0.0/8"}})
+func BenchmarkUnauthenticated(b *testing.B) {
+	p, err := Open(Config{MaxProcs: 2, Secret: []byte("the secret of these two"), Inet: true,
+		Networks: []string{"127.0.0.0/8"}})
 	require.NoError(b, err)
 	defer func() { require.NoError(b, p.Close()) }()
 	f, err := Forge(p.Address())

@@ -11,13 +11,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Those who have been parted lose their connection, at both ends, and get no other; nobody else does.
-func TestPart(t *testing.T) {
+// Those who have been parted lose their connection, at both ends, and get no other; nobody else
+// does.
+func TestDisconnect(t *testing.T) {
 	s, err := sim.New(sim.DefaultConfig(3))
 	require.NoError(t, err)
-	require.Error(t, s.Part(1, 1, 0))
-	require.Error(t, s.Part(1, 3, 0))
-	require.NoError(t, s.Part(0, 1, 1000))
+	require.Error(t, s.Disconnect(1, 1, 0))
+	require.Error(t, s.Disconnect(1, 3, 0))
+	require.NoError(t, s.Disconnect(0, 1, 1000))
 	ends := make([]map[proc.ID]proc.Kind, 3)
 	for id := range proc.ID(3) {
 		ends[id] = map[proc.ID]proc.Kind{}

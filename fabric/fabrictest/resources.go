@@ -12,36 +12,36 @@ import (
 	"time"
 )
 
-// census counts what a process holds and a provider must give back: open
-// descriptors and shared or file mappings by what they are of, and goroutines.
-// Private anonymous mappings are left out: Go's own heap makes them.
-type census struct {
+// resources counts what a process holds and a provider must free: open descriptors and shared or
+// file mappings by their names, and goroutines. Private anonymous mappings do not count: Go's own
+// heap makes them.
+type resources struct {
 	things     map[string]int
 	goroutines int
 }
 
-func takeCensus() census {
-	c := census{things: make(map[string]int), goroutines: runtime.NumGoroutine()}
+func countResources() resources {
+	c := resources{things: make(map[string]int), goroutines: runtime.NumGoroutine()}
 	c.countDescriptors()
 	c.countMappings()
 	return c
 }
 
-func (c *census) countDescriptors() {
+func (c *resources) countDescriptors() {
 	const dir = "/proc/self/fd"
 	names, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, n := range names {
-		// The descriptor by which the directory was read is closed by now.
+		// The descriptor that read the directory is closed by now.
 		if to, err := os.Readlink(filepath.Join(dir, n.Name())); err == nil {
 			c.things["descriptor of "+to]++
 		}
 	}
 }
 
-func (c *census) countMappings() {
+func (c *resources) countMappings() {
 	f, err := os.Open("/proc/self/maps")
 	if err != nil {
 		return
@@ -56,9 +56,9 @@ func (c *census) countMappings() {
 	}
 }
 
-// compare says what is there now and was not, or is "". What ends by itself
-// soon after Close, as a goroutine that has been told to, is given time.
-func (c census) compare() string {
+// compare lists what is there now and was not, or returns "". It gives time to things that end by
+// themselves soon after Close, such as a goroutine.
+func (c resources) compare() string {
 	const patience, step = 2 * time.Second, time.Millisecond
 	report := c.excess()
 	for deadline := time.Now().Add(patience); report != "" && time.Now().Before(deadline); {
@@ -68,8 +68,8 @@ func (c census) compare() string {
 	return report
 }
 
-func (c census) excess() string {
-	now := takeCensus()
+func (c resources) excess() string {
+	now := countResources()
 	var b strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(now.things)) {
 		if n := now.things[k] - c.things[k]; n > 0 {
@@ -83,11 +83,10 @@ func (c census) excess() string {
 	return b.String()
 }
 
-// shmDir is where named shared memory lives.
 const shmDir = "/dev/shm"
 
-// listFiles leaves out directories: memory is shared in files, and other programs
-// make directories there that nobody holds open.
+// listFiles leaves out directories: memory is shared in files, and other programs make directories
+// there that no process holds open.
 func listFiles(dir string) map[string]bool {
 	names, _ := os.ReadDir(dir) // none where there is no such directory
 	list := make(map[string]bool, len(names))
@@ -99,17 +98,16 @@ func listFiles(dir string) map[string]bool {
 	return list
 }
 
-// orphans gives the files in dir that are not in before and that no
-// process holds open or mapped. Other programs make files there too, but hold
-// them; one that has just been made is given time to be.
+// orphans returns the files in dir that are not in before and that no process holds open or mapped.
+// Other programs make files there too, but hold them; a new file is given time for that.
 func orphans(dir string, before map[string]bool) []string {
 	const looks, step = 20, 50 * time.Millisecond
-	left := newcomers(dir, before)
+	left := newFiles(dir, before)
 	for range looks {
 		left = slices.DeleteFunc(left, func(name string) bool {
 			path := filepath.Join(dir, name)
 			_, err := os.Stat(path)
-			return err != nil || held(path)
+			return err != nil || heldOpen(path)
 		})
 		if len(left) == 0 {
 			return nil
@@ -119,7 +117,7 @@ func orphans(dir string, before map[string]bool) []string {
 	return left
 }
 
-func newcomers(dir string, before map[string]bool) []string {
+func newFiles(dir string, before map[string]bool) []string {
 	var names []string
 	for name := range listFiles(dir) {
 		if !before[name] {
@@ -130,8 +128,8 @@ func newcomers(dir string, before map[string]bool) []string {
 	return names
 }
 
-// held reports whether some process has the file open or mapped.
-func held(path string) bool {
+// heldOpen reports whether some process has the file open or mapped.
+func heldOpen(path string) bool {
 	maps, _ := filepath.Glob("/proc/[0-9]*/maps")
 	for _, m := range maps {
 		if b, err := os.ReadFile(m); err == nil && strings.Contains(string(b), path) {

@@ -28,24 +28,24 @@ func forbidDescriptors(t *testing.T) (allow func()) {
 	return allow
 }
 
-// ear is a process's sink: what came, and whose end.
-type ear struct {
+// observer is a process's sink: what came, and whose end.
+type observer struct {
 	fabric.Sink
 	got  []uint64
 	ends []proc.Cause
 }
 
-func newEar() *ear {
-	e := new(ear)
+func newObserver() *observer {
+	e := new(observer)
 	e.Deliver[fabric.ClassTest] = func(_ proc.ID, imm uint64, _ []byte) { e.got = append(e.got, imm) }
 	e.Down = func(_ proc.ID, c proc.Cause) { e.ends = append(e.ends, c) }
 	e.Departed = func(proc.ID) { e.ends = append(e.ends, proc.Cause{Kind: proc.Departed}) }
 	return e
 }
 
-// strangers are two endpoints; the second has connected to the first and sent it
+// unconnected are two endpoints; the second has connected to the first and sent it
 // a frame, and the first has not looked.
-func strangers(t *testing.T) (host, guest *Provider, c *Conn) {
+func unconnected(t *testing.T) (host, guest *Provider, c *Conn) {
 	t.Helper()
 	host, guest = open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
 	c, err := guest.Dial(fabric.ConnectSpec{Peer: 0, Address: host.Address()})
@@ -57,9 +57,9 @@ func strangers(t *testing.T) (host, guest *Provider, c *Conn) {
 // A process that has no descriptor for a newcomer hears it all the same, can send
 // to it once there is one, and reports nobody's end.
 func TestNewcomerBeyondTheLimitOfDescriptors(t *testing.T) {
-	host, guest, out := strangers(t)
+	host, guest, out := unconnected(t)
 	allow := forbidDescriptors(t)
-	atHost, atGuest := newEar(), newEar()
+	atHost, atGuest := newObserver(), newObserver()
 	const frames = 3 * defaultLines // more than the ring holds
 	for sent := uint64(1); len(atHost.got) < frames; host.Poll(&atHost.Sink) {
 		for sent < frames && out.TrySend(fabric.ClassTest, sent, nil) {
@@ -95,31 +95,31 @@ func TestNewcomerBeyondTheLimitOfDescriptors(t *testing.T) {
 }
 
 // An attempt is repeated without anybody's call: the timer rings.
-func TestHalfConnectionIsTriedAgain(t *testing.T) {
-	host, _, _ := strangers(t)
+func TestHalfOpenIsRetried(t *testing.T) {
+	host, _, _ := unconnected(t)
 	allow := forbidDescriptors(t)
-	host.Poll(&newEar().Sink)
+	host.Poll(&newObserver().Sink)
 	allow()
-	for host.conns[1].half != nil {
+	for host.conns[1].halfOpen != nil {
 		host.bell.Arm()
 		if !host.Ready() {
 			host.bell.Sleep(-1)
 		}
 		host.bell.Disarm()
-		host.Poll(&newEar().Sink)
+		host.Poll(&newObserver().Sink)
 	}
 	require.True(t, host.conns[1].live)
 }
 
 // When patience ends both sides report the other unreachable and name the cure;
 // neither waits for ever.
-func TestHalfConnectionIsGivenUpOnBothSides(t *testing.T) {
-	host, guest, _ := strangers(t)
-	host.wait.patience = 0
+func TestHalfOpenIsGivenUpOnBothSides(t *testing.T) {
+	host, guest, _ := unconnected(t)
+	host.retry.patience = 0
 	forbidDescriptors(t)
 	want := []proc.Cause{{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}}
 	for _, p := range []*Provider{host, guest} {
-		ear := newEar()
+		ear := newObserver()
 		for len(ear.ends) == 0 {
 			p.bell.Arm()
 			if !p.Ready() {
@@ -140,10 +140,10 @@ func TestHalfConnectionIsGivenUpOnBothSides(t *testing.T) {
 
 // A newcomer that ends before it can be connected back to is reported, once,
 // after what it sent.
-func TestHalfConnectionOfADeadPeer(t *testing.T) {
-	host, guest, _ := strangers(t)
+func TestHalfOpenToADeadPeer(t *testing.T) {
+	host, guest, _ := unconnected(t)
 	allow := forbidDescriptors(t)
-	atHost := newEar()
+	atHost := newObserver()
 	host.Poll(&atHost.Sink)
 	require.Equal(t, []uint64{0}, atHost.got)
 	allow()
@@ -173,14 +173,14 @@ func TestDescriptorsPerPeer(t *testing.T) {
 }
 
 // What an operator may still mend is waited for, and who looks does so seldom.
-func TestLooksBecomeSeldom(t *testing.T) {
-	host, _, _ := strangers(t)
+func TestRetriesBackOff(t *testing.T) {
+	host, _, _ := unconnected(t)
 	forbidDescriptors(t)
-	host.wait.first, host.wait.most = time.Microsecond, time.Millisecond
+	host.retry.firstPause, host.retry.maxPause = time.Microsecond, time.Millisecond
 	for range 100 {
-		host.Poll(&newEar().Sink)
-		for !host.watch.pending.Load() {
+		host.Poll(&newObserver().Sink)
+		for !host.watch.reapPending.Load() {
 		}
 	}
-	require.Equal(t, host.wait.most, host.wait.pause)
+	require.Equal(t, host.retry.maxPause, host.retry.pause)
 }

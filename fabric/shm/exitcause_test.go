@@ -13,11 +13,11 @@ import (
 )
 
 // recordOf is a source of exits that knows of one.
-func recordOf(t *testing.T, cause proc.Cause) (l *ledger, know func(pid int)) {
+func recordOf(t *testing.T, cause proc.Cause) (l *exitRecords, know func(pid int)) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	l = &ledger{fd: fd, ends: map[int]proc.Cause{}}
+	l = &exitRecords{fd: fd, ends: map[int]proc.Cause{}}
 	return l, func(pid int) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
@@ -27,7 +27,7 @@ func recordOf(t *testing.T, cause proc.Cause) (l *ledger, know func(pid int)) {
 
 // How a process ended that this one comes to only afterwards is what the record says,
 // also when nobody else knows any more.
-func TestFateOfTheUnmet(t *testing.T) {
+func TestExitCauseOfTheUnconnected(t *testing.T) {
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	for name, knows := range map[string]bool{"on record": true, "unknown": false} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFateOfTheUnmet(t *testing.T) {
 }
 
 // Of one that nobody has reaped the kernel knows.
-func TestFateOfTheUnmetZombie(t *testing.T) {
+func TestExitCauseOfAZombie(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	v.kill()
@@ -65,7 +65,7 @@ func TestFateOfTheUnmetZombie(t *testing.T) {
 
 // Who has knocked and ended before this process looked is reported as on record, after
 // what it sent.
-func TestFateOfTheNewcomer(t *testing.T) {
+func TestExitCauseOfANewcomer(t *testing.T) {
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	l, know := recordOf(t, want)
 	p := open(t, Config{Self: 0, MaxProcs: 2, Exits: l})
@@ -74,7 +74,7 @@ func TestFateOfTheNewcomer(t *testing.T) {
 	v.kill()
 	_ = v.cmd.Wait()
 	know(v.cmd.Process.Pid)
-	e := newEar()
+	e := newObserver()
 	require.Equal(t, want, e.end(p))
 	require.Equal(t, []uint64{1}, e.got)
 }
