@@ -12,6 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
@@ -188,12 +189,16 @@ func names(groups []string) []string {
 
 // measure carries out the plans and prints each result when it is there.
 func (c *compareCmd) measure(ctx context.Context, all *contest, results *compareResults, to *call) error {
-	line := newStatusLine(to.err)
+	bar := progressbar.Start(to.err, "compare", 0)
+	defer bar.Stop()
+	to = &call{to.args, bar.Over(to.out), to.err}
 	r := compare.Runner{
-		Measure:       all.control.Measure,
-		Limits:        compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: maxDrift},
-		Progress:      line.show,
-		SweepProgress: line.showSweep,
+		Measure:  all.control.Measure,
+		Limits:   compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: maxDrift},
+		Progress: func(p *compare.Plan, res *compare.Result) { bar.Note(status(p, res)) },
+		SweepProgress: func(s *compare.Sweep, round, part int) {
+			bar.Note(fmt.Sprintf("%s: round %d, part %d of %d", s.Name, round+1, part+1, len(s.Parts)))
+		},
 	}
 	sizes, err := c.sizes()
 	if err != nil {
@@ -204,7 +209,6 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 			return err
 		}
 		res, err := r.Run(ctx, plan)
-		line.clear()
 		results.Measures = append(results.Measures, res)
 		return errors.Join(err, compare.WriteTable(to.out, res))
 	}
@@ -216,7 +220,6 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 		}
 		for _, sweep := range all.sweeps(group, sizes, c.Ranks) {
 			curve, err := r.Sweep(ctx, sweep)
-			line.clear()
 			results.Curves = append(results.Curves, curve)
 			if err := errors.Join(err, compare.WriteCurve(to.out, curve)); err != nil {
 				return err
@@ -273,20 +276,14 @@ func (r *compareResults) missed() bool {
 	return slices.ContainsFunc(rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
 }
 
-// show says how far a measure has got.
-func (s statusLine) show(p *compare.Plan, r *compare.Result) {
+// status describes the state of a measure.
+func status(p *compare.Plan, r *compare.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
 	for _, row := range r.Rows {
-		if row.Ratio.N == 0 {
-			continue
+		if row.Ratio.N > 0 {
+			fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
 		}
-		fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
 	}
-	s.print(b.String())
-}
-
-// showSweep says how far a sweep has got.
-func (s statusLine) showSweep(p *compare.Sweep, round, part int) {
-	s.print(fmt.Sprintf("%s: round %d, part %d of %d", p.Name, round+1, part+1, len(p.Parts)))
+	return b.String()
 }

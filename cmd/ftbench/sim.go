@@ -9,6 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/coll/tree"
 	"github.com/banyan-hpc/banyan/fabric/sim"
@@ -119,7 +120,9 @@ func (c *simCmd) run(cases []simCase, name string, to *call) ([]simRow, error) {
 	out := to.words(c.JSON).out
 	fmt.Fprintf(out, "# %s: virtual time of one operation, of %d in a row\n", name, c.Rounds)
 	fmt.Fprintf(out, "%-10s%9s%9s%8s%9s%11s%12s%8s%7s%14s\n", "# Op", "Bytes", "Ranks", "Failed", "Kill", "Design", "Tree", "Degree", "Depth", "Time (us)")
-	lines := newMeter(to.words(c.JSON), "jobs", len(cases), "\n")
+	bar := progressbar.Start(to.err, "sim", len(cases))
+	defer bar.Stop()
+	lines := bar.Lines(out, func([]byte) bool { return true })
 	run := predict.Run
 	if c.Full {
 		run = predict.Full
