@@ -46,6 +46,7 @@ var house = []place{
 	{"ft/repair", 60},             // agreement and collectives put together
 	{"internal/settings", 60},     // what a user may set, above the layers whose defaults it states
 	{".", applicationFloor},       // what an application links
+	{"bench/stats", 71},           // medians, intervals and distributions, for all harnesses
 	{"bench/kill", 72},            // which ranks die, for all that measures or predicts failures
 	{"bench/ranks", 75},           // what harnesses share that start ranks some of which die
 	{"bench/predict", 75},         // collectives in virtual time, for the harnesses above it
@@ -174,7 +175,7 @@ var bans = []ban{
 	},
 	{
 		[]string{"net/http", "github.com/alecthomas/kong", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot", "golang.org/x/perf"},
-		func(_ string, tenths int) bool { return tenths < harnessFloor },
+		func(_ string, tenths int) bool { return tenths <= applicationFloor },
 		true,
 		"command lines, histograms, figures and web servers belong to harnesses and commands: an application that links Banyan does not pay for them",
 	},
