@@ -33,8 +33,8 @@ type compareCmd struct {
 func (compareCmd) Help() string {
 	return `Banyan and each peer that is installed are sampled in turn on the same two CPUs, with
 a bare cache-line ping-pong before and after each sample. A sample around which that
-control changed is dropped; the machine's moods (where the host puts the cores) have
-results of their own. Printed is the median of the paired ratios with its 95 %
+control changed is dropped; near and far cores (the host moves them) have results of
+their own. Printed is the median of the paired ratios with its 95 %
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
 interval's half-width is 3 % (0.3 % for aware against unaware) or its time is spent.
 
@@ -195,10 +195,7 @@ func (c *compareCmd) measure(ctx context.Context, all *contest, results *compare
 	r := compare.Runner{
 		Measure:  all.control.Measure,
 		Limits:   compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: maxDrift},
-		Progress: func(p *compare.Plan, res *compare.Result) { bar.Note(status(p, res)) },
-		SweepProgress: func(s *compare.Sweep, round, part int) {
-			bar.Note(fmt.Sprintf("%s: round %d, part %d of %d", s.Name, round+1, part+1, len(s.Parts)))
-		},
+		Progress: bar.Note,
 	}
 	sizes, err := c.sizes()
 	if err != nil {
@@ -274,16 +271,4 @@ func (r *compareResults) missed() bool {
 		return true
 	}
 	return slices.ContainsFunc(rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
-}
-
-// status describes the state of a measure.
-func status(p *compare.Plan, r *compare.Result) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
-	for _, row := range r.Rows {
-		if row.Ratio.N > 0 {
-			fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
-		}
-	}
-	return b.String()
 }

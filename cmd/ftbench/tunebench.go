@@ -102,7 +102,7 @@ func tuneRows(res *compare.Result) []tune.Row {
 			continue
 		}
 		d := tune.Near
-		if r.Mood == compare.Slow {
+		if r.Distance == compare.Far {
 			d = tune.Far
 		}
 		row := tune.Row{Distance: d, Pairs: r.Ratio.N, New: r.Subject, Old: r.Other, Ratio: r.Ratio.Median, Low: r.Ratio.Low, High: r.Ratio.High}

@@ -3,61 +3,63 @@ package compare
 import (
 	"math"
 	"slices"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// Mood is where the host has put the cores, told by the control.
-type Mood string
+// Distance is where the host has put the cores, told by the control.
+type Distance string
 
-// The moods that were seen on the machine of the project, by the control of
+// The distances that were seen on the machine of the project, by the control of
 // package peers: two virtual cores that are threads of one physical core, 0.016
 // to 0.025 µs; cores that share a cache, 0.031 to 0.035 µs; cores that do not,
 // about 0.2 to 0.3 µs.
 const (
-	Sibling Mood = "sibling"
-	Fast    Mood = "fast"
-	Slow    Mood = "slow"
+	Sibling Distance = "sibling"
+	Near    Distance = "near"
+	Far     Distance = "far"
 )
 
-// allMoods is the order in which moods are reported.
-var allMoods = []Mood{Sibling, Fast, Slow}
+// allDistances is the order in which distances are reported.
+var allDistances = []Distance{Sibling, Near, Far}
 
 const (
-	// siblingBelow and slowAbove name a group of controls by its median, in
+	// siblingBelow and farAbove name a group of controls by its median, in
 	// seconds.
 	siblingBelow = 0.026e-6
-	slowAbove    = 0.15e-6
+	farAbove     = 0.15e-6
 	// apart is the factor between the medians of two groups of controls from
 	// which they are two.
 	apart = 1.5
 )
 
-// moods are groups of controls in ascending order. A control belongs to the
+// distances are groups of controls in ascending order. A control belongs to the
 // first group whose bound it is below; the last bound is infinite.
-type moods []struct {
-	below float64
-	mood  Mood
+type distances []struct {
+	below    float64
+	distance Distance
 }
 
-// of returns the mood of a sample whose control took c seconds.
-func (m moods) of(c float64) Mood {
+// of returns the distance of a sample whose control took c seconds.
+func (m distances) of(c float64) Distance {
 	for _, g := range m {
 		if c < g.below {
-			return g.mood
+			return g.distance
 		}
 	}
-	return Slow
+	return Far
 }
 
-// findMoods finds the groups in the controls seen so far and names them. Where
+// findDistances finds the groups in the controls seen so far and names them. Where
 // the cuts lie is decided by the values, not by the names' bounds, so that a
 // group that happens to lie on such a bound stays together.
-func findMoods(controls []float64) moods {
+func findDistances(controls []float64) distances {
 	s := make([]float64, 0, len(controls))
 	for _, c := range controls {
 		s = append(s, math.Log(c))
 	}
 	slices.Sort(s)
-	var m moods
+	var m distances
 	for len(s) > 0 {
 		n := lowestGroup(s)
 		below := math.Inf(1)
@@ -65,22 +67,22 @@ func findMoods(controls []float64) moods {
 			below = math.Exp((s[n-1] + s[n]) / 2)
 		}
 		m = append(m, struct {
-			below float64
-			mood  Mood
-		}{below, nameOf(math.Exp(Median(s[:n])))})
+			below    float64
+			distance Distance
+		}{below, nameOf(math.Exp(stats.Median(s[:n])))})
 		s = s[n:]
 	}
 	return m
 }
 
-func nameOf(control float64) Mood {
+func nameOf(control float64) Distance {
 	switch {
 	case control < siblingBelow:
 		return Sibling
-	case control > slowAbove:
-		return Slow
+	case control > farAbove:
+		return Far
 	}
-	return Fast
+	return Near
 }
 
 // lowestGroup returns the length of the lowest group in sorted logarithms: it
@@ -89,7 +91,7 @@ func lowestGroup(sorted []float64) int {
 	n := len(sorted)
 	for {
 		at := bestSplit(sorted[:n])
-		if at == 0 || Median(sorted[at:n])-Median(sorted[:at]) < math.Log(apart) {
+		if at == 0 || stats.Median(sorted[at:n])-stats.Median(sorted[:at]) < math.Log(apart) {
 			return n
 		}
 		n = at
