@@ -38,7 +38,7 @@ func TestNetpipe(t *testing.T) {
 			require.Regexp(t, `^ *\d+: +\d+ bytes +\d+ times --> +[\d.]+ Mbps in +[\d.]+ usec`, line)
 			require.Equal(t, strings.Contains(c.args, "-i"), strings.HasSuffix(line, "integrity check passed"), line)
 		}
-		rows, err := readRows(out)
+		rows, err := netpipe.ReadFile(out)
 		require.NoError(t, err)
 		require.Len(t, rows, len(sizes))
 		for i, r := range rows {

@@ -52,6 +52,8 @@ var house = []place{
 	{"bench/predict", 75},         // collectives in virtual time, for the harnesses above it
 	{"bench/ranks/rankstest", 78}, // test binaries as the ranks of their harnesses
 	{"bench/", harnessFloor},      // harnesses on the public interface
+	{"bench/compare/suite", 82},   // the measures of ftbench compare, with the programs that they run
+	{"bench/tune", 84},            // what a machine is fastest with, measured by the suite's pairs
 	{"bench/paper", 85},           // a report of what several harnesses have measured
 	{"cmd/", commandFloor},        // the command
 	{"examples/", commandFloor},   // programs for readers

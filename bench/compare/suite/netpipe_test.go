@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"context"
@@ -22,7 +22,7 @@ func TestSecondsOfRecorded(t *testing.T) {
 	sizes := chunk{lower: 64, upper: 1023}.sizes()
 	require.Equal(t, []int{64, 96, 128, 192, 256, 384, 512, 768}, sizes)
 	for file, want := range map[string]float64{"np.openmpi": 0.413775e-6, "np.mpich2": 0.6290078e-6, "np.tcp": 32.971024157e-6} {
-		rows, err := readRows(filepath.Join("testdata", file))
+		rows, err := netpipe.ReadFile(filepath.Join("testdata", file))
 		require.NoError(t, err)
 		got, err := secondsOf(rows, sizes)
 		require.NoError(t, err)
@@ -49,19 +49,19 @@ func TestNetpipeChunks(t *testing.T) {
 			require.GreaterOrEqual(t, k.repeats, 5)
 			all = append(all, k.sizes()...)
 		}
-		require.Equal(t, netpipe.Sizes(1, netpipeLargest, 0), all, g.name)
+		require.Equal(t, netpipe.Sizes(1, LargestSize, 0), all, g.name)
 	}
 }
 
 // boundsOf counts the bounds of a group by name and limit, and checks who is
 // compared with whom.
-func boundsOf(t *testing.T, group string, sizes sizeRange, others ...string) (*compare.Sweep, map[compare.Bound]int) {
+func boundsOf(t *testing.T, group string, sizes SizeRange, others ...string) (*compare.Sweep, map[compare.Bound]int) {
 	t.Helper()
-	c := &contest{target: time.Millisecond, netpipes: map[string][]netpipeRun{group: {{name: ours}}}}
+	c := &Comparison{Options: Options{Sample: time.Millisecond, Sizes: sizes}, netpipes: map[string][]netpipeRun{group: {{name: ours}}}}
 	for _, name := range others {
 		c.netpipes[group] = append(c.netpipes[group], netpipeRun{name: name})
 	}
-	s := c.sweeps(group, sizes, 0)[0]
+	s := c.sweeps(group)[0]
 	count := map[compare.Bound]int{}
 	for _, part := range s.Parts {
 		require.Equal(t, ours, part.Sources[0].Name, "the subject")
@@ -78,7 +78,7 @@ func boundsOf(t *testing.T, group string, sizes sizeRange, others ...string) (*c
 // The bounds of shared memory hold at each size over both; the median's is of
 // those sizes.
 func TestNetpipeHasTheBounds(t *testing.T) {
-	s, count := boundsOf(t, groupNetpipe, sizeRange{}, openmpi, mpich)
+	s, count := boundsOf(t, groupNetpipe, SizeRange{}, openmpi, mpich)
 	want := map[compare.Bound]int{}
 	for _, peer := range []string{openmpi, mpich} {
 		want[compare.Bound{ID: "B3-2", Over: peer, Ratio: compare.OfTimes, Limit: 1}] = 12
@@ -86,14 +86,14 @@ func TestNetpipeHasTheBounds(t *testing.T) {
 	}
 	require.Equal(t, want, count)
 	require.Equal(t, compare.Bound{ID: "B3-4", Over: "the better", Ratio: compare.OfRates, Limit: 1}, s.Middle)
-	s, _ = boundsOf(t, groupNetpipe, sizeRange{1, 1000}, openmpi, mpich)
+	s, _ = boundsOf(t, groupNetpipe, SizeRange{1, 1000}, openmpi, mpich)
 	require.Zero(t, s.Middle, "a part of the curve has another median")
 }
 
 // The bounds over TCP are of one byte and of the large sizes; the others of those
 // runs, and all of Unix sockets, are for information.
 func TestTCPHasTheBounds(t *testing.T) {
-	s, count := boundsOf(t, groupTCP, sizeRange{}, nptcp, openmpiTCP)
+	s, count := boundsOf(t, groupTCP, SizeRange{}, nptcp, openmpiTCP)
 	large := len(netpipe.Sizes(64<<10, 8<<20, 0))
 	want := map[compare.Bound]int{
 		{ID: "B4-1", Over: nptcp, Ratio: compare.OfTimes, Limit: 1}:         1,
@@ -107,9 +107,9 @@ func TestTCPHasTheBounds(t *testing.T) {
 	require.Equal(t, "1", s.Parts[0].Points[0].Label)
 	require.Zero(t, s.Middle)
 
-	s, _ = boundsOf(t, groupTCP, sizeRange{1, netpipeLargest}, nptcp)
+	s, _ = boundsOf(t, groupTCP, SizeRange{1, LargestSize}, nptcp)
 	require.Len(t, s.Parts, 10, "the whole curve, where it is asked for")
-	_, count = boundsOf(t, groupUnix, sizeRange{}, nptcp, openmpiTCP)
+	_, count = boundsOf(t, groupUnix, SizeRange{}, nptcp, openmpiTCP)
 	for b := range count {
 		require.Zero(t, b.Limit)
 	}
@@ -140,7 +140,7 @@ func TestPeersOverTCP(t *testing.T) {
 	if err != nil {
 		cpus = [2]int{}
 	}
-	c := &contest{cpus: cpus, self: "ftbench", target: time.Millisecond, netpipes: map[string][]netpipeRun{}, commands: map[string]string{}, absent: map[string]string{}}
+	c := &Comparison{cpus: cpus, self: "ftbench", Options: Options{Sample: time.Millisecond}, netpipes: map[string][]netpipeRun{}, commands: map[string]string{}, absent: map[string]string{}}
 	require.NoError(t, c.addNetpipes(t.Context(), netpipeGroups[groupTCP]))
 	require.Equal(t, "BANYAN_FABRIC=tcp ftbench run -n 2 --bind core --on-failure abort -- ftbench netpipe --trials 3 -l LOWER -u UPPER -p 0 -n REPEATS -o FILE", c.commands["tcp banyan"])
 	for name, tool := range map[string]string{nptcp: "NPtcp", openmpiTCP: "NPopenmpi"} {

@@ -1,9 +1,10 @@
-package main
+package suite
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,12 +45,12 @@ var everybody = []string{ours, unaware, roomy, overTCP, ucx, openmpi, mpich,
 	peers.OpenMPI.NetPIPEName, peers.MPICH.NetPIPEName, nptcpName, starterName(peers.OpenMPI), starterName(peers.MPICH),
 	collectiveName(peers.OpenMPI), collectiveName(peers.MPICH), ulfm, turns}
 
-// contest holds what takes part in a comparison: the processes that wait for
+// Comparison holds the processes that take part and wait for
 // commands. It is for one goroutine.
-type contest struct {
+type Comparison struct {
+	Options
 	cpus    [2]int
 	self    string
-	target  time.Duration // of one sample
 	control *peers.Control
 	runners map[string]peers.Runner  // by name; UCX has no process in between
 	servers map[string]*peers.Server // those of them that are processes
@@ -58,38 +59,34 @@ type contest struct {
 	startups    []startupRun            // Banyan first
 	collectives []collectiveRun         // Banyan first
 	recoveries  []collectiveRun         // Banyan first
-	ulfm        string                  // directory of the tools of an Open MPI with fault tolerance
 	words       map[string]string       // how each describes itself
 	commands    map[string]string       // how each was started
 	absent      map[string]string       // why a peer does not take part
 	busy        float64                 // share of the CPUs that others took before it began
 }
 
-// openContest starts the control, Banyan and the peers in names. Peers that are
-// not installed or cannot start are in absent; that is no error.
-func openContest(ctx context.Context, names []string, target time.Duration, ulfm string) (*contest, error) {
-	c := &contest{
-		target: target, ulfm: ulfm, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
+// Open starts the control, Banyan and the peers that the groups need. Peers that are not installed or
+// cannot start are left out; that is no error. Precondition: [Options.Check] found nothing. The caller
+// calls [Comparison.Close].
+func Open(ctx context.Context, o Options) (*Comparison, error) {
+	c := &Comparison{
+		Options: o, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
 		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
 	}
-	err := c.open(ctx, names)
-	if err != nil {
-		return nil, errors.Join(err, c.close())
+	if err := c.open(ctx, names(o.Groups)); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-func (c *contest) open(ctx context.Context, names []string) (err error) {
-	if c.self, err = selfPath(); err != nil {
-		return err
+func (c *Comparison) open(ctx context.Context, names []string) (err error) {
+	if c.self, err = os.Executable(); err != nil {
+		return fmt.Errorf("cannot find this program: %w", err)
 	}
 	if c.cpus, err = peers.CPUs(); err != nil {
 		return err
 	}
-	c.control, err = peers.StartControl(ctx, c.cpus, func(dir string, side int) []string {
-		return []string{c.self, "control", dir, strconv.Itoa(side)}
-	})
-	if err != nil {
+	if c.control, err = StartControl(ctx, c.self, c.cpus); err != nil {
 		return err
 	}
 	c.runners[bare] = c.control
@@ -105,7 +102,7 @@ func (c *contest) open(ctx context.Context, names []string) (err error) {
 // present enters a peer that cannot be measured among the absent, be it not
 // installed or broken: the others can still be compared with. Without Banyan there
 // is no comparison, so its failure is an error.
-func (c *contest) present(ctx context.Context, name string, err error) error {
+func (c *Comparison) present(ctx context.Context, name string, err error) error {
 	if err == nil || ctx.Err() != nil || !isPeer(name) {
 		return err
 	}
@@ -119,7 +116,7 @@ func isPeer(name string) bool {
 }
 
 // add starts one implementation, or starts it again.
-func (c *contest) add(ctx context.Context, name string) error {
+func (c *Comparison) add(ctx context.Context, name string) error {
 	var s *peers.Server
 	var err error
 	switch name {
@@ -156,9 +153,9 @@ func (c *contest) add(ctx context.Context, name string) error {
 
 // banyan returns the command that starts two ranks of this binary, placed as
 // everybody else.
-func (c *contest) banyan(name string) func(dir string) []peers.Command {
+func (c *Comparison) banyan(name string) func(dir string) []peers.Command {
 	return func(dir string) []peers.Command {
-		command := banyanCommand(c.self, dir, c.cpus, name != unaware)
+		command := BanyanCommand(c.self, dir, c.cpus, name != unaware)
 		if name == roomy {
 			command.Argv = append(command.Argv, "--roomy")
 		}
@@ -169,14 +166,22 @@ func (c *contest) banyan(name string) func(dir string) []peers.Command {
 	}
 }
 
-// banyanCommand starts this binary as two ranks that serve the FIFOs in dir.
-func banyanCommand(self, dir string, cpus [2]int, aware bool) peers.Command {
-	return peers.Command{CPU: -1, Argv: []string{self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--",
-		self, "rank", "--aware=" + strconv.FormatBool(aware), dir, strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1])}}
+// BanyanCommand starts this binary as two ranks that serve the FIFOs in dir.
+func BanyanCommand(self, dir string, cpus [2]int, aware bool) peers.Command {
+	argv := []string{self, "run", "-n", "2", "--bind", "core", "--on-failure", "abort", "--", self}
+	argv = append(append(argv, sampleRank...), "--aware="+strconv.FormatBool(aware), dir, strconv.Itoa(cpus[0]), strconv.Itoa(cpus[1]))
+	return peers.Command{CPU: -1, Argv: argv}
+}
+
+// StartControl starts the control on two CPUs; self is the path of ftbench.
+func StartControl(ctx context.Context, self string, cpus [2]int) (*peers.Control, error) {
+	return peers.StartControl(ctx, cpus, func(dir string, side int) []string {
+		return slices.Concat([]string{self}, controlRank, []string{dir, strconv.Itoa(side)})
+	})
 }
 
 // renew replaces the processes of the named implementations.
-func (c *contest) renew(ctx context.Context, names ...string) error {
+func (c *Comparison) renew(ctx context.Context, names ...string) error {
 	for _, name := range names {
 		if s := c.servers[name]; s != nil {
 			delete(c.servers, name)
@@ -193,7 +198,7 @@ func (c *contest) renew(ctx context.Context, names ...string) error {
 
 // revive replaces the processes that have failed. A peer that does not start
 // again fails in what is still to be measured.
-func (c *contest) revive(ctx context.Context) error {
+func (c *Comparison) revive(ctx context.Context) error {
 	for name, s := range c.servers {
 		if !s.Broken() {
 			continue
@@ -218,13 +223,13 @@ func (l lost) Run(context.Context, peers.Job) (time.Duration, error) { return 0,
 
 // sources returns samplers of a job for those of the names that take part. They
 // refer to the implementation by name, because its processes may be renewed.
-func (c *contest) sources(job peers.Job, names ...string) []compare.Source {
+func (c *Comparison) sources(job peers.Job, names ...string) []compare.Source {
 	var out []compare.Source
 	for _, name := range names {
 		if c.runners[name] == nil {
 			continue
 		}
-		s := peers.Sampler{Runner: current{c, name}, Job: job, Target: c.target}
+		s := peers.Sampler{Runner: current{c, name}, Job: job, Target: c.Sample}
 		out = append(out, compare.Source{Name: name, Sample: s.Sample})
 	}
 	return out
@@ -232,7 +237,7 @@ func (c *contest) sources(job peers.Job, names ...string) []compare.Source {
 
 // current is the runner that an implementation has now.
 type current struct {
-	of   *contest
+	of   *Comparison
 	name string
 }
 
@@ -241,8 +246,8 @@ func (r current) Run(ctx context.Context, j peers.Job) (time.Duration, error) {
 	return r.of.runners[r.name].Run(ctx, j)
 }
 
-// close ends all processes.
-func (c *contest) close() error {
+// Close ends all processes.
+func (c *Comparison) Close() error {
 	var errs []error
 	for _, s := range c.servers {
 		errs = append(errs, s.Close())
@@ -253,14 +258,14 @@ func (c *contest) close() error {
 	return errors.Join(errs...)
 }
 
-// busyAbove is the share of the CPUs taken by others that is worth a remark.
-const busyAbove = 0.05
+// BusyAbove is the share of the CPUs taken by other processes above which users are warned.
+const BusyAbove = 0.05
 
-// describe says in lines who takes part.
-func (c *contest) describe() string {
+// Describe lists the participants, a line each.
+func (c *Comparison) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "ranks on CPUs %d and %d; samples of %v\n", c.cpus[0], c.cpus[1], c.target)
-	if c.busy > busyAbove {
+	fmt.Fprintf(&b, "ranks on CPUs %d and %d; samples of %v\n", c.cpus[0], c.cpus[1], c.Sample)
+	if c.busy > BusyAbove {
 		fmt.Fprintf(&b, "others take %.0f %% of these CPUs: much will stay undecided; stop them first\n", 100*c.busy)
 	}
 	for _, name := range everybody {
@@ -273,3 +278,25 @@ func (c *contest) describe() string {
 	}
 	return b.String()
 }
+
+// names returns the implementations that the groups need, each once.
+func names(groups []string) []string {
+	var out []string
+	for _, g := range groups {
+		for _, name := range participants[g] {
+			if !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
+}
+
+// The hidden commands of ftbench that are ranks.
+var (
+	sampleRank     = []string{"rank"}
+	controlRank    = []string{"control"}
+	collectiveRank = []string{"meet"}
+	recoveryRank   = []string{"mend"}
+	startupRank    = []string{"join"}
+)

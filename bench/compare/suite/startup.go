@@ -1,9 +1,8 @@
-package main
+package suite
 
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
@@ -20,9 +19,9 @@ type startupRun struct {
 var theMPIs = []peers.MPI{peers.OpenMPI, peers.MPICH}
 
 // addStartups finds the launchers.
-func (c *contest) addStartups(ctx context.Context) error {
+func (c *Comparison) addStartups(ctx context.Context) error {
 	c.startups = append(c.startups, startupRun{ours, func(n int, file string) peers.Command {
-		return peers.Command{Argv: []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self, "join", file}, CPU: -1}
+		return c.ourJob(startupRank).command(n, []string{file})
 	}})
 	for _, m := range theMPIs {
 		command, err := m.Startup(ctx)
@@ -50,7 +49,7 @@ const startupRanks = 64
 // startupSweep is B3-7. The time begins before the launcher is started, and ends
 // when the last rank has passed a first barrier; for information, when the
 // launcher has ended.
-func (c *contest) startupSweep(n int) *compare.Sweep {
+func (c *Comparison) startupSweep(n int) *compare.Sweep {
 	part := compare.Part{Points: []compare.Point{{X: 1, Label: "barrier passed"}, {X: 2, Label: "launcher ended"}}}
 	for _, run := range c.startups {
 		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {

@@ -1,4 +1,4 @@
-package strangers
+package intrusion
 
 import (
 	"fmt"
@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Report is what a flood did.
+// Report is the outcome of a flood.
 type Report struct {
-	// Elapsed is the time in which strangers were made.
+	// Elapsed is the time in which connections were opened.
 	Elapsed time.Duration `json:"elapsed_ns"`
-	// Processor is the time of a CPU that the flood itself has taken.
+	// Processor is the CPU time of the flood itself.
 	Processor time.Duration `json:"processor_ns"`
-	// Made counts attempts by kind, Connected those that were let to the port.
+	// Made counts attempts by kind, Connected those that were established.
 	Made      map[string]int `json:"made"`
 	Connected int            `json:"connected"`
-	// Failed counts the others by the system's words.
+	// Failed counts the others by the error of the system.
 	Failed map[string]int `json:"failed,omitempty"`
-	// Dropped counts those whose connection the port's owner had ended before they
-	// left. A silent one is dropped only by who is less patient than it stays.
+	// Dropped counts those that the server had closed before they left. It drops a silent one only if
+	// it is less patient than Config.Stay.
 	Dropped map[string]int `json:"dropped"`
-	// Answered counts those that got bytes; AnswerMax is the longest answer, in bytes.
+	// Answered counts those that received bytes; AnswerMax is the longest answer, in bytes.
 	Answered  int `json:"answered"`
 	AnswerMax int `json:"answer_bytes_max"`
 }
@@ -68,7 +68,7 @@ func (r *Report) Add(o Report) {
 // String is for people.
 func (r *Report) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d strangers connected, %.0f a second:", r.Connected, r.Rate())
+	fmt.Fprintf(&b, "%d connections, %.0f a second:", r.Connected, r.Rate())
 	for _, name := range slices.Sorted(maps.Keys(r.Made)) {
 		fmt.Fprintf(&b, " %d %s (%d dropped)", r.Made[name], name, r.Dropped[name])
 	}

@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"context"
@@ -32,7 +32,7 @@ const (
 	groupNetpipe    = "netpipe"
 	groupTCP        = "tcp"
 	groupUnix       = "unix"
-	groupStrangers  = "strangers"
+	groupFlood      = "strangers"
 	groupMatch      = "match"
 	groupStartup    = "startup"
 	groupCollective = "coll"
@@ -48,7 +48,7 @@ var participants = map[string][]string{
 	groupNetpipe:    {groupNetpipe},
 	groupTCP:        {groupTCP},
 	groupUnix:       {groupUnix},
-	groupStrangers:  {overTCP},
+	groupFlood:      {overTCP},
 	groupMatch:      {roomy, openmpi, mpich},
 	groupStartup:    {startups},
 	groupCollective: {collectives},
@@ -58,7 +58,7 @@ var participants = map[string][]string{
 
 // plans returns the plans of a group; that of strangers is made when the rank has
 // told its port, see siege.
-func (c *contest) plans(group string, entries []int) []*compare.Plan {
+func (c *Comparison) plans(group string) []*compare.Plan {
 	switch group {
 	case groupLatency:
 		return c.latencyPlans()
@@ -67,19 +67,19 @@ func (c *contest) plans(group string, entries []int) []*compare.Plan {
 	case groupAware:
 		return c.awarePlans()
 	case groupMatch:
-		return c.matchPlans(entries)
+		return c.matchPlans()
 	}
 	return nil
 }
 
 // sweeps returns the sweeps of a group.
-func (c *contest) sweeps(group string, sizes sizeRange, ranks int) []*compare.Sweep {
+func (c *Comparison) sweeps(group string) []*compare.Sweep {
 	if g := netpipeGroups[group]; g != nil {
-		return []*compare.Sweep{c.netpipeSweep(g, sizes)}
+		return []*compare.Sweep{c.netpipeSweep(g)}
 	}
 	switch group {
 	case groupStartup:
-		return []*compare.Sweep{c.startupSweep(ranks)}
+		return []*compare.Sweep{c.startupSweep(c.Ranks)}
 	case groupCollective:
 		return []*compare.Sweep{c.pairCollectives()}
 	case groupCrowd:
@@ -90,7 +90,7 @@ func (c *contest) sweeps(group string, sizes sizeRange, ranks int) []*compare.Sw
 	return nil
 }
 
-func (c *contest) latencyPlans() []*compare.Plan {
+func (c *Comparison) latencyPlans() []*compare.Plan {
 	sources := c.sources(peers.Job{Test: peers.Latency, Size: 8, Window: 1}, participants[groupLatency]...)
 	return []*compare.Plan{{
 		Name: "latency/8", Title: "8-byte tagged one-way latency", Precision: precision,
@@ -106,7 +106,7 @@ func (c *contest) latencyPlans() []*compare.Plan {
 }
 
 // bandwidthPlans: "not below the best of them" is "not below any of them".
-func (c *contest) bandwidthPlans() []*compare.Plan {
+func (c *Comparison) bandwidthPlans() []*compare.Plan {
 	var out []*compare.Plan
 	for i, size := range []int{1, 64, 1 << 10, 8 << 10, 64 << 10, 1 << 20} {
 		p := &compare.Plan{
@@ -127,7 +127,7 @@ func (c *contest) bandwidthPlans() []*compare.Plan {
 
 // alternate renews two implementations, each first in turn: who starts first
 // gets the memory that the last ones left, and that is worth a percent.
-func (c *contest) alternate(a, b string) func(context.Context) error {
+func (c *Comparison) alternate(a, b string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := c.renew(ctx, a, b)
 		a, b = b, a
@@ -135,7 +135,7 @@ func (c *contest) alternate(a, b string) func(context.Context) error {
 	}
 }
 
-func (c *contest) awarePlans() []*compare.Plan {
+func (c *Comparison) awarePlans() []*compare.Plan {
 	plan := func(id, name, title string, limit float64, job peers.Job) *compare.Plan {
 		return &compare.Plan{
 			Name: name, Title: title, Precision: precisionAware,
@@ -154,23 +154,23 @@ func (c *contest) awarePlans() []*compare.Plan {
 
 // matchPlans: the time of a match with the last entry of a queue, and for the
 // longest that a bound speaks of, how much more that is than with the shortest.
-func (c *contest) matchPlans(entries []int) []*compare.Plan {
+func (c *Comparison) matchPlans() []*compare.Plan {
 	var out []*compare.Plan
 	for _, m := range []struct {
 		id   string
 		test peers.Test
 	}{{"B3-5", peers.Posted}, {"B3-6", peers.Unexpected}} {
-		for _, n := range entries {
+		for _, n := range c.Entries {
 			p := &compare.Plan{
 				Name: fmt.Sprintf("match/%s/%d", m.test, n), Title: fmt.Sprintf("match with the last of %d %s", n, matchWords[m.test]), Precision: precisionRuns,
 				Sources: c.sources(peers.Job{Test: m.test, Size: n, Window: 1}, participants[groupMatch]...),
 				Bounds:  []compare.Bound{{Over: openmpi, Ratio: compare.OfTimes}, {Over: mpich, Ratio: compare.OfTimes}},
 			}
-			if n == matchLong {
-				short := c.sources(peers.Job{Test: m.test, Size: matchShort, Window: 1}, roomy)
-				short[0].Name = fmt.Sprintf("itself, %d", matchShort)
+			if n == MatchLong {
+				short := c.sources(peers.Job{Test: m.test, Size: MatchShort, Window: 1}, roomy)
+				short[0].Name = fmt.Sprintf("itself, %d", MatchShort)
 				p.Sources = append(p.Sources, short...)
-				p.Bounds = append(p.Bounds, compare.Bound{ID: m.id, Over: short[0].Name, Ratio: compare.OfTimes, Limit: matchLimit})
+				p.Bounds = append(p.Bounds, compare.Bound{ID: m.id, Over: short[0].Name, Ratio: compare.OfTimes, Limit: MatchLimit})
 			}
 			out = append(out, p)
 		}
@@ -179,3 +179,23 @@ func (c *contest) matchPlans(entries []int) []*compare.Plan {
 }
 
 var matchWords = map[peers.Test]string{peers.Posted: "posted receives", peers.Unexpected: "unexpected messages"}
+
+// The bounds B3-5 and B3-6: with MatchLong entries a match takes at most MatchLimit times as long as
+// with MatchShort.
+const (
+	MatchLong  = 10_000
+	MatchShort = 10
+	MatchLimit = 3.0
+)
+
+// Awareness measures the latency of messages of a size, aware over unaware. Each observation is of
+// renewEvery pairs that share processes.
+func (c *Comparison) Awareness(ctx context.Context, size, renewEvery int, l compare.Limits) (*compare.Result, error) {
+	r := compare.Runner{Measure: c.control.Measure, Limits: l}
+	return r.Run(ctx, &compare.Plan{
+		Name: fmt.Sprintf("aware/latency/%d", size), Precision: precisionAware,
+		Sources:    c.sources(peers.Job{Test: peers.Latency, Size: size, Window: 1}, ours, unaware),
+		RenewEvery: renewEvery, Renew: c.alternate(ours, unaware),
+		Bounds: []compare.Bound{{Over: unaware, Ratio: compare.OfTimes}},
+	})
+}

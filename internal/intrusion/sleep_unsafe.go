@@ -1,4 +1,4 @@
-package strangers
+package intrusion
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package strangers_test
+package intrusion_test
 
 import (
 	"bufio"
@@ -23,16 +23,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/strangers"
 	"github.com/banyan-hpc/banyan/internal/exits/agent"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
+	"github.com/banyan-hpc/banyan/internal/intrusion"
 )
 
 const (
 	roleEnv = "BANYAN_STRANGERS_TEST_ROLE"
-	// noBPF leaves out the tests of the agent where it cannot run.
+	// noBPF closes out the tests of the agent where it cannot run.
 	noBPF = "BANYAN_NO_BPF"
-	// ranks and crowd are those of the bound: a job of eight, a thousand strangers.
+	// ranks and crowd are those of the bound: a job of eight, a thousand intrusion.
 	ranks = 8
 	crowd = 1000
 )
@@ -66,7 +66,7 @@ func playRank() error {
 // id follows, until its input ends.
 func playStrangers() error {
 	in := bufio.NewReader(os.Stdin)
-	var c strangers.Config
+	var c intrusion.Config
 	line, err := in.ReadBytes('\n')
 	if err != nil {
 		return err
@@ -83,13 +83,13 @@ func playStrangers() error {
 	if user := os.Getenv("PORTS_OF"); user != "" {
 		return floodPorts(ctx, c, user)
 	}
-	_, err = strangers.Run(ctx, c)
+	_, err = intrusion.Run(ctx, c)
 	return err
 }
 
 // floodPorts finds the ports on which a user listens as they are opened, and divides the crowd among the ranks'.
-func floodPorts(ctx context.Context, c strangers.Config, user string) error {
-	c.Crowd /= ranks
+func floodPorts(ctx context.Context, c intrusion.Config, user string) error {
+	c.Held /= ranks
 	c.Rate /= ranks
 	var floods sync.WaitGroup
 	defer floods.Wait()
@@ -116,7 +116,7 @@ func floodPorts(ctx context.Context, c strangers.Config, user string) error {
 			known[port] = true
 			at := c
 			at.To = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
-			floods.Go(func() { _, _ = strangers.Run(ctx, at) }) // the Config has been checked
+			floods.Go(func() { _, _ = intrusion.Run(ctx, at) }) // the Config has been checked
 		}
 	}
 	return nil
@@ -184,30 +184,30 @@ func (a *actor) end(t testing.TB) {
 // siege is where the strangers are.
 type siege struct {
 	name string
-	kind strangers.Kind
-	to   func(t testing.TB, c *strangers.Config, port uint16) (env []string)
+	kind intrusion.Kind
+	to   func(t testing.TB, c *intrusion.Config, port uint16) (env []string)
 	job  []string           // what the ranks' environment has besides
 	done func(t testing.TB) // what is true when the job has started
 }
 
-func atMaster(_ testing.TB, c *strangers.Config, port uint16) []string {
+func atMaster(_ testing.TB, c *intrusion.Config, port uint16) []string {
 	c.To = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port)
 	return nil
 }
 
-func atRanks(testing.TB, *strangers.Config, uint16) []string {
+func atRanks(testing.TB, *intrusion.Config, uint16) []string {
 	return []string{fmt.Sprintf("PORTS_OF=%d", ranksUser)}
 }
 
 // sieges are all of them. a is an agent, or nil.
 func sieges(a *keeper) (all []siege) {
-	kinds := []strangers.Kind{strangers.Silent, strangers.Slow, strangers.Babbling}
+	kinds := []intrusion.Kind{intrusion.Silent, intrusion.Slow, intrusion.Babbling}
 	for _, k := range kinds {
 		all = append(all,
 			siege{"master/" + k.String(), k, atMaster, nil, nil},
 			siege{"ranks/" + k.String(), k, atRanks, []string{"BANYAN_FABRIC=tcp"}, nil})
 		if a != nil {
-			atAgent := func(_ testing.TB, c *strangers.Config, _ uint16) []string { c.Path = a.path; return nil }
+			atAgent := func(_ testing.TB, c *intrusion.Config, _ uint16) []string { c.Path = a.path; return nil }
 			all = append(all, siege{"agent/" + k.String(), k, atAgent, []string{"BANYAN_EXITS=" + a.path}, a.served})
 		}
 	}
@@ -225,7 +225,7 @@ func (s *siege) start(t testing.TB, secret string, besieged bool) time.Duration 
 	all := []*actor{begin(t, "rank", ranksUser, append(job, "RANK=0")...)}
 	awaitListener(t, port)
 	if besieged {
-		c := strangers.Config{Kinds: []strangers.Kind{s.kind}, Crowd: crowd, Rate: crowd, Drip: time.Second}
+		c := intrusion.Config{Kinds: []intrusion.Kind{s.kind}, Held: crowd, Rate: crowd, ByteEvery: time.Second}
 		env := s.to(t, &c, port)
 		crowding = begin(t, "strangers", strangersUser, env...)
 		require.NoError(t, json.NewEncoder(crowding.in).Encode(c))
@@ -310,7 +310,7 @@ func (k *keeper) served(t testing.TB) { require.EqualValues(t, ranks, k.register
 func serveAgent(t testing.TB) *keeper {
 	if ok, why := hook.Available(); !ok {
 		if os.Getenv(noBPF) == "" {
-			require.Fail(t, "no agent can run", "%s\n(%s=1 leaves it out)", why, noBPF)
+			require.Fail(t, "no agent can run", "%s\n(%s=1 closes it out)", why, noBPF)
 		}
 		return nil
 	}
@@ -350,7 +350,7 @@ func TestStart(t *testing.T) {
 
 // BenchmarkStart is the time that a job takes to start with strangers over that without, the median of b.N pairs:
 //
-//	go test -run '^$' -bench Start -benchtime 9x ./bench/strangers
+//	go test -run '^$' -bench Start -benchtime 9x ./internal/intrusion
 func BenchmarkStart(b *testing.B) {
 	secret := secretFile(b)
 	for _, s := range sieges(serveAgent(b)) {

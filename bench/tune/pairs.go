@@ -1,87 +1,87 @@
-package main
+package tune
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
+	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/peers"
-	"github.com/banyan-hpc/banyan/bench/tune"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// tuneBench carries out trials with pairs of real processes, one pair for each
-// combination of settings. It is for one goroutine.
-type tuneBench struct {
-	cpus    [2]int
+// Bench carries out trials with pairs of real processes, one pair for each combination of settings. It
+// is for one goroutine.
+type Bench struct {
+	CPUs [2]int
+	// Busy is the share of the CPUs that other processes took before the start.
+	Busy float64
+
 	self    string
 	control *peers.Control
 	runner  compare.Runner
 	sample  time.Duration
 	budget  time.Duration // for one trial
 	pairs   map[string]*peers.Server
-	busy    float64
 }
 
-// Confirmations renew their processes after so many rounds.
-const tuneRenewEvery = 2
+// confirmRenewEvery is the number of rounds of a confirmation that share processes.
+const confirmRenewEvery = 2
 
 // usualSample is the default of --sample.
 const usualSample = 15 * time.Millisecond
 
-// openTuneBench starts the control. A trial of shorter samples than usual takes as
+// OpenBench starts the control. A trial of shorter samples than usual takes as
 // many of them and less time.
-func openTuneBench(ctx context.Context, quick bool, sample time.Duration) (*tuneBench, error) {
-	b := &tuneBench{sample: sample, budget: 5 * time.Second, pairs: map[string]*peers.Server{}}
-	b.runner.Limits = compare.Limits{MinPairs: 9, MaxDrift: maxDrift}
+func OpenBench(ctx context.Context, quick bool, sample time.Duration) (*Bench, error) {
+	b := &Bench{sample: sample, budget: 5 * time.Second, pairs: map[string]*peers.Server{}}
+	b.runner.Limits = compare.Limits{MinPairs: 9, MaxDrift: suite.MaxDrift}
 	if quick {
 		b.budget, b.runner.Limits.MinPairs = time.Second, 6
 	}
 	b.budget = min(b.budget, time.Duration(float64(b.budget)*float64(sample)/float64(usualSample)))
 	if err := b.open(ctx); err != nil {
-		return nil, errors.Join(err, b.close())
+		return nil, errors.Join(err, b.Close())
 	}
 	return b, nil
 }
 
-func (b *tuneBench) open(ctx context.Context) (err error) {
-	if b.self, err = selfPath(); err != nil {
+func (b *Bench) open(ctx context.Context) (err error) {
+	if b.self, err = os.Executable(); err != nil {
+		return fmt.Errorf("cannot find this program: %w", err)
+	}
+	if b.CPUs, err = peers.CPUs(); err != nil {
 		return err
 	}
-	if b.cpus, err = peers.CPUs(); err != nil {
-		return err
-	}
-	b.control, err = peers.StartControl(ctx, b.cpus, func(dir string, side int) []string {
-		return []string{b.self, "control", dir, strconv.Itoa(side)}
-	})
-	if err != nil {
+	if b.control, err = suite.StartControl(ctx, b.self, b.CPUs); err != nil {
 		return err
 	}
 	b.runner.Measure = b.control.Measure
-	b.busy, err = peers.Busy(ctx, b.cpus)
+	b.Busy, err = peers.Busy(ctx, b.CPUs)
 	return err
 }
 
-// measure is tune.Tuner's.
-func (b *tuneBench) measure(ctx context.Context, t tune.Trial) ([]tune.Row, error) {
+// Measure is [Tuner]'s.
+func (b *Bench) Measure(ctx context.Context, t Trial) ([]Row, error) {
 	newKey, oldKey := name(t.New), name(t.Old)
-	job := peers.Job{Test: peers.Test(t.Job.Test), Size: t.Job.Size, Window: t.Job.Window}
+	job := peers.Job{Test: t.Job.Test, Size: t.Job.Size, Window: t.Job.Window}
 	if err := b.keep(newKey, oldKey); err != nil {
 		return nil, err
 	}
 	plan := &compare.Plan{
-		Name: "tune", Title: t.What, Precision: tune.MinGain,
+		Name: "tune", Title: t.What, Precision: MinGain,
 		Sources: []compare.Source{b.source(newKey, t.New, job), b.source(oldKey, t.Old, job)},
 		Bounds:  []compare.Bound{{Over: oldKey, Ratio: compare.OfTimes, Limit: 1}},
 	}
 	b.runner.Limits.MaxTime = b.budget
 	if t.Confirms {
 		b.runner.Limits.MaxTime = 4 * b.budget
-		plan.RenewEvery, plan.Renew = tuneRenewEvery, func(context.Context) error { return b.keep() }
+		plan.RenewEvery, plan.Renew = confirmRenewEvery, func(context.Context) error { return b.keep() }
 	}
 	res, err := b.runner.Run(ctx, plan)
 	if err != nil {
@@ -90,22 +90,21 @@ func (b *tuneBench) measure(ctx context.Context, t tune.Trial) ([]tune.Row, erro
 	if why := res.Failed[oldKey]; why != "" {
 		return nil, fmt.Errorf("tune: %s: %s", oldKey, why)
 	}
-	return tuneRows(res), nil
+	return rowsOf(res), nil
 }
 
-// tuneRows are a result's rows by distance. Threads of one core are nearer than
-// near, which makes no difference to the limits.
-func tuneRows(res *compare.Result) []tune.Row {
-	out := []tune.Row{}
+// rowsOf are the rows of a result by distance. Threads of one core count as near: the limits are the same.
+func rowsOf(res *compare.Result) []Row {
+	out := []Row{}
 	for _, r := range res.Rows {
 		if r.Ratio.N == 0 {
 			continue
 		}
-		d := tune.Near
-		if r.Distance == compare.Far {
-			d = tune.Far
+		d := r.Distance
+		if d == compare.Sibling {
+			d = Near
 		}
-		row := tune.Row{Distance: d, Pairs: r.Ratio.N, New: r.Subject, Old: r.Other, Ratio: r.Ratio.Median, Low: r.Ratio.Low, High: r.Ratio.High}
+		row := Row{Distance: d, Pairs: r.Ratio.N, New: r.Subject, Old: r.Other, Ratio: r.Ratio.Median, Low: r.Ratio.Low, High: r.Ratio.High}
 		if row.Low == 0 {
 			row.High = 0 // infinite, which JSON does not have
 		}
@@ -115,16 +114,16 @@ func tuneRows(res *compare.Result) []tune.Row {
 }
 
 // source samples a job with settings; the processes start when they are needed.
-func (b *tuneBench) source(key string, v tune.Values, job peers.Job) compare.Source {
+func (b *Bench) source(key string, v Values, job peers.Job) compare.Source {
 	s := peers.Sampler{Runner: lazyPair{b, key, v}, Job: job, Target: b.sample}
 	return compare.Source{Name: key, Sample: s.Sample}
 }
 
 // lazyPair is the pair of processes that has some settings now.
 type lazyPair struct {
-	of     *tuneBench
+	of     *Bench
 	key    string
-	values tune.Values
+	values Values
 }
 
 // Run implements peers.Runner.
@@ -138,7 +137,7 @@ func (p lazyPair) Run(ctx context.Context, j peers.Job) (time.Duration, error) {
 
 // pair returns the processes with these settings, which it starts at the first
 // call.
-func (b *tuneBench) pair(ctx context.Context, key string, v tune.Values) (*peers.Server, error) {
+func (b *Bench) pair(ctx context.Context, key string, v Values) (*peers.Server, error) {
 	if s := b.pairs[key]; s != nil {
 		return s, nil
 	}
@@ -149,7 +148,7 @@ func (b *tuneBench) pair(ctx context.Context, key string, v tune.Values) (*peers
 		}
 	}
 	s, err := peers.Start(ctx, key, func(dir string) []peers.Command {
-		c := banyanCommand(b.self, dir, b.cpus, true)
+		c := suite.BanyanCommand(b.self, dir, b.CPUs, true)
 		c.Env = set.Environ()
 		return []peers.Command{c}
 	})
@@ -161,14 +160,10 @@ func (b *tuneBench) pair(ctx context.Context, key string, v tune.Values) (*peers
 }
 
 // keep ends the processes whose settings are not among these.
-func (b *tuneBench) keep(keys ...string) error {
+func (b *Bench) keep(keys ...string) error {
 	var errs []error
 	for key, s := range b.pairs {
-		wanted := false
-		for _, k := range keys {
-			wanted = wanted || k == key
-		}
-		if !wanted {
+		if !slices.Contains(keys, key) {
 			delete(b.pairs, key)
 			errs = append(errs, s.Close())
 		}
@@ -176,8 +171,8 @@ func (b *tuneBench) keep(keys ...string) error {
 	return errors.Join(errs...)
 }
 
-// close ends all processes.
-func (b *tuneBench) close() error {
+// Close ends all processes.
+func (b *Bench) Close() error {
 	err := b.keep()
 	if b.control != nil {
 		err = errors.Join(err, b.control.Close())
@@ -185,8 +180,8 @@ func (b *tuneBench) close() error {
 	return err
 }
 
-// name says which settings differ from the defaults.
-func name(v tune.Values) string {
+// name lists the settings that differ from the defaults.
+func name(v Values) string {
 	var words []string
 	for i, k := range settings.Knobs() {
 		if n, ok := v[settings.ID(i)]; ok {

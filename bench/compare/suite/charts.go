@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"fmt"
@@ -13,13 +13,11 @@ import (
 // displayNames are those in legends.
 var displayNames = map[string]string{ours: "Banyan", roomy: "Banyan", openmpi: "Open MPI", mpich: "MPICH", nptcp: "NPtcp", openmpiTCP: "Open MPI over TCP"}
 
-// draw makes the picture, where one is asked for, and says where it is. A run in which the cores moved in every round has nothing to draw, and is none
-// that has failed.
-func (c *compareCmd) draw(r *compareResults) (told string, _ error) {
-	if c.Plot == "" {
-		return "", nil
-	}
-	var charts []figure.Chart
+// Plots reports whether a group has curves that [Results.Charts] draws.
+func Plots(group string) bool { return group == groupMatch || netpipeGroups[group] != nil }
+
+// Charts returns the curves that have points. There is none where the cores moved in every round.
+func (r *Results) Charts() (charts []figure.Chart) {
 	add := func(c figure.Chart) {
 		if len(c.Series) > 0 {
 			charts = append(charts, c)
@@ -33,21 +31,18 @@ func (c *compareCmd) draw(r *compareResults) (told string, _ error) {
 	for _, test := range []peers.Test{peers.Posted, peers.Unexpected} {
 		add(matchChart(r.Measures, test))
 	}
-	if len(charts) == 0 {
-		return "curves: none, as no sample was kept: give it more --max-time\n", nil
-	}
-	return named("curves:", c.Plot), figure.Save(c.Plot, charts...)
+	return charts
 }
 
 // throughputChart has a curve for each, of the median times of all rounds.
 func throughputChart(g *netpipeGroup, curve *compare.Curve) figure.Chart {
 	chart := figure.Chart{
 		Title: "NetPIPE, ping-pong, " + g.medium + ", two cores",
-		X:     messageSize, Y: figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
+		X:     figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes}, Y: figure.Axis{Title: "throughput (Mbps, 2^20 bit/s)"},
 	}
 	for _, name := range []string{ours, openmpi, mpich, nptcp, openmpiTCP} {
 		s := figure.Series{Name: displayNames[name]}
-		for i, seconds := range curve.Seconds(name, maxDrift) {
+		for i, seconds := range curve.Seconds(name, MaxDrift) {
 			if size := curve.Points[i].X; seconds > 0 {
 				s.Points = append(s.Points, figure.Point{X: size, Y: 8 * size / seconds / (1 << 20)})
 			}
@@ -70,7 +65,7 @@ func matchChart(measures []*compare.Result, test peers.Test) figure.Chart {
 		for _, m := range measures {
 			length, ok := strings.CutPrefix(m.Name, fmt.Sprintf("match/%s/", test))
 			n, err := strconv.Atoi(length)
-			if seconds := m.Seconds(name, maxDrift); ok && err == nil && seconds > 0 {
+			if seconds := m.Seconds(name, MaxDrift); ok && err == nil && seconds > 0 {
 				s.Points = append(s.Points, figure.Point{X: float64(n), Y: 1e6 * seconds})
 			}
 		}

@@ -1,12 +1,13 @@
-package main
+package suite
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,7 +19,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// door is a gate that refuses all, and lets in who says the password.
+// door is a port that admits only connections that send the password.
 type door struct {
 	net.Listener
 	refused, joined, forgers atomic.Uint64
@@ -62,12 +63,17 @@ func (d *door) judge(c net.Conn) {
 	d.refused.Add(1)
 }
 
-func (d *door) Listening() netip.AddrPort { return d.Addr().(*net.TCPAddr).AddrPort() }
-func (d *door) Forgery() []byte           { return []byte(forgery) }
-func (d *door) Refused() uint64           { return d.refused.Load() }
-func (d *door) Joined() uint64            { return d.joined.Load() }
+// answers are those of a rank whose port this is.
+func (d *door) answers() peers.Answers {
+	return peers.Answers{
+		AskListening: func() string { return d.Addr().String() },
+		AskForgery:   func() string { return hex.EncodeToString([]byte(forgery)) },
+		AskRefused:   func() string { return fmt.Sprint(d.refused.Load()) },
+		AskJoined:    func() string { return fmt.Sprint(d.joined.Load()) },
+	}
+}
 
-// said answers questions as a rank does.
+// said answers questions like a rank.
 type said peers.Answers
 
 // Ask implements asker.
@@ -78,10 +84,10 @@ func (s said) Ask(_ context.Context, what string) (string, error) {
 	return s[what](), nil
 }
 
-// The strangers come while it is measured, at their rate, and are counted by both.
-func TestSiege(t *testing.T) {
+// Connections come at their rate during the measurement, and both sides count them.
+func TestFlood(t *testing.T) {
 	d := newDoor(t)
-	b, err := besiege(t.Context(), said(answersOf(d)))
+	b, err := prepareFlood(t.Context(), said(d.answers()))
 	require.NoError(t, err)
 	samples, seconds := 0, 0.0
 	under := func() error {
@@ -97,18 +103,18 @@ func TestSiege(t *testing.T) {
 		if under() == nil {
 			break
 		}
-		require.ErrorContains(t, err, "strangers a second")
+		require.ErrorContains(t, err, "connections a second")
 	}
 	require.NoError(t, err)
 	require.Greater(t, samples, 1, "the first ones are of the flood's beginning")
 	require.Equal(t, float64(samples), seconds)
 	require.Greater(t, b.Flood.Total(), 200)
 
-	require.NoError(t, b.conclude(t.Context()))
+	require.NoError(t, b.finish(t.Context()))
 	require.Positive(t, b.Refused)
 	require.Positive(t, d.forgers.Load())
-	require.Contains(t, b.String(), "let in 0: met")
-	require.False(t, (&compareResults{Strangers: b}).missed())
+	require.Contains(t, b.String(), "admitted 0: met")
+	require.False(t, (&Results{Flood: b}).Missed())
 	stored, err := json.Marshal(b)
 	require.NoError(t, err)
 	require.Contains(t, string(stored), `"flood":{"elapsed_ns":`)
@@ -119,42 +125,42 @@ func TestSiege(t *testing.T) {
 	require.NoError(t, err)
 	_, err = io.ReadAll(c) // until it has been judged
 	require.NoError(t, err)
-	require.NoError(t, b.conclude(t.Context()))
-	require.Contains(t, b.String(), "let in 1: missed")
-	require.True(t, (&compareResults{Strangers: b}).missed())
+	require.NoError(t, b.finish(t.Context()))
+	require.Contains(t, b.String(), "admitted 1: missed")
+	require.True(t, (&Results{Flood: b}).Missed())
 
 	_, err = b.under(t.Context(), func(context.Context) (float64, error) { return 0, errors.New("no") })
 	require.EqualError(t, err, "no")
 }
 
-// What cannot be besieged, or was not, is an error and not a result.
-func TestSiegeOfTheWrongPort(t *testing.T) {
-	_, err := besiege(t.Context(), said(answersOf(nil)))
+// A rank without a port, or a flood that does not reach it, is an error and not a result.
+func TestFloodOfTheWrongPort(t *testing.T) {
+	_, err := prepareFlood(t.Context(), said(nil))
 	require.ErrorContains(t, err, "which TCP port the rank listens on: nobody can tell")
 	d := newDoor(t)
-	for what, answer := range map[string]string{askListening: "here", askForgery: "xyz", askRefused: "-1", askJoined: "many"} {
-		answers := answersOf(d)
+	for what, answer := range map[string]string{AskListening: "here", AskForgery: "xyz", AskRefused: "-1", AskJoined: "many"} {
+		answers := d.answers()
 		answers[what] = func() string { return answer }
-		_, err := besiege(t.Context(), said(answers))
+		_, err := prepareFlood(t.Context(), said(answers))
 		require.Error(t, err, what)
 	}
-	b, err := besiege(t.Context(), said(answersOf(d)))
+	b, err := prepareFlood(t.Context(), said(d.answers()))
 	require.NoError(t, err)
-	require.ErrorContains(t, b.conclude(t.Context()), "they were not at its port")
+	require.ErrorContains(t, b.finish(t.Context()), "they did not reach its port")
 
 	d.Close()
 	_, err = b.under(t.Context(), func(context.Context) (float64, error) {
 		<-time.After(time.Millisecond)
 		return 1, nil
 	})
-	require.ErrorContains(t, err, "only 0 strangers a second got to the port")
+	require.ErrorContains(t, err, "only 0 connections a second reached the port")
 	require.ErrorContains(t, err, "connection refused")
 }
 
-func TestStrangersHaveTheirBound(t *testing.T) {
-	p := (&contest{target: time.Millisecond}).strangersPlan(&besieged{})
+func TestFloodHasItsBound(t *testing.T) {
+	p := (&Comparison{Options: Options{Sample: time.Millisecond}}).floodPlan(&flood{})
 	require.Equal(t, []compare.Bound{{ID: "B4-5", Over: undisturbed, Ratio: compare.OfTimes, Limit: 1.1}}, p.Bounds)
 	require.Equal(t, overTCP, p.Sources[0].Name)
 	require.Equal(t, undisturbed, p.Sources[1].Name)
-	require.Equal(t, []string{overTCP}, names([]string{groupStrangers}))
+	require.Equal(t, []string{overTCP}, names([]string{groupFlood}))
 }

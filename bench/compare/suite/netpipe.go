@@ -1,4 +1,4 @@
-package main
+package suite
 
 import (
 	"context"
@@ -104,7 +104,7 @@ func noBounds(size int, peer string) []compare.Bound {
 
 // addNetpipes finds the NetPIPEs of a group. Banyan's ranks are bound to the same
 // CPUs by its launcher.
-func (c *contest) addNetpipes(ctx context.Context, g *netpipeGroup) error {
+func (c *Comparison) addNetpipes(ctx context.Context, g *netpipeGroup) error {
 	own := peers.Command{CPU: -1}
 	if g.fabric != "" {
 		own.Env = []string{fabricVariable + "=" + g.fabric}
@@ -137,7 +137,7 @@ func (c *contest) addNetpipes(ctx context.Context, g *netpipeGroup) error {
 }
 
 // addNetpipeOf adds that of an MPI, if it is here.
-func (c *contest) addNetpipeOf(ctx context.Context, g *netpipeGroup, m peers.MPI) error {
+func (c *Comparison) addNetpipeOf(ctx context.Context, g *netpipeGroup, m peers.MPI) error {
 	command, err := m.NetPIPE(c.cpus)
 	if err := c.present(ctx, m.NetPIPEName, err); err != nil {
 		return err
@@ -156,7 +156,7 @@ func netpipeProgram(name string, command func(args ...string) peers.Command) net
 }
 
 // enter puts a NetPIPE among those of a group.
-func (c *contest) enter(g *netpipeGroup, run netpipeRun) {
+func (c *Comparison) enter(g *netpipeGroup, run netpipeRun) {
 	run.overTCP = g.fabric == "tcp" || g.fabric != "" && run.name != ours
 	c.netpipes[g.name] = append(c.netpipes[g.name], run)
 	c.commands[g.name+" "+run.name] = run.line
@@ -175,15 +175,15 @@ const netpipeMax = time.Minute
 // runs are short, so that those of a pair follow each other closely.
 type chunk struct{ lower, upper, repeats int }
 
-// netpipeLargest is where the curve ends: 8 MiB.
-const netpipeLargest = 8 << 20
+// LargestSize is where the curve ends: 8 MiB.
+const LargestSize = 8 << 20
 
 // chunks splits the curve: in a chunk small messages differ little in time, large
 // ones by a factor of four. A trial takes about the target.
 func (g *netpipeGroup) chunks(target time.Duration) []chunk {
 	var out []chunk
 	for _, lower := range []int{1, 16, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20} {
-		upper := min(4*lower-1, netpipeLargest)
+		upper := min(4*lower-1, LargestSize)
 		if lower < 256 {
 			upper = 16*lower - 1
 		}
@@ -196,27 +196,27 @@ func (g *netpipeGroup) chunks(target time.Duration) []chunk {
 
 func (k chunk) sizes() []int { return netpipe.Sizes(k.lower, k.upper, 0) }
 
-// sizeRange is the sizes that are asked for; the zero range is the usual ones.
-type sizeRange struct{ low, high int }
+// SizeRange is the sizes that are asked for; the zero range is the usual ones.
+type SizeRange struct{ Low, High int }
 
 // wanted are the chunks that measure a range.
-func (g *netpipeGroup) wanted(target time.Duration, sizes sizeRange) []chunk {
+func (g *netpipeGroup) wanted(target time.Duration, sizes SizeRange) []chunk {
 	return slices.DeleteFunc(g.chunks(target), func(k chunk) bool {
-		if sizes == (sizeRange{}) {
+		if sizes == (SizeRange{}) {
 			return g.usual != nil && !slices.ContainsFunc(k.sizes(), g.usual)
 		}
-		return k.upper < sizes.low || k.lower > sizes.high
+		return k.upper < sizes.Low || k.lower > sizes.High
 	})
 }
 
 // netpipeSweep compares the first of the group's NetPIPEs, Banyan's, with the
 // others.
-func (c *contest) netpipeSweep(g *netpipeGroup, sizes sizeRange) *compare.Sweep {
+func (c *Comparison) netpipeSweep(g *netpipeGroup) *compare.Sweep {
 	s := &compare.Sweep{
 		Name: g.name, Title: "NetPIPE, ping-pong, " + g.medium + ", time of a message one way", Label: "bytes", Precision: precisionRuns,
 	}
-	chunks, runs := g.wanted(c.target, sizes), c.netpipes[g.name]
-	if slices.Equal(chunks, g.chunks(c.target)) { // the median is of the whole curve
+	chunks, runs := g.wanted(c.Sample, c.Sizes), c.netpipes[g.name]
+	if slices.Equal(chunks, g.chunks(c.Sample)) { // the median is of the whole curve
 		s.Middle, s.MiddleOf = g.middle, g.middleOf
 	}
 	for _, k := range chunks {
@@ -261,7 +261,7 @@ func (r netpipeRun) sample(ctx context.Context, k chunk) ([]float64, error) {
 	if n := int64(2 * netpipeTrials * k.repeats * len(k.sizes())); r.overTCP && after-before < n {
 		return nil, fmt.Errorf("it does not use TCP: this machine has sent %d segments during its %d messages", after-before, n)
 	}
-	rows, err := readRows(out)
+	rows, err := netpipe.ReadFile(out)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", out, err)
 	}

@@ -1,4 +1,4 @@
-package strangers_test
+package intrusion_test
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/banyan-hpc/banyan/bench/strangers"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -94,15 +94,15 @@ func TestFloodOfAFabric(t *testing.T) {
 	require.Zero(t, besieged.Stats().Refused())
 
 	const total = 400
-	done := make(chan strangers.Report, 1)
+	done := make(chan intrusion.Report, 1)
 	go func() {
-		r, err := strangers.Run(t.Context(), strangers.Config{To: to, Rate: 4000, Total: total, Hello: func() []byte { return make([]byte, 512) }})
+		r, err := intrusion.Run(t.Context(), intrusion.Config{To: to, Rate: 4000, Total: total, Hello: func() []byte { return make([]byte, 512) }})
 		if err != nil {
 			t.Error(err)
 		}
 		done <- r
 	}()
-	var r strangers.Report
+	var r intrusion.Report
 	for flooded := true; flooded; {
 		besieged.turn(t)
 		other.turn(t)

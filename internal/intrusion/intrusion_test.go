@@ -1,4 +1,4 @@
-package strangers
+package intrusion
 
 import (
 	"bytes"
@@ -84,7 +84,7 @@ func TestFlood(t *testing.T) {
 		hellos := 0
 		hello := func() []byte { hellos++; return []byte("open, sesame") }
 		const total = 200
-		r, err := Run(t.Context(), Config{To: p.addr(), Rate: 4000, Total: total, Hello: hello, Stay: 40 * time.Millisecond, Drip: 10 * time.Millisecond})
+		r, err := Run(t.Context(), Config{To: p.addr(), Rate: 4000, Total: total, Hello: hello, Stay: 40 * time.Millisecond, ByteEvery: 10 * time.Millisecond})
 		require.NoError(t, err)
 		p.await(total)
 		p.end() // all have left: this would wait for them
@@ -132,11 +132,11 @@ func TestFloodOfAPortThatAnswers(t *testing.T) {
 	require.Equal(t, 4, r.AnswerMax)
 	require.Positive(t, r.Dropped["silent"])
 	require.Zero(t, r.Dropped["leaving"])
-	require.Contains(t, r.String(), "50 strangers connected")
+	require.Contains(t, r.String(), "50 connections")
 	require.Contains(t, r.String(), "got an answer, of at most 4 bytes")
 }
 
-// The end of ctx ends it, and everybody leaves.
+// The end of ctx ends it, and everybody closes.
 func TestFloodUntilCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var enough sync.Once
@@ -176,7 +176,7 @@ func TestCrowd(t *testing.T) {
 			}
 		}
 	})
-	r, err := Run(ctx, Config{To: p.addr(), Rate: 1000, Crowd: 20, Kinds: []Kind{Silent, Babbling}, Drip: time.Millisecond})
+	r, err := Run(ctx, Config{To: p.addr(), Rate: 1000, Held: 20, Kinds: []Kind{Silent, Babbling}, ByteEvery: time.Millisecond})
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, r.Connected, 25)
 	require.Equal(t, 5, r.Dropped["silent"]+r.Dropped["babbling"])
@@ -227,10 +227,10 @@ func TestConfig(t *testing.T) {
 		"127.0.0.1:0 is no port": func(c *Config) { c.To = netip.MustParseAddrPort("127.0.0.1:0") },
 		"0 a second":             func(c *Config) { c.Rate = 0 },
 		"at most 100000":         func(c *Config) { c.Rate = 1e6 },
-		"cannot be negative":     func(c *Config) { c.Drip = -1 },
+		"cannot be negative":     func(c *Config) { c.ByteEvery = -1 },
 		"more than 4096 at once": func(c *Config) { c.Stay = 5 * time.Second },
-		"a crowd of 5000":        func(c *Config) { c.Crowd = 5000 },
-		"no leaving ones":        func(c *Config) { c.Crowd = 5 },
+		"5000 held":              func(c *Config) { c.Held = 5000 },
+		"no leaving ones":        func(c *Config) { c.Held = 5 },
 	} {
 		c := good
 		spoil(&c)
