@@ -10,12 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/bench/collective"
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/bench/rebalance"
 )
 
 // measure does what the store lacks, and keeps each part as soon as it is there.
@@ -51,9 +50,9 @@ func (c *paperCmd) measurePlans(ctx context.Context, s *paperStore, bar *progres
 		return nil
 	}
 	bar.Note("time to rebalance")
-	var plans []rebalance.Result
+	var plans []fault.Plan
 	for _, o := range paper.Rebuilds(paperRebuilds) {
-		if err := rebalance.Run(ctx, o, func(r rebalance.Result) error { plans = append(plans, r); return nil }); err != nil {
+		if err := o.Measure(ctx, func(r fault.Plan) error { plans = append(plans, r); return nil }); err != nil {
 			return err
 		}
 	}
@@ -73,18 +72,18 @@ func (c *paperCmd) measureJob(ctx context.Context, s *paperStore, e paper.Experi
 		return err
 	}
 	if !e.Unknown {
-		r, err := collective.Measure(ctx, e.Options, start(0), bar.Over(to.err), nil)
+		r, err := e.Measure(ctx, start(0), bar.Over(to.err), nil)
 		if err != nil {
 			return fmt.Errorf("ftbench %s: %w", strings.Join(args, " "), err)
 		}
 		s.measured.Jobs = append(s.measured.Jobs, r)
 		return s.keep()
 	}
-	deaths, err := collective.MeasureUnknown(ctx, e.Options, e.Number, start(e.Number), bar.Over(to.err), nil)
+	deaths, err := e.MeasureUnknown(ctx, e.Number, start(e.Number), bar.Over(to.err), nil)
 	if err != nil {
 		return fmt.Errorf("ftbench %s: %w", strings.Join(args, " "), err)
 	}
-	s.measured.Deaths = append(s.measured.Deaths, paper.Deaths{Options: e.Options, Number: e.Number, Deaths: deaths})
+	s.measured.Deaths = append(s.measured.Deaths, paper.Deaths{Options: e.Collective, Number: e.Number, Deaths: deaths})
 	return s.keep()
 }
 
@@ -92,7 +91,7 @@ func (c *paperCmd) measureJob(ctx context.Context, s *paperStore, e paper.Experi
 func faultArgs(e paper.Experiment) []string {
 	args := []string{"fault", string(e.Op), "-n", strconv.Itoa(e.Ranks), "--failures", strconv.Itoa(e.Failures), "--kill", e.Kill.String(),
 		"--design", strings.Join(e.Designs, ","), "--tree", strings.Join(e.Trees, ","), "--sets", strconv.Itoa(e.Sets), "--fabric", "shm"}
-	if e.Op != collective.Barrier {
+	if e.Op != fault.Barrier {
 		args = append(args, "--size", strconv.Itoa(e.Size))
 	}
 	if e.Unknown {

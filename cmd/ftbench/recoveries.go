@@ -10,8 +10,8 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/peers"
-	"github.com/banyan-hpc/banyan/bench/recovery"
 )
 
 // recoveries are all that start jobs that time recovery.
@@ -106,7 +106,7 @@ func recoveryTime(comm *banyan.Comm, op string, calls int) (float64, error) {
 	took := make([]time.Duration, calls)
 	for i := range took {
 		var err error
-		if took[i], err = recovery.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
+		if took[i], err = fault.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
 			return 0, err
 		}
 	}
