@@ -11,11 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/bench/collective"
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
-	"github.com/banyan-hpc/banyan/bench/ranks"
-	"github.com/banyan-hpc/banyan/bench/rebalance"
+	"github.com/banyan-hpc/banyan/bench/fault"
 )
 
 // Measurer measures what a [Store] lacks and keeps each part as soon as it is there. The calling
@@ -25,7 +23,7 @@ type Measurer struct {
 	Size Size
 	// Start returns what starts the ranks of an experiment, which are ftbench with the arguments; number
 	// is that of [Experiment].
-	Start func(e Experiment, args []string) (func(number int) ranks.Start, error)
+	Start func(e Experiment, args []string) (func(number int) fault.Start, error)
 	// Output gets the other output of the ranks.
 	Output io.Writer
 	// Note and Step report the progress: what is measured, and how many of Steps are done.
@@ -66,9 +64,9 @@ func (m *Measurer) plans(ctx context.Context) error {
 		return nil
 	}
 	m.Note("time to rebalance")
-	var plans []rebalance.Result
+	var plans []fault.Plan
 	for _, o := range Rebuilds(rebuildRounds) {
-		if err := rebalance.Run(ctx, o, func(r rebalance.Result) error { plans = append(plans, r); return nil }); err != nil {
+		if err := o.Measure(ctx, func(r fault.Plan) error { plans = append(plans, r); return nil }); err != nil {
 			return err
 		}
 	}
@@ -83,18 +81,18 @@ func (m *Measurer) experiment(ctx context.Context, e Experiment) error {
 		return err
 	}
 	if !e.Unknown {
-		r, err := collective.Measure(ctx, e.Options, start(0), m.Output, nil)
+		r, err := e.Measure(ctx, start(0), m.Output, nil)
 		if err != nil {
 			return err
 		}
 		m.Measured.Jobs = append(m.Measured.Jobs, r)
 		return m.Keep()
 	}
-	deaths, err := collective.MeasureUnknown(ctx, e.Options, e.Number, start(e.Number), m.Output, nil)
+	deaths, err := e.MeasureUnknown(ctx, e.Number, start(e.Number), m.Output, nil)
 	if err != nil {
 		return err
 	}
-	m.Measured.Deaths = append(m.Measured.Deaths, Deaths{Options: e.Options, Number: e.Number, Deaths: deaths})
+	m.Measured.Deaths = append(m.Measured.Deaths, Deaths{Options: e.Collective, Number: e.Number, Deaths: deaths})
 	return m.Keep()
 }
 
@@ -104,7 +102,7 @@ func (e Experiment) args() []string {
 		"fault", string(e.Op), "-n", strconv.Itoa(e.Ranks), "--failures", strconv.Itoa(e.Failures), "--kill", e.Kill.String(),
 		"--design", strings.Join(e.Designs, ","), "--tree", strings.Join(e.Trees, ","), "--sets", strconv.Itoa(e.Sets), "--fabric", "shm",
 	}
-	if e.Op != collective.Barrier {
+	if e.Op != fault.Barrier {
 		args = append(args, "--size", strconv.Itoa(e.Size))
 	}
 	if e.Unknown {

@@ -12,7 +12,10 @@ import (
 // The ranks are those of the tables of the sign test (Conover, Practical Nonparametric Statistics,
 // table A3, p = 1/2).
 func TestSignTestRank(t *testing.T) {
-	for n, want := range map[int]int{1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 11: 2, 12: 3, 15: 4, 17: 5, 20: 6, 25: 8, 30: 10, 50: 18, 100: 40} {
+	for n, want := range map[int]int{
+		1: 0, 5: 0, 6: 1, 8: 1, 9: 2, 11: 2,
+		12: 3, 15: 4, 17: 5, 20: 6, 25: 8, 30: 10, 50: 18, 100: 40,
+	} {
 		require.Equal(t, want, signTestRank(n, 0.05), "n = %d", n)
 	}
 	// Beyond the range of 2^-n as a float the normal approximation is the check.
@@ -83,7 +86,8 @@ func TestSameness(t *testing.T) {
 		low, high float64
 		want      string
 	}{
-		{0.96, 1.04, "equal"}, {0.95, 1.05, "equal"}, {0.94, 1.04, "undecided"}, {0.96, 1.06, "undecided"}, {0.9, 1.2, "undecided"},
+		{0.96, 1.04, "equal"}, {0.95, 1.05, "equal"},
+		{0.94, 1.04, "undecided"}, {0.96, 1.06, "undecided"}, {0.9, 1.2, "undecided"},
 		{1.06, 1.2, "slower"}, {0.8, 0.94, "faster"}, {0, math.Inf(1), "undecided"},
 	} {
 		require.Equal(t, c.want, Interval{Median: 1, Low: c.low, High: c.high}.Sameness(0.05), "%v–%v", c.low, c.high)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/bench/ranks"
 	"github.com/banyan-hpc/banyan/fabric/sim"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
@@ -154,7 +154,7 @@ func (c *paperCmd) measure(s *paper.Store, to *call) error {
 	bar := progressbar.Start(to.err, "paper: measurements", m.Steps())
 	defer bar.Stop()
 	m.Output, m.Note, m.Step = bar.Over(to.err), bar.Note, bar.Step
-	m.Start = func(e paper.Experiment, args []string) (func(number int) ranks.Start, error) {
+	m.Start = func(e paper.Experiment, args []string) (func(number int) fault.Start, error) {
 		o := collectiveOptions{Op: e.Op, N: e.Ranks, exitsFlag: c.exitsFlag, Fabric: "shm"}
 		return o.startJobs(&call{args, to.out, to.err}, bar)
 	}

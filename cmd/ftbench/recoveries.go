@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/peers"
-	"github.com/banyan-hpc/banyan/bench/recovery"
 )
 
 // mendCmd is one rank of a job that times recovery as bench/peers/mpi/ulfm.c does.
@@ -52,7 +52,7 @@ func recoveryTime(comm *banyan.Comm, op string, calls int) (float64, error) {
 	took := make([]time.Duration, calls)
 	for i := range took {
 		var err error
-		if took[i], err = recovery.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
+		if took[i], err = fault.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
 			return 0, err
 		}
 	}
