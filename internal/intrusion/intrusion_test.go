@@ -230,7 +230,7 @@ func TestConfig(t *testing.T) {
 		"cannot be negative":     func(c *Config) { c.ByteEvery = -1 },
 		"more than 4096 at once": func(c *Config) { c.Stay = 5 * time.Second },
 		"5000 held":              func(c *Config) { c.Held = 5000 },
-		"cannot be leaving ones":        func(c *Config) { c.Held = 5 },
+		"cannot be leaving ones": func(c *Config) { c.Held = 5 },
 	} {
 		c := good
 		spoil(&c)

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -15,70 +15,65 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/route"
 )
 
-// reached is what a rank says of its way to another.
-type reached struct {
+// link is how a rank reaches another.
+type link struct {
 	Fabric string
-	Why    string // of fabrics that are not shared memory, or of what failed
+	Why    string // of fabrics that are not shared memory, or of a failure
 	Detail string // of sockets: addresses and interface
 }
 
 // none stands in the table where a rank does not reach another.
 const none = "none"
 
-// answerTime is how long a rank may take to answer another in showRoutes.
+// answerTime is how long a rank may take to answer another in [Job].
 const answerTime = 30 * time.Second
 
-// showRoutes has all ranks send to all and prints the table on rank 0. There it
-// returns the rows.
-func showRoutes(w *banyan.World, out io.Writer) ([][]reached, error) {
+// Job has all ranks send to all, and rank 0 print by which fabric they reach each other, and why. There
+// separated is the error of a job in which a rank does not reach another.
+func Job(w *banyan.World, out io.Writer) (separated, err error) {
 	c := w.Comm()
-	mine := told{Reached: greet(w)}
-	mine.Counters, mine.Detection = w.Counters(), w.Detection()
+	mine := rankReport{Links: probe(w), Counters: w.Counters(), Detection: w.Detection()}
 	// A rank that rank 0 does not reach is not asked: it cannot answer.
 	if c.Rank() != 0 {
-		if mine.Reached[0].Fabric == none {
+		if mine.Links[0].Fabric == none {
 			return nil, nil
 		}
 		return nil, banyan.SendValue(c, mine, 0, 2)
 	}
-	all := make([]*told, c.Size())
-	all[0] = &mine
-	for rank := 1; rank < c.Size(); rank++ {
-		if mine.Reached[rank].Fabric == none {
+	all, links := make([]*rankReport, c.Size()), make([][]link, c.Size())
+	for rank := range all {
+		r := mine
+		switch {
+		case rank > 0 && mine.Links[rank].Fabric == none:
 			continue
+		case rank > 0:
+			if r, _, err = banyan.RecvValue[rankReport](c, rank, 2); err != nil {
+				return nil, err
+			}
 		}
-		t, _, err := banyan.RecvValue[told](c, rank, 2)
-		if err != nil {
-			return nil, err
-		}
-		all[rank] = &t
+		all[rank], links[rank] = &r, r.Links
 	}
-	rows := rowsOf(all)
-	_, err := io.WriteString(out, routesTable(rows, w.Node)+sockets(all)+deaths(all, w.Node))
-	return rows, err
-}
-
-// separated is the error of rows in which a rank does not reach another. Those that
-// could not be asked are among them: rank 0 does not reach them.
-func separated(rows [][]reached) error {
+	if _, err := io.WriteString(out, routesTable(links, w.Node)+sockets(all)+deaths(all, w.Node)); err != nil {
+		return nil, err
+	}
 	cut := 0
-	for i, row := range rows {
-		for j, r := range row {
-			if i != j && r.Fabric == none {
+	for i, row := range links {
+		for j, l := range row {
+			if i != j && l.Fabric == none {
 				cut++
 			}
 		}
 	}
 	if cut == 0 {
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("doctor: %s without fabric: the reasons are above", counted(cut, "way"))
+	return fmt.Errorf("doctor: %s without fabric: the reasons are above", counted(cut, "way")), nil
 }
 
-// greet sends to every rank and receives from it, and says by what.
-func greet(w *banyan.World) []reached {
+// probe exchanges a message with every rank and returns by which fabrics.
+func probe(w *banyan.World) []link {
 	c := w.Comm()
-	mine := make([]reached, c.Size())
+	mine := make([]link, c.Size())
 	sent := make([]banyan.Request, c.Size())
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	defer cancel()
@@ -87,7 +82,7 @@ func greet(w *banyan.World) []reached {
 	for i := range mine {
 		rank := (c.Rank() + i) % c.Size() // not all to one at once
 		if _, err := w.Route(rank); err != nil {
-			mine[rank] = reached{Fabric: none, Why: err.Error()}
+			mine[rank] = link{Fabric: none, Why: err.Error()}
 			continue
 		}
 		sent[rank] = c.Isend(hello[:], rank, 1)
@@ -102,10 +97,10 @@ func greet(w *banyan.World) []reached {
 		}
 		r, lost := w.Route(rank)
 		if err = cmp.Or(err, lost); err != nil {
-			mine[rank] = reached{Fabric: none, Why: fmt.Sprintf("by %v: %v", r, err)}
+			mine[rank] = link{Fabric: none, Why: fmt.Sprintf("by %v: %v", r, err)}
 			continue
 		}
-		mine[rank] = reached{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; "), details(r, names)}
+		mine[rank] = link{r.Fabric, strings.Join(append(r.WhyNot, r.Fabric+": "+r.Why), "; "), details(r, names)}
 	}
 	return mine
 }
@@ -113,10 +108,9 @@ func greet(w *banyan.World) []reached {
 // widest is the number of ranks up to which each pair has its place in the table.
 const widest = 32
 
-// routesTable shows who reaches whom by what, and under it why by nothing faster.
-// all[i][j] is what rank i says of rank j; all[i] is nil where rank i could not be
-// asked.
-func routesTable(all [][]reached, node func(int) int) string {
+// routesTable shows by which fabrics the ranks reach each other, and below it why not by faster ones.
+// all[i] is nil where rank i could not be asked.
+func routesTable(all [][]link, node func(int) int) string {
 	var b strings.Builder
 	n := len(all)
 	nodes := 0
@@ -144,7 +138,7 @@ func routesTable(all [][]reached, node func(int) int) string {
 }
 
 // unasked names the ranks without a row, "" if there is none.
-func unasked(all [][]reached) string {
+func unasked(all [][]link) string {
 	var names []string
 	for rank, row := range all {
 		if row == nil {
@@ -160,7 +154,7 @@ func unasked(all [][]reached) string {
 	return "?: not asked, as rank 0 does not reach it: " + strings.Join(names, ", ") + "\n"
 }
 
-func cell(row []reached, i, j int) string {
+func cell(row []link, i, j int) string {
 	switch {
 	case i == j:
 		return "-"
@@ -172,13 +166,13 @@ func cell(row []reached, i, j int) string {
 
 // reasons counts the pairs by fabric and kind of reason, the most frequent first,
 // each with the reason of one pair; shared memory needs none.
-func reasons(all [][]reached) string {
+func reasons(all [][]link) string {
 	type group struct {
-		reached
+		link
 		pairs [][2]int
 	}
 	var groups []*group
-	find := func(r reached) *group {
+	find := func(r link) *group {
 		r.Detail = "" // each pair's is another
 		if r.Fabric == route.Shm.String() {
 			r.Why = ""
@@ -188,7 +182,7 @@ func reasons(all [][]reached) string {
 				return g
 			}
 		}
-		groups = append(groups, &group{reached: r})
+		groups = append(groups, &group{link: r})
 		return groups[len(groups)-1]
 	}
 	for i, row := range all {

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"cmp"
@@ -11,9 +11,9 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/route"
 )
 
-// told is what a rank tells rank 0.
-type told struct {
-	Reached   []reached
+// rankReport is what a rank reports to rank 0.
+type rankReport struct {
+	Links     []link
 	Counters  banyan.Counters
 	Detection banyan.Detection
 }
@@ -67,7 +67,7 @@ const socketLines = 28
 // sockets lists the pairs that are joined by sockets, with their addresses, and what
 // all ranks have counted; "" where there is none. all[i] is nil where rank i
 // could not be asked.
-func sockets(all []*told) string {
+func sockets(all []*rankReport) string {
 	var lines []string
 	pairs := 0
 	var sum banyan.Counters
@@ -76,8 +76,8 @@ func sockets(all []*told) string {
 		if t == nil {
 			continue
 		}
-		for j, r := range t.Reached {
-			if r.Detail == "" || i > j && all[j] != nil { // the other end has said it
+		for j, r := range t.Links {
+			if r.Detail == "" || i > j && all[j] != nil { // the other end is in the list
 				continue
 			}
 			if pairs++; pairs <= socketLines {
@@ -97,15 +97,4 @@ func sockets(all []*told) string {
 	}
 	out := "# sockets\n" + strings.Join(lines, "") + fmt.Sprintf("connections: %v\n", sum)
 	return out + strings.Join(noted[:min(len(noted), socketLines)], "")
-}
-
-// rowsOf are the rows of the table of routes.
-func rowsOf(all []*told) [][]reached {
-	rows := make([][]reached, len(all))
-	for i, t := range all {
-		if t != nil {
-			rows[i] = t.Reached
-		}
-	}
-	return rows
 }

@@ -1,4 +1,4 @@
-package main
+package doctor
 
 import (
 	"errors"
@@ -17,26 +17,30 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/shm"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/internal/exits"
-	"github.com/banyan-hpc/banyan/internal/exits/hook"
 	"github.com/banyan-hpc/banyan/internal/futex"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
-// state is how something stands.
-type standing string
+// state is the verdict of a finding.
+type state string
 
 const (
-	ok      standing = "ok"
-	warning standing = "warning"
-	missing standing = "missing"
+	ok      state = "ok"
+	warning state = "warning"
+	missing state = "missing"
 )
 
 // finding is a line of the report. What is not ok has a cure, if there is one.
 type finding struct {
-	state            standing
+	state            state
 	what, text, cure string
 }
+
+// The environment variables that the cures name.
+const (
+	fabricEnv   = "BANYAN_FABRIC"
+	networksEnv = "BANYAN_NETWORKS"
+)
 
 // printer prints the report, up to the first write that fails.
 type printer struct {
@@ -53,7 +57,7 @@ func (p *printer) printf(format string, args ...any) {
 
 func (p *printer) section(name string) { p.printf("# %s\n", name) }
 
-func (p *printer) all(found []finding) {
+func (p *printer) all(found ...finding) {
 	for _, f := range found {
 		if f.cure != "" {
 			f.text += ": " + f.cure
@@ -169,76 +173,6 @@ func devices(root fs.FS) []finding {
 		names = append(names, e.Name())
 	}
 	return []finding{{warning, "rdma", strings.Join(names, ", "), "this version of Banyan does not use RDMA, but TCP over its network interface"}}
-}
-
-// detection looks at what could tell of the death of a process.
-func detection(root fs.FS) []finding {
-	found := []finding{onNode(), pidfd()}
-	const what = "bpf"
-	switch loads, why := hook.Available(); {
-	case loads:
-		found = append(found, finding{ok, what, why, ""})
-	case !exists(root, "sys/kernel/btf/vmlinux"):
-		found = append(found, finding{warning, what, oneLine(why), "a kernel with CONFIG_DEBUG_INFO_BTF"})
-	default:
-		found = append(found, finding{warning, what, oneLine(why), "start jobs with these capabilities, or have ftbench agent run with them"})
-	}
-	return append(found, recorder(), silence())
-}
-
-// recorder says who has the kernel record ends for ranks that are started in this
-// environment.
-func recorder() finding {
-	const what = "agent"
-	switch table, err := exits.Open(); {
-	case err == nil:
-		if err := table.Close(); err != nil {
-			return finding{warning, what, err.Error(), ""}
-		}
-		return finding{ok, what, "the kernel's record of ends is there, also for ranks that ftbench run does not start", ""}
-	case os.Getenv(exits.Env) == "":
-		return finding{ok, what, "none at " + exits.DefaultAgent + ": only ranks that ftbench run starts may have the kernel's record of ends", ""}
-	case os.Getenv(exits.Env) == exits.Off, os.Getenv(exits.Env) == exits.On:
-		return finding{ok, what, exits.Env + "=" + os.Getenv(exits.Env) + ": not asked", ""}
-	default:
-		return finding{warning, what, oneLine(err.Error()), "unset " + exits.Env + ", or start the agent there"}
-	}
-}
-
-// silence says when who falls silent counts as dead. A setting that is wrong is
-// reported with the settings.
-func silence() finding {
-	const what = "silence"
-	s, err := settings.Load(settings.Here())
-	switch {
-	case err != nil:
-		return finding{warning, what, "not known: a setting is wrong, see below", ""}
-	case !s.On(settings.Detect):
-		return finding{warning, what, "nobody looks for it (detect = off, " + s.Origin(settings.Detect) + "): ranks whose machine is lost are waited for, and who has never talked to a dead rank may wait for it", ""}
-	}
-	say := func(id settings.ID) string { return settings.Of(id).Format(s.Int(id)) }
-	return finding{ok, what, fmt.Sprintf("of %s is death, heartbeats each %s (detect.timeout, detect.period)", say(settings.DetectTimeout), say(settings.DetectPeriod)), ""}
-}
-
-// onNode says what tells first of the death of a rank on this machine.
-func onNode() finding {
-	method, why := shm.Detection()
-	if method == shm.SlowDetection {
-		return finding{warning, "deaths", "told of by " + method + " alone: " + why,
-			"they are seen all the same, 20 µs later for each MB that the dead had resident"}
-	}
-	return finding{ok, "deaths", fmt.Sprintf("told of by %s: %s", method, why), ""}
-}
-
-func pidfd() finding {
-	fd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err == nil {
-		err = unix.Close(fd)
-	}
-	if err != nil {
-		return finding{missing, "pidfd", fmt.Sprintf("pidfd_open: %v", err), "a kernel from 5.3, and a seccomp profile that allows it"}
-	}
-	return finding{ok, "pidfd", "the end of a process of this machine is seen, late if it had much memory, and processes can be fenced", ""}
 }
 
 // processors looks at where ranks may run.
