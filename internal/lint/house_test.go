@@ -51,6 +51,7 @@ var house = []place{
 	{"bench/predict", 75},       // collectives in virtual time, for the harnesses above it
 	{"bench/", harnessFloor},    // harnesses on the public interface
 	{"bench/compare/suite", 82}, // the measures of ftbench compare, with the programs that they run
+	{"bench/predict/sweep", 82}, // predictions over grids of parameters, and their charts
 	{"bench/tune", 84},          // what a machine is fastest with, measured by the suite's pairs
 	{"bench/paper", 85},         // a report of what several harnesses have measured
 	{"cmd/", commandFloor},      // the command
