@@ -32,8 +32,6 @@ const (
 	undisturbed = "undisturbed"
 	// openmpiTCP is Open MPI without its shared memory.
 	openmpiTCP = "openmpi-tcp"
-	// startups are all that start a job for a sample.
-	startups = "startup"
 	// ulfm is Open MPI with its fault tolerance.
 	ulfm = "openmpi-ulfm"
 	// turns are processes of bare C that take turns, of no library.
@@ -55,14 +53,12 @@ type Comparison struct {
 	runners map[string]peers.Runner  // by name; UCX has no process in between
 	servers map[string]*peers.Server // those of them that are processes
 
-	netpipes    map[string][]netpipeRun // by group; Banyan first
-	startups    []startupRun            // Banyan first
-	collectives []collectiveRun         // Banyan first
-	recoveries  []collectiveRun         // Banyan first
-	words       map[string]string       // how each describes itself
-	commands    map[string]string       // how each was started
-	absent      map[string]string       // why a peer does not take part
-	busy        float64                 // share of the CPUs that others took before it began
+	netpipes map[string][]netpipeRun // by group; Banyan first
+	jobs     map[string][]jobRun     // by kind; Banyan first
+	words    map[string]string       // how each describes itself
+	commands map[string]string       // how each was started
+	absent   map[string]string       // why a peer does not take part
+	busy     float64                 // share of the CPUs that others took before it began
 }
 
 // Open starts the control, Banyan and the peers that the groups need. Peers that are not installed or
@@ -70,7 +66,7 @@ type Comparison struct {
 // calls [Comparison.Close].
 func Open(ctx context.Context, o Options) (*Comparison, error) {
 	c := &Comparison{
-		Options: o, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{},
+		Options: o, runners: map[string]peers.Runner{}, servers: map[string]*peers.Server{}, netpipes: map[string][]netpipeRun{}, jobs: map[string][]jobRun{},
 		words: map[string]string{}, commands: map[string]string{}, absent: map[string]string{},
 	}
 	if err := c.open(ctx, names(o.Groups)); err != nil {
@@ -129,12 +125,8 @@ func (c *Comparison) add(ctx context.Context, name string) error {
 		return nil
 	case groupNetpipe, groupTCP, groupUnix:
 		return c.addNetpipes(ctx, netpipeGroups[name])
-	case startups:
-		return c.addStartups(ctx)
-	case collectives:
-		return c.addCollectives(ctx)
-	case recoveries:
-		return c.addRecoveries(ctx)
+	case startups, collectives, recoveries:
+		return c.addJobs(ctx, name)
 	case openmpi:
 		s, err = peers.OpenMPI.Start(ctx, c.cpus)
 	case mpich:

@@ -5,43 +5,75 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// collectiveRun starts a job that times collectives for each sample.
-type collectiveRun struct {
+// jobRun is a program that is started as a job for each sample.
+type jobRun struct {
 	name    string
-	command func(n int, args []string) peers.Command
+	command peers.Program
 }
 
-// collectives are all that start such jobs.
-const collectives = "collectives"
+// The kinds of such jobs.
+const (
+	startups    = "startup"
+	collectives = "collectives"
+	recoveries  = "recovery"
+)
 
-// ourJob is what has ranks of this binary carry out a command.
-func (c *Comparison) ourJob(command []string) collectiveRun {
-	return collectiveRun{ours, func(n int, args []string) peers.Command {
+// peerJob is the program of a peer.
+type peerJob struct {
+	name    string // of the peer
+	program string // under which a program that is missing is named
+	find    func(context.Context) (peers.Program, error)
+}
+
+// peerJobs are the peers' programs of a kind.
+func (c *Comparison) peerJobs(kind string) (out []peerJob) {
+	switch kind {
+	case startups:
+		for _, m := range theMPIs {
+			out = append(out, peerJob{m.Name, starterName(m), m.Startup})
+		}
+	case collectives:
+		for _, m := range theMPIs {
+			out = append(out, peerJob{m.Name, collectiveName(m), m.Collectives})
+		}
+	case recoveries:
+		out = []peerJob{{ulfm, ulfm, peers.ULFM(c.ULFM).Recovery}, {turns, turns, peers.Turns}}
+	}
+	return out
+}
+
+// jobRanks are the hidden commands of Banyan's ranks, with arguments for the record.
+var jobRanks = map[string]struct{ rank, example []string }{
+	startups:    {startupRank, []string{"FILE"}},
+	collectives: {collectiveRank, []string{"FILE", "MILLISECONDS", "barrier:0"}},
+	recoveries:  {recoveryRank, []string{"FILE", "MILLISECONDS", "agree:0"}},
+}
+
+// addJobs finds the programs of a kind.
+func (c *Comparison) addJobs(ctx context.Context, kind string) error {
+	runs := []jobRun{{ours, func(n int, args []string) peers.Command {
 		argv := []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self}
-		return peers.Command{Argv: slices.Concat(argv, command, args), CPU: -1}
-	}}
-}
-
-// addCollectives finds the programs.
-func (c *Comparison) addCollectives(ctx context.Context) error {
-	c.collectives = append(c.collectives, c.ourJob(collectiveRank))
-	for _, m := range theMPIs {
-		command, err := m.Collectives(ctx)
-		if err := c.present(ctx, collectiveName(m), err); err != nil {
+		return peers.Command{Argv: slices.Concat(argv, jobRanks[kind].rank, args), CPU: -1}
+	}}}
+	for _, p := range c.peerJobs(kind) {
+		command, err := p.find(ctx)
+		if err := c.present(ctx, p.program, err); err != nil {
 			return err
 		}
 		if command != nil {
-			c.collectives = append(c.collectives, collectiveRun{m.Name, command})
+			runs = append(runs, jobRun{p.name, command})
 		}
 	}
-	for _, run := range c.collectives {
-		c.commands["collectives "+run.name] = commandLine(run.command(2, []string{"FILE", "MILLISECONDS", "barrier:0"}))
+	for _, run := range runs {
+		c.commands[kind+" "+run.name] = commandLine(run.command(4, jobRanks[kind].example))
 	}
+	c.jobs[kind] = runs
 	return nil
 }
 
@@ -58,7 +90,7 @@ func (c *Comparison) pairCollectives() *compare.Sweep {
 		ops = append(ops, peers.Collective{Op: "bcast", Bytes: size}, peers.Collective{Op: "allreduce", Bytes: size})
 	}
 	// not above the better of the two is not above either
-	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.collectives, 2, ops, map[string]compare.Bound{
+	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.jobs[collectives], 2, ops, map[string]compare.Bound{
 		openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
 		mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
 	})
@@ -70,7 +102,7 @@ func (c *Comparison) crowdCollectives() []*compare.Sweep {
 	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
 	for i, n := range crowds {
 		title := fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n)
-		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.collectives, n, ops, map[string]compare.Bound{
+		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.jobs[collectives], n, ops, map[string]compare.Bound{
 			openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
 		}))
 	}
@@ -82,7 +114,7 @@ func (c *Comparison) crowdCollectives() []*compare.Sweep {
 const crowdSamples = 4
 
 // jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but for Banyan, do not take part.
-func (c *Comparison) jobSweep(name, title string, runs []collectiveRun, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
+func (c *Comparison) jobSweep(name, title string, runs []jobRun, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
 	var part compare.Part
 	for i, op := range ops {
 		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
@@ -108,32 +140,6 @@ func (c *Comparison) jobSweep(name, title string, runs []collectiveRun, n int, o
 	return &compare.Sweep{Name: name, Title: title, Label: "operation:bytes", Precision: precisionRuns, Parts: []compare.Part{part}}
 }
 
-// recoveries are all that start jobs that time recovery.
-const recoveries = "recoveries"
-
-// addRecoveries finds the programs.
-func (c *Comparison) addRecoveries(ctx context.Context) error {
-	c.recoveries = append(c.recoveries, c.ourJob(recoveryRank))
-	command, err := peers.ULFM(c.ULFM).Recovery(ctx)
-	if err := c.present(ctx, ulfm, err); err != nil {
-		return err
-	}
-	if command != nil {
-		c.recoveries = append(c.recoveries, collectiveRun{ulfm, command})
-	}
-	command, err = peers.Turns(ctx)
-	if err := c.present(ctx, turns, err); err != nil {
-		return err
-	}
-	if command != nil {
-		c.recoveries = append(c.recoveries, collectiveRun{turns, command})
-	}
-	for _, run := range c.recoveries {
-		c.commands["recovery "+run.name] = commandLine(run.command(4, []string{"FILE", "MILLISECONDS", "agree:0"}))
-	}
-	return nil
-}
-
 // recoverySweeps are B6-2 and B6-4. Barrier and shrink are for information, and so is what the same takes without a library.
 func (c *Comparison) recoverySweeps() []*compare.Sweep {
 	ids := []string{"", "B6-2", "", "B6-4"}
@@ -144,7 +150,7 @@ func (c *Comparison) recoverySweeps() []*compare.Sweep {
 	var out []*compare.Sweep
 	for _, n := range []int{4, 8, 16, 32} {
 		title := fmt.Sprintf("recovery of %d ranks without a failure", n)
-		s := c.jobSweep(fmt.Sprintf("ulfm/%d", n), title, c.recoveries, n, ops, map[string]compare.Bound{
+		s := c.jobSweep(fmt.Sprintf("ulfm/%d", n), title, c.jobs[recoveries], n, ops, map[string]compare.Bound{
 			ulfm:  {Over: ulfm, Ratio: compare.OfTimes},
 			turns: {Over: turns, Ratio: compare.OfTimes},
 		})
@@ -158,4 +164,44 @@ func (c *Comparison) recoverySweeps() []*compare.Sweep {
 		out = append(out, s)
 	}
 	return out
+}
+
+// theMPIs are those that are compared with by runs of programs.
+var theMPIs = []peers.MPI{peers.OpenMPI, peers.MPICH}
+
+// starterName is under which a launcher that lacks is told.
+func starterName(m peers.MPI) string { return m.Name + " start" }
+
+func commandLine(c peers.Command) string { return strings.Join(append(c.Env, c.Argv...), " ") }
+
+// startupRanks is the number of ranks that the bound speaks of.
+const startupRanks = 64
+
+// startupSweep is B3-7. The time begins before the launcher is started, and ends
+// when the last rank has passed a first barrier; for information, when the
+// launcher has ended.
+func (c *Comparison) startupSweep(n int) *compare.Sweep {
+	part := compare.Part{Points: []compare.Point{{X: 1, Label: "barrier passed"}, {X: 2, Label: "launcher ended"}}}
+	for _, run := range c.jobs[startups] {
+		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
+			passed, ended, err := peers.TimeStartup(ctx, n, run.command)
+			return []float64{passed.Seconds(), ended.Seconds()}, err
+		}})
+		if run.name == ours {
+			continue
+		}
+		first := compare.Bound{Over: run.name, Ratio: compare.OfTimes}
+		if n == startupRanks {
+			first.ID = "B3-7"
+		}
+		if run.name == openmpi {
+			first.Limit = 1
+		}
+		part.Points[0].Bounds = append(part.Points[0].Bounds, first)
+		part.Points[1].Bounds = append(part.Points[1].Bounds, compare.Bound{Over: run.name, Ratio: compare.OfTimes})
+	}
+	return &compare.Sweep{
+		Name: "startup", Title: fmt.Sprintf("start of %d ranks, from the launcher's start", n), Label: "until", Precision: precisionStart,
+		Parts: []compare.Part{part},
+	}
 }

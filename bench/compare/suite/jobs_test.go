@@ -10,7 +10,7 @@ import (
 
 // The bounds of the ledger are those of the sweeps.
 func TestCollectivesHaveTheirBounds(t *testing.T) {
-	c := &Comparison{collectives: []collectiveRun{{name: ours}, {name: openmpi}, {name: mpich}}}
+	c := &Comparison{jobs: map[string][]jobRun{collectives: {{name: ours}, {name: openmpi}, {name: mpich}}}}
 	pair := c.sweeps(groupCollective)
 	require.Len(t, pair, 1)
 	for _, p := range pair[0].Parts[0].Points {
@@ -28,16 +28,16 @@ func TestCollectivesHaveTheirBounds(t *testing.T) {
 
 // A directory without an MPI is told by its name, and Banyan is measured alone.
 func TestCompareRecoveryNamesTheDirectory(t *testing.T) {
-	c := &Comparison{Options: Options{ULFM: "/nowhere"}, commands: map[string]string{}, absent: map[string]string{}}
-	require.NoError(t, c.addRecoveries(t.Context()))
+	c := &Comparison{Options: Options{ULFM: "/nowhere"}, commands: map[string]string{}, jobs: map[string][]jobRun{}, absent: map[string]string{}}
+	require.NoError(t, c.addJobs(t.Context(), recoveries))
 	require.Equal(t, "peers: openmpi-ulfm is not installed: there is no /nowhere/mpicc that can be run", c.absent[ulfm])
-	require.Len(t, c.recoveries, 2)
-	require.Equal(t, turns, c.recoveries[1].name)
+	require.Len(t, c.jobs[recoveries], 2)
+	require.Equal(t, turns, c.jobs[recoveries][1].name)
 }
 
 // The bounds of the ledger are those of the sweeps. What the same takes without a library bounds nothing.
 func TestRecoveriesHaveTheirBounds(t *testing.T) {
-	c := &Comparison{recoveries: []collectiveRun{{name: ours}, {name: ulfm}, {name: turns}}}
+	c := &Comparison{jobs: map[string][]jobRun{recoveries: {{name: ours}, {name: ulfm}, {name: turns}}}}
 	for _, s := range c.sweeps(groupULFM) {
 		points := s.Parts[0].Points
 		require.Len(t, s.Parts[0].Sources, 3)
@@ -48,6 +48,6 @@ func TestRecoveriesHaveTheirBounds(t *testing.T) {
 			require.Equal(t, compare.Bound{Over: turns, Ratio: points[i].Bounds[1].Ratio}, points[i].Bounds[1])
 		}
 	}
-	alone := &Comparison{recoveries: []collectiveRun{{name: ours}}}
+	alone := &Comparison{jobs: map[string][]jobRun{recoveries: {{name: ours}}}}
 	require.Empty(t, alone.sweeps(groupULFM)[0].Parts[0].Points[1].Bounds)
 }

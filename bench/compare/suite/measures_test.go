@@ -57,7 +57,7 @@ func TestPlansHaveTheBounds(t *testing.T) {
 
 // The bound is of the start of 64 ranks; NetPIPE's are in netpipe_test.go.
 func TestStartupHasItsBound(t *testing.T) {
-	c := &Comparison{Options: Options{Ranks: startupRanks}, startups: []startupRun{{name: ours}, {name: openmpi}, {name: mpich}}}
+	c := &Comparison{Options: Options{Ranks: startupRanks}, jobs: map[string][]jobRun{startups: {{name: ours}, {name: openmpi}, {name: mpich}}}}
 	at64 := c.sweeps(groupStartup)[0].Parts[0].Points
 	require.Equal(t, []compare.Bound{{ID: "B3-7", Over: openmpi, Ratio: compare.OfTimes, Limit: 1}, {ID: "B3-7", Over: mpich, Ratio: compare.OfTimes}}, at64[0].Bounds)
 	require.Zero(t, at64[1].Bounds[0].Limit, "the launcher's end is for information")
