@@ -320,8 +320,8 @@ func (w *World) Counters() Counters {
 	}
 	for _, s := range w.job.Sockets() {
 		c = c.Plus(Counters{
-			Admitted: s.Admitted, Healed: s.Heals,
-			Refused: Refused{s.Strangers, s.Versions, s.Forgers, s.Misled, s.Dawdlers, s.Crowded},
+			Admitted: s.Accepted, Healed: s.Reconnects,
+			Refused: Refused{s.NotPeer, s.OtherVersion, s.Unauthenticated, s.Misdirected, s.TimedOut, s.Evicted},
 		})
 	}
 	s := w.job.DetectorStats()

@@ -76,7 +76,7 @@ func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
 		}
 	}
 	if c.async {
-		j.Progress.Attend()
+		j.Progress.StartAsync()
 	}
 	j.origin = cfg.Host.Now()
 	return j, nil
