@@ -229,7 +229,7 @@ func (c *faultDrillCmd) driver(cfg drill.Config, to *call) (*drill.Driver, func(
 	}
 	if c.Strangers > 0 {
 		const stay = 20 * time.Millisecond
-		d.Besiege = func(ctx context.Context, port netip.AddrPort) error {
+		d.Flood = func(ctx context.Context, port netip.AddrPort) error {
 			_, err := strangers.Run(ctx, strangers.Config{To: port, Rate: c.Strangers, Stay: stay})
 			return err
 		}

@@ -90,7 +90,7 @@ func driver(t *testing.T, cfg Config) *Driver {
 			spread(spec, nets[hosts], hosts, exe)
 			return nil
 		},
-		Besiege: func(ctx context.Context, to netip.AddrPort) error {
+		Flood: func(ctx context.Context, to netip.AddrPort) error {
 			_, err := strangers.Run(ctx, strangers.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
 			return err
 		},
@@ -153,6 +153,32 @@ func TestDrill(t *testing.T) {
 	require.NoError(t, d.Report.Write(&table))
 	t.Logf("%v, %d runs aimed\n%s", time.Since(begun).Round(time.Second), aimed, table.String())
 	require.Empty(t, d.Report.Missed(), "nobody was killed within\n%s", table.String())
+}
+
+// TestDrillSimulated carries out runs in the simulator, and then kills ranks within each operation that
+// waits for others.
+func TestDrillSimulated(t *testing.T) {
+	d := &Driver{Config: everything()}
+	d.Max = 12
+	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
+		aim, err := ParseKind(os.Getenv("BANYAN_AIM"))
+		require.NoError(t, err)
+		require.NoError(t, d.Simulate(seed, aim))
+		return
+	}
+	runs := uint64(100)
+	switch {
+	case testing.Short():
+		runs = 20
+	case os.Getenv("BANYAN_LONG") != "":
+		runs = 20_000
+	}
+	for seed := range runs {
+		require.NoError(t, d.Simulate(seed, noKind), "BANYAN_SEED=%d runs it again", seed)
+	}
+	var table strings.Builder
+	require.NoError(t, d.Report.Write(&table))
+	t.Log(table.String())
 }
 
 // Ranks of which nothing is heard are a finding, and are ended.

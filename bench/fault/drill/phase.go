@@ -271,7 +271,7 @@ func (r *rank) patiently(t *transfer, call func(context.Context) error) error {
 		return call(r.live)
 	}
 	for d := firstDeadline; ; d *= 2 {
-		ctx, stop := context.WithTimeout(r.live, d)
+		ctx, stop := r.host.deadline(r.live, d)
 		err := call(ctx)
 		stop()
 		if !errors.Is(err, context.DeadlineExceeded) {

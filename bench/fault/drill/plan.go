@@ -134,7 +134,7 @@ type plan struct {
 	words   []string // BANYAN_FABRIC of each rank
 	hosts   int      // namespaces, 0: this one
 	async   bool
-	besiege bool // strangers come to the ports meanwhile
+	flooded bool // unauthenticated connections come to the ports meanwhile
 	profile banyan.Profile
 	phases  []phase
 	doomed  map[int]doom
@@ -143,16 +143,21 @@ type plan struct {
 	farewell *repair
 }
 
-// dies reports whether a rank may die. If some die while the job starts all may: who
-// finds the start failed leaves.
+// dies reports whether a rank may die. If some die while the job starts all may: a rank whose start
+// fails exits.
 func (p *plan) dies(rank int) bool {
+	_, doomed := p.doomed[rank]
+	return doomed || p.diesAtStart()
+}
+
+// diesAtStart reports whether a rank dies while the job starts.
+func (p *plan) diesAtStart() bool {
 	for _, d := range p.doomed {
 		if d.first {
 			return true
 		}
 	}
-	_, doomed := p.doomed[rank]
-	return doomed
+	return false
 }
 
 // maxPhases bounds those of a run.
@@ -164,7 +169,7 @@ const firstTag = 1
 // newPlan draws a run. The same script gives the same plan in every process.
 func newPlan(s script) *plan {
 	r := rand.New(rand.NewPCG(s.Seed, 2))
-	p := &plan{script: s, doomed: map[int]doom{}, async: r.IntN(4) == 0, besiege: r.IntN(3) == 0}
+	p := &plan{script: s, doomed: map[int]doom{}, async: r.IntN(4) == 0, flooded: r.IntN(3) == 0}
 	p.profile = s.Profiles[r.IntN(len(s.Profiles))]
 	p.n = s.Min + r.IntN(min(5, s.Max-s.Min+1))
 	switch r.IntN(40) { // a run of 32 ranks on two cores takes as long as twenty of three

@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// reader is the ranks' standard output: it kills those who are doomed.
+// reader reads the ranks' standard output, and has doomed ranks killed.
 type reader struct {
-	p       *plan
-	besiege func(netip.AddrPort) // nil: nobody comes
-	pids    map[int]int          // by rank
-	ends    map[int]*lastWords
-	text    strings.Builder
+	p     *plan
+	flood func(netip.AddrPort) // nil: none
+	kill  func(rank, pid int, after time.Duration) error
+	pids  map[int]int // by rank
+	ends  map[int]*lastWords
+	text  strings.Builder
 
 	mu     sync.Mutex
 	over   bool
@@ -24,7 +25,7 @@ type reader struct {
 	victim []*os.Process
 }
 
-// lastWords are what a rank says when it ends well.
+// lastWords is the report of a rank that ends well.
 type lastWords struct {
 	ops, failed int
 	blamed      []int
@@ -38,8 +39,8 @@ func (r *reader) Write(b []byte) (int, error) {
 		var port string
 		if _, err := fmt.Sscanf(line, beginFormat, &rank, &pid, &port); err == nil {
 			r.pids[rank] = pid
-			if to, err := netip.ParseAddrPort(port); err == nil && r.besiege != nil {
-				r.besiege(to)
+			if to, err := netip.ParseAddrPort(port); err == nil && r.flood != nil {
+				r.flood(to)
 			}
 			if err := r.arm(rank, pid); err != nil {
 				return 0, err
@@ -53,13 +54,18 @@ func (r *reader) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// arm has a rank killed in its time. The process is held by a descriptor, so that
-// nobody else is killed who has its number later.
+// arm has a rank killed in its time, unless it kills itself.
 func (r *reader) arm(rank, pid int) error {
 	d, doomed := r.p.doomed[rank]
 	if !doomed || d.op > 0 || d.aim != noKind || d.last || d.first {
 		return nil
 	}
+	return r.kill(rank, pid, d.delay)
+}
+
+// killProcess kills a process after a time. A descriptor holds the process, so that no other process
+// is killed that has its number later.
+func (r *reader) killProcess(_, pid int, after time.Duration) error {
 	victim, err := os.FindProcess(pid)
 	if err != nil {
 		return err
@@ -67,7 +73,7 @@ func (r *reader) arm(rank, pid int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.victim = append(r.victim, victim)
-	r.timers = append(r.timers, time.AfterFunc(d.delay, func() {
+	r.timers = append(r.timers, time.AfterFunc(after, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !r.over {
@@ -77,11 +83,11 @@ func (r *reader) arm(rank, pid int) error {
 	return nil
 }
 
-// last reads what a rank says at its end.
+// last reads a rank's final report.
 func (r *reader) last(line string) error {
 	head, names, ok := strings.Cut(strings.TrimSuffix(line, "]\n"), " [")
 	if !ok {
-		return fmt.Errorf("not a rank's word: %q", line)
+		return fmt.Errorf("not a rank's report: %q", line)
 	}
 	var rank int
 	end := &lastWords{}
@@ -102,7 +108,7 @@ func (r *reader) last(line string) error {
 	return nil
 }
 
-// stop kills nobody any more.
+// stop disarms all kills.
 func (r *reader) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

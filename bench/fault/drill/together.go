@@ -6,10 +6,7 @@ import (
 	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // shared is the collective of a phase: one kind, several times in a row, or several under way at once.
@@ -84,7 +81,7 @@ func (r *rank) completed(s *shared, round int, u *part, err error) error {
 		return r.excuseAny(err)
 	}
 	if d, doomed := r.p.doomed[r.me]; doomed && d.after && d.aim == s.kind && r.phases >= d.in {
-		end(d.delay)
+		r.host.die(d.delay)
 	}
 	if !slices.Equal(u.got, u.want) {
 		return fmt.Errorf("%v gave other numbers than %v …", s.kind, u.want[:min(4, len(u.want))])
@@ -170,15 +167,15 @@ func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase
 
 // owed finds collectives that failed at a survivor although all that were killed had success from them, which
 // in the ULFM profile must not be.
-func (t *trace) owed(p *plan, result *launch.Result, survivors []int) error {
+func (t *trace) owed(p *plan, ends []rankEnd, survivors []int) error {
 	if p.profile != banyan.ULFM {
 		return nil
 	}
 	for i, ph := range p.phases {
 		all := 1<<ph.shared.rounds - 1
 		had := all // success at all of the dead
-		for rank, end := range result.Ends {
-			if end.Signal == unix.SIGKILL {
+		for rank, end := range ends {
+			if end.killed {
 				had &= t.count(rank, completeAt+i)
 			}
 		}

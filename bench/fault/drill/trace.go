@@ -73,6 +73,9 @@ func mapTrace(f *os.File, ranks int) (*trace, error) {
 	return &trace{mem}, nil
 }
 
+// memoryTrace is the trace of ranks in this process.
+func memoryTrace(ranks int) *trace { return &trace{make([]byte, traceBytes(ranks))} }
+
 func (t *trace) close() error { return unix.Munmap(t.mem) }
 
 func (t *trace) word(rank, i int) []byte {
