@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -179,6 +180,24 @@ func TestDrillSimulated(t *testing.T) {
 	var table strings.Builder
 	require.NoError(t, d.Report.Write(&table))
 	t.Log(table.String())
+}
+
+// A plan that fails is made as small as possible.
+func TestSmaller(t *testing.T) {
+	p := newPlan(script{Config: everything(), Seed: 5, Aim: noKind})
+	p.phases[1].repair = p.drawRepair(rand.New(rand.NewPCG(1, 2)))
+	p.doomed[1] = doom{aim: noKind, op: 3, in: 1}
+	size := len(p.phases)
+	q := p.smaller(func(q *plan) bool {
+		return q.doomed[1].op == 3 && slices.ContainsFunc(q.phases, func(ph phase) bool { return ph.repair != nil })
+	})
+	require.Len(t, q.phases, 1)
+	require.Empty(t, q.phases[0].transfers)
+	require.Nil(t, q.phases[0].mend)
+	require.Len(t, q.doomed, 1)
+	require.Zero(t, q.doomed[1].in)
+	require.Len(t, p.phases, size, "the plan itself is unchanged")
+	require.Contains(t, q.String(), "rank 1 dies")
 }
 
 // Ranks of which nothing is heard are a finding, and are ended.

@@ -109,9 +109,7 @@ func (d *Driver) conclude(p *plan, tr *trace, ends []rankEnd, words *reader, err
 		err = left()
 	}
 	if err != nil {
-		story := fmt.Sprintf("%d ranks, fabric %s, profile %v, aim %v, doomed %+v, sleep %+v\n%s",
-			p.n, p.fabric, p.profile, p.Aim, p.doomed, p.naps, words.text.String())
-		return &Finding{p.Seed, story, err}
+		return &Finding{p.Seed, p.String() + words.text.String(), err}
 	}
 	d.Report.add(p, tr, ends)
 	return nil

@@ -92,6 +92,9 @@ func (r *rank) phase(ph *phase) error {
 	if err == nil && ph.mend != nil {
 		err = r.mend(ph.mend)
 	}
+	if err == nil && ph.interplay != nil {
+		err = r.interplay(ph.interplay)
+	}
 	return err
 }
 

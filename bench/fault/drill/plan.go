@@ -111,6 +111,7 @@ type phase struct {
 	ack       bool // failures are acknowledged at the end
 	repair    *repair
 	mend      *mend
+	interplay *interplay
 	// late is how long each rank does nothing at the begin.
 	late []time.Duration
 }
@@ -141,6 +142,8 @@ type plan struct {
 	naps    []nap
 	// farewell is a recovery right before Finalize, after which some revoke the world.
 	farewell *repair
+	// lossy is set where frames in flight are lost with their sender: in some simulated runs.
+	lossy bool
 }
 
 // dies reports whether a rank may die. If some die while the job starts all may: a rank whose start
@@ -290,6 +293,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	}
 	if r.IntN(4) == 0 {
 		ph.mend = p.drawMend(r)
+	}
+	if r.IntN(4) == 0 {
+		ph.interplay = p.drawInterplay(r)
 	}
 	for range 1 + r.IntN(2*p.n) {
 		t := transfer{src: r.IntN(p.n), dst: r.IntN(p.n), recv: between(r, irecv, lastReceive)}

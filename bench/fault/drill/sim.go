@@ -64,12 +64,22 @@ const (
 
 // Simulate carries out the run of a seed in the simulator, with the same rules as for processes. The
 // same seed gives the same run. k is the operation of the first death, as of [Driver.Aim]; noKind draws
-// it. The Config's fabrics decide nothing.
+// it. The Config's fabrics decide nothing. A finding has the smallest plan that still fails.
 func (d *Driver) Simulate(seed uint64, k Kind) error {
 	if err := d.Check(); err != nil {
 		return err
 	}
 	p := newPlan(script{Config: d.Config, Seed: seed, Aim: k})
+	err := d.simulate(p)
+	if err != nil {
+		p = p.smaller(func(q *plan) bool { return d.simulate(q) != nil })
+		err = errors.Join(err, fmt.Errorf("the smallest plan that fails: %w", d.simulate(p)))
+	}
+	return err
+}
+
+// simulate carries out a plan.
+func (d *Driver) simulate(p *plan) error {
 	tr := memoryTrace(p.n)
 	var machine *sim.Sim
 	words := &reader{p: p, pids: map[int]int{}}
@@ -105,7 +115,10 @@ const timeScale = 16
 // frames at a death, the launcher, and the detector, without which few ranks learn of a death.
 func (p *plan) simulation(machine **sim.Sim) banyan.Simulation {
 	r := rand.New(rand.NewPCG(p.Seed, 3))
-	perNode, slow, loss := 1+r.IntN(4), sim.Picos(1+r.IntN(1000))*sim.Microsecond, r.Float64()
+	perNode, slow, loss := 1+r.IntN(4), sim.Picos(1+r.IntN(1000))*sim.Microsecond, 0.0
+	if p.lossy = r.IntN(2) == 0; p.lossy {
+		loss = r.Float64()
+	}
 	launcher := &banyan.SimulatedLauncher{
 		Latency: time.Duration(r.IntN(1 << r.IntN(25))), Strict: r.IntN(4) == 0 && !p.diesAtStart(),
 		Late: func(rank, fence int) time.Duration {

@@ -165,10 +165,10 @@ func (u *part) begins(c *banyan.Comm) banyan.Request {
 // complete notes that a collective of a phase has succeeded at a rank.
 func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase, 1<<round) }
 
-// owed finds collectives that failed at a survivor although all that were killed had success from them, which
-// in the ULFM profile must not be.
+// owed finds collectives that failed at a survivor although all dead ranks had completed them. In the
+// ULFM profile they must succeed, unless the messages of the dead are lost.
 func (t *trace) owed(p *plan, ends []rankEnd, survivors []int) error {
-	if p.profile != banyan.ULFM {
+	if p.profile != banyan.ULFM || p.lossy {
 		return nil
 	}
 	for i, ph := range p.phases {
