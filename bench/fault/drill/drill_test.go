@@ -222,29 +222,22 @@ func TestFileThatIsLeftIsFound(t *testing.T) {
 	require.ErrorContains(t, d.Run(t.Context(), 7), "a file is left: ")
 }
 
-// Survivors that have come to different agreements are a finding.
+// Survivors with different agreements are a finding.
 func TestDisagreementIsFound(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	path, tr, err := newTrace(4)
-	require.NoError(t, err)
-	defer os.Remove(path)
-	defer tr.close() //nolint:errcheck // the test ends
-	want := note{kind: shrink, number: 3, value: 1<<63 | 5, failed: 1 << 40}
-	for rank := range 3 {
-		tr.note(rank, note{kind: agree, number: 2, value: 7})
-		tr.note(rank, want)
+	r := newReader(nil)
+	same := note{Kind: shrink, Value: 1<<63 | 5, Failed: 1 << 40}
+	write := func(rank int, notes ...note) {
+		require.NoError(t, report{Rank: rank, End: &endReport{Notes: notes}}.write(r))
 	}
-	require.Equal(t, want, tr.notes(1)[1])
-	require.NoError(t, tr.compare([]int{0, 1, 2}))
-	require.ErrorContains(t, tr.compare([]int{0, 1, 3}), "rank 3 has come to 0 agreements and shrinks, rank 0 to 2")
-	tr.note(0, note{kind: agree, value: 1, failed: 2})
-	tr.note(2, note{kind: agree, value: 1, failed: 3})
-	require.ErrorContains(t, tr.compare([]int{0, 2}), "rank 2: Agree 0 gave 0x1, failed 0x3; rank 0: Agree 0 gave 0x1, failed 0x2")
-	for range 2 * maxNotes {
-		tr.note(1, want)
-	}
-	require.Len(t, tr.notes(1), maxNotes)
-	require.Len(t, tr.notes(2), 3)
+	write(0, note{Kind: agree, Value: 7}, same)
+	write(2, note{Kind: agree, Value: 7}, same)
+	require.NoError(t, r.compare())
+	write(3)
+	require.ErrorContains(t, r.compare(), "rank 3 has 0 agreements and shrinks, rank 0 2")
+	write(3, note{Kind: agree, Value: 7, Failed: 3}, same)
+	require.ErrorContains(t, r.compare(), "rank 3: 0: Agree gave 0x7, failed 0x3; rank 0: Agree gave 0x7, failed 0x0")
+	_, err := r.Write([]byte("no report\n"))
+	require.ErrorContains(t, err, "not a rank's report")
 }
 
 // The same script is the same plan.

@@ -72,7 +72,7 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	words := &reader{p: p, pids: map[int]int{}}
+	words := newReader(p)
 	words.kill = words.killProcess
 	var errs bytes.Buffer
 	result, err := d.launch(ctx, p, tr, dir, words, &errs)
@@ -103,7 +103,7 @@ func (d *Driver) conclude(p *plan, tr *trace, ends []rankEnd, words *reader, err
 		err = p.judge(ends, words)
 	}
 	if err == nil {
-		err = errors.Join(tr.compare(words.survivors()), tr.owed(p, ends, words.survivors()))
+		err = errors.Join(words.compare(), tr.owed(p, ends, words.survivors()))
 	}
 	if err == nil {
 		err = left()
@@ -209,7 +209,7 @@ func (p *plan) judge(ends []rankEnd, words *reader) error {
 		}
 	}
 	for rank, last := range words.ends {
-		for _, blamed := range last.blamed {
+		for _, blamed := range last.Blamed {
 			if end := ends[blamed]; !end.killed && !end.missing {
 				return fmt.Errorf("rank %d blames rank %d, which %s", rank, blamed, end.text)
 			}

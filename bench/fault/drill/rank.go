@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"slices"
@@ -41,7 +42,7 @@ type rank struct {
 	phases int
 	ops    int
 	failed int // operations that ended with an error
-	agreed int // agreements and shrinks
+	notes  []note
 	blamed map[int]bool
 	acked  map[*banyan.Comm]map[int]bool
 	trace  *trace
@@ -132,13 +133,8 @@ func (r *rank) life(finalize func() error) error {
 
 // farewellReport reports a good end.
 func (r *rank) farewellReport() error {
-	names := []int{}
-	for rank := range r.blamed {
-		names = append(names, rank)
-	}
-	slices.Sort(names)
-	_, err := fmt.Fprintf(r.out, endFormat, r.me, r.ops, r.failed, names)
-	return err
+	end := &endReport{Ops: r.ops, Failed: r.failed, Blamed: slices.Sorted(maps.Keys(r.blamed)), Notes: r.notes}
+	return report{Rank: r.me, End: end}.write(r.out)
 }
 
 // missing judges an error of Init: it must name ranks that were to die during the start.
@@ -155,13 +151,7 @@ func (p *plan) missing(err error) error {
 	return fmt.Errorf("%w: %w", ErrMissing, err)
 }
 
-// The lines that a rank prints when it has started, and when it ends well.
-const (
-	beginFormat = "drill: rank %d pid %d port %s\n"
-	endFormat   = "drill: rank %d ends after %d operations, %d failed, blamed %v\n"
-)
-
-// port is where unauthenticated connections reach this rank, "none" if nowhere.
+// port is where unauthenticated connections reach this rank, "" if nowhere.
 func (r *rank) port() string {
 	if r.p.flooded {
 		if f, err := tcp.Forge(insight.Address(r.w, "tcp")); err == nil {
@@ -172,7 +162,7 @@ func (r *rank) port() string {
 			}
 		}
 	}
-	return "none"
+	return ""
 }
 
 // step names what comes next, and kills a rank that is doomed there.
@@ -209,7 +199,7 @@ func (r *rank) run() error {
 	if r.tags, err = r.c.Dup(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(r.out, beginFormat, r.me, os.Getpid(), r.port()); err != nil {
+	if err := (report{Rank: r.me, PID: os.Getpid(), Port: r.port()}).write(r.out); err != nil {
 		return err
 	}
 	if err := r.connect(); err != nil {

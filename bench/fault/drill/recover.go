@@ -188,8 +188,7 @@ func (r *rank) flag() uint64 { return ^uint64(0) &^ (1 << (1 + r.me%60)) }
 
 // judgeAgree judges the outcome of an agreement, and reports whether it found unacknowledged failures.
 func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error) (unacked bool, _ error) {
-	n := note{kind: how, number: r.agreed, value: all}
-	r.agreed++
+	n := note{Kind: how, Value: all}
 	if all&^flag != 0 {
 		return false, fmt.Errorf("%v gave %#x, which has more than this rank's %#x", how, all, flag)
 	}
@@ -200,14 +199,14 @@ func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error)
 		}
 		known, kerr := r.members(c.GetFailed())
 		for _, rank := range failed.Ranks {
-			n.failed |= 1 << rank
+			n.Failed |= 1 << rank
 		}
-		if kerr != nil || n.failed&^known != 0 {
-			return false, fmt.Errorf("%v names %#x, known to have failed are %#x: %w", how, n.failed, known, err)
+		if kerr != nil || n.Failed&^known != 0 {
+			return false, fmt.Errorf("%v names %#x, known to have failed are %#x: %w", how, n.Failed, known, err)
 		}
 		unacked, err = true, r.excuseAny(failed)
 	}
-	r.trace.note(r.me, n)
+	r.notes = append(r.notes, n)
 	return unacked, err
 }
 
@@ -255,8 +254,7 @@ func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
 			return fmt.Errorf("%v of %#x made %#x: rank %d is missing and lives", how, was, now, rank)
 		}
 	}
-	r.trace.note(r.me, note{kind: how, number: r.agreed, value: now})
-	r.agreed++
+	r.notes = append(r.notes, note{Kind: how, Value: now})
 	return nil
 }
 

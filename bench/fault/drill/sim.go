@@ -82,7 +82,7 @@ func (d *Driver) Simulate(seed uint64, k Kind) error {
 func (d *Driver) simulate(p *plan) error {
 	tr := memoryTrace(p.n)
 	var machine *sim.Sim
-	words := &reader{p: p, pids: map[int]int{}}
+	words := newReader(p)
 	words.kill = func(rank, _ int, after time.Duration) error { killAt(machine, rank, after); return nil }
 	live, stop := context.WithCancel(context.Background())
 	defer stop()

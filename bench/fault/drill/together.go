@@ -3,7 +3,6 @@ package drill
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/banyan-hpc/banyan"
@@ -188,6 +187,3 @@ func (t *trace) owed(p *plan, ends []rankEnd, survivors []int) error {
 	}
 	return nil
 }
-
-// survivors are the ranks that have come to their end.
-func (r *reader) survivors() []int { return slices.Sorted(maps.Keys(r.ends)) }

@@ -30,11 +30,8 @@ const causes = int(proc.Expelled) + 1
 
 const (
 	wordBytes = 4
-	notesAt   = int(kinds)*columns + causes // their number, then the notes
-	noteWords = 6
-	maxNotes  = 400
 	// completeAt is where each phase has a word, with a bit for each round of its collective that has succeeded.
-	completeAt = notesAt + 1 + maxNotes*noteWords
+	completeAt = int(kinds)*columns + causes
 	rankWords  = completeAt + maxPhases
 )
 
