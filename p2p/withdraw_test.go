@@ -12,7 +12,7 @@ import (
 // When a member fails, under run-through stabilization, a collective's sends to living ranks end:
 // held ones at once, announced ones when the receiver has confirmed the withdrawal. Others stay.
 func TestWithdraw(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
 	require.NoError(t, c.SetProfile(RunThrough))
@@ -53,8 +53,8 @@ func TestWithdraw(t *testing.T) {
 }
 
 // A receiver drops a withdrawn announcement, once, if no receive has taken it.
-func TestForget(t *testing.T) {
-	s, e, c := newStray(t)
+func TestOnWithdraw(t *testing.T) {
+	s, e, c := newScripted(t)
 	withdraw := func(name uint64) frame { return frame{fabric.ClassFlow, flowWithdraw, appendUint64(nil, name)} }
 	taken := Irecv[Aware](c, make([]byte, 9), 1, 0)
 	for i := range uint64(3) {

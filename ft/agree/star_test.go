@@ -74,14 +74,14 @@ func TestStarMessages(t *testing.T) {
 			if rank == 0 {
 				want = 1<<n - 2
 			}
-			require.Equal(t, want, p.met, "whom rank %d of %d has sent something to", rank, n)
+			require.Equal(t, want, p.sentTo, "whom rank %d of %d has sent something to", rank, n)
 		}
 	}
 }
 
 // Agreements on a star keep their guarantees while members fail, the centre before all others:
 // between any two frames of its decision, and one after the other.
-func TestStarAndDeaths(t *testing.T) {
+func TestStarAndFailures(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 0x57a2))
 		n := 2 + rng.IntN(12)

@@ -17,8 +17,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// council is a job whose processes agree repeatedly while some fail.
-type council struct {
+// agreementJob is a job whose processes agree repeatedly while some fail.
+type agreementJob struct {
 	n, rounds int
 	uniform   bool
 	seed      uint64
@@ -39,7 +39,7 @@ func (n all) Rank(p proc.ID) int {
 	return -1
 }
 
-func (x *council) run() error {
+func (x *agreementJob) run() error {
 	x.got = make([][]*agree.Decision, x.n)
 	cfg := sim.DefaultConfig(x.n)
 	cfg.Seed = x.seed
@@ -69,7 +69,7 @@ func or(acc, in []byte) {
 	}
 }
 
-func (x *council) body(p *sim.Proc) {
+func (x *agreementJob) body(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
@@ -119,10 +119,10 @@ func (x *council) body(p *sim.Proc) {
 
 // Agreements of simulated processes that fail at random times: all living ones decide each, and
 // alike.
-func TestCouncil(t *testing.T) {
+func TestAgreementsUnderKills(t *testing.T) {
 	for seed := uint64(1); seed <= 150; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		x := &council{n: 2 + rng.IntN(15), rounds: 1 + rng.IntN(4), uniform: seed%4 == 0, seed: seed, kills: map[proc.ID]fabric.Time{}}
+		x := &agreementJob{n: 2 + rng.IntN(15), rounds: 1 + rng.IntN(4), uniform: seed%4 == 0, seed: seed, kills: map[proc.ID]fabric.Time{}}
 		for range rng.IntN(x.n) {
 			x.kills[proc.ID(rng.IntN(x.n))] = fabric.Time(rng.Int64N(60_000))
 		}
