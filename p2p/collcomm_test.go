@@ -148,7 +148,8 @@ func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
 	require.NoError(t, c.validate(1))
 	const sender = 5
 	s.sent = nil
-	s.inbox = []frame{{fabric.ClassRTS, uint64(c.firstCollContext())<<32 | 1, appendRTS(nil, rts{sender: sender, total: 100})}}
+	s.inbox = []frame{{fabric.ClassRTS, uint64(c.firstCollContext())<<32 | 1,
+		appendRTS(nil, rts{sender: sender, total: 100})}}
 	e.poll()
 	require.Equal(t, 1, s.count(fabric.ClassFin, sender), "not revoked, but too late")
 	require.Zero(t, s.count(fabric.ClassFlow, flowRevoked))

@@ -206,7 +206,8 @@ func TestExcess(t *testing.T) {
 		frame
 		fair int // so many are not too many
 	}{
-		"eager":     {frame{fabric.ClassEager, 1<<32 | 5, make([]byte, 100)}, (1 + 3*4) * (512 << 10) / (100 + perMessage)},
+		"eager": {frame{fabric.ClassEager, 1<<32 | 5, make([]byte, 100)},
+			(1 + 3*4) * (512 << 10) / (100 + perMessage)},
 		"empty":     {frame{fabric.ClassEager, 9<<32 | 5, nil}, (1 + 3*4) * (512 << 10) / perMessage},
 		"fragments": {frame{fabric.ClassFirst, 1<<32 | 5, le.AppendUint64(nil, LongestEager)}, 0},
 		"announced": {frame{fabric.ClassRTS, 1<<32 | 5, rts}, maxAnnounced},

@@ -145,10 +145,12 @@ func FuzzRTS(f *testing.F) {
 func TestMalformedFrames(t *testing.T) {
 	length := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for name, frames := range map[string][]frame{
-		"fragment without a first":      {{fabric.ClassFrag, 0, []byte("x")}},
-		"fragment beyond the length":    {{fabric.ClassFirst, 1 << 32, length(2)}, {fabric.ClassFrag, 0, []byte("xyz")}},
-		"fragment of no request":        {{fabric.ClassFrag, 99, []byte("x")}},
-		"first within a stream":         {{fabric.ClassFirst, 1 << 32, length(2)}, {fabric.ClassFirst, 1 << 32, length(2)}},
+		"fragment without a first": {{fabric.ClassFrag, 0, []byte("x")}},
+		"fragment beyond the length": {{fabric.ClassFirst, 1 << 32, length(2)},
+			{fabric.ClassFrag, 0, []byte("xyz")}},
+		"fragment of no request": {{fabric.ClassFrag, 99, []byte("x")}},
+		"first within a stream": {{fabric.ClassFirst, 1 << 32, length(2)},
+			{fabric.ClassFirst, 1 << 32, length(2)}},
 		"first of an absurd length":     {{fabric.ClassFirst, 1 << 32, length(1 << 40)}},
 		"first without a length":        {{fabric.ClassFirst, 1 << 32, nil}},
 		"first of length 0":             {{fabric.ClassFirst, 1 << 32, length(0)}},

@@ -36,7 +36,8 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 		require.Equal(t, Pending, e.State(h))
 	}
 	asks := frame{fabric.ClassFlow, flowInquire, appendUint64(nil, blocking.name())}
-	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks, gaveUp(collStream{ctx: w.Context(), tag: TaskTag})}
+	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks,
+		gaveUp(collStream{ctx: w.Context(), tag: TaskTag})}
 	e.poll()
 	_, err := e.Wait(first)
 	require.NoError(t, err)
@@ -123,7 +124,8 @@ func TestAbsentFromCollectives(t *testing.T) {
 	} {
 		s, e, c, kill := fourRanks(t)
 		asks := func(tag uint32) frame {
-			return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, collStream{ctx: c.firstCollContext(), tag: tag}.name())}
+			return frame{fabric.ClassFlow, flowInquire,
+				appendUint64(nil, collStream{ctx: c.firstCollContext(), tag: tag}.name())}
 		}
 		s.inbox = []frame{asks(0), asks(uint32(TagOf(1)))}
 		require.NoError(t, Send[Aware](c, nil, 1, 0))
@@ -137,10 +139,12 @@ func TestAbsentFromCollectives(t *testing.T) {
 // Inquiries are checked and bounded, and those of a rank that has ended are forgotten.
 func TestInquiriesAreChecked(t *testing.T) {
 	s, e, c, _ := fourRanks(t)
-	for _, q := range []collStream{{ctx: 9}, {ctx: c.firstCollContext(), tag: 1}, {ctx: c.firstCollContext(), tag: 1<<32 - 1}, {ctx: c.firstCollContext(), tag: TaskTag | rootMask}} {
+	for _, q := range []collStream{{ctx: 9}, {ctx: c.firstCollContext(), tag: 1},
+		{ctx: c.firstCollContext(), tag: 1<<32 - 1}, {ctx: c.firstCollContext(), tag: TaskTag | rootMask}} {
 		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, q.name())})
 	}
-	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil}, frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
+	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil},
+		frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
 	e.poll()
 	require.EqualValues(t, 6, e.refused)
 	require.Empty(t, e.inquiries.pending.order)

@@ -85,7 +85,8 @@ func TestPendingIsStreamedTo(t *testing.T) {
 	require.Equal(t, Pending, e.State(h))
 	kill(2) // it is no wildcard any more
 	require.Equal(t, Pending, e.State(h))
-	s.inbox = []frame{{fabric.ClassFrag, h.r.wire() + 1, []byte("12345")}, {fabric.ClassFrag, h.r.wire() + 1, []byte("6789")}}
+	s.inbox = []frame{{fabric.ClassFrag, h.r.wire() + 1, []byte("12345")},
+		{fabric.ClassFrag, h.r.wire() + 1, []byte("6789")}}
 	st, err := e.Wait(h)
 	require.NoError(t, err)
 	require.Equal(t, Status{Source: 1, Tag: 4, Count: 9}, st)
@@ -132,14 +133,22 @@ func TestWildcardBegunAfterAFailure(t *testing.T) {
 // behind.
 func TestBlockingWildcardsEnd(t *testing.T) {
 	for name, op := range map[string]func(c *Comm) error{
-		"recv":         func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, 1); return err },
-		"sendrecv":     func(c *Comm) error { _, err := Sendrecv[Aware](c, nil, 1, 1, nil, AnySource, 1); return err },
-		"probe":        func(c *Comm) error { _, err := Probe[Aware](c, AnySource, 1); return err },
-		"mprobe":       func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, 1); return err },
-		"iprobe":       func(c *Comm) error { _, _, err := Iprobe[Aware](c, AnySource, 1); return err },
-		"improbe":      func(c *Comm) error { _, _, err := Improbe[Aware](c, AnySource, 1); return err },
-		"begun probe":  func(c *Comm) error { _, err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, false)); return err },
-		"begun mprobe": func(c *Comm) error { _, err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, true)); return err },
+		"recv":     func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, 1); return err },
+		"sendrecv": func(c *Comm) error { _, err := Sendrecv[Aware](c, nil, 1, 1, nil, AnySource, 1); return err },
+		"probe":    func(c *Comm) error { _, err := Probe[Aware](c, AnySource, 1); return err },
+		"mprobe":   func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, 1); return err },
+		"iprobe":   func(c *Comm) error { _, _, err := Iprobe[Aware](c, AnySource, 1); return err },
+		"improbe":  func(c *Comm) error { _, _, err := Improbe[Aware](c, AnySource, 1); return err },
+		"begun probe": func(c *Comm) error {
+			_,
+				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, false))
+			return err
+		},
+		"begun mprobe": func(c *Comm) error {
+			_,
+				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, true))
+			return err
+		},
 	} {
 		for _, known := range []bool{false, true} {
 			s, e, c, kill := fourRanks(t)

@@ -37,7 +37,8 @@ func TestErrorRange(t *testing.T) {
 			}
 			d, err := parent.Dup()
 			require.NoError(t, err)
-			named, wild, coll := Irecv[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, AnySource, 5), Irecv[Aware](d.Coll(), nil, 1, 5)
+			named, wild, coll := Irecv[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, AnySource,
+				5), Irecv[Aware](d.Coll(), nil, 1, 5)
 			kill(2)
 			if late {
 				require.NoError(t, d.SetErrorRange(c.r))
@@ -55,7 +56,8 @@ func TestErrorRange(t *testing.T) {
 				continue
 			}
 			require.Equal(t, each, revoked)
-			for i, h := range []Handle{named, wild, coll, Irecv[Aware](d, nil, 1, 5), Isend[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, 2, 5)} {
+			for i, h := range []Handle{named, wild, coll, Irecv[Aware](d, nil, 1, 5),
+				Isend[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, 2, 5)} {
 				_, err := e.Wait(h)
 				require.ErrorIs(t, err, ft.ErrRevoked, "request %d", i)
 				require.NotErrorIs(t, err, ft.ErrProcFailed)
@@ -180,5 +182,6 @@ func TestErrorRangeArguments(t *testing.T) {
 	require.Equal(t, []string{"local", "group", "universe", "ErrorRange(9)"},
 		[]string{ErrorsLocal.String(), ErrorsGroup.String(), ErrorsUniverse.String(), ErrorRange(9).String()})
 	require.Equal(t, []string{"nothing", "creation", "collectives", "Uniformity(9)"},
-		[]string{UniformNothing.String(), UniformCreation.String(), UniformCollectives.String(), Uniformity(9).String()})
+		[]string{UniformNothing.String(), UniformCreation.String(), UniformCollectives.String(),
+			Uniformity(9).String()})
 }

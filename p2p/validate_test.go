@@ -37,7 +37,8 @@ func TestAgreedBeforeKnown(t *testing.T) {
 		require.Equal(t, []proc.ID{3}, c.Acknowledged())
 		inDoubt(t, e, h, 2)
 		err := Send[Aware](c, nil, 3, 0)
-		require.Equal(t, profile == RunThrough, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
+		require.Equal(t, profile == RunThrough, err == nil,
+			"%v: the agreed is nobody under run-through stabilization", err)
 		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
 		var failed *ft.ProcFailedError
 		require.ErrorAs(t, c.CheckMembers("barrier"), &failed)

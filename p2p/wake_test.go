@@ -131,7 +131,8 @@ func TestClosed(t *testing.T) {
 			return err
 		}
 		pending := []Handle{
-			Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, AnySource, AnyTag), Isend[Aware](c, make([]byte, 5000), 1, 7),
+			Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, AnySource, AnyTag), Isend[Aware](c,
+				make([]byte, 5000), 1, 7),
 		}
 		e.Close()
 		for i, h := range pending {

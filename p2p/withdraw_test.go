@@ -46,7 +46,8 @@ func TestWithdraw(t *testing.T) {
 	require.Zero(t, e.refused)
 
 	// A confirmation for a send that has not been withdrawn has no effect.
-	s.inbox = []frame{{fabric.ClassFlow, flowWithdrawn, appendUint64(nil, own.r.wire())}, {fabric.ClassFlow, flowWithdraw, nil}}
+	s.inbox = []frame{{fabric.ClassFlow, flowWithdrawn, appendUint64(nil, own.r.wire())},
+		{fabric.ClassFlow, flowWithdraw, nil}}
 	e.poll()
 	require.Equal(t, Pending, e.State(own))
 	require.EqualValues(t, 2, e.refused)

@@ -217,7 +217,8 @@ func TestGroups(t *testing.T) {
 
 // A decoded frame is one that encode writes, and no input breaks a machine.
 func FuzzReceive(f *testing.F) {
-	up := frame{kind: kindUp, what: 3, key: theGroup, seq: 1, value: []byte{1, 2}, ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
+	up := frame{kind: kindUp, what: 3, key: theGroup, seq: 1, value: []byte{1, 2},
+		ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
 	down := up
 	down.kind = kindDown
 	f.Add(up.encode(nil), down.encode(nil))
@@ -228,7 +229,8 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := New(members(4).Proc(0), Binomial)
 		require.NoError(t, m.Open(theGroup, members(4)))
-		_, err := m.Propose(theGroup, Proposal{What: 3, Value: []byte{1, 1}, Op: func(acc, in []byte) { acc[0] &= in[0] }})
+		_, err := m.Propose(theGroup, Proposal{What: 3, Value: []byte{1, 1},
+			Op: func(acc, in []byte) { acc[0] &= in[0] }})
 		require.NoError(t, err)
 		for i, x := range [][]byte{a, b, a} {
 			_ = m.Receive(members(4).Proc(1+i), x)

@@ -11,7 +11,8 @@ import (
 func FuzzReceiveAtBallot(f *testing.F) {
 	wake := frame{kind: kindWake, key: theGroup, seq: 2}
 	down := frame{kind: kindDown, flags: flagBallot, what: 3, key: theGroup, seq: 2, ballot: 7, value: make([]byte, 8)}
-	up := frame{kind: kindUp, flags: flagBallot, what: 3, key: theGroup, seq: 2, ended: []entry{{0, false, true}}, value: make([]byte, 8)}
+	up := frame{kind: kindUp, flags: flagBallot, what: 3, key: theGroup, seq: 2,
+		ended: []entry{{0, false, true}}, value: make([]byte, 8)}
 	for _, x := range []frame{wake, down, up} {
 		f.Add(x.encode(nil), true)
 		f.Add(x.encode(nil), false)

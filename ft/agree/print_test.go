@@ -49,7 +49,8 @@ func (l *sequence) print(h *maphash.Hash) {
 		if i != nil {
 			slices.Sort(i.sentTo)
 			slices.Sort(i.counted)
-			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.boarded, i.flat, i.gathered, i.counted, len(i.pending), i.sent, i.sentTo)
+			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.boarded, i.flat, i.gathered, i.counted,
+				len(i.pending), i.sent, i.sentTo)
 		}
 	}
 	for _, x := range l.held {

@@ -21,7 +21,8 @@ func depth(tr *tree, rank int) (steps int) {
 // below it.
 func TestShallowIsAStar(t *testing.T) {
 	for _, c := range []struct{ n, levels, degree int }{
-		{1, 0, 0}, {2, 1, 1}, {3, 1, 2}, {63, 1, 62}, {64, 1, 63}, {65, 1, 64}, {66, 2, 64}, {128, 2, 64}, {4096, 2, 2 * 63}, {4162, 3, 2*63 + 1},
+		{1, 0, 0}, {2, 1, 1}, {3, 1, 2}, {63, 1, 62}, {64, 1, 63}, {65, 1, 64}, {66, 2, 64}, {128, 2,
+			64}, {4096, 2, 2 * 63}, {4162, 3, 2*63 + 1},
 	} {
 		tr := &tree{digit: Shallow.Digit, size: c.n}
 		deepest := 0
@@ -88,7 +89,8 @@ func TestStarAndFailures(t *testing.T) {
 		if seed%75 == 0 {
 			n = 40 + rng.IntN(25)
 		}
-		w := newWorld(job{n: n, rounds: 2, crashes: n - 1, uniform: seed%4 == 0, acked: rng.Uint64(), wide: Shallow.Digit - 1})
+		w := newWorld(job{n: n, rounds: 2, crashes: n - 1, uniform: seed%4 == 0, acked: rng.Uint64(),
+			wide: Shallow.Digit - 1})
 		middle := func() int {
 			for rank, p := range w.procs {
 				if p.alive {

@@ -277,7 +277,8 @@ func (w *world) propose(at, k int) {
 			acc[i] |= in[i]
 		}
 	}
-	if _, err := p.m.Propose(groupKey(k), Proposal{What: w.what(at), Value: value, Op: or, Acked: acked, Uniform: w.uniform}); err != nil {
+	if _, err := p.m.Propose(groupKey(k),
+		Proposal{What: w.what(at), Value: value, Op: or, Acked: acked, Uniform: w.uniform}); err != nil {
 		panic(err)
 	}
 }

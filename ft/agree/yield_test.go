@@ -39,7 +39,8 @@ func TestYield(t *testing.T) {
 				}
 				firm++
 				require.Len(t, d.Value, 2)
-				require.EqualValues(t, d.Value[1]+2, d.Number, "the first is agreed on before the second, after what yields")
+				require.EqualValues(t, d.Value[1]+2, d.Number,
+					"the first is agreed on before the second, after what yields")
 			}
 			require.Equal(t, 2*n, firm, "mask %b", mask)
 		}

@@ -81,7 +81,8 @@ func (x *detectorJob) body(p *sim.Proc) {
 	})
 	pulse := Start(Config{
 		Engine: e,
-		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed, Partition: x.rule, Node: x.node},
+		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout,
+			Seed: x.seed, Partition: x.rule, Node: x.node},
 		Die: func(why error) {
 			x.ended[p.ID()] = why
 			p.Die(proc.Cause{Kind: proc.Exited, Code: 71})
@@ -147,7 +148,8 @@ func some(r *rand.Rand, n, k int) []proc.ID {
 func TestNoFalseFailure(t *testing.T) {
 	for n := 2; n <= 17; n++ {
 		for _, busy := range []bool{false, true} {
-			x := detectorJob{n: n, seed: uint64(n), until: 10 * second, busy: func(id proc.ID) bool { return busy && id%2 == 0 }}
+			x := detectorJob{n: n, seed: uint64(n), until: 10 * second,
+				busy: func(id proc.ID) bool { return busy && id%2 == 0 }}
 			require.NoError(t, x.run())
 			require.NoError(t, x.check(nil), "%d processes", n)
 		}
@@ -161,7 +163,8 @@ func TestFailuresReachAll(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 2 + r.IntN(20)
 		dead := some(r, n, 1+r.IntN(n-1))
-		x := detectorJob{n: n, seed: seed, rule: detect.Rule(seed % 2), until: 20 * second, busy: func(id proc.ID) bool { return uint64(id)%3 == seed%3 }}
+		x := detectorJob{n: n, seed: seed, rule: detect.Rule(seed % 2), until: 20 * second,
+			busy: func(id proc.ID) bool { return uint64(id)%3 == seed%3 }}
 		if machines := 1 + int(seed%5); machines < 5 {
 			x.node = func(id proc.ID) int { return int(id) % machines }
 		}
@@ -190,7 +193,8 @@ func TestCutThatHeals(t *testing.T) {
 		x := detectorJob{n: n, seed: seed, until: 10 * second}
 		x.faults = func(s *sim.Sim) error {
 			from := second + fabric.Time(r.Int64N(int64(second)))
-			return s.Partition(sim.Partition{A: side, B: others(n, side), From: from, To: from + (DefaultTimeout-2*DefaultPeriod)/2, OneWay: seed%2 == 0})
+			return s.Partition(sim.Partition{A: side, B: others(n, side), From: from,
+				To: from + (DefaultTimeout-2*DefaultPeriod)/2, OneWay: seed%2 == 0})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		require.NoError(t, x.check(nil), "seed %d, %d processes", seed, n)
@@ -255,7 +259,8 @@ func TestSilentFromTheStart(t *testing.T) {
 		require.NoError(t, x.run(), "seed %d", seed)
 		require.NoError(t, x.check(silent), "seed %d, %d processes", seed, n)
 		for _, id := range others(n, silent) {
-			require.LessOrEqual(t, x.when[id][silent[0]], from+DefaultTimeout+2*DefaultPeriod, "seed %d: process %d of %d", seed, id, n)
+			require.LessOrEqual(t, x.when[id][silent[0]], from+DefaultTimeout+2*DefaultPeriod,
+				"seed %d: process %d of %d", seed, id, n)
 		}
 	}
 }
@@ -290,7 +295,8 @@ func TestCutThatHealsTooLate(t *testing.T) {
 		x.faults = func(s *sim.Sim) error {
 			from := second + fabric.Time(r.Int64N(int64(second)))
 			length := fabric.Time(r.Int64N(int64(2 * DefaultTimeout)))
-			return s.Partition(sim.Partition{A: small, B: others(n, small), From: from, To: from + length, OneWay: seed%2 == 0})
+			return s.Partition(sim.Partition{A: small, B: others(n, small), From: from, To: from + length,
+				OneWay: seed%2 == 0})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		var dead []proc.ID

@@ -43,7 +43,8 @@ func TestMissingWhileFinalizing(t *testing.T) {
 					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 				})
 				pulse := Start(Config{
-					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},
+					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod,
+						Timeout: DefaultTimeout},
 					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
 				})
 				if last && id == 0 {

@@ -150,7 +150,8 @@ func FuzzRevoke(f *testing.F) {
 		for _, f := range x.frames {
 			for at := 1; at+noticeBytes <= len(f); at += noticeBytes {
 				notices++
-				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext && binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
+				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext &&
+					binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
 			}
 		}
 		require.Equal(t, told, revoked)
@@ -197,7 +198,8 @@ func FuzzAgree(f *testing.F) {
 // than a frame may have.
 func FuzzPieces(f *testing.F) {
 	f.Add(frames([]byte{more, 1, 2}, []byte{0, 3}, []byte{0, 4}))
-	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...), append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
+	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...),
+		append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 100
 		in := inbox{longest: most}

@@ -149,7 +149,8 @@ func TestGapsAreClosed(t *testing.T) {
 					}
 					x.run(t)
 					if other != by {
-						require.Contains(t, x.received[other], uint32(7), "%d of %d, killed at %d, few %d", other, by, killed, few)
+						require.Contains(t, x.received[other], uint32(7), "%d of %d, killed at %d, few %d",
+							other, by, killed, few)
 					}
 					require.Zero(t, x.frames[by][by])
 				}
@@ -177,7 +178,8 @@ func TestOneFailureFloods(t *testing.T) {
 				x.run(t)
 				for id := range proc.ID(n) {
 					if id != by && id != dead {
-						require.Equal(t, []uint32{7}, x.received[id], "%d, told by %d, dead %d at %d", id, by, dead, killed)
+						require.Equal(t, []uint32{7}, x.received[id], "%d, told by %d, dead %d at %d", id, by,
+							dead, killed)
 					}
 				}
 			}
@@ -206,7 +208,8 @@ func TestFloodsContinue(t *testing.T) {
 func TestFailureOfTheFirst(t *testing.T) {
 	for n := 2; n <= 17; n += 5 {
 		for steps := range uint64(8) {
-			x := &revocationJob{n: n, seed: 1 + steps, revokers: map[proc.ID]fabric.Time{0: 10_000}, steps: map[proc.ID]uint64{0: steps}}
+			x := &revocationJob{n: n, seed: 1 + steps, revokers: map[proc.ID]fabric.Time{0: 10_000},
+				steps: map[proc.ID]uint64{0: steps}}
 			require.NoError(t, x.run(), "%d members, %d steps", n, steps)
 		}
 	}

@@ -153,7 +153,10 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 // wait for it.
 func TestOutboxWithoutConnection(t *testing.T) {
 	var remarks []string
-	o := outboxJob{n: 4, logf: func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }}
+	o := outboxJob{n: 4, logf: func(format string,
+		args ...any) {
+		remarks = append(remarks, fmt.Sprintf(format, args...))
+	}}
 	o.resolve = func(p *sim.Proc, peer proc.ID) error {
 		if peer == 2 {
 			return errors.New("no such street")

@@ -131,7 +131,8 @@ func (x *revocationJob) dies(p proc.ID) bool {
 }
 
 // start makes the Revocations of a process, or a mutant of them.
-func (x *revocationJob) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(uint32) (known, news bool)) *Revocations {
+func (x *revocationJob) start(p *sim.Proc, e *progress.Engine, out *Outbox,
+	hear func(uint32) (known, news bool)) *Revocations {
 	var r *Revocations
 	if x.mutant == "no flood when somebody ends" {
 		r = &Revocations{e: e, out: out, onNotice: hear, records: make(map[uint32]*revocation)}
@@ -283,7 +284,8 @@ func TestRevocationFrames(t *testing.T) {
 
 		// Some notify the same process, since each is connected to others; no member floods because
 		// of that.
-		x = &revocationJob{n: n, connected: true, friends: 4, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1_000_000}}
+		x = &revocationJob{n: n, connected: true, friends: 4, seed: 1,
+			revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1_000_000}}
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 5*n)
 	}
@@ -293,7 +295,8 @@ func TestRevocationFrames(t *testing.T) {
 // them again.
 func TestRevocationNotifiesTheConnected(t *testing.T) {
 	const n = 23
-	x := &revocationJob{n: n, seed: 1, connected: true, friends: n - 1, revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
+	x := &revocationJob{n: n, seed: 1, connected: true, friends: n - 1,
+		revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
 	require.NoError(t, x.run())
 	require.Equal(t, n-1, x.direct)
 	require.Equal(t, n-1, x.frames)

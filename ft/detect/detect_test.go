@@ -51,7 +51,8 @@ func TestSilenceIsFailure(t *testing.T) {
 	require.NoError(t, m.Receive(1, heartbeatFrame, ms))
 	require.Empty(t, ofKind(until(m, 1000*ms), Report))
 	got := ofKind(until(m, 1400*ms), Report)
-	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
+	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat},
+		Silent: got[0].Silent}}, got)
 }
 
 // A silent process that runs according to its machine's kernel is not reported and counts on this
@@ -159,7 +160,8 @@ func TestCondemnedEnds(t *testing.T) {
 	for name, tell := range map[string]func(*Machine){
 		"refused": func(m *Machine) { m.Fenced(2, ms) },
 		"told": func(m *Machine) {
-			require.NoError(t, m.Receive(2, appendUpdate(nil, flagDirect, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
+			require.NoError(t, m.Receive(2,
+				appendUpdate(nil, flagDirect, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,12 +184,14 @@ func TestCondemnedByAFailedProcess(t *testing.T) {
 	m.Died(2, proc.Cause{Kind: proc.Connection}, ms)
 	drained(m)
 	m.Fenced(2, 2*ms)
-	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
+	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0,
+		[]entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
 	require.Empty(t, drained(m))
 	require.NoError(t, m.Receive(2, heartbeatFrame, 3*ms))
 	got := drained(m)
 	require.Len(t, got, 1)
-	require.Equal(t, appendUpdate(nil, flagDirect, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+	require.Equal(t, appendUpdate(nil, flagDirect, 0,
+		[]entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
 }
 
 // A verdict of others is reported as theirs.
@@ -231,7 +235,8 @@ func TestFailuresShareAFrame(t *testing.T) {
 	var f frame
 	for _, a := range got {
 		require.NoError(t, f.decode(a.Payload, 16))
-		require.Equal(t, []entry{{id: 5, cause: proc.Cause{Kind: proc.Exited, Code: -3}}, {id: 6, cause: proc.Cause{Kind: proc.Signaled, Code: 11}}}, f.entries)
+		require.Equal(t, []entry{{id: 5, cause: proc.Cause{Kind: proc.Exited, Code: -3}},
+			{id: 6, cause: proc.Cause{Kind: proc.Signaled, Code: 11}}}, f.entries)
 	}
 }
 
@@ -386,7 +391,9 @@ func TestMissing(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 	require.Empty(t, ofKind(got, Report))
 	require.Equal(t, 1, m.counted)
-	require.NoError(t, m.Receive(1, appendUpdate(nil, flagDirect, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
+	require.NoError(t, m.Receive(1, appendUpdate(nil, flagDirect, 0,
+		[]entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
 	require.Equal(t, 2, m.counted)
-	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(drained(m), Report))
+	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}},
+		ofKind(drained(m), Report))
 }

@@ -115,7 +115,8 @@ func (w *world) apart() (i, j int, ok bool) {
 func (w *world) explained(i, j int) bool {
 	for _, v := range w.verdicts {
 		for _, u := range w.verdicts {
-			if slices.Contains(v.suspects, proc.ID(j)) && slices.Contains(u.suspects, proc.ID(i)) && (v.left(u) || u.left(v)) {
+			if slices.Contains(v.suspects, proc.ID(j)) && slices.Contains(u.suspects, proc.ID(i)) &&
+				(v.left(u) || u.left(v)) {
 				return true
 			}
 		}
