@@ -125,7 +125,7 @@ func (e *Engine) linkFor(ep *progress.Endpoint) *link {
 		return l
 	}
 	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
-	l.chunk = e.limits.chunk(max(l.limit, ep.Longest))
+	l.chunk = e.limits.chunk(max(l.limit, ep.MaxEager))
 	l.portion = min(l.chunk, fairChunk)
 	l.budget, l.spareChunk = l.portion, 1
 	l.open()
@@ -147,7 +147,7 @@ func (l *link) open() {
 		return
 	}
 	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
-		l.small = min(l.ep.Sure, l.ep.MaxFrame)
+		l.small = min(l.ep.AlwaysEager, l.ep.MaxFrame)
 		if l.limit > 0 {
 			l.small = min(l.limit, l.ep.MaxFrame)
 		}
@@ -165,7 +165,7 @@ func (l *link) eager(n int) bool {
 // hasReplied reports whether the peer has sent something since the last message that called this,
 // other than notices that it has pulled our data.
 func (l *link) hasReplied() bool {
-	heard := l.ep.Heard() - l.finCount
+	heard := l.ep.Received() - l.finCount
 	if heard == l.heardCount {
 		return false
 	}

@@ -119,7 +119,7 @@ func (c *Comm) OpenFlat(name uint64, around []int) error {
 		f.name = name
 	}
 	for _, rank := range around {
-		f.around = append(f.around, c.e.p.Known(c.group.Proc(rank)))
+		f.around = append(f.around, c.e.p.Lookup(c.group.Proc(rank)))
 	}
 	f.watcher = progress.Watcher{Look: f.look, Doze: f.doze}
 	c.flat = f
@@ -220,13 +220,13 @@ func (f *Flat) soon() bool {
 		return true
 	}
 	if p.Spins() == 0 {
-		return f.visit.Step()%patientSteps != 0 && p.Relax() && f.visit.Here()
+		return f.visit.Step()%patientSteps != 0 && p.YieldProcess() && f.visit.Here()
 	}
 	for range min(p.Spins(), flatTurns) {
 		if f.visit.Here() {
 			return true
 		}
-		if p.Wanted() {
+		if p.Contended() {
 			break
 		}
 	}

@@ -128,7 +128,7 @@ func (e *Engine) grant(l *link) {
 }
 
 func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	name, named := decodeHandle(payload) // of a request; in a grant, the size of a chunk
 	if ep == nil || named != (imm != flowAsk) {
 		e.refused++

@@ -176,7 +176,7 @@ func (e *Engine) CloseFor(why error) {
 			if l := page[i]; l != nil {
 				l.shut = true
 				e.dropQueue(l)
-				l.ep.Forsake()
+				l.ep.DetachBuffers()
 				l.failActive(final)
 				e.dropArriving(l)
 			}

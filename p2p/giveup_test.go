@@ -116,7 +116,7 @@ func TestAbsentFromCollectives(t *testing.T) {
 		"agree": func(e *Engine, c *Comm) {
 			e.Lock()
 			p, h := e.NewAgreement(c)
-			e.p.Later(func() { p.Complete(nil) })
+			e.p.Defer(func() { p.Complete(nil) })
 			e.Unlock()
 			_, err := e.Wait(h)
 			require.NoError(t, err)

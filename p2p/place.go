@@ -11,7 +11,7 @@ import (
 
 // place is the memory for the payload of an arriving frame; nil: the frame is to be delivered.
 func (e *Engine) place(from proc.ID, class fabric.Class, imm uint64, n int) []byte {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if ep == nil {
 		return nil
 	}

@@ -232,7 +232,7 @@ func (e *Engine) onFirst(from proc.ID, imm uint64, payload []byte) {
 // sender checks a First frame and returns its sender's link and the message's length.
 func (e *Engine) sender(from proc.ID, payload []byte) (*link, int, bool) {
 	total, ok := decodeLength(payload)
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if !ok || ep == nil || total == 0 || total > LongestEager {
 		return nil, 0, false
 	}

@@ -57,7 +57,7 @@ func (e *Engine) announced(wire uint64, l *link) *Request {
 }
 
 func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	m := e.unexpected.newMessage()
 	a, ok := decodeRTS(payload, m.region.Key)
 	var l *link

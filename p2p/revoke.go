@@ -154,7 +154,7 @@ func (e *Engine) endRevoked(c *Comm) {
 		return e.nextRevokedError(r.comm, r.kind.String())
 	})
 	if e.revoked.recent = append(e.revoked.recent, c); len(e.revoked.recent) == 1 {
-		e.p.Later(e.revoked.catchUp)
+		e.p.Defer(e.revoked.catchUp)
 	}
 	var own [maxContexts]uint32
 	for _, ctx := range c.linkedContexts(own[:0]) {

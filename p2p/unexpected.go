@@ -236,7 +236,7 @@ func (m *message) matches(src proc.ID, imm uint64) bool {
 // newUnexpected makes a message with room for its data, or returns nil if the sender may not have
 // sent it.
 func (e *Engine) newUnexpected(from proc.ID, imm uint64, total int) *message {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if ep == nil {
 		e.refused++
 		return nil

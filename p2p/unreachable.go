@@ -47,7 +47,7 @@ func (c *Comm) connectError(op, way string, rank int, err error) error {
 func (c *Comm) UnreachablePeers() iter.Seq2[proc.ID, proc.Cause] {
 	return func(yield func(proc.ID, proc.Cause) bool) {
 		for _, p := range slices.Clone(c.e.unreachable) {
-			if c.has(p.id) && c.e.p.Known(p.id) == nil && !yield(p.id, p.cause) {
+			if c.has(p.id) && c.e.p.Lookup(p.id) == nil && !yield(p.id, p.cause) {
 				return
 			}
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 type doctorCmd struct {
@@ -58,7 +59,7 @@ func (c *doctorCmd) Run(to *call) error {
 	switch {
 	case c.Trial:
 		return trial(to.out)
-	case launch.Started():
+	case join.Started():
 		return c.job(to)
 	}
 	return c.machine(to)

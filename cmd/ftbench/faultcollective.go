@@ -21,6 +21,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // collectiveOptions are those of all collective operations among those who are left.
@@ -150,7 +151,7 @@ func (c *collectiveOptions) run(o collective.Options, to *call) error {
 			return usage(err)
 		}
 	}
-	if launch.Started() {
+	if join.Started() {
 		return c.rank(jobs, func(w *banyan.World, number int) error { return collective.Rank(w, jobs[number], to.out) })
 	}
 	if lines := len(jobs[0].Lines()) * len(c.Kill); len(c.Plot) > 0 && lines > figure.MaxSeries {

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // faultCmd has the measurements of failures.
@@ -93,7 +93,7 @@ func (c *faultDetectCmd) Run(to *call) error {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return c.rank(o, to)
 	}
 	if c.Plot != "" {
@@ -127,7 +127,7 @@ func (c *faultDetectCmd) measure(o faultbench.Options, to *call) error {
 	bar := progressbar.Start(to.err, "fault detect", o.Kills)
 	defer bar.Stop()
 	job := deadlyJob{args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= o.Processes(min(o.PerJob, o.Kills))}
-	if os.Getenv(launch.InitTimeoutEnv) == "" {
+	if os.Getenv(join.InitTimeoutEnv) == "" {
 		job.initTimeout = o.StartLimit(min(o.PerJob, o.Kills))
 	}
 	result, err := faultbench.Detect(ctx, o, job.start, bar.Over(words.out), faultbench.Watch{

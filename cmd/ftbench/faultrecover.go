@@ -20,6 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/affinity"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // recoverOptions are those of all operations after a failure.
@@ -165,7 +166,7 @@ func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) e
 			return usage(err)
 		}
 	}
-	if launch.Started() {
+	if join.Started() {
 		return deadlyRank(string(c.Op), func(w *banyan.World) error {
 			return recovery.Rank(w, c.of(o, w.Comm().Size()), to.out)
 		}, fabrics)
@@ -256,7 +257,7 @@ func recoverChart(op recovery.Op, r *recoverResults) figure.Chart {
 
 // simulate runs jobs in virtual time.
 func (c *faultAgreeCmd) simulate(to *call) error {
-	if os.Getenv(startedBy) != "" || launch.Started() {
+	if os.Getenv(startedBy) != "" || join.Started() {
 		return usagef("fault agree: --fabric sim is for one process alone")
 	}
 	if err := c.files().check(); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -59,7 +60,7 @@ func (c *faultSilenceCmd) Run(to *call) (err error) {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return deadlyRank("silence", func(w *banyan.World) error {
 			if o.Silent, err = strconv.Atoi(os.Getenv(silentHost)); err != nil {
 				return fmt.Errorf("fault silence: %s: %w", silentHost, err)

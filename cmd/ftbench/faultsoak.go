@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/ft/control"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -56,7 +56,7 @@ func (c *faultSoakCmd) Run(to *call) error {
 	if err := faultbench.CheckTimes(c.Period, c.Timeout); err != nil {
 		return usagef("fault soak: %w", err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return deadlyRank("soak", func(w *banyan.World) error { return faultbench.SoakRank(w, o, to.out) },
 			c.Fabric, c.times()...)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // unknownJobs makes the options of all jobs in which ranks die that nobody knows of: until each line has as many deaths as sets are asked for.
@@ -49,7 +49,7 @@ func (c *collectiveOptions) runUnknown(jobs []collective.Options, to *call) erro
 			return usage(err)
 		}
 	}
-	if launch.Started() {
+	if join.Started() {
 		return c.rank(jobs, func(w *banyan.World, number int) error {
 			return collective.RankUnknown(w, jobs[number], number, to.out)
 		})

@@ -170,7 +170,7 @@ func (a *Agreements) report(act *agree.Action) {
 		a.cutOff(act.Peer, act.Why)
 	case !act.Departed:
 		a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
-	case a.e.Known(act.Peer) == nil:
+	case a.e.Lookup(act.Peer) == nil:
 		a.m.Departed(act.Peer)
 	}
 }

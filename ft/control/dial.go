@@ -22,7 +22,7 @@ func (p *Driver) queueUnsent(a detect.Action) {
 func (p *Driver) connect() {
 	for tries := 0; len(p.unsent) > 0 && tries < connectTries && !p.stopped; tries++ {
 		p.resend(func(a detect.Action) bool {
-			if p.e.Known(a.To) != nil {
+			if p.e.Lookup(a.To) != nil {
 				return p.trySend(a)
 			}
 			p.queueDial(a.To)
@@ -32,7 +32,7 @@ func (p *Driver) connect() {
 			p.e.Unlock()
 			p.e.Host().Pause(retryInterval)
 			p.e.Lock()
-			p.e.Tend()
+			p.e.ProgressUntilIdle()
 		}
 	}
 	p.connecting, p.unsent = false, nil

@@ -153,7 +153,7 @@ func (p *Driver) watch() {
 			continue
 		}
 		p.busy = true
-		found := p.e.Tend()
+		found := p.e.ProgressUntilIdle()
 		if p.stopped {
 			return
 		}
@@ -303,7 +303,7 @@ func (p *Driver) send(a detect.Action) {
 // trySend sends a frame over an existing connection; false: there is none, or no credit. Frames to
 // ended processes are dropped.
 func (p *Driver) trySend(a detect.Action) bool {
-	ep := p.e.Known(a.To)
+	ep := p.e.Lookup(a.To)
 	return ep != nil && (ep.State != progress.Alive || ep.TrySend(fabric.ClassDetect, 0, a.Payload))
 }
 

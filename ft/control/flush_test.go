@@ -94,7 +94,7 @@ func TestFlushGivesUp(t *testing.T) {
 			case slow:
 				for heard < frames {
 					p.Host().Pause(8 * second)
-					e.Tend()
+					e.ProgressUntilIdle()
 				}
 			case stuck:
 				p.Host().Pause(1000 * second)

@@ -47,7 +47,7 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 	if o.stopped {
 		return
 	}
-	ep := o.e.Known(to)
+	ep := o.e.Lookup(to)
 	if ep != nil && ep.State != progress.Alive {
 		return
 	}
@@ -73,7 +73,7 @@ func (o *Outbox) waiting(to proc.ID) int { return len(o.queues[to]) }
 
 // Connect connects to a process, so that this process learns of its failure.
 func (o *Outbox) Connect(to proc.ID) {
-	if !o.stopped && o.e.Known(to) == nil {
+	if !o.stopped && o.e.Lookup(to) == nil {
 		o.dialQueue = append(o.dialQueue, to)
 		o.startDialing()
 	}
@@ -104,7 +104,7 @@ func (p *queuedFrame) send(ep *progress.Endpoint) bool {
 // flush sends what it can and returns the number of frames.
 func (o *Outbox) flush() (sent int) {
 	o.order = slices.DeleteFunc(o.order, func(to proc.ID) bool {
-		ep := o.e.Known(to)
+		ep := o.e.Lookup(to)
 		if ep == nil {
 			return false
 		}

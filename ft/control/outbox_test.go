@@ -243,10 +243,10 @@ func TestOutboxConnects(t *testing.T) {
 		var met progress.Completion
 		e.After(second, met.Finish)
 		e.Wait(&met)
-		assert.NotNil(t, e.Known(2))
+		assert.NotNil(t, e.Lookup(2))
 		out.Connect(2)
 		assert.Empty(t, out.dialQueue)
-		assert.Nil(t, e.Known(1))
+		assert.Nil(t, e.Lookup(1))
 	})
 	require.Equal(t, []proc.ID{2}, tried)
 	require.Empty(t, o.got[2])

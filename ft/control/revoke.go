@@ -137,7 +137,7 @@ func (r *Revocations) Notify(context uint32, members agree.Group) {
 		n = r.current
 	}
 	if r.recent = append(r.recent, recentNotice{n, members}); len(r.recent) == 1 {
-		r.e.Later(r.catchUp)
+		r.e.Defer(r.catchUp)
 	}
 	switch size := members.Size(); {
 	case int64(n.root) >= int64(size) || r.anyEnded(members):
@@ -261,7 +261,7 @@ func (r *Revocations) notifyAll(n notice, members agree.Group) {
 		rank := bits.TrailingZeros64(left)
 		below := (rank-int(n.root)+size)%size - at
 		child := below > at && below&(below-1) == 0
-		if child || r.e.Met(members.Proc(rank)) {
+		if child || r.e.HasEndpoint(members.Proc(rank)) {
 			next |= 1 << rank
 		}
 	}
