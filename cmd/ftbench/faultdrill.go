@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/fault/drill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/bench/strangers"
+	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
@@ -231,7 +231,7 @@ func (c *faultDrillCmd) driver(cfg drill.Config, to *call) (*drill.Driver, func(
 	if c.Strangers > 0 {
 		const stay = 20 * time.Millisecond
 		d.Besiege = func(ctx context.Context, port netip.AddrPort) error {
-			_, err := strangers.Run(ctx, strangers.Config{To: port, Rate: c.Strangers, Stay: stay})
+			_, err := intrusion.Run(ctx, intrusion.Config{To: port, Rate: c.Strangers, Stay: stay})
 			return err
 		}
 	}

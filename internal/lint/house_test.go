@@ -53,13 +53,15 @@ var house = []place{
 	{"ft/create", 65},                   // communicators from others, by messages and agreement
 	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},             // what an application links
+	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
 	{"bench/kill", 72},                  // which ranks die, for all that measures or predicts failures
-	{"bench/ranks", 75},                 // what harnesses share that start ranks some of which die
 	{"bench/predict", 75},               // collectives in virtual time, for the harnesses above it
-	{"bench/ranks/rankstest", 78},       // test binaries as the ranks of their harnesses
 	{"bench/", harnessFloor},            // harnesses on the public interface
 	{"internal/ranktest", harnessFloor}, // ranks for tests of the whole system
 	{"internal/systest/", harnessFloor}, // tests only
+	{"bench/compare/suite", 82},         // the measures of ftbench compare, with the programs that they run
+	{"bench/predict/sweep", 82},         // predictions over grids of parameters, and their charts
+	{"bench/tune", 84},                  // what a machine is fastest with, measured by the suite's pairs
 	{"bench/paper", 85},                 // a report of what several harnesses have measured
 	{"cmd/", commandFloor},              // the command
 	{"examples/", commandFloor},         // programs for readers
@@ -183,7 +185,7 @@ var bans = []ban{
 	},
 	{
 		[]string{"net/http", "github.com/alecthomas/kong", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot", "golang.org/x/perf"},
-		func(_ string, tenths int) bool { return tenths < harnessFloor },
+		func(_ string, tenths int) bool { return tenths <= applicationFloor },
 		true,
 		"command lines, histograms, figures and web servers belong to harnesses and commands: an application that links Banyan does not pay for them",
 	},

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/strangers"
+	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 	"github.com/banyan-hpc/banyan/internal/netns"
@@ -92,7 +92,7 @@ func driver(t *testing.T, cfg Config) *Driver {
 			return nil
 		},
 		Besiege: func(ctx context.Context, to netip.AddrPort) error {
-			_, err := strangers.Run(ctx, strangers.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
+			_, err := intrusion.Run(ctx, intrusion.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
 			return err
 		},
 	}
