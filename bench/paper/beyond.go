@@ -8,6 +8,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/predict"
+	"github.com/banyan-hpc/banyan/bench/stats"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -43,13 +44,8 @@ func (b *builder) deaths(d tree.Design) (told, repaired []float64) {
 			}
 		}
 	}
-	slices.Sort(told)
-	slices.Sort(repaired)
 	return told, repaired
 }
-
-// percentile of sorted values.
-func percentile(sorted []float64, p int) float64 { return sorted[(len(sorted)-1)*p/100] }
 
 var percents = []int{0, 10, 25, 50, 75, 90, 100}
 
@@ -64,13 +60,13 @@ func (b *builder) unknown(s *Section) error {
 		row := []string{designNames[d], notInPaper, "not predicted", absent, absent}
 		if len(told) > 0 {
 			text := func(v []float64) string {
-				return fmt.Sprintf("%s, %s, %s, N = %d", number(percentile(v, 50)), number(percentile(v, 90)), number(percentile(v, 100)), len(v))
+				return fmt.Sprintf("%s, %s, %s, N = %d", number(stats.Percentile(v, 50)), number(stats.Percentile(v, 90)), number(stats.Percentile(v, 100)), len(v))
 			}
 			row[3], row[4] = text(told), text(repaired)
 			for name, v := range map[string][]float64{"error": told, "validated": repaired} {
 				line := figure.Series{Name: designNames[d] + ": " + name}
 				for _, p := range percents {
-					line.Points = append(line.Points, figure.Point{X: float64(p), Y: percentile(v, p)})
+					line.Points = append(line.Points, figure.Point{X: float64(p), Y: stats.Percentile(v, float64(p))})
 				}
 				chart.Series = append(chart.Series, line)
 			}
@@ -80,10 +76,10 @@ func (b *builder) unknown(s *Section) error {
 	slices.SortFunc(chart.Series, func(a, z figure.Series) int { return strings.Compare(a.Name, z.Name) })
 	told, repaired := b.deaths(tree.Rebalance)
 	if len(told) > 0 {
-		e, v := percentile(told, 50), percentile(repaired, 50)
+		e, v := stats.Percentile(told, 50), stats.Percentile(repaired, 50)
 		reading = fmt.Sprintf("Half of the deaths during a barrier are an error at all other ranks within %s µs of the kill (rebalanced design; the longest took %s µs), and half are repaired, "+
 			"that is validated by all, within %s µs. So %s %% of the time of a repair is the time until all know; the design changes the tree that is built afterwards, not this.",
-			number(e), number(percentile(told, 100)), number(v), number(100*e/v))
+			number(e), number(stats.Percentile(told, 100)), number(v), number(100*e/v))
 	}
 	s.Words = append(s.Words, reading)
 	s.Tables = append(s.Tables, t)
@@ -108,19 +104,12 @@ func (b *builder) allreduces(s *Section) error {
 		return point{op: predict.Allreduce, bytes: smallBytes, design: d, ranks: ranks, failures: failures}
 	}
 	t := b.beyondTable(fmt.Sprintf("MPI_Allreduce of %d bytes, half of the processes dead, worst order; time of one operation in µs", smallBytes), "design")
-	predicted := figure.Chart{Title: fmt.Sprintf("Figure 12, predicted: MPI_Allreduce of %d bytes, %d processes, worst order", smallBytes, tableRanks), X: failed, Y: linearly}
-	real := figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n)), X: failed, Y: linearly}
 	for _, d := range allDesigns {
 		t.Rows = append(t.Rows, b.beyondRow(designNames[d], at(d, tableRanks, tableFailed), at(d, b.n, b.n/2)))
-		line, here := figure.Series{Name: designNames[d]}, figure.Series{Name: designNames[d]}
-		for _, f := range failureCounts {
-			line.Points = append(line.Points, figure.Point{X: float64(f), Y: b.p.at(at(d, tableRanks, f))})
-		}
-		for _, f := range quarters(b.n) {
-			here.Points = dot(here.Points, f, b.m.time(at(d, b.n, f)))
-		}
-		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
 	}
+	predicted, real := b.charts(
+		figure.Chart{Title: fmt.Sprintf("Figure 12, predicted: MPI_Allreduce of %d bytes, %d processes, worst order", smallBytes, tableRanks), X: failed, Y: linearly},
+		figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n))}, designLines(allDesigns, at), failureCounts, quarters(b.n))
 	reroute, rebalance := at(tree.Reroute, tableRanks, tableFailed), at(tree.Rebalance, tableRanks, tableFailed)
 	barrier := func(k point) point { k.op, k.bytes = predict.Barrier, 0; return k }
 	s.Words = append(s.Words, fmt.Sprintf("Allreduce goes up and down the tree as the barrier does, with data. With half of %d processes dead rerouting is predicted to take %s times rebalancing's time, the barrier's factor is %s: "+
@@ -151,16 +140,10 @@ func (b *builder) largeMessages(s *Section) error {
 	}
 	t := b.beyondTable("MPI_Bcast of large messages, half of the processes dead, worst order; time of one operation in µs", "bytes, design")
 	size := figure.Axis{Title: "message size (bytes)", Unit: figure.Bytes}
-	predicted := figure.Chart{Title: fmt.Sprintf("Figure 13, predicted: MPI_Bcast, %d of %d processes dead, worst order", tableFailed, tableRanks), X: size, Y: logTime}
-	real := figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d of %d processes dead", b.n/2, b.n)), X: size, Y: logTime}
-	for _, d := range []tree.Design{tree.Unaware, tree.Reroute, tree.Rebalance} {
-		line, here := figure.Series{Name: designNames[d]}, figure.Series{Name: designNames[d]}
-		for _, bytes := range largeSizes {
-			line.Points = append(line.Points, figure.Point{X: float64(bytes), Y: b.p.at(at(d, tableRanks, bytes))})
-			here.Points = dot(here.Points, bytes, b.m.time(at(d, b.n, bytes)))
-		}
-		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
-	}
+	predicted, real := b.charts(
+		figure.Chart{Title: fmt.Sprintf("Figure 13, predicted: MPI_Bcast, %d of %d processes dead, worst order", tableFailed, tableRanks), X: size, Y: logTime},
+		figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d of %d processes dead", b.n/2, b.n))},
+		designLines([]tree.Design{tree.Unaware, tree.Reroute, tree.Rebalance}, at), largeSizes, largeSizes)
 	for _, bytes := range largeSizes {
 		for _, d := range []tree.Design{tree.Reroute, tree.Rebalance} {
 			t.Rows = append(t.Rows, b.beyondRow(fmt.Sprintf("%d, %s", bytes, designNames[d]), at(d, tableRanks, bytes), at(d, b.n, bytes)))
@@ -183,8 +166,7 @@ func (b *builder) largeMessages(s *Section) error {
 // otherTrees are barriers on trees of other shapes.
 func (b *builder) otherTrees(s *Section) error {
 	t := b.beyondTable("MPI_Barrier, rebalanced, half of the processes dead, worst order; time of one operation in µs", "tree")
-	predicted := figure.Chart{Title: fmt.Sprintf("Figure 14, predicted: MPI_Barrier, rebalanced, %d processes, worst order", tableRanks), X: failed, Y: linearly}
-	real := figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n)), X: failed, Y: linearly}
+	var lines []line
 	best, least := "", 0.0
 	for _, name := range otherTrees {
 		shape, err := tree.ParseShape(name)
@@ -194,19 +176,15 @@ func (b *builder) otherTrees(s *Section) error {
 		at := func(ranks, failures int) point {
 			return point{op: predict.Barrier, design: tree.Rebalance, shape: shape, ranks: ranks, failures: failures}
 		}
+		lines = append(lines, line{name, at})
 		t.Rows = append(t.Rows, b.beyondRow(name, at(tableRanks, tableFailed), at(b.n, b.n/2)))
-		line, here := figure.Series{Name: name}, figure.Series{Name: name}
-		for _, f := range failureCounts {
-			line.Points = append(line.Points, figure.Point{X: float64(f), Y: b.p.at(at(tableRanks, f))})
-		}
-		for _, f := range quarters(b.n) {
-			here.Points = dot(here.Points, f, b.m.time(at(b.n, f)))
-		}
-		predicted.Series, real.Series = append(predicted.Series, line), append(real.Series, here)
 		if us := b.p.at(at(tableRanks, tableFailed)); best == "" || us < least {
 			best, least = name, us
 		}
 	}
+	predicted, real := b.charts(
+		figure.Chart{Title: fmt.Sprintf("Figure 14, predicted: MPI_Barrier, rebalanced, %d processes, worst order", tableRanks), X: failed, Y: linearly},
+		figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n))}, lines, failureCounts, quarters(b.n))
 	plain := b.p.at(point{op: predict.Barrier, design: tree.Rebalance, ranks: tableRanks, failures: tableFailed})
 	s.Words = append(s.Words, fmt.Sprintf("With half of %d processes dead the %s tree is predicted to be the fastest of %s, at %s µs: %s of the binomial tree's time. "+
 		"What decides is how many messages leave and enter a node's one port. The processes measured here are all on one node, where the tree node has nothing to tell apart.",

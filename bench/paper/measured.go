@@ -97,30 +97,22 @@ func scaled(values []float64, by float64) []float64 {
 // time is the median of the sets of a line.
 func (m *Measured) time(k point) value { return valueOf(stats.MedianInterval(m.sets(k))) }
 
-// over is the median of the ratios of two lines, set by set: of one job they were measured in turn.
+// over is the median of the ratios of two lines, set by set: the sets of one job were measured in turn.
 func (m *Measured) over(k, base point) value {
-	a, b := m.sets(k), m.sets(base)
-	if len(a) != len(b) {
-		return value{}
-	}
-	ratios := make([]float64, len(a))
-	for i := range a {
-		ratios[i] = a[i] / b[i]
-	}
-	return valueOf(stats.MedianInterval(ratios))
+	return m.paired(k, base, stats.RatioInterval)
 }
 
 // beyond is the median of the differences of two lines, set by set.
 func (m *Measured) beyond(k, base point) value {
+	return m.paired(k, base, func(a, b []float64) stats.Interval { return stats.DifferenceInterval(stats.Differences(a, b)) })
+}
+
+func (m *Measured) paired(k, base point, interval func(a, b []float64) stats.Interval) value {
 	a, b := m.sets(k), m.sets(base)
 	if len(a) != len(b) {
 		return value{}
 	}
-	differences := make([]float64, len(a))
-	for i := range a {
-		differences[i] = a[i] - b[i]
-	}
-	return valueOf(stats.DifferenceInterval(differences))
+	return valueOf(interval(a, b))
 }
 
 // message is that of a size.
