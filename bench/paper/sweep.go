@@ -17,7 +17,8 @@ var (
 )
 
 var designNames = map[tree.Design]string{
-	tree.Unaware: "fault unaware", tree.Reroute: "rerouted", tree.LookupAvoiding: "lookup avoiding", tree.Rebalance: "rebalanced",
+	tree.Unaware: "fault unaware", tree.Reroute: "rerouted", tree.LookupAvoiding: "lookup avoiding",
+	tree.Rebalance: "rebalanced",
 }
 
 var (
@@ -53,7 +54,8 @@ func designLines(designs []tree.Design, at func(d tree.Design, ranks, x int) poi
 	return out
 }
 
-// charts are a prediction for the paper's job and the measurement of the job here, at their values of x.
+// charts are a prediction for the paper's job and the measurement of the job here, at their values
+// of x.
 func (b *builder) charts(predicted, real figure.Chart, lines []line, xs, measured []int) (p, m figure.Chart) {
 	real.X, real.Y = predicted.X, predicted.Y
 	for _, l := range lines {
@@ -75,7 +77,8 @@ func (b *builder) withoutFailures(number int, op predict.Op) Figure {
 		return point{op: op, bytes: bytesOf(op), design: d, ranks: n}
 	})
 	predicted, real := b.charts(
-		figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s without failures", number, title(op)), X: processes, Y: linearly},
+		figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s without failures", number, title(op)), X: processes,
+			Y: linearly},
 		figure.Chart{Title: b.measuredTitle(title(op))}, lines, processCounts, processCounts)
 	return figureOf(number, predicted, real)
 }
@@ -125,13 +128,15 @@ type designIn struct {
 	order  kill.Order
 }
 
-// amongFailed is figure 6, 7, 9 or 10: against the number of failures, with the printed values of the paper.
+// amongFailed is figure 6, 7, 9 or 10: against the number of failures, with the printed values of
+// the paper.
 func (b *builder) amongFailed(number int, op predict.Op, what string, in []designIn, printed []Cell) Figure {
 	var lines []line
 	dots := figure.Series{Name: fmt.Sprintf("the paper, table %d", tableOf[op]), Dots: true}
 	for _, l := range in {
 		lines = append(lines, line{l.name, func(ranks, failures int) point {
-			return point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: ranks, failures: failures}
+			return point{op: op, bytes: bytesOf(op), design: l.design, order: l.order, ranks: ranks,
+				failures: failures}
 		}})
 		for _, c := range printed {
 			if c.Design == l.design && c.Order == l.order {
@@ -144,7 +149,8 @@ func (b *builder) amongFailed(number int, op predict.Op, what string, in []desig
 		here[f] = f
 	}
 	predicted, real := b.charts(
-		figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s, %d processes, %s", number, title(op), tableRanks, what), X: failed, Y: linearly},
+		figure.Chart{Title: fmt.Sprintf("Figure %d, predicted: %s, %d processes, %s", number, title(op), tableRanks,
+			what), X: failed, Y: linearly},
 		figure.Chart{Title: b.measuredTitle(fmt.Sprintf("%d processes", b.n))}, lines, failureCounts, here)
 	predicted.Series = append(predicted.Series, dots)
 	return figureOf(number, predicted, real)

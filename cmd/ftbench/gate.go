@@ -13,18 +13,18 @@ import (
 	"github.com/banyan-hpc/banyan/internal/insight"
 )
 
-// gate is a rank's TCP port, as who floods it must know it. It is asked between
-// jobs, by the goroutine that measures.
+// gate is a rank's TCP port, as who floods it must know it. It is asked between jobs, by the
+// goroutine that measures.
 type gate interface {
 	// Listening is where the job's other ranks connect.
 	Listening() netip.AddrPort
-	// Forgery is what one says who knows all but the secret: the beginning of
-	// a handshake and a wrong proof.
+	// Forgery is what one says who knows all but the secret: the beginning of a handshake and a
+	// wrong proof.
 	Forgery() []byte
 	// Refused counts the connections that were not let in.
 	Refused() uint64
-	// Joined counts those that were: one for each peer, and one more each time that
-	// a connection was made again.
+	// Joined counts those that were: one for each peer, and one more each time that a connection
+	// was made again.
 	Joined() uint64
 }
 
