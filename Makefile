@@ -21,7 +21,7 @@ PKGS     = $(shell $(GO) list ./...)
 RACEPKGS = $(filter-out $(addprefix $(MODULE)/,$(NORACE)),$(PKGS))
 
 # The tests of these start jobs that spin on all cores.
-SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress)
+SPINNING = $(MODULE) $(addprefix $(MODULE)/,bench/% cmd/% fabric/shm p2p internal/progress internal/systest/%)
 
 # -count=1: many tests draw random schedules or kill processes, so a cached pass
 # says nothing.
@@ -62,8 +62,8 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
 	$(GO) build ./...
 	$(GO) vet ./...
-	$(GO) vet -tags launchers . ./internal/launch
-	$(GO) vet -tags emulator .
+	$(GO) vet -tags launchers ./internal/systest/startup ./internal/launch/...
+	$(GO) vet -tags emulator ./internal/systest/startup
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 
@@ -116,11 +116,11 @@ test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each
 # The tests fail where a launcher lacks; a plain go test does not know them.
 .PHONY: test-launchers
 test-launchers: ## start the same program under Hydra, Slurm, ftbench run, by RANK and as pods; needs make launchers, root
-	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v . ./internal/launch
+	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v ./internal/systest/startup ./internal/launch ./internal/launch/rendezvous
 
 .PHONY: test-emulator
 test-emulator: ## run ranks built for arm64 under QEMU's user mode, alone and beside ranks of this machine; needs make emulator
-	$(GOTEST) -tags emulator -timeout $(TIMEOUT) -run '^TestEmulated' -v .
+	$(GOTEST) -tags emulator -timeout $(TIMEOUT) -run '^TestEmulated' -v ./internal/systest/startup
 
 # go test -fuzz takes one target of one package at a time. By default it may spend a minute on
 # shortening one input, in which it tries nothing else.

@@ -10,9 +10,10 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-func init() { roles["unbridled"] = unbridled }
+func TestMain(m *testing.M) { ranktest.Main(m, ranktest.Roles{"unbridled": unbridled}, nil) }
 
 const floodEnv = "BANYAN_TEST_FLOOD"
 
@@ -26,7 +27,7 @@ func unbridled(w *banyan.World) error {
 		return err
 	}
 	if c.Rank() == 1 {
-		banyan.Unbridled(w, os.Getenv(floodEnv))
+		flood(os.Getenv(floodEnv))
 		return nil
 	}
 	before, err := peak()
@@ -69,7 +70,7 @@ func TestUnbridledPeer(t *testing.T) {
 				continue // without polls the peer sends nothing either
 			}
 			t.Run(fabric+"/"+kind, func(t *testing.T) {
-				res, out := job(t, launch.Continue, 2, "unbridled", "BANYAN_FABRIC="+fabric, floodEnv+"="+kind)
+				res, out := ranktest.Job(t, launch.Continue, 2, "unbridled", "BANYAN_FABRIC="+fabric, floodEnv+"="+kind)
 				require.False(t, res.Ends[0].Failed(), "%v\n%s", res.Ends, out)
 				t.Log(out)
 			})

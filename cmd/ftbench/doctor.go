@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/doctor"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/fabric/route"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 type doctorCmd struct {
@@ -53,7 +53,7 @@ func (c *doctorCmd) Run(to *call) error {
 	switch {
 	case c.Trial:
 		return inJob(true, func(w *banyan.World) error { return doctor.Trial(w, to.out) })
-	case launch.Started():
+	case join.Started():
 		return c.job(to)
 	}
 	return c.machine(to)

@@ -15,7 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // collectiveOptions are those of all collective operations among the survivors.
@@ -160,7 +160,7 @@ func (c *collectiveOptions) run(o fault.Collective, to *call) error {
 	if err := c.check(jobs); err != nil {
 		return err
 	}
-	if launch.Started() {
+	if join.Started() {
 		return c.rank(jobs, to)
 	}
 	if lines := len(jobs[0].Lines()) * len(c.Kill); len(c.Plot) > 0 && lines > figure.MaxSeries {

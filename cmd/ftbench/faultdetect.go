@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // faultDetectCmd measures detection.
@@ -68,7 +68,7 @@ func (c *faultDetectCmd) Run(to *call) error {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return faultRank("detect", func(w *banyan.World) error { return o.Rank(w, to.out) }, c.Fabric)
 	}
 	files := outputs{nil, c.JSON}
@@ -96,7 +96,7 @@ func (c *faultDetectCmd) measure(o fault.Detection, files outputs, to *call) err
 	if err != nil {
 		return err
 	}
-	if os.Getenv(launch.InitTimeoutEnv) == "" {
+	if os.Getenv(join.InitTimeoutEnv) == "" {
 		job.InitTimeout = o.StartLimit(perJob)
 	}
 	out := to.words(c.JSON).out

@@ -16,6 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -101,7 +102,7 @@ func (c *faultDrillCmd) config() drill.Config {
 
 // Run drills, or is a rank of a run.
 func (c *faultDrillCmd) Run(to *call) error {
-	if launch.Started() {
+	if join.Started() {
 		if os.Getenv(drill.Env) == "" {
 			return usagef("fault drill: it starts its ranks itself and kills them: run it alone, not in another launcher's job")
 		}

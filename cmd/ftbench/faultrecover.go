@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/stats"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // recoverOptions are those of all operations after a failure.
@@ -148,7 +148,7 @@ func (c *recoverOptions) run(o fault.Recovery, fabrics fabricList, to *call) err
 			return usage(err)
 		}
 	}
-	if launch.Started() {
+	if join.Started() {
 		return faultRank(string(c.Op), func(w *banyan.World) error {
 			return c.of(o, w.Comm().Size()).Rank(w, to.out)
 		}, fabrics)
@@ -234,7 +234,7 @@ func recoverChart(op fault.Op, r *recoverResults) figure.Chart {
 
 // simulate runs jobs in virtual time.
 func (c *faultAgreeCmd) simulate(to *call) error {
-	if os.Getenv(startedBy) != "" || launch.Started() {
+	if os.Getenv(startedBy) != "" || join.Started() {
 		return usagef("fault agree: --fabric sim is for one process alone")
 	}
 	if err := c.files().check(); err != nil {

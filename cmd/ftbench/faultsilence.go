@@ -15,6 +15,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -61,7 +62,7 @@ func (c *faultSilenceCmd) Run(to *call) (err error) {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return faultRank("silence", func(w *banyan.World) error {
 			if o.Silent, err = strconv.Atoi(os.Getenv(silentHost)); err != nil {
 				return fmt.Errorf("fault silence: %s: %w", silentHost, err)

@@ -14,6 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -57,7 +58,7 @@ func (c *faultSoakCmd) Run(to *call) error {
 	if err := fault.CheckTimes(c.Period, c.Timeout); err != nil {
 		return usagef("fault soak: %w", err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return faultRank("soak", func(w *banyan.World) error { return o.Rank(w, to.out) }, c.Fabric, c.times()...)
 	}
 	if c.N < int(c.Netns) {

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/internal/insight"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
 // gate is a rank's TCP port, as who floods it must know it. It is asked between jobs, by the
@@ -37,7 +37,7 @@ type worldGate struct {
 
 // gateOf returns the gate of a world; nil where it listens at no TCP port.
 func gateOf(w *banyan.World) gate {
-	blob := insight.Address(w, "tcp")
+	blob := job.Joined().Published("tcp")
 	if blob == nil {
 		return nil
 	}

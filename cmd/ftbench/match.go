@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 type matchCmd struct {
@@ -65,7 +65,7 @@ func (c *matchCmd) Run(to *call) error {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		var missed bool
 		err := inJob(c.Aware, func(w *banyan.World) (err error) {
 			missed, err = c.measure(w, o, to)

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/netpipe"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // netpipeCmd has NetPIPE's letters where it has the same options.
@@ -76,7 +76,7 @@ func (c *netpipeCmd) Run(to *call) error {
 			return err
 		}
 	}
-	if c.simulated() || !launch.Started() {
+	if c.simulated() || !join.Started() {
 		if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (c *netpipeCmd) Run(to *call) error {
 	switch {
 	case c.simulated():
 		return banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
-	case !launch.Started():
+	case !join.Started():
 		return startSelf(2, to)
 	}
 	return inJob(c.Aware, measure, c.options()...)

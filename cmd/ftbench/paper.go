@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
@@ -89,7 +89,7 @@ func (c *paperCmd) Run(to *call) error {
 	if c.Rounds < 0 {
 		return usagef("paper: --rounds %d: want 1 or more", c.Rounds)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return usagef("paper: it starts its ranks itself: run it alone, not in another launcher's job")
 	}
 	html, md := filepath.Join(c.Out, "report.html"), filepath.Join(c.Out, "report.md")

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/tune"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
@@ -59,7 +59,7 @@ func (c *tuneCmd) Run(to *call) error {
 	if c.Sample <= 0 {
 		return usagef("tune: --sample %v: a time above 0 is needed", c.Sample)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return errors.New("tune: it starts its ranks itself: run it alone, not as a rank of a job")
 	}
 	path, err := c.path()

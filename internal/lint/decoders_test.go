@@ -129,7 +129,7 @@ func (p *pkg) unfuzzed(t *tree, rows []target, listed map[string]bool) (out []fi
 	var entries []*ast.FuncDecl
 	for _, x := range rows {
 		for _, e := range x.entries {
-			if e, ok := strings.CutPrefix(e, p.dir+"."); ok {
+			if e, ok := strings.CutPrefix(e, p.folder()+"."); ok {
 				found := p.named(e, false)
 				if len(found) == 0 {
 					out = append(out, x.complain("there is no %s in %s", e, p.dir))
@@ -157,11 +157,7 @@ func (p *pkg) unfuzzed(t *tree, rows []target, listed map[string]bool) (out []fi
 	decoded := calls.from(entries)
 	for _, f := range p.files {
 		for _, fn := range f.functions() {
-			name := strings.TrimPrefix(p.dir+".", ".")
-			if p.dir == "." {
-				name = "banyan."
-			}
-			switch name += fn.Name.Name; {
+			switch name := p.folder() + "." + fn.Name.Name; {
 			case f.isTest() && strings.HasPrefix(fn.Name.Name, "Fuzz") && !listed[name]:
 				out = append(out, t.at(f, fn, "fuzz target %s is not in the table of %s", name, securityPath))
 			case !f.isTest() && mine && f.decoder(fn) && !decoded[fn]:
@@ -173,9 +169,17 @@ func (p *pkg) unfuzzed(t *tree, rows []target, listed map[string]bool) (out []fi
 	return out
 }
 
+// folder is the name of a package in the documents: its directory, for the root "banyan".
+func (p *pkg) folder() string {
+	if p.dir == "." {
+		return "banyan"
+	}
+	return p.dir
+}
+
 // inFolder reports whether an entry point is named with its folder.
 func (t *tree) inFolder(e string) bool {
-	return slices.ContainsFunc(t.pkgs, func(p *pkg) bool { return strings.HasPrefix(e, p.dir+".") })
+	return slices.ContainsFunc(t.pkgs, func(p *pkg) bool { return strings.HasPrefix(e, p.folder()+".") })
 }
 
 // named finds functions by their names, methods as Type.method.

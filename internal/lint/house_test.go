@@ -38,24 +38,33 @@ var house = []place{
 	{"fabric/tcp", 20},          // provider: sockets
 	{"fabric/verbs", 20},        // provider: RDMA
 	{"fabric/sim", 20},          // provider: the simulated network, with its Host
-	{"internal/launch", 20},     // who am I, who are my peers
-	{"internal/progress", 30},   // one per process
-	{"p2p", 40},                 // communicator core, matching, protocols
-	{"ft/control", 40},          // drivers of agreement and revoke; bypass matching
-	{"coll", 50},                // collectives over p2p and a plan
-	{"ft/repair", 60},           // agreement and collectives put together
-	{"internal/settings", 60},   // what a user may set, above the layers whose defaults it states
-	{".", applicationFloor},     // what an application links
-	{"bench/stats", 71},         // medians, intervals and distributions, for all harnesses
-	{"bench/kill", 72},          // which ranks die, for all that measures or predicts failures
-	{"bench/predict", 75},       // collectives in virtual time, for the harnesses above it
-	{"bench/", harnessFloor},    // harnesses on the public interface
-	{"bench/compare/suite", 82}, // the measures of ftbench compare, with the programs that they run
-	{"bench/predict/sweep", 82}, // predictions over grids of parameters, and their charts
-	{"bench/tune", 84},          // what a machine is fastest with, measured by the suite's pairs
-	{"bench/paper", 85},         // a report of what several harnesses have measured
-	{"cmd/", commandFloor},      // the command
-	{"examples/", commandFloor}, // programs for readers
+	{"internal/launch/pmi", 20}, // the words between ranks and launcher
+	{"internal/launch/rendezvous", 21},
+	{"internal/launch/join", 22},        // who am I, who are my peers: all that an application links
+	{"internal/launch/spawn", 22},       // the ranks of one machine
+	{"internal/launch/hosts", 23},       // ranks of other machines
+	{"internal/launch", 24},             // the launcher
+	{"internal/progress", 30},           // one per process
+	{"p2p", 40},                         // communicator core, matching, protocols
+	{"ft/control", 40},                  // drivers of agreement and revoke; bypass matching
+	{"coll", 50},                        // collectives over p2p and a plan
+	{"ft/repair", 60},                   // agreement and collectives put together
+	{"internal/settings", 60},           // what a user may set, above the layers whose defaults it states
+	{"ft/create", 65},                   // communicators from others, by messages and agreement
+	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one
+	{".", applicationFloor},             // what an application links
+	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
+	{"bench/kill", 72},                  // which ranks die, for all that measures or predicts failures
+	{"bench/predict", 75},               // collectives in virtual time, for the harnesses above it
+	{"bench/", harnessFloor},            // harnesses on the public interface
+	{"internal/ranktest", harnessFloor}, // ranks for tests of the whole system
+	{"internal/systest/", harnessFloor}, // tests only
+	{"bench/compare/suite", 82},         // the measures of ftbench compare, with the programs that they run
+	{"bench/predict/sweep", 82},         // predictions over grids of parameters, and their charts
+	{"bench/tune", 84},                  // what a machine is fastest with, measured by the suite's pairs
+	{"bench/paper", 85},                 // a report of what several harnesses have measured
+	{"cmd/", commandFloor},              // the command
+	{"examples/", commandFloor},         // programs for readers
 	{"examples", commandFloor},
 }
 
@@ -164,15 +173,15 @@ type ban struct {
 var bans = []ban{
 	{
 		[]string{"testing", "github.com/stretchr/testify", "go.uber.org/goleak"},
-		func(dir string, tenths int) bool { return dir != fabricTest },
+		func(dir string, tenths int) bool { return dir != fabricTest && dir != rankTest },
 		true,
-		"test support is for _test.go files and for the conformance suite: linked into a program it brings flags and weight",
+		"test support is for _test.go files, the conformance suite and the harness of ranks: linked into a program it brings flags and weight",
 	},
 	{
-		[]string{module + "/" + fabricTest},
+		[]string{module + "/" + fabricTest, module + "/" + rankTest},
 		func(string, int) bool { return true },
 		false,
-		"the conformance suite is imported by _test.go files only: it brings package testing along",
+		"the conformance suite and the harness of ranks are imported by _test.go files only: they bring package testing along",
 	},
 	{
 		[]string{"net/http", "github.com/alecthomas/kong", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot", "golang.org/x/perf"},
@@ -210,7 +219,10 @@ var bans = []ban{
 	},
 }
 
-const fabricTest = "fabric/fabrictest"
+const (
+	fabricTest = "fabric/fabrictest"
+	rankTest   = "internal/ranktest"
+)
 
 // checkBans: no package imports what it is forbidden to import.
 func checkBans(t *tree) []finding {
@@ -235,6 +247,8 @@ func (b ban) names(imp string) bool {
 	})
 }
 
+const launches = "starts and waits for operating-system processes, before there is a Host"
+
 // ownWaiting lists the packages below the root package that wait, tell the time
 // or start goroutines by themselves. All others go through fabric.Host, so that
 // the simulator can own time and order.
@@ -248,7 +262,9 @@ var ownWaiting = map[string]string{
 	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
-	"internal/launch":   "starts and waits for operating-system processes, before there is a Host",
+	"internal/launch":   launches,
+	"internal/launch/":  launches,
+	"internal/job":      "its log and its warnings must not wait for what they report on; the rest goes through the Host",
 }
 
 // waitsByItself follows the longest entry that covers a package; one without a reason forbids it.

@@ -54,7 +54,7 @@ var samples = []sample{
 	{"bans", "testing in a program", in("p2p/a.go", "testing", ""), "test support"},
 	{"bans", "testing in a test", in("p2p/a_test.go", "testing", ""), ""},
 	{"bans", "testing in the suite", in("fabric/fabrictest/a.go", "testing", ""), ""},
-	{"bans", "the suite in a program", in("internal/progress/a.go", module+"/fabric/fabrictest", ""), "conformance suite is imported by _test.go"},
+	{"bans", "the suite in a program", in("internal/progress/a.go", module+"/fabric/fabrictest", ""), "imported by _test.go"},
 	{"bans", "a web server below bench", in("internal/launch/a.go", "net/http/pprof", ""), "does not pay"},
 	{"bans", "a command line in a command", in("cmd/ftbench/a.go", "github.com/alecthomas/kong", ""), ""},
 	{"bans", "C", in("fabric/shm/a.go", "C", ""), "CGO_ENABLED=0"},

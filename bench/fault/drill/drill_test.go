@@ -20,6 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		err = Rank(os.Stdout)
 	case os.Getenv(proxyEnv) != "":
 		os.Unsetenv(proxyEnv)
-		err = launch.Proxy(os.Stdin, os.Stdout, nil)
+		err = hosts.Proxy(os.Stdin, os.Stdout, nil)
 	default:
 		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
 		os.Setenv("BANYAN_EXITS", "off")   // nor of an agent that may run on it

@@ -1,0 +1,312 @@
+package collectives
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// As [Comm.Free] of other operations: what is under way goes on, and nothing can be begun.
+func TestFreeLeavesBegunCollectives(t *testing.T) {
+	for _, size := range []int{1, 12_500} {
+		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
+			c, err := w.Comm().Dup()
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 0 {
+				w.Sleep(time.Second) // the others are in the middle of it
+			}
+			var started []underWay
+			var reqs []banyan.Request
+			for range 2 {
+				u, _ := start(issue{Collective: ranktest.Collective{Kind: ranktest.Allreduce, Size: size}}, c)
+				started, reqs = append(started, u), append(reqs, u.q)
+			}
+			if err := c.Free(); err != nil {
+				return err
+			}
+			for _, err := range []error{c.Barrier(), wait(c.IBarrier())} {
+				if !errors.Is(err, banyan.ErrClosed) {
+					return fmt.Errorf("begun after Free: %w", err)
+				}
+			}
+			if err := banyan.WaitAll(reqs); err != nil {
+				return err
+			}
+			for _, u := range started {
+				if err := u.check(nil); err != nil {
+					return err
+				}
+			}
+			d, err := w.Comm().Dup() // the context can be used, and messages for the other one are not kept
+			if err != nil {
+				return err
+			}
+			return d.Barrier()
+		}), "%d words", size)
+	}
+}
+
+// A revocation ends them, also those that wait for a rank that has not begun.
+func TestRevokeEndsBegunCollectives(t *testing.T) {
+	require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
+		c, err := w.Comm().Dup()
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 3 {
+			w.Sleep(time.Second)
+			return c.Revoke()
+		}
+		big := make([]byte, 200_000)
+		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, xor), c.IAllgatherBytes(big[:8], make([]byte, 48))} {
+			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
+				return fmt.Errorf("operation %d: %w", i, err)
+			}
+		}
+		if _, err := c.IBarrier().Wait(); !errors.Is(err, banyan.ErrRevoked) {
+			return fmt.Errorf("begun afterwards: %w", err)
+		}
+		return nil
+	}))
+}
+
+// Nobody takes one back; the end of a context ends the wait alone.
+func TestBegunCollectivesStay(t *testing.T) {
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if c.Rank() == 1 {
+			w.Sleep(time.Second)
+		}
+		u, _ := start(issue{Collective: ranktest.Collective{Kind: ranktest.Allreduce, Size: 1}}, c)
+		u.q.Cancel()
+		if c.Rank() != 1 {
+			if _, err := u.q.WaitContext(ctx); !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("a wait that was given up: %w", err)
+			}
+		}
+		return u.check(wait(u.q))
+	}))
+}
+
+// With a failure that is known they end with it, in run-through stabilization at once, until a validate.
+func TestBegunCollectivesAreInactive(t *testing.T) {
+	for _, profile := range ranktest.BothProfiles {
+		begunAreInactive(t, profile)
+	}
+}
+
+func begunAreInactive(t *testing.T, profile banyan.Profile) {
+	t.Helper()
+	require.NoError(t, banyan.Simulate(4, banyan.Simulation{
+		Faults:  func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
+		Options: []banyan.Option{banyan.WithProfile(profile)},
+	}, func(w *banyan.World) error {
+		c := w.Comm()
+		if _, err := c.Recv(make([]byte, 1), 2, 1); !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("rank 2 should be dead: %w", err)
+		}
+		q := c.IBarrier()
+		_, done, err := q.Test()
+		if !done && profile == banyan.ULFM {
+			_, err = q.Wait()
+		} else if !done {
+			return errors.New("with a dead rank: it has not ended")
+		}
+		if !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("with a dead rank: %w", err)
+		}
+		if _, err := c.Validate(); err != nil {
+			return err
+		}
+		for root := range 4 {
+			if err := everyKind(c, root, 2, root, true, 2); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// Lengths and arguments that do not fit are ErrArgument and keep nobody waiting.
+func TestBegunCollectivesThatDoNotFit(t *testing.T) {
+	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
+		require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
+			c := w.Comm()
+			if err := c.SetUniformity(level); err != nil {
+				return err
+			}
+			size, odd := 16, c.Rank() == 1
+			if odd {
+				size = 8
+			}
+			met := 0
+			for kind, q := range []banyan.Request{
+				c.IBcast(make([]byte, size), 0), c.IReduceBytes(make([]byte, size), xor, 0),
+				c.IAllreduceBytes(make([]byte, size), xor), c.IAllgatherBytes(make([]byte, size), make([]byte, 6*size)),
+				c.IGatherBytes(make([]byte, size), make([]byte, 6*size), 2), c.IScatterBytes(make([]byte, 6*size), make([]byte, size), 2),
+			} {
+				_, err := q.Wait()
+				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil && level == banyan.UniformCollectives {
+					return fmt.Errorf("kind %d: %w", kind, err)
+				}
+				if err != nil {
+					met++
+				}
+			}
+			if odd && met == 0 {
+				return errors.New("no error where the length differs")
+			}
+			if level != banyan.UniformNothing {
+				return nil
+			}
+			for kind, q := range []banyan.Request{
+				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IScatterBytes(nil, make([]byte, 1), 3), c.IGatherBytes(make([]byte, 1), make([]byte, 7), 3),
+			} {
+				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
+					return fmt.Errorf("wrong argument %d: %w", kind, err)
+				}
+			}
+			return c.Barrier()
+		}), "%v", level)
+	}
+}
+
+// begunRank is what several goroutines' worth of operations is among real processes.
+func begunRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
+
+func TestBegunCollectivesWithProcesses(t *testing.T) {
+	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {ranktest.AsyncEnv + "=1"}, "unaware": {ranktest.UnawareEnv + "=1"}} {
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "begun", env...) })
+	}
+}
+
+// begunAndKilled has one rank kill itself in the middle of several operations, and the others go on without it.
+func begunAndKilled(w *banyan.World) error {
+	c := w.Comm()
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(seed, 3))
+	victim, spins := r.IntN(c.Size()), r.IntN(400_000)
+	if c.Rank() == victim {
+		ranktest.KillSelfAt(new(atomic.Int64), 0, spins)
+	}
+	var all []endedOp
+	for len(all) < 400 || c.Rank() == victim {
+		some, err := endure(c, seed+uint64(len(all)), 8)
+		if err != nil {
+			return err
+		}
+		all = append(all, some...)
+	}
+	if _, err := until(c, seed, 30); err != nil {
+		return err
+	}
+	return touched(all)
+}
+
+func TestBegunCollectivesAndSIGKILL(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "begun and killed", 6, 1, ranktest.JobSeeds(1, 30)...)
+}
+
+// begunAllocs: once the like of it has run an operation allocates nothing.
+func begunAllocs(w *banyan.World) error {
+	c := w.Comm()
+	small, big := make([]byte, 64), make([]byte, 100_000)
+	all := make([]byte, 64*c.Size())
+	for kind, call := range []func() banyan.Request{
+		c.IBarrier,
+		func() banyan.Request { return c.IBcast(big, 1) },
+		func() banyan.Request { return c.IAllreduceBytes(small, xor) },
+		func() banyan.Request { return c.IGatherBytes(small, all, 1) },
+		func() banyan.Request { return c.IScatterBytes(all, small, 1) },
+	} {
+		if err := w.Comm().Barrier(); err != nil {
+			return err
+		}
+		var failed error
+		n := testing.AllocsPerRun(300, func() {
+			if _, err := call().Wait(); err != nil {
+				failed = err
+			}
+			if err := c.Barrier(); err != nil { // or who sends runs ahead, and its messages are kept
+				failed = err
+			}
+		})
+		if failed != nil {
+			return failed
+		}
+		if n >= 1 {
+			return fmt.Errorf("kind %d allocates %v times", kind, n)
+		}
+	}
+	return nil
+}
+
+func TestBegunCollectivesAllocateNothing(t *testing.T) { ranktest.Succeed(t, 3, "begun allocs") }
+
+// begunAndAbsent has rank 2, which is to pass a broadcast on to rank 3, compute outside of the library until that has it.
+func begunAndAbsent(w *banyan.World) error {
+	for _, size := range []int{8, 2 << 20} {
+		c := w.Comm()
+		if err := c.Barrier(); err != nil { // rank 2 has not got it when it leaves
+			return err
+		}
+		if c.Rank() == 0 {
+			if _, err := c.Recv(nil, 2, 1); err != nil {
+				return err
+			}
+		}
+		buf := ranktest.Pattern(c.Rank(), size)
+		q := c.IBcast(buf, 0)
+		switch c.Rank() {
+		case 2:
+			if err := c.Send(nil, 0, 1); err != nil {
+				return err
+			}
+			if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv)); err != nil {
+				return err
+			}
+		case 3:
+			if _, err := q.Wait(); err != nil {
+				return err
+			}
+			if err := os.WriteFile(os.Getenv(ranktest.FIFOEnv), []byte("go"), 0o600); err != nil {
+				return err
+			}
+		}
+		if _, err := q.Wait(); err != nil {
+			return err
+		}
+		if err := ranktest.CheckEqual(buf, ranktest.Pattern(0, size)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// With asynchronous progress a rank that computes passes on what it has to.
+func TestBegunCollectivesWhileComputing(t *testing.T) {
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+	ranktest.Succeed(t, 4, "begun and absent", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
+}

@@ -1,0 +1,324 @@
+package collectives
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// writing is a way to call a collective that writes into a buffer of its caller.
+type writing struct {
+	kind               ranktest.CollectiveKind
+	typed, nonblocking bool
+}
+
+// writings are all collectives that write, blocking and non-blocking, of one of them typed.
+func writings() (out []writing) {
+	for kind := ranktest.Bcast; kind < ranktest.CollectiveKinds; kind++ {
+		for _, nonblocking := range []bool{false, true} {
+			out = append(out, writing{kind, (kind%2 == 0) != nonblocking, nonblocking})
+		}
+	}
+	return out
+}
+
+func (o writing) String() string {
+	return fmt.Sprintf("%v, typed %v, non-blocking %v", o.kind, o.typed, o.nonblocking)
+}
+
+// on is the call with blocks of size words. The root of typed calls is that of the tree; that of the
+// others has both a parent and children.
+func (o writing) on(c *banyan.Comm, size int) ranktest.Collective {
+	call := ranktest.Collective{Kind: o.kind, Number: 1, Root: c.Size() / 2, Size: size, Typed: o.typed}
+	if o.typed {
+		call.Root = 0
+	}
+	return call
+}
+
+// run makes the call. The second error is that of a wrong buffer: after an error it must be as
+// before.
+func (o writing) run(c *banyan.Comm, size int) (err, wrong error) {
+	buf, _ := o.on(c, size).Buffers(c)
+	err = o.on(c, size).Do(c, buf, o.nonblocking)
+	return err, o.check(c, buf, size, err)
+}
+
+// check compares a buffer with what it must hold after an outcome.
+func (o writing) check(c *banyan.Comm, buf []uint64, size int, err error) error {
+	before, after := o.on(c, size).Buffers(c)
+	want := before
+	if err == nil {
+		want = after
+	}
+	if want == nil || slices.Equal(buf, want) {
+		return nil
+	}
+	at := 0
+	for buf[at] == want[at] {
+		at++
+	}
+	return fmt.Errorf("rank %d: error %w, and word %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at], want[at])
+}
+
+func xor(acc, in []byte) {
+	for i := range acc {
+		acc[i] ^= in[i]
+	}
+}
+
+// S0-49: all living ranks have the result, or all have an error and their buffers as they were, whoever dies and whenever.
+func TestUniformCollectivesLeaveBuffersAlone(t *testing.T) {
+	marred := 0 // runs that fail without uniformity, and a buffer has changed
+	for _, o := range writings() {
+		t.Run(o.String(), func(t *testing.T) {
+			failures := 0
+			for seed := range ranktest.Seeds(30) {
+				size := []int{1, 38, 11_250}[seed%3]
+				for _, level := range []banyan.Uniformity{banyan.UniformCollectives, banyan.UniformCreation} {
+					wrong := make([]error, 6)
+					a := ranktest.WithKills(t, seed, 6, level, func(w *banyan.World) (_ *banyan.Comm, err error) {
+						err, wrong[w.Comm().Rank()] = o.run(w.Comm(), size)
+						return nil, err
+					})
+					if level != banyan.UniformCollectives {
+						if errors.Join(wrong...) != nil {
+							marred++
+						}
+						continue
+					}
+					require.NoError(t, errors.Join(wrong...), "seed %d", seed)
+					failed, err := a.Judge()
+					require.NoError(t, err, "seed %d", seed)
+					if failed {
+						failures++
+					}
+				}
+			}
+			ranktest.Occurred(t, failures, "none failed")
+		})
+	}
+	ranktest.Occurred(t, marred, "the test shows nothing: no buffer changes without uniformity either")
+}
+
+// With members that are agreed to be gone as well: roots, and blocks that stay as they are.
+func TestUniformCollectivesAmongTheLiving(t *testing.T) {
+	for dead := range 5 {
+		j := ranktest.SimulatedJob{N: 5, Kills: map[int]time.Duration{dead: time.Millisecond}}
+		require.NoError(t, j.Run(func(w *banyan.World) error {
+			c := w.Comm()
+			failed, err := c.Validate()
+			for ; err == nil && failed.Size() == 0; failed, err = c.Validate() {
+				w.Sleep(time.Millisecond)
+			}
+			if err := errors.Join(err, c.SetUniformity(banyan.UniformCollectives)); err != nil {
+				return err
+			}
+			err = ranktest.CheckCollectivesAndSplit(c, []int{dead})
+			ranktest.Linger(w)
+			return err
+		}), "without rank %d", dead)
+	}
+}
+
+// A rank that calls with another length than the others has all of them get ErrArgument, keep what they have, and go on.
+func TestUniformCollectivesOfTwoLengths(t *testing.T) {
+	for _, o := range writings() {
+		for odd := range 6 {
+			for _, size := range []int{1, 3, 6_250} {
+				require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
+					c := w.Comm()
+					if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+						return err
+					}
+					mine := 2
+					if c.Rank() == odd {
+						mine = size
+					}
+					err, wrong := o.run(c, mine)
+					if !errors.Is(err, banyan.ErrArgument) || wrong != nil {
+						return errors.Join(err, wrong, errors.New("want ErrArgument"))
+					}
+					err, wrong = o.run(c, 2)
+					return errors.Join(err, wrong)
+				}), "%v, rank %d with %d words", o, odd, size)
+			}
+		}
+	}
+}
+
+// So does one whose own arguments do not fit each other, or are not there.
+func TestUniformCollectivesWithWrongArguments(t *testing.T) {
+	for name, calls := range map[string][2]func(c *banyan.Comm, buf []byte) error{
+		"allreduce without operation": {
+			func(c *banyan.Comm, buf []byte) error { return c.AllreduceBytes(buf, xor) },
+			func(c *banyan.Comm, buf []byte) error { return c.AllreduceBytes(buf, nil) }},
+		"reduce without operation": {
+			func(c *banyan.Comm, buf []byte) error { return c.ReduceBytes(buf, xor, 2) },
+			func(c *banyan.Comm, buf []byte) error { return c.ReduceBytes(buf, nil, 2) }},
+		"allgather of a short block": {
+			func(c *banyan.Comm, buf []byte) error { return c.AllgatherBytes(buf[:len(buf)/c.Size()], buf) },
+			func(c *banyan.Comm, buf []byte) error { return c.AllgatherBytes(buf[:1], buf) }},
+	} {
+		for odd := range 6 {
+			require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
+				c := w.Comm()
+				if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+					return err
+				}
+				call := calls[0]
+				if c.Rank() == odd {
+					call = calls[1]
+				}
+				buf := ranktest.Pattern(c.Rank(), 48)
+				if err := call(c, buf); !errors.Is(err, banyan.ErrArgument) {
+					return fmt.Errorf("want ErrArgument: %w", err)
+				}
+				if !bytes.Equal(buf, ranktest.Pattern(c.Rank(), 48)) {
+					return errors.New("the buffer has changed")
+				}
+				return calls[0](c, buf)
+			}), "%s at rank %d", name, odd)
+		}
+	}
+}
+
+// Without uniformity wrong lengths keep nobody waiting either, and no rank takes part of something for the whole.
+func TestCollectivesOfTwoLengths(t *testing.T) {
+	for _, o := range writings() {
+		for odd := range 6 {
+			for _, size := range []int{1, 3} {
+				errs := make([]error, 6)
+				require.NoError(t, banyan.Simulate(6, banyan.Simulation{
+					Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(time.Minute) },
+				}, func(w *banyan.World) error {
+					c := w.Comm()
+					mine := 2
+					if c.Rank() == odd {
+						mine = size
+					}
+					err, wrong := o.run(c, mine)
+					if err == nil && c.Rank() != odd && wrong != nil {
+						return wrong
+					}
+					errs[c.Rank()] = err
+					return nil
+				}), "%v, rank %d with %d words", o, odd, size)
+				require.ErrorIs(t, errors.Join(errs...), banyan.ErrArgument, "%v, rank %d with %d words", o, odd, size)
+			}
+		}
+	}
+}
+
+// stagedRank has one rank after the other kill itself inside a collective that writes, until two are left.
+func stagedRank(w *banyan.World) error {
+	c := w.Comm()
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(seed, 2)) // all draw the same, as all succeed as often
+	for err = c.SetUniformity(banyan.UniformCollectives); err == nil && c.Size() > 2; {
+		c, err = lose(c, r)
+	}
+	return err
+}
+
+// lose calls collectives of random kinds and lengths until one fails, as a rank has killed itself, and gives the communicator of those
+// who are left. It looks at each buffer as soon as the operation ends, and after an error again when all that could still be under
+// way has ended.
+func lose(c *banyan.Comm, r *rand.Rand) (*banyan.Comm, error) {
+	victim, at, spins := r.IntN(c.Size()), 2+r.IntN(12), r.IntN(60_000)
+	var step atomic.Int64
+	if c.Rank() == victim {
+		ranktest.KillSelfAt(&step, at, spins)
+	}
+	all := writings()
+	for {
+		step.Add(1)
+		o := all[r.IntN(len(all))]
+		size := []int{1, 38, 2500, 1 << 17}[r.IntN(4)]
+		buf, _ := o.on(c, size).Buffers(c)
+		err := o.on(c, size).Do(c, buf, o.nonblocking)
+		if wrong := o.check(c, buf, size, err); wrong != nil {
+			return nil, wrong
+		}
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, banyan.ErrProcFailed) {
+			return nil, err
+		}
+		left, err := c.Shrink()
+		if err == nil {
+			err = left.Barrier()
+		}
+		if wrong := o.check(c, buf, size, errLater); wrong != nil {
+			return nil, wrong
+		}
+		return left, err
+	}
+}
+
+var errLater = errors.New("some time ago")
+
+func TestUniformBuffersWithProcesses(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "staged", 6, 4, ranktest.JobSeeds(1, 40)...)
+}
+
+// Collectives allocate nothing once the like of them has run. The detector is off: it allocates a little in each period.
+func TestNoAllocationPerCollective(t *testing.T) {
+	ranktest.Succeed(t, 3, "collective allocs", "BANYAN_DETECT=off")
+	ranktest.Succeed(t, 3, "collective allocs", ranktest.UnawareEnv+"=1", "BANYAN_DETECT=off")
+}
+
+// collectiveAllocs counts what the process allocates over many collectives of each kind, after a warm-up.
+func collectiveAllocs(w *banyan.World) error {
+	c := w.Comm()
+	for _, size := range []int{1, 500, 300_000} {
+		buf, all := make([]int64, size), make([]int64, size*c.Size())
+		calls := []func() error{
+			c.Barrier,
+			func() error { return banyan.Bcast(c, buf, 1) },
+			func() error { return banyan.Reduce(c, buf, banyan.Sum, 2) },
+			func() error { return banyan.Allreduce(c, buf, banyan.Sum) },
+			func() error { return c.AllreduceBytes(banyan.Bytes(buf), xor) },
+			func() error { return banyan.Allgather(c, buf, all) },
+		}
+		rounds, most := 100, uint64(50)
+		if size > 10_000 {
+			rounds, most = 10, 15 // the collector may take what is large
+		}
+		for i, call := range calls {
+			var before, after runtime.MemStats
+			for round := range 2 * rounds {
+				if round == rounds {
+					runtime.ReadMemStats(&before)
+				}
+				// Or a root would run ahead, and its messages be kept until the others are there.
+				if err := cmp.Or(call(), c.Barrier()); err != nil {
+					return err
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if n := after.Mallocs - before.Mallocs; n > most {
+				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n, rounds, i, size)
+			}
+		}
+	}
+	return nil
+}

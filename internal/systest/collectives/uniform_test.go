@@ -1,0 +1,339 @@
+package collectives
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// creations are all ways to make communicators, of 6 ranks.
+var creations = map[string]func(w *banyan.World) (*banyan.Comm, error){
+	"dup":           func(w *banyan.World) (*banyan.Comm, error) { return w.Comm().Dup() },
+	"split":         func(w *banyan.World) (*banyan.Comm, error) { return w.Comm().Split(w.Comm().Rank()%2, 0) },
+	"split by node": func(w *banyan.World) (*banyan.Comm, error) { return w.Comm().SplitByNode(0) },
+	"create":        func(w *banyan.World) (*banyan.Comm, error) { return w.Comm().Create(upper(w.Comm())) },
+	"create group": func(w *banyan.World) (*banyan.Comm, error) {
+		if upper(w.Comm()).Rank() == banyan.Undefined {
+			return nil, nil
+		}
+		return w.Comm().CreateGroup(upper(w.Comm()), 1)
+	},
+}
+
+// upper is the group of the ranks from 2 on.
+func upper(c *banyan.Comm) banyan.Group {
+	g, err := c.Group().Exclude(0, 1)
+	if err != nil {
+		panic(err)
+	}
+	return g
+}
+
+// S1-46, S4-21, S4-22: a communicator is made at all living ranks or at none, whoever dies and whenever.
+func TestUniformCreation(t *testing.T) {
+	for name, create := range creations {
+		t.Run(name, func(t *testing.T) {
+			outcomes := [2]int{}
+			for seed := range ranktest.Seeds(100) {
+				a := ranktest.WithKills(t, seed, 6, banyan.UniformCreation, create)
+				if name == "create group" { // of others there is no outcome
+					a.Lived[0], a.Lived[1] = false, false
+				}
+				failed, err := a.Judge()
+				require.NoError(t, err, "seed %d", seed)
+				if failed {
+					outcomes[1]++
+				} else {
+					outcomes[0]++
+				}
+			}
+			ranktest.Occurred(t, outcomes[0], "none succeeded")
+			ranktest.Occurred(t, outcomes[1], "none failed")
+		})
+	}
+}
+
+// collectives of all kinds, of 6 ranks.
+var collectives = map[string]func(c *banyan.Comm) error{
+	"barrier":         func(c *banyan.Comm) error { return c.Barrier() },
+	"bcast":           func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
+	"bcast of much":   func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
+	"reduce":          func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
+	"reduce bytes":    func(c *banyan.Comm) error { return c.ReduceBytes(make([]byte, 8), func(_, _ []byte) {}, 0) },
+	"allreduce":       func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
+	"allreduce bytes": func(c *banyan.Comm) error { return c.AllreduceBytes(make([]byte, 90_000), func(_, _ []byte) {}) },
+	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+	"allgather bytes": func(c *banyan.Comm) error { return c.AllgatherBytes([]byte{1}, make([]byte, c.Size())) },
+}
+
+// S1-16 turned off: success at all living ranks or an error at all.
+func TestUniformCollectives(t *testing.T) {
+	plain := 0 // outcomes that differ without
+	for name, call := range collectives {
+		t.Run(name, func(t *testing.T) {
+			for seed := range ranktest.Seeds(40) {
+				op := func(w *banyan.World) (*banyan.Comm, error) { return nil, call(w.Comm()) }
+				_, err := ranktest.WithKills(t, seed, 6, banyan.UniformCollectives, op).Judge()
+				require.NoError(t, err, "seed %d", seed)
+				if _, err := ranktest.WithKills(t, seed, 6, banyan.UniformCreation, op).Judge(); err != nil {
+					plain++
+				}
+			}
+		})
+	}
+	ranktest.Occurred(t, plain, "the test shows nothing: no outcome differs without uniformity either")
+}
+
+// S4-21: both sides of an intercommunicator have it or neither, and what is merged of it as well.
+func TestUniformIntercommunicators(t *testing.T) {
+	sides := make([]*banyan.Comm, 7)
+	for name, op := range map[string]func(w *banyan.World) (*banyan.Comm, error){
+		"create inter": func(w *banyan.World) (*banyan.Comm, error) { return ranktest.BridgeHalves(w, sides, 1) },
+		"merge": func(w *banyan.World) (*banyan.Comm, error) {
+			inter, err := ranktest.BridgeHalves(w, sides, 1)
+			if err != nil {
+				return nil, nil // not what is looked at
+			}
+			return inter.Merge(w.Comm().Rank()%2 == 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outcomes := [2]int{}
+			for seed := range ranktest.Seeds(150) {
+				a := ranktest.WithKills(t, seed, 7, banyan.UniformCreation, op)
+				failed, err := a.Judge()
+				require.NoError(t, err, "seed %d", seed)
+				if failed {
+					outcomes[1]++
+				} else {
+					outcomes[0]++
+				}
+			}
+			ranktest.Occurred(t, outcomes[0], "none succeeded")
+			ranktest.Occurred(t, outcomes[1], "none failed")
+		})
+	}
+}
+
+// uniformRank calls uniform operations, one kind after the other, until one fails. Ranks kill themselves at a
+// random moment. Then all shrink, and tell each other how many operations each has succeeded with: the same number.
+func uniformRank(w *banyan.World) error {
+	c := w.Comm()
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+		return err
+	}
+	odd := c.Rank() % 2
+	side, err := c.Split(odd, 0)
+	if err != nil {
+		return err
+	}
+	r := rand.New(rand.NewPCG(seed, 1))
+	victims := r.Perm(c.Size())[:1+seed%2]
+	at := 8 + r.IntN(24)
+	var step atomic.Int64
+	if slices.Contains(victims, c.Rank()) {
+		ranktest.KillSelfAt(&step, at, r.IntN(40_000))
+	}
+	free := func(d *banyan.Comm, err error) error {
+		if d != nil {
+			err = errors.Join(err, d.Free())
+		}
+		return err
+	}
+	ops := []func() error{
+		c.Barrier,
+		func() error { return c.Bcast(make([]byte, 5_000), 1) },
+		func() error { return free(c.Dup()) },
+		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+		func() error { return free(c.Split(odd, 0)) },
+		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+		func() error {
+			inter, err := side.CreateInter(0, c, 1-odd, 9)
+			if err != nil {
+				return err
+			}
+			return errors.Join(free(inter.Merge(false)), inter.Free())
+		},
+		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
+	}
+	done := 0
+	for ; err == nil; done++ {
+		step.Store(int64(done))
+		err = ops[done%len(ops)]()
+	}
+	if !errors.Is(err, banyan.ErrProcFailed) {
+		return fmt.Errorf("operation %d: %w", done, err)
+	}
+	left, err := c.Shrink()
+	if err != nil {
+		return err
+	}
+	most, least := []int{done}, []int{done}
+	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max), banyan.Allreduce(left, least, banyan.Min)); err != nil {
+		if errors.Is(err, banyan.ErrProcFailed) && len(victims) > 1 {
+			return nil // the second died later
+		}
+		return err
+	}
+	if most[0] != least[0] {
+		return fmt.Errorf("some ranks succeeded with %d operations, others with %d; here %d", most[0], least[0], done)
+	}
+	return nil
+}
+
+func TestUniformWithProcesses(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "uniform", 6, 2, ranktest.JobSeeds(2, 40)...)
+}
+
+// rangedRank has the last rank die. The others do not talk to it and learn of it by the range of errors alone.
+func rangedRank(w *banyan.World) error {
+	c := w.Comm()
+	if err := errors.Join(c.SetErrorRange(banyan.ErrorsGroup), c.Barrier()); err != nil {
+		return err
+	}
+	last := c.Size() - 1
+	if c.Rank() != last {
+		if err := c.Send(nil, last, 5); err != nil {
+			return err
+		}
+	} else {
+		for rank := range last { // all have left the barrier
+			if _, err := c.Recv(nil, rank, 5); err != nil {
+				return err
+			}
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	next := (c.Rank() + 1) % last
+	out, in := c.Isend(make([]byte, 4<<20), next, 3), c.Irecv(make([]byte, 8), (next+1)%last, 4)
+	_, e1 := out.Wait()
+	_, e2 := in.Wait()
+	// A send may have ended before: who has been revoked drops what was announced, and says so.
+	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) {
+		return fmt.Errorf("send: %w, recv: %w", e1, e2)
+	}
+	left, err := c.Shrink()
+	if err != nil {
+		return err
+	}
+	if c.GetFailed().Size() == 0 { // before, another rank's word may have been the first
+		return errors.New("revoked, shrunk, and nobody has failed")
+	}
+	return left.Barrier()
+}
+
+func TestErrorRangeWithProcesses(t *testing.T) { ranktest.JobsWithDeaths(t, "ranged", 5, 1, 1) }
+
+// bridgeBreaks has 6 ranks make an intercommunicator of the even and the odd ones, whose leaders are rank 0 of their side; one
+// of the even side dies in place of a step, and what it has sent may be lost to some and reach others.
+func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err error) {
+	const n = 6
+	var got [n]bool
+	sides := make([]*banyan.Comm, n)
+	var errs [n]error
+	err = banyan.Simulate(n, banyan.Simulation{
+		Seed:    seed,
+		Options: []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)},
+		Configure: func(c *sim.Config) {
+			c.MaxTime, c.LossAtDeath = fabric.Time(time.Minute), 0.7
+			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond} // some come late, and know of the death
+			c.Topology.ProcsPerNode = 1 + int(seed%3)
+		},
+		Faults: func(s *sim.Sim) error { return s.KillAtStep(doomed, step) },
+	}, func(w *banyan.World) error {
+		inter, err := ranktest.BridgeHalves(w, sides, 0)
+		me := w.Comm().Rank()
+		got[me], errs[me] = inter != nil, err
+		for w.Now() < 10*time.Second { // so that nobody is seen to depart
+			w.Sleep(50 * time.Millisecond)
+			_, _, _ = w.Comm().Iprobe(me, 1)
+		}
+		return nil
+	})
+	for rank := range n {
+		switch {
+		case rank == int(doomed):
+		case got[rank] && errs[rank] == nil:
+			made++
+		case !got[rank] && errors.Is(errs[rank], banyan.ErrProcFailed):
+			failed++
+		default:
+			err = errors.Join(err, fmt.Errorf("rank %d: %w", rank, errs[rank]))
+		}
+	}
+	return made, failed, err
+}
+
+// S4-21: one side may find that it lacks a rank when the other has all of its own, and a leader may tell the other side that its
+// own is ready and die: nobody must wait for ranks that have come to something else, nor have what they have not.
+func TestCreateInterBreaks(t *testing.T) {
+	outcomes := [2]int{}
+	for seed := range uint64(2) {
+		for _, doomed := range []proc.ID{0, 2, 4} {
+			for step := uint64(10); step <= 120; step += uint64(ranktest.Scaled(1, 55)) { // from the start to the last agreement
+				made, failed, err := bridgeBreaks(seed, step, doomed)
+				require.NoError(t, err, "seed %d, rank %d, step %d", seed, doomed, step)
+				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed, doomed, step, made, failed)
+				if made > 0 {
+					outcomes[0]++
+				} else {
+					outcomes[1]++
+				}
+			}
+		}
+	}
+	ranktest.Occurred(t, outcomes[0], "none succeeded")
+	ranktest.Occurred(t, outcomes[1], "none failed")
+}
+
+// The leaders of the two sides find each other also where ranks before them in the peer communicator are agreed to be gone.
+func TestUniformBridgeOverValidated(t *testing.T) {
+	j := ranktest.SimulatedJob{N: 5, Seed: 3, Kills: map[int]time.Duration{1: time.Millisecond}}
+	made := 0
+	require.NoError(t, j.Run(func(w *banyan.World) error {
+		c, me := w.Comm(), w.Comm().Rank()
+		w.Sleep(2 * time.Second)
+		if failed, err := c.Validate(); err != nil || failed.Size() != 1 {
+			return fmt.Errorf("validate: %v, %w", failed, err)
+		}
+		sides := map[bool][]int{false: {0, 2}, true: {3, 4}}
+		remote := map[bool]int{false: 4, true: 2}
+		g, err := c.Group().Include(sides[me > 2]...)
+		if err != nil {
+			return err
+		}
+		side, err := c.CreateGroup(g, 1)
+		if err != nil {
+			return err
+		}
+		if err := side.SetUniformity(banyan.UniformCreation); err != nil {
+			return err
+		}
+		inter, err := side.CreateInter(1, c, remote[me > 2], 2)
+		if err != nil {
+			return err
+		}
+		made++
+		ranktest.Linger(w)
+		return inter.Free()
+	}))
+	require.Equal(t, 4, made)
+}

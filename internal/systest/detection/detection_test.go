@@ -1,0 +1,345 @@
+package detection
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/netns"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// loneDeath has the last rank die, which has talked to nobody; the others wait for
+// what cannot come.
+func loneDeath(w *banyan.World) error {
+	c := w.Comm()
+	switch c.Rank() {
+	case c.Size() - 1:
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case 1:
+		_, err := c.Recv(make([]byte, 8), banyan.AnySource, 7)
+		return ranktest.WantFailure("a receive from anybody", err)
+	default:
+		return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
+	}
+}
+
+// A death reaches ranks that have never talked to the dead, on every fabric.
+func TestDeathReachesStrangers(t *testing.T) {
+	for name, env := range map[string][]string{
+		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "both": {ranktest.Nodes("a;a;b;b;a;b")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n = 6
+			for range ranktest.Scaled(5, 1) {
+				res, out := ranktest.Job(t, launch.Continue, n, "lone death", env...)
+				for _, e := range res.Ends {
+					require.Equal(t, e.Rank == n-1, e.Failed(), "%v\n%s", e, out)
+				}
+			}
+		})
+	}
+}
+
+// computes has a rank make no call for longer than the timeout.
+func computes(w *banyan.World) error {
+	if c := w.Comm(); c.Rank() != 1 {
+		return c.Barrier()
+	}
+	sum := 0
+	for w.Now() < 7*time.Second {
+		for i := range 1000 {
+			sum += i
+		}
+	}
+	return errors.Join(w.Comm().Barrier(), ranktest.CheckEqual([]byte{byte(sum >> 63)}, []byte{0}))
+}
+
+// Who computes without a call is not dead, however many share the cores.
+func TestComputingIsNoDeath(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // many wait for the one that computes
+			ranktest.Succeed(t, 3, "computes", append(env, ranktest.Steady...)...)
+		})
+	}
+}
+
+// stopped has rank 0 stop rank 2 until it counts as dead, and then continue it.
+func stopped(w *banyan.World) error {
+	c, pid := w.Comm(), make([]byte, 8)
+	switch c.Rank() {
+	case 2:
+		binary.LittleEndian.PutUint64(pid, uint64(os.Getpid()))
+		if err := c.Send(pid, 0, 1); err != nil {
+			return err
+		}
+		_, err := c.Recv(pid, 0, 2) // which does not come
+		return fmt.Errorf("a rank that counts as dead goes on: %v", err)
+	case 1:
+		_, err := c.Recv(nil, 2, 3)
+		return expectSilence(w, err)
+	}
+	if _, err := c.Recv(pid, 2, 1); err != nil {
+		return err
+	}
+	victim := int(binary.LittleEndian.Uint64(pid))
+	if err := syscall.Kill(victim, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	_, err := c.Recv(nil, 2, 3)
+	if gone := syscall.Kill(victim, syscall.SIGCONT); gone != nil && gone != syscall.ESRCH { // it may have been killed
+		return gone
+	}
+	return expectSilence(w, err)
+}
+
+// expectSilence checks that a receive from rank 2 has ended because of its silence, for
+// which who shares memory with it has killed it.
+func expectSilence(w *banyan.World, err error) error {
+	r, rerr := w.Route(2)
+	want := "silent"
+	if r.Fabric == "shm" {
+		want = "silent for longer than detect.timeout, and killed for that"
+	}
+	if rerr == nil && (err == nil || !strings.Contains(err.Error(), want)) {
+		return fmt.Errorf("recv: want the end of rank 2 as %q, got: %v", want, err)
+	}
+	return ranktest.WantFailure("recv", err)
+}
+
+// S4-4: a rank that was stopped for longer than the timeout counts as dead, and does
+// not go on when it is continued.
+func TestStoppedForTooLong(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix": {"BANYAN_FABRIC=unix"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
+			res, out := ranktest.Job(t, launch.Continue, 3, "stopped", append(env, ranktest.Quick...)...)
+			require.False(t, res.Ends[0].Failed() || res.Ends[1].Failed(), "%v\n%s", res.Ends, out)
+			if name == "shm" { // killed at once by who shares its node
+				require.Equal(t, unix.SIGKILL, res.Ends[2].Signal, "%v\n%s", res.Ends, out)
+				words := regexp.MustCompile(`banyan: rank [01]: rank 2 counts as dead and has been killed: it (was silent for \d.*s, though all were asked|was silent for so long, as others have found); detect.timeout is 2s, raise it \(BANYAN_DETECT_TIMEOUT\) .*\n`)
+				require.Len(t, words.FindAllString(out, -1), 1, out) // who kills says so
+				return
+			}
+			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself if it was only stopped or starved: it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
+			require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out)
+			require.Regexp(t, `(?m)^banyan: rank 2 ends itself: this process counts as dead at rank [01], `, out)
+			require.Contains(t, out, "detect.timeout")
+		})
+	}
+}
+
+// absentees compute all the time, but for the last, which stops until one of the others
+// knows that it counts as dead.
+func absentees(w *banyan.World) error {
+	c, file := w.Comm(), os.Getenv(ranktest.FIFOEnv)
+	if c.Rank() == c.Size()-1 {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+			return err
+		}
+		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			return err
+		}
+		_, err := c.Recv(nil, 0, 2) // which does not come
+		return fmt.Errorf("a rank that counts as dead goes on: %v", err)
+	}
+	w.Sleep(4 * time.Second)
+	err := ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
+	text, rerr := os.ReadFile(file)
+	pid, perr := strconv.Atoi(string(text))
+	if err := errors.Join(err, rerr, perr); err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGCONT); err != syscall.ESRCH {
+		return err
+	}
+	return nil
+}
+
+// Ranks that compute are asked for one that is silent, over connections that have to be
+// made for that, and answer in time: nobody takes itself for cut off.
+func TestSilenceWhileAllCompute(t *testing.T) {
+	t.Parallel()
+	for name, env := range map[string][]string{"tcp": {"BANYAN_FABRIC=tcp"}, "shm": nil} {
+		if testing.Short() && name == "shm" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // they wait most of the time
+			const n = 17
+			file := filepath.Join(t.TempDir(), "pid")
+			res, out := ranktest.Job(t, launch.Continue, n, "absentees", append(env, ranktest.FIFOEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
+			for _, e := range res.Ends[:n-1] {
+				require.False(t, e.Failed(), "%v\n%s", e, out)
+			}
+			last := res.Ends[n-1]
+			require.True(t, last.Code == banyan.ExitExpelled || last.Signal == unix.SIGKILL, "%v\n%s", last, out)
+		})
+	}
+}
+
+// orphans go on when the launcher has been killed, and learn of a death.
+func orphans(w *banyan.World) error {
+	c := w.Comm()
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	line, err := os.OpenFile(os.Getenv(ranktest.FIFOEnv), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(line, "ready", c.Rank())
+	if c.Rank() == c.Size()-1 {
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "2"); err != nil { // until the launcher is gone
+			return err
+		}
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+	err = ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
+	for range 2 { // nobody holds a fence any more, so nobody leaves before all know
+		left := c.Size() - 1
+		_, serr := c.Sendrecv(nil, (c.Rank()+1)%left, 0, nil, (c.Rank()+left-1)%left, 0)
+		err = errors.Join(err, serr)
+	}
+	err = errors.Join(err, w.Finalize())
+	fmt.Fprintln(line, "told", c.Rank(), err)
+	return line.Close()
+}
+
+const orphanRanks = 4
+
+// With its launcher killed a job goes on, and so does its detector.
+func TestLauncherKilled(t *testing.T) {
+	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp"} {
+		t.Run(name, func(t *testing.T) {
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+			require.NoError(t, syscall.Mkfifo(fifo+"2", 0o600))
+			exe, err := os.Executable()
+			require.NoError(t, err)
+			cmd := exec.Command(exe)
+			cmd.Env = append(os.Environ(), ranktest.RoleEnv+"=launches", ranktest.FIFOEnv+"="+fifo, env)
+			cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
+			require.NoError(t, cmd.Start())
+			line, err := os.Open(fifo)
+			require.NoError(t, err)
+			in := bufio.NewScanner(line)
+			for range orphanRanks {
+				require.True(t, in.Scan())
+			}
+			require.NoError(t, cmd.Process.Kill())
+			_ = cmd.Wait()
+			require.NoError(t, os.WriteFile(fifo+"2", nil, 0))
+			var told []string
+			for in.Scan() {
+				told = append(told, in.Text())
+			}
+			require.ElementsMatch(t, []string{"told 0 <nil>", "told 1 <nil>", "told 2 <nil>"}, told)
+			require.NoError(t, line.Close())
+		})
+	}
+}
+
+// outage has rank 0 cut the network for a while that is shorter than the timeout.
+func outage(w *banyan.World) error {
+	c := w.Comm()
+	for i := range 3 {
+		if err := c.Barrier(); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println("cut")
+			w.Sleep(700 * time.Millisecond)
+			fmt.Println("heal")
+		}
+		if _, err := c.Sendrecv([]byte{byte(i)}, (c.Rank()+1)%c.Size(), 0, make([]byte, 1), (c.Rank()+c.Size()-1)%c.Size(), 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A cut between hosts that is mended in time is no death.
+func TestOutage(t *testing.T) {
+	if !ranktest.Namespaces(t) {
+		return
+	}
+	res, out := ranktest.OnHosts(t, 3, "outage", func(net *netns.Net, word string) error {
+		if word == "cut" {
+			return net.Isolate(2)
+		}
+		return net.Heal()
+	}, "BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=8s") // TCP sends again later and later
+	for _, e := range res.Ends {
+		require.False(t, e.Failed(), "%v\n%s", e, out)
+	}
+}
+
+// splitApart has rank 0 pull the last host's cable for good, some time after the
+// start, and says how long it took until the others knew.
+func splitApart(w *banyan.World) error {
+	c := w.Comm()
+	last, cut := w.Now(), false
+	for {
+		if err := c.Barrier(); err != nil {
+			fmt.Fprintf(os.Stderr, "rank %d knows after %v\n", c.Rank(), (w.Now() - last).Round(time.Millisecond))
+			return ranktest.WantFailure("barrier", err)
+		}
+		last = w.Now()
+		if c.Rank() == 0 && !cut && last > 3*time.Second {
+			cut = true
+			fmt.Println("cut")
+		}
+	}
+}
+
+// Of hosts that are cut off for good the larger side goes on without the others, which
+// end themselves.
+func TestHostsApart(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	if !ranktest.Namespaces(t) {
+		return
+	}
+	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) }, ranktest.Quick...)
+	for _, e := range res.Ends[:3] {
+		require.False(t, e.Failed(), "%v\n%s", e, out)
+	}
+	require.Equal(t, banyan.ExitExpelled, res.Ends[3].Code, "%v\n%s", res.Ends[3], out)
+	require.Contains(t, out, "banyan: rank 3 ends itself: ")
+	require.Contains(t, out, "1 of 4")
+	t.Log(out)
+}
+
+// What is wrong with the detector's times is said before anything begins.
+func TestWithDetectionChecks(t *testing.T) {
+	for want, o := range map[string]banyan.Option{
+		"less than 3 times detect.period": banyan.WithDetection(time.Second, 2*time.Second),
+		"WithDetection: detect.period":    banyan.WithDetection(time.Microsecond, time.Second),
+		"WithDetection: detect.timeout":   banyan.WithDetection(time.Second, 1500*time.Microsecond),
+	} {
+		err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{o}}, func(*banyan.World) error { return nil })
+		require.ErrorIs(t, err, banyan.ErrArgument)
+		require.ErrorContains(t, err, want)
+	}
+	for _, o := range []banyan.Option{banyan.WithDetection(0, 0), banyan.WithDetection(time.Second, 3*time.Second)} {
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{o}}, func(w *banyan.World) error { return w.Comm().Barrier() }))
+	}
+}

@@ -1,0 +1,278 @@
+package messages
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// alone is a world of one, whose waits are real.
+func alone(t *testing.T) *banyan.Comm {
+	w, err := banyan.Init()
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, w.Finalize()) })
+	return w.Comm()
+}
+
+func soon(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// untilUnderWay gives a context that ends when a message with a tag is under way: one that has ended before begins nothing.
+func untilUnderWay(t *testing.T, c *banyan.Comm, tag int) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		defer cancel()
+		if _, err := c.Probe(0, tag); err != nil {
+			t.Error(err)
+		}
+	}()
+	return ctx
+}
+
+// A receive that waits when its context ends is taken back: the message that
+// comes later is the next receive's.
+func TestRecvContextIsTakenBack(t *testing.T) {
+	c := alone(t)
+	buf := []byte("as it was")
+	_, err := c.RecvContext(soon(t), buf, 0, tagTested)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, err = c.ProbeContext(soon(t), banyan.AnySource, banyan.AnyTag)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, c.Send([]byte("later"), 0, tagTested))
+	st, err := c.ProbeContext(t.Context(), 0, tagTested)
+	require.NoError(t, err)
+	require.Equal(t, 5, st.Count)
+	require.Equal(t, "as it was", string(buf))
+	_, err = c.Recv(buf, 0, tagTested)
+	require.NoError(t, err)
+	require.Equal(t, "later was", string(buf))
+}
+
+// The wait for a send ends with the context; the send goes on.
+func TestWaitContextLeavesSendsUnderWay(t *testing.T) {
+	c := alone(t)
+	r := c.Issend(ranktest.Pattern(0, 100), 0, tagTested)
+	_, err := r.WaitContext(soon(t))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	_, done, _ := r.Test()
+	require.False(t, done)
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 100))
+	_, err = r.WaitContext(t.Context())
+	require.NoError(t, err)
+}
+
+// What SendContext has begun may be received after the context's end.
+func TestSendContextGoesOn(t *testing.T) {
+	c := alone(t)
+	const size = 1 << 20
+	for tag := range 3 {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { // once it has been begun
+			_, _ = c.Probe(0, tag)
+			cancel()
+		}()
+		require.ErrorIs(t, c.SendContext(ctx, ranktest.Pattern(0, size), 0, tag), context.Canceled)
+		require.NoError(t, c.SendContext(t.Context(), ranktest.Pattern(0, 8), 0, tag))
+	}
+	for tag := range 3 {
+		require.NoError(t, ranktest.ExpectPattern(c, 0, tag, size))
+		require.NoError(t, ranktest.ExpectPattern(c, 0, tag, 8))
+	}
+}
+
+// A context that has ended starts nothing.
+func TestEndedContextStartsNothing(t *testing.T) {
+	c := alone(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, c.SendContext(ctx, []byte("x"), 0, tagTested), context.Canceled)
+	_, found, err := c.Iprobe(0, tagTested)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.NoError(t, c.Send([]byte("x"), 0, tagTested))
+	_, err = c.RecvContext(ctx, make([]byte, 1), 0, tagTested)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = c.ProbeContext(ctx, 0, tagTested)
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = c.Recv(make([]byte, 1), 0, tagTested)
+	require.NoError(t, err)
+}
+
+// Contexts that end at the moment of the match: each receive either has its
+// message or leaves it to the next.
+func TestContextsEndWhileMessagesCome(t *testing.T) {
+	c := alone(t)
+	const n = 2000
+	go func() {
+		for i := range n {
+			_ = c.Send([]byte{byte(i), byte(i >> 8)}, 0, tagTested)
+		}
+	}()
+	buf := make([]byte, 2)
+	for i := 0; i < n; {
+		ctx, cancel := context.WithCancel(t.Context())
+		go cancel()
+		_, err := c.RecvContext(ctx, buf, 0, tagTested)
+		cancel()
+		if errors.Is(err, context.Canceled) {
+			continue
+		}
+		require.NoError(t, err)
+		require.Equal(t, []byte{byte(i), byte(i >> 8)}, buf)
+		i++
+	}
+}
+
+// A context that cannot end costs no allocation.
+func TestNoAllocationWithBackground(t *testing.T) {
+	c := alone(t)
+	buf := make([]byte, 8)
+	ctx := context.Background()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		if err := c.SendContext(ctx, buf, 0, 1); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.ProbeContext(ctx, 0, 1); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.RecvContext(ctx, buf, 0, 1); err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Isend(buf, banyan.ProcNull, 1).WaitContext(ctx); err != nil {
+			t.Error(err)
+		}
+	}))
+}
+
+// Once a message has been matched the context no longer takes it away; a death
+// is reported as without a context.
+func TestContextInASimulation(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
+		const size = 1 << 20
+		if c.Rank() == 1 {
+			if err := await(c, 0); err != nil {
+				return err
+			}
+			r := c.Isend(ranktest.Pattern(1, size), 0, tagTested)
+			cancel() // after rank 0 began to wait, and without the message
+			_, err := r.Wait()
+			return err
+		}
+		if err := signal(c, 1); err != nil {
+			return err
+		}
+		buf := make([]byte, size)
+		_, err := c.RecvContext(ctx, buf, 1, 7)
+		if !errors.Is(err, context.Canceled) {
+			return fmt.Errorf("nobody sends: %v", err)
+		}
+		if _, err := c.Recv(buf, 1, tagTested); err != nil || !bytes.Equal(buf, ranktest.Pattern(1, size)) {
+			return fmt.Errorf("the message: %w", err)
+		}
+		other, stop := context.WithCancel(t.Context())
+		defer stop()
+		_, err = c.RecvContext(other, buf, 2, 7)
+		return ranktest.WantFailed(err, 2)
+	}))
+	cancel()
+}
+
+// An Mprobe that waits when its context ends has taken nothing out; one that finds
+// a message gives it.
+func TestMprobeContext(t *testing.T) {
+	c := alone(t)
+	_, err := c.MprobeContext(soon(t), 0, tagTested)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, c.Send([]byte("for the probe"), 0, tagTested))
+	m, err := c.MprobeContext(t.Context(), banyan.AnySource, tagTested)
+	require.NoError(t, err)
+	_, found, err := c.Iprobe(0, tagTested)
+	require.NoError(t, err)
+	require.False(t, found, "it has been taken out")
+	buf := make([]byte, m.Status().Count)
+	_, err = m.RecvContext(t.Context(), buf)
+	require.NoError(t, err)
+	require.Equal(t, "for the probe", string(buf))
+	_, err = c.MprobeContext(t.Context(), 9, tagTested)
+	require.ErrorIs(t, err, banyan.ErrArgument)
+	none, err := c.MprobeContext(t.Context(), banyan.ProcNull, tagTested)
+	require.NoError(t, err)
+	require.Equal(t, banyan.ProcNull, none.Status().Source)
+}
+
+func TestSeveralRequestsWithContexts(t *testing.T) {
+	c := alone(t)
+	in := make([]byte, 100)
+	send, recv := c.Issend(ranktest.Pattern(0, 100), 0, tagTested), c.Irecv(in, 0, tagTested+1)
+	reqs := []banyan.Request{send, {}, recv}
+	i, _, err := banyan.WaitAnyContext(soon(t), reqs)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Equal(t, -1, i)
+	out, err := banyan.WaitSomeContext(soon(t), reqs, nil)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Empty(t, out)
+	require.Equal(t, []banyan.Request{send, {}, recv}, reqs, "all are as they were")
+
+	require.NoError(t, c.Send(ranktest.Pattern(0, 100), 0, tagTested+1))
+	i, st, err := banyan.WaitAnyContext(t.Context(), reqs)
+	require.NoError(t, err)
+	require.Equal(t, 2, i)
+	require.Equal(t, 100, st.Count)
+	require.Equal(t, ranktest.Pattern(0, 100), in)
+
+	// The receive is taken back, the send stays.
+	reqs[2] = c.Irecv(in, 0, tagTested+2)
+	require.ErrorIs(t, banyan.WaitAllContext(soon(t), reqs), context.DeadlineExceeded)
+	require.Equal(t, []banyan.Request{send, {}, {}}, reqs)
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 100))
+	out, err = banyan.WaitSomeContext(t.Context(), reqs, nil)
+	require.NoError(t, err)
+	require.Len(t, out, 1)
+	require.NoError(t, banyan.WaitAllContext(t.Context(), reqs))
+
+	p := c.SsendInit(ranktest.Pattern(0, 10), 0, tagTested)
+	p.Start()
+	_, err = p.WaitContext(soon(t))
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 10))
+	_, err = p.WaitContext(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, p.Free())
+}
+
+func TestInitContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := banyan.InitContext(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestSendrecvContext(t *testing.T) {
+	c := alone(t)
+	in := make([]byte, 100)
+	st, err := c.SendrecvContext(t.Context(), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested)
+	require.NoError(t, err)
+	require.Equal(t, 50, st.Count)
+	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "what was sent has been sent")
+	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
+	require.NoError(t, err)
+	require.False(t, found)
+	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested), context.Canceled)
+	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "it stays under way")
+	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
+	require.ErrorIs(t, err, banyan.ErrArgument)
+}

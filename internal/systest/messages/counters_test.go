@@ -1,0 +1,126 @@
+package messages
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	stack "github.com/banyan-hpc/banyan/internal/job"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// Each connection is admitted by one of its ranks; who forges a handshake at a
+// rank's port is refused and counted, and the job goes on. Another goroutine reads the
+// counters all the while, also when the rank has finalized.
+func TestCounters(t *testing.T) {
+	for range ranktest.Scaled(5, 1) {
+		ranktest.Succeed(t, 3, "counters", "BANYAN_FABRIC=tcp")
+	}
+	res, out := ranktest.Job(t, launch.Abort, 2, "ring", "BANYAN_FABRIC=unix", "BANYAN_VERBOSE=1")
+	require.Zero(t, res.Code)
+	require.Equal(t, 2, strings.Count(out, ": connections: admitted "), out)
+}
+
+func counters(w *banyan.World) error {
+	done := make(chan banyan.Counters)
+	stop := make(chan struct{})
+	go func() {
+		var last banyan.Counters
+		for {
+			now := w.Counters()
+			if now.Admitted < last.Admitted || now.Refused.Total() < last.Refused.Total() {
+				panic(fmt.Sprintf("%v after %v", now, last))
+			}
+			last = now
+			select {
+			case <-stop:
+				done <- last
+				return
+			default:
+			}
+		}
+	}()
+	err := besieged(w)
+	if err == nil {
+		err = w.Finalize()
+	}
+	close(stop)
+	if last := <-done; err == nil && last != w.Counters() {
+		err = fmt.Errorf("%v after Finalize, and then %v", last, w.Counters())
+	}
+	return err
+}
+
+// besieged has a forger at the port of rank 0, and counts.
+func besieged(w *banyan.World) error {
+	c := w.Comm()
+	for rank := range c.Size() {
+		if _, err := w.Route(rank); err != nil {
+			return err
+		}
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	if c.Rank() == 0 {
+		if err := forge(w); err != nil {
+			return err
+		}
+	}
+	mine := w.Counters()
+	sum := []uint64{mine.Admitted, mine.Refused.Forgers}
+	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+		return err
+	}
+	if want := uint64(c.Size() * (c.Size() - 1) / 2); sum[0] != want || sum[1] != 1 || mine.Healed != 0 {
+		return fmt.Errorf("%d admitted and %d forgers, want %d and 1; mine: %v", sum[0], sum[1], want, mine)
+	}
+	return nil
+}
+
+func forge(w *banyan.World) error {
+	f, err := tcp.Forge(stack.Joined().Published("tcp"))
+	if err != nil {
+		return err
+	}
+	conn, err := net.Dial("tcp", f.To[0].String())
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Write(f.Words); err != nil {
+		return err
+	}
+	for w.Counters().Refused.Total() == 0 {
+		if _, _, err := w.Comm().Iprobe(banyan.AnySource, 9); err != nil { // progress
+			return err
+		}
+	}
+	answer, _ := io.ReadAll(conn) // a reset is as good an end
+	if n := len(answer); n > 64 {
+		return fmt.Errorf("the forger was told %d bytes", n)
+	}
+	return nil
+}
+
+func TestCountersInWords(t *testing.T) {
+	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{Strangers: 1, Versions: 2, Forgers: 3, Misled: 4, Dawdlers: 5, Crowded: 6}}
+	require.Equal(t, "admitted 3, healed 0, refused 21 (1 strangers, 2 of other versions, 3 forgers, 4 misled, 5 dawdlers, 6 crowded out)", c.String())
+	require.Equal(t, "admitted 0, healed 0, refused 0", banyan.Counters{}.String())
+	twice := c.Plus(c)
+	require.Equal(t, uint64(6), twice.Admitted)
+	require.Equal(t, uint64(42), twice.Refused.Total())
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		if w.Counters() != (banyan.Counters{}) || stack.Joined().Published("tcp") != nil {
+			return fmt.Errorf("the simulator has sockets: %v", w.Counters())
+		}
+		return nil
+	}))
+}

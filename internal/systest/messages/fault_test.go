@@ -1,0 +1,255 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// S1-14, S2-13 (the hook at the bottom): a receive that waits when its peer dies
+// ends with the error, and so does each later operation with the dead.
+func TestOperationsWithTheDeadFailEachTime(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
+		buf := make([]byte, 100_000)
+		for range 3 {
+			_, err := c.Recv(buf, 1, 5)
+			if err := ranktest.WantFailed(err, 1); err != nil {
+				return fmt.Errorf("recv: %w", err)
+			}
+			if err := ranktest.WantFailed(c.Send(buf[:8], 1, 5), 1); err != nil {
+				return fmt.Errorf("send of 8 bytes: %w", err)
+			}
+			if err := ranktest.WantFailed(c.Send(buf, 1, 5), 1); err != nil {
+				return fmt.Errorf("send of 100000 bytes: %w", err)
+			}
+		}
+		return nil
+	}))
+}
+
+// S1-10: starting an operation with the dead reports nothing; waiting does.
+func TestStartingNeverFails(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
+		buf := make([]byte, 8)
+		if _, err := c.Recv(buf, 1, 5); err == nil {
+			return errors.New("the dead has sent")
+		}
+		for _, r := range []banyan.Request{c.Isend(buf, 1, 1), c.Irecv(buf, 1, 1)} {
+			_, err := r.Wait()
+			if err := ranktest.WantFailed(err, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+}
+
+// S1-3, S4-12: ranks 0 and 1 exchange messages before, during and after the
+// death of rank 2 and see nothing of it, whatever they know.
+func TestTheUninvolvedSeeNothing(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
+		peer := 1 - c.Rank()
+		out, in := ranktest.Pattern(c.Rank(), 30_000), make([]byte, 30_000)
+		watch, waiting := c.Irecv(make([]byte, 1), 2, 7), c.Irecv(make([]byte, 8), peer, 0)
+		known := 0 // exchanges since this rank knows of the death
+		for i := 1; ; i++ {
+			if known > 0 {
+				known++
+			} else if _, done, err := watch.Test(); done {
+				if err := ranktest.WantFailed(err, 2); err != nil {
+					return err
+				}
+				known = 1
+			}
+			out[0] = byte(min(known, 20))
+			st, err := c.Sendrecv(out, peer, i, in, peer, i)
+			if err != nil || st.Count != len(in) {
+				return fmt.Errorf("exchange %d, %d after the death: %d bytes, %w", i, known, st.Count, err)
+			}
+			if in[0] == 20 && out[0] == 20 { // both see it alike
+				break
+			}
+		}
+		// A receive that was posted before the death still waits for its message.
+		if err := c.Send(out[:8], peer, 0); err != nil {
+			return err
+		}
+		_, err := waiting.Wait()
+		return err
+	}))
+}
+
+// S2-13 (the hook at the top): with a failure that nobody has acknowledged, an
+// operation that may depend on the dead fails before it is started.
+func TestWildcardAfterAFailure(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
+		buf := make([]byte, 8)
+		if _, err := c.Recv(buf, 2, 0); err == nil {
+			return errors.New("the dead has sent")
+		}
+		_, err := c.Recv(buf, banyan.AnySource, 1)
+		if !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("a receive from anybody: %v", err)
+		}
+		return nil
+	}))
+}
+
+// S2-14: the same program on the unaware engine waits for the dead for ever.
+func TestTheUnawareEngineHangs(t *testing.T) {
+	body := func(c *banyan.Comm) error {
+		_, err := c.Recv(make([]byte, 8), 1, 5)
+		return ranktest.WantFailed(err, 1)
+	}
+	require.NoError(t, ranktest.WithDeath(2, body, banyan.WithAware(true)))
+	require.ErrorIs(t, ranktest.WithDeath(2, body, banyan.WithAware(false)), sim.ErrDeadlock)
+}
+
+// Sends that are announced or wait in line when the receiver dies end with its
+// failure, each of them.
+func TestFloodOfTheDead(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
+		reqs := make([]banyan.Request, 20_000)
+		for i := range reqs {
+			reqs[i] = c.Isend(make([]byte, 8), 1, 1)
+		}
+		var out []banyan.Outcome
+		failed := 0
+		for {
+			var err error
+			if out, err = banyan.WaitSome(reqs, out[:0]); err != nil {
+				return err
+			}
+			if len(out) == 0 {
+				break
+			}
+			for _, o := range out {
+				if o.Err != nil {
+					if err := ranktest.WantFailed(o.Err, 1); err != nil {
+						return err
+					}
+					failed++
+				}
+			}
+		}
+		if failed < 10_000 {
+			return fmt.Errorf("%d sends failed", failed)
+		}
+		return nil
+	}))
+}
+
+// A collective of ranks that all know each other ends at every rank, whenever one
+// dies: nobody waits for a rank that has given up.
+func TestCollectiveAndDeathAtAnyStep(t *testing.T) {
+	const n = 5
+	failed := 0
+	for _, size := range []int{8, 100_000} {
+		for step := uint64(1); step < 900; step += uint64(ranktest.Scaled(3, 60)) {
+			errs := make([]error, n)
+			require.NoError(t, banyan.Simulate(n, banyan.Simulation{
+				Faults: func(s *sim.Sim) error { return s.KillAtStep(proc.ID(1+step%(n-1)), step) },
+			}, func(w *banyan.World) error {
+				c, buf := w.Comm(), make([]byte, size)
+				defer func() { // stays a second; who waited for this rank would see it depart
+					for range 1000 {
+						w.Sleep(time.Millisecond)
+						_, _, _ = c.Iprobe(c.Rank(), 1) // makes progress
+					}
+				}()
+				for peer := range n {
+					if _, err := c.Sendrecv(nil, peer, 1, nil, peer, 1); err != nil {
+						return nil // it died before
+					}
+				}
+				for i := 0; i < 3 && errs[c.Rank()] == nil; i++ {
+					errs[c.Rank()] = c.AllreduceBytes(buf, func(acc, in []byte) {})
+				}
+				return nil
+			}), "%d bytes, step %d", size, step)
+			for rank, err := range errs {
+				if err != nil {
+					require.ErrorIs(t, err, banyan.ErrProcFailed, "%d bytes, step %d, rank %d", size, step, rank)
+					failed++
+				}
+			}
+		}
+	}
+	require.NotZero(t, failed)
+}
+
+// S1-36, S1-37, S4-6, S4-7, S4-8: the queries, by all their names.
+func TestQueriesOfFailures(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(4, func(c *banyan.Comm) error {
+		if g := c.GetFailed(); g.Size() != 0 || c.FailureGetAcked().Size() != 0 {
+			return fmt.Errorf("failed before the death: %d", g.Size())
+		}
+		if err := dead(c, 3); err != nil {
+			return err
+		}
+		before := c.FailureGetAcked()
+		n, err := c.AckFailed(0)
+		if before.Size() != 0 || n != 0 || err != nil {
+			return fmt.Errorf("%d are acknowledged, %w", n, err)
+		}
+		enabled, err := c.ReenableAnySource()
+		if err != nil {
+			return err
+		}
+		for _, g := range []banyan.Group{c.GetFailed(), c.GroupFailed(), c.RemoteGroupFailed(), c.FailureGetAcked(), enabled} {
+			ranks, err := c.Group().Translate([]int{3, 0}, g)
+			if err != nil || g.Size() != 1 || !slices.Equal(ranks, []int{0, banyan.Undefined}) {
+				return fmt.Errorf("size %d, ranks %v, %w", g.Size(), ranks, err)
+			}
+		}
+		if n, err := c.AckFailed(c.Size()); n != 1 || err != nil {
+			return fmt.Errorf("%d are acknowledged, %w", n, err)
+		}
+		if _, err := c.AckFailed(-1); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("minus one: %v", err)
+		}
+		// Collectives need the dead, acknowledged or not; what asks nobody works.
+		if err := c.Barrier(); !errors.Is(err, banyan.ErrProcFailed) || !errors.Is(err, banyan.ErrRankFailStop) || !errors.Is(err, banyan.ErrProcFailStop) {
+			return fmt.Errorf("barrier: %v", err)
+		}
+		d, err := c.CreateGroup(c.Group().Difference(c.GetFailed()), 1)
+		if err != nil {
+			return err
+		}
+		return d.Barrier()
+	}))
+}
+
+// S2-4: in the profile of run-through stabilization the acknowledged dead are nobody.
+func TestRunThrough(t *testing.T) {
+	require.NoError(t, ranktest.WithDeath(3, func(c *banyan.Comm) error {
+		if c.Rank() == 1 {
+			return nil
+		}
+		if err := errors.Join(dead(c, 2), ranktest.WantFailed(c.Send(nil, 2, 1), 2)); err != nil {
+			return err
+		}
+		if _, err := c.Irecv(nil, banyan.AnySource, 1).Wait(); !errors.Is(err, banyan.ErrProcFailed) {
+			return fmt.Errorf("a wildcard that is begun: %v", err)
+		}
+		if _, err := c.ReenableAnySource(); err != nil {
+			return err
+		}
+		st, err := c.Sendrecv(make([]byte, 100_000), 2, 1, make([]byte, 9), 2, 1)
+		if st.Source != banyan.ProcNull || st.Count != 0 || err != nil {
+			return fmt.Errorf("%+v, %w", st, err)
+		}
+		return nil
+	}, banyan.WithProfile(banyan.RTS)))
+	err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{banyan.WithProfile(7)}}, nil)
+	require.ErrorIs(t, err, banyan.ErrArgument)
+}

@@ -1,0 +1,32 @@
+package messages
+
+import (
+	"testing"
+
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+var roles = ranktest.Roles{
+	"absent":    absent,
+	"allocs":    allocs,
+	"counters":  counters,
+	"crowd":     ranktest.Crowd,
+	"die":       dieInMidStream,
+	"early end": earlyEnd,
+	"long":      long,
+	"matching":  matching,
+	"modes":     ranktest.Modes,
+	"no route":  noRoute,
+	"orders":    orders,
+	"pending":   pending,
+	"polls":     polls,
+	"ring":      ranktest.Ring,
+	"routes":    routes,
+	"several":   several,
+	"threads":   threads,
+	"wrong":     wrongArguments,
+}
+
+func TestMain(m *testing.M) {
+	ranktest.Main(m, roles, nil)
+}

@@ -1,0 +1,187 @@
+package messages
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// The tags of these tests: the message that is tested, and signals.
+const (
+	tagTested = 1
+	tagSignal = 2
+)
+
+// signal and await are a message without content: who awaits knows that the
+// other has come as far as the signal.
+func signal(c *banyan.Comm, peer int) error { return c.Send(nil, peer, tagSignal) }
+
+func await(c *banyan.Comm, peer int) error {
+	_, err := c.Recv(nil, peer, tagSignal)
+	return err
+}
+
+// A synchronous send is complete once its receive has been matched and not
+// before, at every length; a standard send of a short message before it.
+func TestSynchronousSend(t *testing.T) {
+	for _, size := range []int{0, 8, 3000, 20_000, 1 << 20} {
+		ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
+			if c.Rank() == 1 {
+				if err := errors.Join(await(c, 0), signal(c, 0), await(c, 0)); err != nil {
+					return err
+				}
+				return ranktest.ExpectPattern(c, 0, tagTested, size)
+			}
+			r := c.Issend(ranktest.Pattern(0, size), 1, tagTested)
+			// The peer answers after the message has arrived at it.
+			if err := errors.Join(signal(c, 1), await(c, 1)); err != nil {
+				return err
+			}
+			if _, done, err := r.Test(); done || err != nil {
+				return fmt.Errorf("%d bytes: complete before the match: %v, %v", size, done, err)
+			}
+			if err := signal(c, 1); err != nil {
+				return err
+			}
+			_, err := r.Wait()
+			return err
+		})
+	}
+}
+
+// All modes of sends arrive in the order in which they were sent.
+func TestModesKeepOrder(t *testing.T) {
+	ranktest.WithAndWithoutGet(t, 2, func(c *banyan.Comm) error {
+		sizes := []int{5, 0, 30_000, 100, 200_000, 1}
+		if c.Rank() == 1 {
+			for range 4 {
+				for _, size := range sizes {
+					if err := ranktest.ExpectPattern(c, 0, tagTested, size); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}
+		var reqs []banyan.Request
+		for mode := range 4 {
+			for _, size := range sizes {
+				buf := ranktest.Pattern(0, size)
+				switch mode {
+				case 0:
+					reqs = append(reqs, c.Isend(buf, 1, tagTested))
+				case 1:
+					reqs = append(reqs, c.Issend(buf, 1, tagTested))
+				case 2:
+					reqs = append(reqs, c.Irsend(buf, 1, tagTested))
+				default:
+					if err := c.Rsend(buf, 1, tagTested); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		return banyan.WaitAll(reqs)
+	})
+}
+
+// A synchronous send to oneself completes with the receive.
+func TestSynchronousSendToOneself(t *testing.T) {
+	for _, size := range []int{0, 8, 100_000} {
+		ranktest.WithAndWithoutGet(t, 1, func(c *banyan.Comm) error {
+			r := c.Issend(ranktest.Pattern(0, size), 0, tagTested)
+			if _, done, _ := r.Test(); done {
+				return errors.New("complete before the match")
+			}
+			if err := ranktest.ExpectPattern(c, banyan.AnySource, tagTested, size); err != nil {
+				return err
+			}
+			_, err := r.Wait()
+			return err
+		})
+	}
+}
+
+// A synchronous send whose receiver dies ends with the failure (S1-14).
+func TestSynchronousSendToTheDead(t *testing.T) {
+	for _, size := range []int{0, 8, 100_000} {
+		require.NoError(t, ranktest.WithDeath(2, func(c *banyan.Comm) error {
+			return ranktest.WantFailed(c.Ssend(make([]byte, size), 1, tagTested), 1)
+		}))
+	}
+}
+
+func TestSeveralWithProcesses(t *testing.T) { ranktest.Succeed(t, 2, "several") }
+
+func TestModesWithProcesses(t *testing.T) {
+	for _, env := range [][]string{nil, {ranktest.EagerEnv + "=50000"}, {ranktest.NoCopyEnv + "=1"}} {
+		ranktest.Succeed(t, 2, "modes", env...)
+	}
+}
+
+// several lets goroutines of both ranks wait for the first of many, at the same
+// time, and counts what the last rounds allocate.
+func several(w *banyan.World) error {
+	c := w.Comm()
+	const goroutines, rounds = 4, 400
+	errs := make(chan error, 2*goroutines)
+	var before, after runtime.MemStats
+	halves := make(chan struct{}, goroutines)
+	for g := range goroutines {
+		go func() {
+			errs <- firstOfMany(c, g*100, rounds)
+			halves <- struct{}{}
+			errs <- firstOfMany(c, g*100, rounds)
+		}()
+	}
+	for range goroutines {
+		<-halves
+	}
+	runtime.ReadMemStats(&before)
+	var err error
+	for range 2 * goroutines {
+		err = errors.Join(err, <-errs)
+	}
+	runtime.ReadMemStats(&after)
+	// Each round has a dozen calls. What firstOfMany itself makes, and the
+	// parkers of goroutines, are some hundreds.
+	if n := after.Mallocs - before.Mallocs; n > goroutines*rounds/2 {
+		err = errors.Join(err, fmt.Errorf("%d allocations in %d rounds", n, goroutines*rounds))
+	}
+	return err
+}
+
+func firstOfMany(c *banyan.Comm, tag, rounds int) error {
+	const n = 6
+	bufs, reqs := make([][]byte, n), make([]banyan.Request, 0, 2*n)
+	sends := make([]*banyan.Persistent, n)
+	for i := range bufs {
+		bufs[i] = make([]byte, ranktest.Sizes[i%4])
+		sends[i] = c.SendInit(ranktest.Pattern(c.Rank(), ranktest.Sizes[i%4]), 1-c.Rank(), tag+i)
+	}
+	for range rounds {
+		reqs = reqs[:0]
+		for i, p := range sends {
+			reqs = append(reqs, c.Irecv(bufs[i], 1-c.Rank(), tag+i), p.Start())
+		}
+		for range reqs {
+			i, st, err := banyan.WaitAny(reqs)
+			if err != nil {
+				return err
+			}
+			if i < 0 || i%2 == 0 && st.Count != len(bufs[i/2]) {
+				return fmt.Errorf("request %d: %+v", i, st)
+			}
+		}
+		if i, _, err := banyan.WaitAny(reqs); i >= 0 || err != nil {
+			return fmt.Errorf("one too many: %d, %w", i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,327 @@
+package repairs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric/sim"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// overlapping makes green of all ranks but the last and orange of all but the first.
+func overlapping(c *banyan.Comm) (green, orange *banyan.Comm, err error) {
+	all := c.Group()
+	g, err := all.Exclude(c.Size() - 1)
+	if err != nil {
+		return nil, nil, err
+	}
+	o, err := all.Exclude(0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if green, err = c.Create(g); err != nil {
+		return nil, nil, err
+	}
+	orange, err = c.Create(o)
+	return green, orange, err
+}
+
+// A question of the MPI forum (issue 20 of its tracker): two communicators with members in common are both
+// revoked, and one member turns to shrinking the green one first, another to the orange one. With IShrink none
+// waits for the other, though each member begins them in an order of its own and somebody dies meanwhile.
+func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
+	for seed := range uint64(ranktest.Often(60, 3000)) {
+		r := rand.New(rand.NewPCG(seed, 51))
+		n := 4 + r.IntN(7)
+		victim := 1 + r.IntN(n-2)
+		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: uint64(time.Millisecond) + uint64(r.Int64N(int64(100*time.Microsecond)))}}
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			green, orange, err := overlapping(w.Comm())
+			if err != nil {
+				return err
+			}
+			w.Sleep(time.Millisecond)
+			left := make([]*banyan.Comm, 2)
+			var requests []banyan.Request
+			both := []*banyan.Comm{green, orange}
+			mine := rand.New(rand.NewPCG(seed, uint64(w.Comm().Rank())))
+			for _, i := range mine.Perm(2) {
+				if c := both[i]; c != nil {
+					if err := c.Revoke(); err != nil {
+						return err
+					}
+					requests = append(requests, c.IShrink(&left[i]))
+				}
+			}
+			if err := banyan.WaitAll(requests); err != nil {
+				return err
+			}
+			for i, c := range left {
+				if (c == nil) != (both[i] == nil) {
+					return fmt.Errorf("communicator %d: %v", i, c)
+				}
+				if c == nil {
+					continue
+				}
+				for c.Size() == both[i].Size() { // it died later, or has not yet
+					w.Sleep(10 * time.Microsecond)
+					if c, err = rebuild(c); err != nil {
+						return err
+					}
+				}
+				if c.Size() != both[i].Size()-1 || slices.Contains(ranktest.RanksIn(c.Group(), w.Comm()), victim) {
+					return fmt.Errorf("%d are left of %d", c.Size(), both[i].Size())
+				}
+			}
+			return nil
+		}), "seed %d", seed)
+	}
+}
+
+// Shrink waits for all, so communicators with members in common are shrunk in one order everywhere: else those
+// members wait for each other. It is what the documentation warns of.
+func TestOverlappingShrinksThatBlockNeedOneOrder(t *testing.T) {
+	shrink := func(alike bool) error {
+		return banyan.Simulate(4, banyan.Simulation{}, func(w *banyan.World) error {
+			green, orange, err := overlapping(w.Comm())
+			if err != nil {
+				return err
+			}
+			both := []*banyan.Comm{green, orange}
+			if !alike && w.Comm().Rank() == 2 {
+				slices.Reverse(both)
+			}
+			for _, c := range both {
+				if c == nil {
+					continue
+				}
+				if _, err := c.Shrink(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, shrink(true))
+	require.ErrorIs(t, shrink(false), sim.ErrDeadlock)
+}
+
+// S1-42: requests of agreements stand beside others in sets, and overlap with whatever else is done.
+func TestIAgreeAmongOtherRequests(t *testing.T) {
+	ranktest.EverySize(t, func(c *banyan.Comm) error {
+		n, me := c.Size(), c.Rank()
+		word, into := uint64(1)<<me, (*banyan.Comm)(nil)
+		in := make([]byte, 8)
+		reqs := []banyan.Request{
+			c.Irecv(in, (me+n-1)%n, 1), c.IAgree(&word), c.IShrink(&into), c.Isend(make([]byte, 8), (me+1)%n, 1),
+		}
+		if err := c.Barrier(); err != nil { // while they are under way
+			return err
+		}
+		seen := make([]bool, len(reqs))
+		for range reqs {
+			i, st, err := banyan.WaitAny(reqs)
+			if err != nil || i < 0 || seen[i] || i != 0 && st != (banyan.Status{}) {
+				return fmt.Errorf("request %d: %+v, %w", i, st, err)
+			}
+			seen[i] = true
+		}
+		want := uint64(0)
+		if n == 1 {
+			want = 1
+		}
+		if word != want || into == nil {
+			return fmt.Errorf("%x, %v", word, into)
+		}
+		for done := false; !done; {
+			var err error
+			other := c.IAgree(&word)
+			for !done && err == nil {
+				other.Cancel() // what others take part in is not taken back
+				_, done, err = other.Test()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, err := c.IAgree(&word).Wait()
+		return errors.Join(err, into.Barrier())
+	})
+}
+
+// S1-42: a wait for an agreement ends with its context; the agreement goes on, and can be waited for again.
+func TestIAgreeOutlivesTheContextOfAWait(t *testing.T) {
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 1 {
+			if _, err := c.Recv(nil, 0, 1); err != nil {
+				return err
+			}
+			flag, err := c.Agree(6)
+			if flag != 2 {
+				return fmt.Errorf("%d, %w", flag, err)
+			}
+			return err
+		}
+		flag := uint64(3)
+		reqs := []banyan.Request{c.IAgree(&flag)}
+		ended, end := context.WithCancel(context.Background())
+		end()
+		_, one := reqs[0].WaitContext(ended)
+		all := banyan.WaitAllContext(ended, reqs)
+		_, _, any := banyan.WaitAnyContext(ended, reqs)
+		for _, err := range []error{one, all, any} {
+			if !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("want the context's error: %w", err)
+			}
+		}
+		if err := c.Send(nil, 1, 1); err != nil {
+			return err
+		}
+		if err := banyan.WaitAllContext(context.Background(), reqs); err != nil || flag != 2 {
+			return fmt.Errorf("%d, %w", flag, err)
+		}
+		return nil
+	}))
+}
+
+// Ranks that call different operations learn it, all of them, and the next operations are as if nothing had been.
+func TestAgreeMeetsShrink(t *testing.T) {
+	require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		for odd := range c.Size() {
+			var err error
+			if c.Rank() == odd {
+				_, err = c.Shrink()
+			} else if flag, aerr := c.Agree(9); flag == 9 {
+				err = aerr
+			}
+			if !errors.Is(err, banyan.ErrArgument) {
+				return fmt.Errorf("want an argument's error: %w", err)
+			}
+			if flag, err := c.Agree(uint64(odd)); err != nil || flag != uint64(odd) {
+				return fmt.Errorf("afterwards: %d, %w", flag, err)
+			}
+		}
+		return nil
+	}))
+}
+
+// Freed, a communicator agrees on nothing new; what is under way ends as if it had not been freed.
+func TestAgreeOnTheFreed(t *testing.T) {
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		c, err := w.Comm().Dup()
+		if err != nil {
+			return err
+		}
+		flag, left := uint64(7)<<c.Rank(), (*banyan.Comm)(nil)
+		reqs := []banyan.Request{c.IAgree(&flag), c.IShrink(&left)}
+		if err := c.Free(); err != nil {
+			return err
+		}
+		if _, err := c.Agree(1); !errors.Is(err, banyan.ErrClosed) {
+			return fmt.Errorf("agree: %w", err)
+		}
+		into := c
+		if _, err := c.IShrink(&into).Wait(); !errors.Is(err, banyan.ErrClosed) || into != nil {
+			return fmt.Errorf("shrink: %v, %w", into, err)
+		}
+		if err := banyan.WaitAll(reqs); err != nil || flag != 4 {
+			return fmt.Errorf("%d, %w", flag, err)
+		}
+		return left.Barrier()
+	}))
+}
+
+// Who finalizes while it has agreements under way ends them, whether somebody waits for them or nobody; who is not
+// there afterwards has departed: that is no failure.
+func TestFinalizeEndsAgreements(t *testing.T) {
+	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+		c := w.Comm()
+		for peer := range c.Size() { // all learn of each other's departure
+			if _, err := c.Sendrecv(nil, peer, 1, nil, peer, 1); err != nil {
+				return err
+			}
+		}
+		flag := uint64(0)
+		lost, left := c.IAgree(&flag), c.IAgree(&flag)
+		if c.Rank() == 0 { // the others cannot agree without it
+			if err := w.Finalize(); err != nil {
+				return err
+			}
+			if _, err := lost.Wait(); !errors.Is(err, banyan.ErrClosed) {
+				return fmt.Errorf("under way: %w", err)
+			}
+			if _, err := c.Agree(1); !errors.Is(err, banyan.ErrClosed) {
+				return fmt.Errorf("afterwards: %w", err)
+			}
+			return nil
+		}
+		_, err := lost.Wait()
+		_ = left // nobody waits for it
+		return err
+	}))
+}
+
+// What has been decided and revoked is handed over before a rank departs, though nothing was ever sent to those
+// who wait for it.
+func TestLeavingAtOnceKeepsNothingFromOthers(t *testing.T) {
+	for seed := range uint64(ranktest.Often(40, 1000)) {
+		n := 2 + int(seed)%11
+		got := make([]uint64, n)
+		require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: seed}, func(w *banyan.World) error {
+			d, err := w.Comm().Dup()
+			if err != nil {
+				return err
+			}
+			if got[w.Comm().Rank()], err = w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); err != nil {
+				return err
+			}
+			if w.Comm().Rank() == n-1 {
+				return d.Revoke() // and it leaves
+			}
+			_, err = d.Recv(nil, (d.Rank()+1)%n, 1)
+			if errors.Is(err, banyan.ErrDeparted) { // that one has heard before, and left
+				for range 1000 {
+					if d.IsRevoked() {
+						return nil
+					}
+					w.Sleep(10 * time.Microsecond)
+				}
+			}
+			if !errors.Is(err, banyan.ErrRevoked) {
+				return fmt.Errorf("want the revocation: %w", err)
+			}
+			return nil
+		}), "seed %d, %d ranks", seed, n)
+		for rank, flag := range got {
+			require.Equal(t, ^(uint64(1)<<n - 1), flag, "seed %d, rank %d of %d", seed, rank, n)
+		}
+	}
+}
+
+// The engine without checks in its messages agrees and shrinks all the same.
+func TestRecoveryUnaware(t *testing.T) {
+	s := &scene{n: 4, at: map[int]uint64{2: uint64(time.Millisecond)}}
+	require.NoError(t, s.run(func(w *banyan.World) error {
+		if w.Comm().Rank() == 2 {
+			w.Sleep(time.Hour)
+		}
+		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); ranktest.WantFailed(err, 2) != nil || flag != ^uint64(0b1011) {
+			return fmt.Errorf("%x, %w", flag, err)
+		}
+		left, err := w.Comm().Shrink()
+		if err != nil {
+			return err
+		}
+		return working(left)
+	}, banyan.WithAware(false)))
+}

@@ -1,0 +1,270 @@
+package repairs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// disaster is a job of real processes of which some kill themselves, by its seed: the same in all ranks and in the
+// test.
+type disaster struct {
+	n      int
+	doomed map[int]time.Duration
+	revoke bool
+}
+
+func newDisaster(seed uint64) *disaster {
+	r := rand.New(rand.NewPCG(seed, 61))
+	d := &disaster{n: 4 + r.IntN(5), doomed: map[int]time.Duration{}, revoke: r.IntN(2) == 0}
+	for _, rank := range r.Perm(d.n)[:1+r.IntN(d.n-2)] {
+		d.doomed[rank] = time.Duration(r.IntN(20_000)) * time.Microsecond
+	}
+	return d
+}
+
+// survive agrees again and again while ranks die, and goes on with the survivors, on both sides.
+func survive(w *banyan.World) error {
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	d, c := newDisaster(seed), w.Comm()
+	me := c.Rank()
+	inter, err := twoSides(w)
+	if err != nil {
+		return err
+	}
+	if err := c.Barrier(); err != nil && !errors.Is(err, banyan.ErrProcFailed) { // some are quick
+		return err
+	}
+	if delay, doomed := d.doomed[me]; doomed {
+		time.AfterFunc(delay, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+	}
+	var log []said
+	for range 40 {
+		if err := insist(c, &log); err != nil {
+			return err
+		}
+	}
+	for c.Size() > d.n-len(d.doomed) {
+		if c, err = rebuild(c); err != nil {
+			return err
+		}
+	}
+	if err := sameLog(c, log); err != nil {
+		return err
+	}
+	if d.revoke {
+		if err := inter.Revoke(); err != nil {
+			return err
+		}
+	}
+	if _, err = inter.Agree(1); !errors.Is(err, banyan.ErrProcFailed) {
+		return fmt.Errorf("agree of two sides, of which nobody has acknowledged: %w", err)
+	}
+	left, err := inter.Shrink()
+	if err != nil {
+		return err
+	}
+	if left == nil {
+		return working(c)
+	}
+	all, err := left.Merge(false)
+	if err != nil {
+		return err
+	}
+	return errors.Join(working(all), working(c))
+}
+
+// sameLog checks that the survivors have seen the same agreements.
+func sameLog(c *banyan.Comm, log []said) error {
+	h := fnv.New64()
+	for _, s := range log {
+		fmt.Fprint(h, s.flag, s.failed)
+	}
+	low, high := []uint64{h.Sum64()}, []uint64{h.Sum64()}
+	err := errors.Join(banyan.Allreduce(c, low, banyan.Min), banyan.Allreduce(c, high, banyan.Max))
+	if err == nil && low[0] != high[0] {
+		err = errors.New("S1-39: the agreements were not the same at all ranks")
+	}
+	return err
+}
+
+// everyFabric are the ways to join ranks of one machine: by memory, by sockets, and as on several machines.
+var everyFabric = map[string][]string{
+	"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;b;a;c;b;a;c;c;b")},
+}
+
+// Real processes over every fabric, some of which die by SIGKILL while all agree.
+func TestSurvivorsAgreeAndShrink(t *testing.T) {
+	for name, env := range ranktest.JoinedBy(everyFabric) {
+		t.Run(name, func(t *testing.T) {
+			first, runs, killed := uint64(time.Now().UnixNano()), ranktest.Often(2, 400), 0
+			if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
+				first, runs = seed, 1
+			}
+			for seed := first; seed < first+uint64(runs); seed++ {
+				d := newDisaster(seed)
+				res, out := ranktest.Job(t, launch.Continue, d.n, "survive", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
+				for rank, end := range res.Ends {
+					if _, doomed := d.doomed[rank]; doomed {
+						require.Equal(t, syscall.SIGKILL, end.Signal, "BANYAN_SEED=%d: rank %d: %v\n%s", seed, rank, end, out)
+						killed++
+					} else {
+						require.False(t, end.Failed(), "BANYAN_SEED=%d: rank %d: %v, doomed %v\n%s", seed, rank, end, d.doomed, out)
+					}
+				}
+			}
+			t.Logf("%d ranks killed in %d jobs", killed, runs)
+		})
+	}
+}
+
+// suicides has ranks kill themselves, one after the other, until one is left.
+func suicides(w *banyan.World) error {
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	for c := w.Comm(); ; {
+		now := c.Size()
+		if now == 1 {
+			fmt.Fprintln(os.Stderr, c.Name())
+			return working(c)
+		}
+		// Who is slow may find two fewer at once: the next one is told by the number of the living.
+		if c.Rank() == rand.New(rand.NewPCG(seed, uint64(now))).IntN(now) {
+			die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
+			time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, die)
+		}
+		for c.Size() == now {
+			if c, err = rebuild(c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
+	for name, env := range ranktest.JoinedBy(everyFabric) {
+		t.Run(name, func(t *testing.T) {
+			const n = 8
+			seed := uint64(time.Now().UnixNano())
+			for range ranktest.Often(1, 100) {
+				seed++
+				res, out := ranktest.Job(t, launch.Continue, n, "suicides", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
+				alive := 0
+				for _, end := range res.Ends {
+					if !end.Failed() {
+						alive++
+					} else {
+						require.Equal(t, syscall.SIGKILL, end.Signal, "%v\n%s", end, out)
+					}
+				}
+				require.Equal(t, 1, alive, out)
+				require.GreaterOrEqual(t, strings.Count(out, ".left"), n/2, out) // what is left of what was left
+			}
+		})
+	}
+}
+
+// answers has rank 0 decide an agreement and leave the library for good, and rank 1 die before it has told rank 3 what
+// was decided: rank 3 goes on when rank 0 has told it, which it does though it makes no call.
+func answers(w *banyan.World) error {
+	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(ranktest.FIFOEnv)
+	pid := make([]byte, 8)
+	while := func(r banyan.Request, most time.Duration) (bool, error) {
+		for begun := w.Now(); w.Now() < begun+most; {
+			if _, done, err := r.Test(); done {
+				return true, err
+			}
+		}
+		return false, nil
+	}
+	agree := func() error { // if rank 1 is slow, it has no part
+		if _, err := c.Agree(1); !errors.Is(err, banyan.ErrProcFailed) {
+			return err
+		}
+		return nil
+	}
+	if err := c.Barrier(); err != nil {
+		return err
+	}
+	switch c.Rank() {
+	case 0:
+		if err := agree(); err != nil {
+			return err
+		}
+		_, err := os.ReadFile(fifo)
+		return err
+	case 1:
+		binary.LittleEndian.PutUint64(pid, uint64(os.Getpid()))
+		if err := c.Send(pid, 2, 1); err != nil {
+			return err
+		}
+		if done, err := while(c.IAgree(&flag), 50*time.Millisecond); done { // passes on what rank 3 says
+			return fmt.Errorf("agreed without rank 2: %w", err)
+		}
+		for err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil; w.Sleep(time.Second) {
+		}
+		return errors.New("it goes on")
+	case 2:
+		if _, err := c.Recv(pid, 1, 1); err != nil {
+			return err
+		}
+		victim := int(binary.LittleEndian.Uint64(pid))
+		if err := ranktest.AwaitStop(victim); err != nil {
+			return err
+		}
+		r := c.IAgree(&flag)
+		if _, err := while(r, 2*time.Second); err != nil {
+			return err
+		}
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && err != syscall.ESRCH { // the detector may have
+			return err
+		}
+		if _, err := r.Wait(); err != nil && !errors.Is(err, banyan.ErrProcFailed) {
+			return err
+		}
+		return nil
+	}
+	if err := agree(); err != nil {
+		return err
+	}
+	return os.WriteFile(fifo, nil, 0)
+}
+
+// Whoever has returned from an agreement still answers those who have not, also while it computes: within a period of the
+// detector, or at once with asynchronous progress.
+func TestWhoComputesAnswersAgreements(t *testing.T) {
+	t.Parallel() // it waits for the detector's period
+	for name, env := range map[string][]string{
+		"shm": {"BANYAN_FABRIC=shm"}, "tcp": {"BANYAN_FABRIC=tcp"}, "asynchronous": {ranktest.AsyncEnv + "=1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fifo := filepath.Join(t.TempDir(), "fifo")
+			require.NoError(t, syscall.Mkfifo(fifo, 0o600))
+			res, out := ranktest.Job(t, launch.Continue, 4, "answers", append(env, ranktest.FIFOEnv+"="+fifo)...)
+			for rank, end := range res.Ends {
+				require.Equal(t, rank == 1, end.Failed(), "rank %d: %v\n%s", rank, end, out)
+			}
+		})
+	}
+}

@@ -1,0 +1,273 @@
+package repairs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// ended waits for a request.
+func ended(r banyan.Request) error {
+	_, err := r.Wait()
+	return err
+}
+
+// barred are the operations that are not local: all methods of Comm but those of unbarred and
+// bridged, some with further arguments, and functions. A method stands under its name, with its
+// arguments behind a space.
+func barred(c *banyan.Comm) map[string]func() error {
+	b, one, all := make([]byte, 8), []int{1}, make([]int, c.Size())
+	ops := map[string]func() error{
+		"Recv any":    func() error { return second(c.Recv(b, banyan.AnySource, banyan.AnyTag)) },
+		"Recv null":   func() error { return second(c.Recv(b, banyan.ProcNull, 0)) },
+		"Irecv any":   func() error { return ended(c.Irecv(b, banyan.AnySource, 0)) },
+		"Create none": func() error { return second(c.Create(banyan.Group{})) },
+		"send value":  func() error { return banyan.SendValue(c, 5, 1, 0) },
+		"recv value":  func() error { _, _, err := banyan.RecvValue[int](c, 1, 0); return err },
+		"bcast":       func() error { return banyan.Bcast(c, one, 0) },
+		"reduce":      func() error { return banyan.Reduce(c, one, banyan.Sum, 0) },
+		"allreduce":   func() error { return banyan.Allreduce(c, one, banyan.Sum) },
+		"allgather":   func() error { return banyan.Allgather(c, one, all) },
+		"wait any":    func() error { _, _, err := banyan.WaitAny([]banyan.Request{c.Irecv(b, 1, 0)}); return err },
+		"wait all":    func() error { return banyan.WaitAll([]banyan.Request{c.Irecv(b, 1, 0), c.Isend(b, 1, 0)}) },
+	}
+	sends := regexp.MustCompile(`[sS]end(Context|Init)?$`)
+	for m, v := range reflect.ValueOf(c).Methods() {
+		call := func(buf []byte, rank int) func() error {
+			return func() error {
+				err, _ := ranktest.ErrorOf(v.Call(arguments(v.Type(), c, buf, rank)))
+				return err
+			}
+		}
+		switch {
+		case slices.Contains(unbarred, m.Name), slices.Contains(bridged, m.Name):
+		case sends.MatchString(m.Name):
+			for size, buf := range map[string][]byte{"": b, " long": make([]byte, 1<<20)} {
+				for who, to := range map[string]int{"another": 1, "itself": c.Rank(), "nobody": banyan.ProcNull} {
+					ops[m.Name+size+" to "+who] = call(buf, to)
+				}
+			}
+		default: // empty blocks fit every collective
+			ops[m.Name] = call(nil, 1%c.Size())
+		}
+	}
+	return ops
+}
+
+// arguments are those of a method of Comm: of its numbers every other one is a rank, the rest are 0.
+func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args []reflect.Value) {
+	numbers := 0
+	for i := range method.NumIn() {
+		var arg any
+		switch in := method.In(i); in {
+		case reflect.TypeFor[context.Context]():
+			arg = context.Background()
+		case reflect.TypeFor[[]byte]():
+			arg = buf
+		case reflect.TypeFor[int]():
+			if arg = 0; numbers%2 == 0 {
+				arg = rank
+			}
+			numbers++
+		case reflect.TypeFor[banyan.Group]():
+			arg = c.Group()
+		case reflect.TypeFor[func(acc, in []byte)]():
+			arg = func(_, _ []byte) {}
+		default: // variadic
+			return args
+		}
+		args = append(args, reflect.ValueOf(arg))
+	}
+	return args
+}
+
+// unbarred are the methods that work on a revoked communicator: they are local, or made for it.
+var unbarred = []string{
+	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group", "GroupFailed",
+	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed", "Revoke",
+	"SetErrorHandler", "SetProfile", "Size",
+	"Agree", "IAgree", "Shrink", "IShrink",
+	"Validate", "IValidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
+	"SetDesign", "Design", "SetTree", "Tree",
+}
+
+// bridged are those that want two sides: see TestRevokedIntercommunicator.
+var bridged = []string{"CreateInter", "Merge"}
+
+// requireBarred checks that every operation ends with ErrRevoked.
+func requireBarred(ops map[string]func() error) error {
+	var wrong []error
+	for name, op := range ops {
+		if err := op(); !errors.Is(err, banyan.ErrRevoked) {
+			wrong = append(wrong, fmt.Errorf("%s: %w", name, cmpOr(err)))
+		}
+	}
+	return errors.Join(wrong...)
+}
+
+func second[T any](_ T, err error) error { return err }
+
+func cmpOr(err error) error {
+	if err == nil {
+		return errors.New("no error")
+	}
+	return err
+}
+
+// The lists name methods that exist.
+func TestExceptedMethodsExist(t *testing.T) {
+	for _, name := range slices.Concat(unbarred, bridged) {
+		_, ok := reflect.TypeFor[*banyan.Comm]().MethodByName(name)
+		require.True(t, ok, name)
+	}
+}
+
+// S1-30, S1-31: once a communicator has been revoked, here or by another rank, all operations that are not
+// local are ErrRevoked, also when a member has failed; S1-33, S1-41: those made for it work, and so do queries.
+func TestOperationsOnARevokedCommunicator(t *testing.T) {
+	ranktest.WithAndWithoutGet(t, 3, func(w *banyan.Comm) error {
+		c, err := w.Dup()
+		if err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			if err := errors.Join(c.Revoke(), c.Revoke()); err != nil {
+				return err
+			}
+		} else if _, err := c.Recv(nil, 0, 0); !errors.Is(err, banyan.ErrRevoked) {
+			return fmt.Errorf("recv that waits: %w", cmpOr(err))
+		}
+		if !c.IsRevoked() || w.IsRevoked() {
+			return errors.New("wrong communicator revoked")
+		}
+		if err := requireBarred(barred(c)); err != nil {
+			return err
+		}
+		_, ack := c.AckFailed(9)
+		flag, agree := c.Agree(1<<c.Rank() | 8)
+		later := ^uint64(0)
+		iagree := ended(c.IAgree(&later))
+		left, shrink := c.Shrink()
+		var again *banyan.Comm
+		ishrink := ended(c.IShrink(&again))
+		if err := errors.Join(ack, agree, iagree, shrink, ishrink); err != nil {
+			return err
+		}
+		if flag != 8 || later != ^uint64(0) || c.GetFailed().Size() != 0 || c.Group().Size() != 3 {
+			return fmt.Errorf("agreed on %#x, %#x", flag, later)
+		}
+		for _, s := range []*banyan.Comm{left, again, w} {
+			if err := s.Barrier(); err != nil {
+				return err
+			}
+		}
+		if err := c.Free(); err != nil {
+			return err
+		}
+		if err := c.Barrier(); !errors.Is(err, banyan.ErrClosed) {
+			return fmt.Errorf("after free: %w", cmpOr(err))
+		}
+		return left.Barrier()
+	})
+}
+
+// Both sides of an intercommunicator hear of its revocation, and what either side has for itself goes with it; its
+// parents stay.
+func TestRevokedIntercommunicator(t *testing.T) {
+	ranktest.WithAndWithoutGet(t, 5, func(w *banyan.Comm) error {
+		half, err := w.Split(w.Rank()%2, 0)
+		if err != nil {
+			return err
+		}
+		inter, err := half.CreateInter(0, w, 1-w.Rank()%2, 1)
+		if err != nil {
+			return err
+		}
+		if w.Rank() == 3 {
+			err = inter.Revoke()
+		} else if _, err = inter.Recv(nil, banyan.AnySource, 0); errors.Is(err, banyan.ErrRevoked) {
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+		_, merge := inter.Merge(w.Rank()%2 == 0)
+		_, dup := inter.Dup()
+		_, recv := inter.Recv(nil, 0, 0)
+		for _, err := range []error{merge, dup, recv, inter.Send(nil, 0, 0)} {
+			if !errors.Is(err, banyan.ErrRevoked) {
+				return cmpOr(err)
+			}
+		}
+		return errors.Join(half.Barrier(), w.Barrier(), inter.Free())
+	})
+}
+
+// Whatever waits when a communicator is revoked by another rank ends.
+func TestWaitingOperationsEndWhenRevoked(t *testing.T) {
+	names := []string{}
+	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
+		for name := range barred(w.Comm()) {
+			names = append(names, name)
+		}
+		return nil
+	}))
+	slices.Sort(names)
+	for _, name := range names {
+		require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
+			c, err := w.Comm().Dup()
+			if err != nil {
+				return err
+			}
+			if c.Rank() == 2 {
+				w.Sleep(time.Millisecond)
+				return errors.Join(c.Revoke(), w.Comm().Barrier())
+			}
+			// What does not wait for rank 2 or for a receive succeeds, and the second time is too late.
+			for err == nil {
+				if err = barred(c)[name](); err == nil { // it may not have made progress
+					w.Sleep(100 * time.Microsecond)
+					_, _, err = w.Comm().Iprobe(banyan.AnySource, 0)
+				}
+			}
+			if !errors.Is(err, banyan.ErrRevoked) {
+				return err
+			}
+			return w.Comm().Barrier()
+		}), name)
+	}
+}
+
+// A collective on a revoked intercommunicator is ErrRevoked, as everything else on it.
+func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
+	sides := make([]*banyan.Comm, 2)
+	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
+		inter, err := ranktest.BridgeHalves(w, sides, 0)
+		if err != nil {
+			return err
+		}
+		if err := inter.Barrier(); !errors.Is(err, banyan.ErrArgument) {
+			return fmt.Errorf("before: %w", err)
+		}
+		if err := inter.Revoke(); err != nil {
+			return err
+		}
+		_, begun := inter.IBarrier().Wait()
+		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0), banyan.Allreduce(inter, []int{1}, banyan.Sum), begun} {
+			if !errors.Is(err, banyan.ErrRevoked) || errors.Is(err, banyan.ErrArgument) {
+				return fmt.Errorf("operation %d: %w", i, err)
+			}
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,298 @@
+package repairs
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// working checks that a communicator does all that one does.
+func working(c *banyan.Comm) error {
+	sum := []int64{int64(c.Rank())}
+	if err := banyan.Allreduce(c, sum, banyan.Sum); err != nil {
+		return err
+	}
+	if n := int64(c.Size()); sum[0] != n*(n-1)/2 {
+		return fmt.Errorf("%s: sum of ranks %d among %d", c.Name(), sum[0], n)
+	}
+	flag, err := c.Agree(^(uint64(1) << c.Rank()))
+	if err != nil || flag != ^(uint64(1)<<c.Size()-1) {
+		return fmt.Errorf("%s: agree: %x, %w", c.Name(), flag, err)
+	}
+	next, before := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+	in := make([]byte, 50_000)
+	st, err := c.Sendrecv(ranktest.Pattern(c.Rank(), len(in)), next, 3, in, banyan.AnySource, 3)
+	if err != nil || st.Source != before || !slices.Equal(in, ranktest.Pattern(before, len(in))) {
+		return fmt.Errorf("%s: round the ring: from %d, %w", c.Name(), st.Source, err)
+	}
+	node, err := c.SplitByNode(-c.Rank())
+	if err != nil {
+		return err
+	}
+	dup, err := node.Dup()
+	if err != nil {
+		return err
+	}
+	odd, err := c.Split(c.Rank()%2, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dup.Barrier(), odd.Barrier(), node.Free(), dup.Free(), odd.Free())
+}
+
+// S1-34, S1-35: whoever is dead, at any number of ranks up to six: the survivors are left in their order,
+// if only one of them knew; and the new communicator works, beside and after the old one.
+func TestShrinkKeepsTheOrder(t *testing.T) {
+	for n := 1; n <= 6; n++ {
+		for dead := range 1<<n - 1 {
+			s := &scene{n: n, seed: uint64(dead), at: map[int]uint64{}}
+			var gone, left []int
+			for rank := range n {
+				if dead>>rank&1 != 0 {
+					s.at[rank] = uint64(time.Millisecond)
+					gone = append(gone, rank)
+				} else {
+					left = append(left, rank)
+				}
+			}
+			require.NoError(t, s.run(func(w *banyan.World) error {
+				if slices.Contains(gone, w.Comm().Rank()) {
+					w.Sleep(time.Hour)
+				}
+				if w.Comm().Rank() == left[dead%len(left)] {
+					knows(w, w.Comm(), gone...)
+				}
+				c, err := w.Comm().Shrink()
+				if err != nil {
+					return err
+				}
+				switch got := ranktest.RanksIn(c.Group(), w.Comm()); {
+				case !slices.Equal(got, left):
+					return fmt.Errorf("left are %v, want %v", got, left)
+				case c.GetFailed().Size() != 0 || c.IsRevoked() || c.IsInter():
+					return errors.New("something is left of the old one")
+				case c.Name() != "world.left1":
+					return errors.New(c.Name())
+				}
+				if err := working(c); err != nil {
+					return err
+				}
+				if again, err := c.Shrink(); err != nil || c.Compare(again) != banyan.Congruent {
+					return fmt.Errorf("nobody has died since: %w", err)
+				}
+				return c.Free()
+			}), "%d ranks, %v dead", n, gone)
+		}
+	}
+}
+
+// S1-34: a failure that has been an error at one rank, of a receive that only it began, is left out,
+// though no other rank knew of it.
+func TestShrinkLeavesOutWhoWasReported(t *testing.T) {
+	for seed := range uint64(ranktest.Often(60, 2000)) {
+		r := rand.New(rand.NewPCG(seed, 31))
+		n := 3 + r.IntN(9)
+		victim, witness := r.IntN(n), r.IntN(n)
+		if victim == witness {
+			continue
+		}
+		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: uint64(time.Millisecond)}}
+		knew := 0
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			c := w.Comm()
+			switch c.Rank() {
+			case victim:
+				w.Sleep(time.Hour)
+			case witness:
+				_, err := c.Recv(nil, victim, 1)
+				if err := ranktest.WantFailed(err, victim); err != nil {
+					return err
+				}
+			default:
+				w.Sleep(2 * time.Millisecond) // without a look: what came is not known
+			}
+			left, err := c.Shrink()
+			if err != nil {
+				return err
+			}
+			if left.Size() == n-1 && !slices.Contains(ranktest.RanksIn(left.Group(), w.Comm()), victim) {
+				knew++
+			}
+			return nil
+		}))
+		require.Equal(t, n-1, knew, "seed %d: %d of %d", seed, victim, n)
+	}
+}
+
+// S1-29, S1-33, S1-41: on a revoked communicator agree and shrink do what they do, and nothing else does; what comes of it
+// is not revoked.
+func TestRecoveryOnTheRevoked(t *testing.T) {
+	for seed := range uint64(ranktest.Often(40, 1000)) {
+		r := rand.New(rand.NewPCG(seed, 32))
+		n := 2 + r.IntN(10)
+		victim := r.IntN(n)
+		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: uint64(time.Millisecond)}}
+		revoker := (victim + 1) % n
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			c, err := w.Comm().Dup()
+			if err != nil {
+				return err
+			}
+			under, flag := c.IAgree(new(uint64)), uint64(5)
+			if c.Rank() == victim {
+				w.Sleep(time.Hour)
+			}
+			if c.Rank() == revoker {
+				knows(w, c, victim)
+				if err := c.Revoke(); err != nil {
+					return err
+				}
+			}
+			if _, err := under.Wait(); errors.Is(err, banyan.ErrRevoked) {
+				return err
+			}
+			if c.Rank() != revoker {
+				if _, err := c.Recv(nil, revoker, 1); !errors.Is(err, banyan.ErrRevoked) {
+					return err
+				}
+			}
+			flag, err = c.Agree(flag)
+			if flag != 5 || ranktest.WantFailed(err, victim) != nil {
+				return fmt.Errorf("agree: %d, %w", flag, err)
+			}
+			if err := c.Barrier(); !errors.Is(err, banyan.ErrRevoked) {
+				return fmt.Errorf("barrier: %w", err)
+			}
+			left, err := c.Shrink()
+			if err != nil {
+				return err
+			}
+			if left.IsRevoked() || left.Size() != n-1 {
+				return errors.New("the new one is revoked")
+			}
+			return errors.Join(c.Free(), working(left), left.Free())
+		}), "seed %d", seed)
+	}
+}
+
+// rebuild goes on with the survivors, as in ULFM's example 17.3: whoever meets an error revokes, and all
+// shrink, until a barrier and an agreement succeed.
+func rebuild(c *banyan.Comm) (*banyan.Comm, error) {
+	for {
+		err := c.Barrier()
+		if err == nil {
+			return c, nil
+		}
+		if !errors.Is(err, banyan.ErrProcFailed) && !errors.Is(err, banyan.ErrRevoked) {
+			return nil, err
+		}
+		if err := c.Revoke(); err != nil {
+			return nil, err
+		}
+		left, err := c.Shrink()
+		if err != nil {
+			return nil, err
+		}
+		c = left
+	}
+}
+
+// Ranks take their lives, one or several at a time, until one is left; the others shrink what has been shrunk
+// before.
+func TestSuicidesUntilOneIsLeft(t *testing.T) {
+	for seed := range uint64(ranktest.Often(25, 2000)) {
+		r := rand.New(rand.NewPCG(seed, 33))
+		s := &scene{n: 1 + r.IntN(10), seed: seed}
+		alone := 0
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			c, r := w.Comm(), rand.New(rand.NewPCG(seed, uint64(w.Comm().Rank())))
+			for c.Size() > 1 {
+				if r.IntN(3) == 0 && len(s.waited()) > 1 && s.mayDie() {
+					return s.die(w)
+				}
+				w.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond)
+				var err error
+				if c, err = rebuild(c); err != nil {
+					return err
+				}
+			}
+			alone++
+			return working(c)
+		}), "seed %d", seed)
+		require.Equal(t, 1, alone, "seed %d", seed)
+	}
+}
+
+// Two or three ranks die at every step of shrinks, the second and third while the others see to the first: in
+// the end the survivors, and only they, have a communicator that works.
+func TestShrinkAndDeathAtEveryStep(t *testing.T) {
+	const n = 6
+	for step := uint64(1); step < 700; step += stride(11) {
+		r := rand.New(rand.NewPCG(step, 34))
+		s := &scene{n: n, seed: step, step: map[int]uint64{}}
+		victims := r.Perm(n)[:2+r.IntN(2)]
+		for i, rank := range victims {
+			s.step[rank] = step + uint64(i*r.IntN(40))
+		}
+		var names []string
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			c := w.Comm()
+			if slices.Contains(victims, c.Rank()) {
+				for {
+					c, _ = rebuild(c) // it dies on the way, or idles until then
+				}
+			}
+			for {
+				var err error
+				if c, err = rebuild(c); err != nil {
+					return err
+				}
+				if c.Size() == n-len(victims) {
+					break
+				}
+				w.Sleep(time.Millisecond)
+			}
+			names = append(names, c.Name())
+			return working(c)
+		}), "deaths at steps %v", s.step)
+		require.Len(t, names, n-len(victims))
+		require.Len(t, slices.Compact(names), 1, "%v", names)
+	}
+}
+
+// What a shrunken communicator has of the old one: handler and profile, and no attributes; as others that are
+// not duplicates.
+func TestShrinkInheritsHandlerAndProfile(t *testing.T) {
+	key := banyan.NewKey(banyan.CopyValue[int], nil)
+	s := &scene{n: 3, at: map[int]uint64{1: uint64(time.Millisecond)}}
+	require.NoError(t, s.run(func(w *banyan.World) error {
+		c := w.Comm()
+		if c.Rank() == 1 {
+			w.Sleep(time.Hour)
+		}
+		told := 0
+		c.SetErrorHandler(func(*banyan.Comm, error) { told++ })
+		if err := errors.Join(banyan.SetAttr(c, key, 7), c.SetProfile(banyan.RTS)); err != nil {
+			return err
+		}
+		knows(w, c, 1)
+		left, err := c.Shrink()
+		if err != nil || told != 0 {
+			return fmt.Errorf("shrink: %d errors told, %w", told, err)
+		}
+		_, has := banyan.Attr(left, key)
+		_, err = left.Recv(nil, 7, 1)
+		if has || left.Profile() != banyan.RTS || !errors.Is(err, banyan.ErrArgument) || told != 1 {
+			return fmt.Errorf("attribute %v, profile %v, %d told: %w", has, left.Profile(), told, err)
+		}
+		return nil
+	}))
+}

@@ -1,0 +1,317 @@
+package startup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+// farewell is one job: by its seed, the same in all ranks and in the test.
+type farewell struct {
+	n      int
+	fabric string
+	doomed map[int]time.Duration // from a rank's last words before Finalize to its death
+	random *rand.Rand
+}
+
+func newFarewell(seed uint64) *farewell {
+	r := rand.New(rand.NewPCG(seed, 7))
+	f := &farewell{n: 2 + r.IntN(4), doomed: map[int]time.Duration{}, random: r}
+	if r.IntN(4) == 0 {
+		f.n = 6 + r.IntN(11)
+	}
+	f.fabric = []string{"shm", "tcp"}[r.IntN(2)]
+	for _, rank := range r.Perm(f.n)[:1+r.IntN(f.n-1)] {
+		f.doomed[rank] = time.Duration(r.IntN(400*f.n)) * time.Microsecond
+	}
+	return f
+}
+
+// leave sends what nobody waits for, and finalizes. A doomed rank dies meanwhile.
+func leave(w *banyan.World) error {
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	f, c := newFarewell(seed), w.Comm()
+	sizes := []int{0, 8, 4000, 100_000}
+	for range f.n {
+		src, dst, size := f.random.IntN(f.n), f.random.IntN(f.n), sizes[f.random.IntN(len(sizes))]
+		switch c.Rank() {
+		case src:
+			c.Isend(make([]byte, size), dst, 1)
+		case dst:
+			c.Irecv(make([]byte, size), src, 1)
+		}
+	}
+	if delay, doomed := f.doomed[c.Rank()]; doomed {
+		time.AfterFunc(delay, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+	}
+	return w.Finalize()
+}
+
+// S1-12: whoever dies before, in and after Finalize, the others' Finalize ends well.
+func TestFinalizeAmongDeaths(t *testing.T) {
+	first, runs, killed := uint64(time.Now().UnixNano()), ranktest.Scaled(40, 8), 0
+	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
+		first, runs = seed, 1
+	}
+	for seed := first; seed < first+uint64(runs) || killed == 0 && runs > 1 && seed < first+uint64(10*runs); seed++ {
+		killed += part(t, seed)
+	}
+	t.Logf("%d runs, %d ranks killed", runs, killed)
+	require.True(t, killed > 0 || runs == 1, "nobody was killed")
+}
+
+// part runs the job of a seed and says how many ranks were killed in time.
+func part(t *testing.T, seed uint64) (killed int) {
+	f := newFarewell(seed)
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	signals := make(chan os.Signal, 1)
+	stacks := time.AfterFunc(time.Minute, func() { signals <- syscall.SIGQUIT })
+	end := time.AfterFunc(time.Minute+5*time.Second, func() { cancel(errors.New("ranks hang")) })
+	defer stacks.Stop()
+	defer end.Stop()
+	var errs bytes.Buffer
+	res, err := launch.Run(ctx, launch.Spec{
+		N: f.n, Argv: []string{exe}, Stdout: io.Discard, Stderr: &errs, OnFailure: launch.Continue, Signals: signals,
+		Env: append(os.Environ(), ranktest.RoleEnv+"=leave", fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed), "BANYAN_FABRIC="+f.fabric),
+	})
+	story := fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, doomed %v\n%s", seed, f.n, f.fabric, f.doomed, errs.String())
+	require.NoError(t, err, "%s", story)
+	for rank, end := range res.Ends {
+		if _, doomed := f.doomed[rank]; doomed && end.Signal == syscall.SIGKILL {
+			killed++
+			continue
+		}
+		require.False(t, end.Failed(), "rank %d %v\n%s", rank, end, story)
+	}
+	return killed
+}
+
+const strangerRanks = 3
+
+// strangers are ranks that lose their launcher. Rank 2 finalizes and exits; rank 0 has met rank 1
+// alone and wants to send to it then.
+func strangers(w *banyan.World) error {
+	c, fifo := w.Comm(), os.Getenv(ranktest.FIFOEnv)
+	line, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if c.Rank() < 2 {
+		if _, err := c.Sendrecv(nil, 1-c.Rank(), 0, nil, 1-c.Rank(), 0); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(line, c.Rank(), os.Getpid())
+	if c.Rank() != 1 { // until the launcher is gone, and of rank 0 until rank 2 is
+		if _, err := os.ReadFile(fmt.Sprint(fifo, c.Rank())); err != nil {
+			return err
+		}
+	}
+	switch c.Rank() {
+	case 0:
+		if err = unmetFailure(c.Send(nil, 2, 1)); err != nil {
+			break
+		}
+		_, err = c.Recv(nil, banyan.AnySource, 2) // nobody is in doubt
+	case 1:
+		err = c.Send(nil, 0, 2)
+	}
+	err = errors.Join(err, w.Finalize())
+	fmt.Fprintln(line, "told", c.Rank(), err)
+	return line.Close()
+}
+
+// unmetFailure checks the error of a first contact without launcher.
+func unmetFailure(err error) error {
+	var failed *banyan.ProcFailedError
+	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) && errors.Is(err, join.ErrLauncherGone) {
+		return nil
+	}
+	return fmt.Errorf("first contact with a rank whose address nobody can tell: %w", err)
+}
+
+// Where the launcher is gone nothing holds ranks together in Finalize. A rank that has left is not
+// taken for dead all the same: those it has met know that it has departed, and the others cannot
+// look for it, as the launcher had its address: what they send to it fails, but nobody is in doubt.
+func TestFinalizeWithoutLauncher(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		t.Run(fabric, func(t *testing.T) {
+			told := leaveAlone(t, "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off") // it connects in its own time
+			require.ElementsMatch(t, []string{"told 0 <nil>", "told 1 <nil>", "told 2 <nil>"}, told)
+		})
+	}
+}
+
+// leaveAlone runs strangers whose launcher is killed, and gives what they say in the end.
+func leaveAlone(t *testing.T, env ...string) (told []string) {
+	a := lead(t, "strangers", env...)
+	leaver, err := unix.PidfdOpen(a.pids[2], 0)
+	require.NoError(t, err)
+	a.kill(t)
+	require.NoError(t, os.WriteFile(a.fifo+"2", nil, 0))
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); { // until it has ended
+		_, err = unix.Poll([]unix.PollFd{{Fd: int32(leaver), Events: unix.POLLIN}}, -1)
+	}
+	require.NoError(t, errors.Join(err, unix.Close(leaver)))
+	require.NoError(t, os.WriteFile(a.fifo+"0", nil, 0))
+	return a.rest(t)
+}
+
+// leaderless are ranks whose launcher is going to be killed.
+type leaderless struct {
+	fifo string
+	cmd  *exec.Cmd // the launcher
+	line *os.File
+	in   *bufio.Scanner
+	pids [strangerRanks]int
+}
+
+// lead starts such ranks, and returns when each has said its pid.
+func lead(t *testing.T, role string, env ...string) *leaderless {
+	a := &leaderless{fifo: filepath.Join(t.TempDir(), "fifo")}
+	for _, name := range []string{"", "0", "2"} {
+		require.NoError(t, syscall.Mkfifo(a.fifo+name, 0o600))
+	}
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	a.cmd = exec.Command(exe)
+	a.cmd.Env = append(append(os.Environ(), ranktest.RoleEnv+"=launches "+role, ranktest.FIFOEnv+"="+a.fifo), env...)
+	a.cmd.Stderr = os.Stderr // which the ranks keep when the launcher is gone
+	require.NoError(t, a.cmd.Start())
+	a.line, err = os.Open(a.fifo)
+	require.NoError(t, err)
+	a.in = bufio.NewScanner(a.line)
+	for range a.pids {
+		require.True(t, a.in.Scan())
+		var rank, pid int
+		_, err := fmt.Sscan(a.in.Text(), &rank, &pid)
+		require.NoError(t, err)
+		a.pids[rank] = pid
+	}
+	return a
+}
+
+func (a *leaderless) kill(t *testing.T) {
+	require.NoError(t, a.cmd.Process.Kill())
+	_ = a.cmd.Wait()
+}
+
+// rest is what the ranks say in the end.
+func (a *leaderless) rest(t *testing.T) (told []string) {
+	for a.in.Scan() {
+		told = append(told, a.in.Text())
+	}
+	require.NoError(t, a.line.Close())
+	return told
+}
+
+// unmetPair are ranks of which 0 and 2 have never met when the launcher is killed.
+func unmetPair(w *banyan.World) error {
+	line, err := os.OpenFile(os.Getenv(ranktest.FIFOEnv), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	size, err := recoverUnmet(w.Comm(), line)
+	fmt.Fprintln(line, "told", w.Comm().Rank(), size, errors.Join(err, w.Finalize()))
+	return line.Close()
+}
+
+// recoverUnmet says how many ranks are left.
+func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
+	for _, peer := range [][]int{{1}, {0, 2}, {1}}[c.Rank()] {
+		if _, err := c.Sendrecv(nil, peer, 0, nil, peer, 0); err != nil {
+			return 0, err
+		}
+	}
+	fmt.Fprintln(line, c.Rank(), os.Getpid())
+	if c.Rank() == 0 {
+		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "0"); err != nil { // until the launcher is gone
+			return 0, err
+		}
+		if err := errors.Join(unmetFailure(c.Send(nil, 2, 1)), unmetFailure(c.Send(nil, 2, 1)), c.Revoke()); err != nil {
+			return 0, err
+		}
+	} else if _, err := c.Recv(nil, banyan.AnySource, 1); !errors.Is(err, banyan.ErrRevoked) {
+		return 0, fmt.Errorf("receive until rank 0 revokes: %w", err)
+	}
+	left, err := c.Shrink()
+	if err != nil {
+		return 0, err
+	}
+	return left.Size(), left.Barrier()
+}
+
+// The usual recovery ends where a first contact fails for want of a launcher: the higher one of the two that cannot
+// reach each other is left out, and the others go on.
+func TestRecoveryWithoutLauncher(t *testing.T) {
+	for _, fabric := range []string{"shm", "tcp"} {
+		t.Run(fabric, func(t *testing.T) {
+			a := lead(t, "unmet pair", "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off") // it connects in its own time
+			a.kill(t)
+			require.NoError(t, os.WriteFile(a.fifo+"0", nil, 0))
+			told := a.rest(t)
+			require.Subset(t, told, []string{"told 0 2 <nil>", "told 1 2 <nil>"})
+			if len(told) > 2 { // it has not ended, but found that the others have departed
+				require.Contains(t, told, "told 2 1 <nil>")
+			}
+		})
+	}
+}
+
+// Goroutines that wait when the library is finalized, or call it afterwards, get
+// an error.
+func TestFinalizeUnderOthers(t *testing.T) {
+	for round := range 100 {
+		w, err := banyan.Init(banyan.WithAware(round%2 == 0), banyan.WithAsyncProgress(round%4 < 2))
+		require.NoError(t, err)
+		c := w.Comm()
+		require.NoError(t, c.Send(nil, 0, 1))
+		_, err = c.Recv(nil, 0, 1)
+		require.NoError(t, err)
+		posted := c.Irecv(nil, banyan.AnySource, 2)
+		ended := make(chan error)
+		go func() {
+			_, err := c.Recv(make([]byte, 8), banyan.AnySource, 3)
+			ended <- err
+		}()
+		go func() {
+			_, err := posted.Wait()
+			ended <- err
+		}()
+		require.NoError(t, w.Finalize())
+		require.ErrorIs(t, <-ended, banyan.ErrClosed)
+		require.ErrorIs(t, <-ended, banyan.ErrClosed)
+		require.ErrorIs(t, c.Send(nil, 0, 1), banyan.ErrClosed)
+		require.ErrorIs(t, c.Barrier(), banyan.ErrClosed)
+		_, err = c.Recv(nil, 0, 1)
+		require.ErrorIs(t, err, banyan.ErrClosed)
+		_, _, err = c.Iprobe(0, 1)
+		require.ErrorIs(t, err, banyan.ErrClosed)
+	}
+}

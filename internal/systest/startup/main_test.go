@@ -1,0 +1,35 @@
+package startup
+
+import (
+	"testing"
+
+	"github.com/banyan-hpc/banyan/internal/ranktest"
+)
+
+var roles = ranktest.Roles{
+	"crowd":      ranktest.Crowd,
+	"first dies": firstDies,
+	"held back":  heldBack,
+	"modes":      ranktest.Modes,
+	"leave":      leave,
+	"ring":       ranktest.Ring,
+	"strangers":  strangers,
+	"unmet pair": unmetPair,
+}
+
+var programs = ranktest.Programs{
+	"counted":             counted,
+	"dead start":          deadStart,
+	"few files":           fewFiles,
+	"home":                inForeignHome,
+	"launches strangers":  func() error { return ranktest.LaunchRole("strangers", strangerRanks) },
+	"launches unmet pair": func() error { return ranktest.LaunchRole("unmet pair", strangerRanks) },
+	"naps":                naps,
+	"runs":                runToEnd,
+	"traceless":           traceless,
+	"unwinds":             unwind,
+}
+
+func TestMain(m *testing.M) {
+	ranktest.Main(m, roles, programs)
+}
