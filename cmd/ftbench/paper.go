@@ -178,7 +178,8 @@ func (c *paperCmd) predict(m *paper.Measured, to *call) (*paper.Report, error) {
 func fitPaper(to *call) error {
 	p, err := paper.Fit(to.out)
 	if err == nil {
-		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n", p.Engine/sim.Nanosecond,
+		_, err = fmt.Fprintf(to.out, "engine %d ns, latency %d ns; built in: engine %d ns, latency %d ns\n",
+			p.Engine/sim.Nanosecond,
 			p.Latency/sim.Nanosecond, sim.Fitted.Engine/sim.Nanosecond, sim.Fitted.Latency/sim.Nanosecond)
 	}
 	return err
