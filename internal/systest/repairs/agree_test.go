@@ -36,7 +36,6 @@ type scene struct {
 	at, step map[int]uint64
 	machine  *sim.Sim
 	through  []bool
-	suicides int
 }
 
 func (s *scene) run(body func(w *banyan.World) error, opts ...banyan.Option) error {
@@ -86,16 +85,6 @@ func (s *scene) waited() (ranks []int) {
 		}
 	}
 	return ranks
-}
-
-// die kills a rank from within.
-func (s *scene) die(w *banyan.World) error {
-	if err := s.machine.Kill(proc.ID(w.Comm().Rank()), s.machine.Now()); err != nil {
-		return err
-	}
-	for {
-		w.Sleep(time.Millisecond)
-	}
 }
 
 // ranksIn gives the ranks in c of a group's members, ascending.
@@ -282,10 +271,4 @@ func TestAgreeAndDeathAtEveryStep(t *testing.T) {
 		}
 	}
 	require.NotZero(t, cut, "nobody died in the middle of its agreements")
-}
-
-// mayDie takes one from the number of ranks that may die by their own hand: all but one.
-func (s *scene) mayDie() bool {
-	s.suicides++
-	return s.suicides < s.n
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -132,54 +131,6 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 				}
 			}
 			t.Logf("%d ranks killed in %d jobs", killed, runs)
-		})
-	}
-}
-
-// suicides has ranks kill themselves, one after the other, until one is left.
-func suicides(w *banyan.World) error {
-	seed, err := ranktest.JobSeed()
-	if err != nil {
-		return err
-	}
-	for c := w.Comm(); ; {
-		now := c.Size()
-		if now == 1 {
-			fmt.Fprintln(os.Stderr, c.Name())
-			return working(c)
-		}
-		// Who is slow may find two fewer at once: the next one is told by the number of the living.
-		if c.Rank() == rand.New(rand.NewPCG(seed, uint64(now))).IntN(now) {
-			die := func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }
-			time.AfterFunc(time.Duration(rand.N(1500))*time.Microsecond, die)
-		}
-		for c.Size() == now {
-			if c, err = rebuild(c); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-func TestRealSuicidesUntilOneIsLeft(t *testing.T) {
-	for name, env := range ranktest.JoinedBy(everyFabric) {
-		t.Run(name, func(t *testing.T) {
-			const n = 8
-			seed := uint64(time.Now().UnixNano())
-			for range ranktest.Often(1, 100) {
-				seed++
-				res, out := ranktest.Job(t, launch.Continue, n, "suicides", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
-				alive := 0
-				for _, end := range res.Ends {
-					if !end.Failed() {
-						alive++
-					} else {
-						require.Equal(t, syscall.SIGKILL, end.Signal, "%v\n%s", end, out)
-					}
-				}
-				require.Equal(t, 1, alive, out)
-				require.GreaterOrEqual(t, strings.Count(out, ".left"), n/2, out) // what is left of what was left
-			}
 		})
 	}
 }

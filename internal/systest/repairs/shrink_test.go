@@ -205,32 +205,6 @@ func rebuild(c *banyan.Comm) (*banyan.Comm, error) {
 	}
 }
 
-// Ranks take their lives, one or several at a time, until one is left; the others shrink what has been shrunk
-// before.
-func TestSuicidesUntilOneIsLeft(t *testing.T) {
-	for seed := range uint64(ranktest.Often(25, 2000)) {
-		r := rand.New(rand.NewPCG(seed, 33))
-		s := &scene{n: 1 + r.IntN(10), seed: seed}
-		alone := 0
-		require.NoError(t, s.run(func(w *banyan.World) error {
-			c, r := w.Comm(), rand.New(rand.NewPCG(seed, uint64(w.Comm().Rank())))
-			for c.Size() > 1 {
-				if r.IntN(3) == 0 && len(s.waited()) > 1 && s.mayDie() {
-					return s.die(w)
-				}
-				w.Sleep(time.Duration(r.IntN(1000)) * time.Microsecond)
-				var err error
-				if c, err = rebuild(c); err != nil {
-					return err
-				}
-			}
-			alone++
-			return working(c)
-		}), "seed %d", seed)
-		require.Equal(t, 1, alone, "seed %d", seed)
-	}
-}
-
 // Two or three ranks die at every step of shrinks, the second and third while the others see to the first: in
 // the end the survivors, and only they, have a communicator that works.
 func TestShrinkAndDeathAtEveryStep(t *testing.T) {

@@ -15,7 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -79,13 +81,9 @@ func shrunken(c *banyan.Comm) (*banyan.Comm, error) {
 	return left, err
 }
 
-// dwindle has ranks kill themselves, one to three at a time, until one is left. The one that starts last
-// may die before the first.
-func dwindle(w *banyan.World) error {
-	seed, err := ranktest.JobSeed()
-	if err != nil {
-		return err
-	}
+// dwindle has ranks die, one to three at a time, until one is left: the last of the order. The one
+// whose death starts last may die before the first. die ends this rank some time later.
+func dwindle(w *banyan.World, seed uint64, die func(after time.Duration)) error {
 	c, r := w.Comm(), rand.New(rand.NewPCG(seed, 31))
 	n, me := c.Size(), c.Rank()
 	order := r.Perm(n)
@@ -93,10 +91,11 @@ func dwindle(w *banyan.World) error {
 		some := min(1+r.IntN(3), n-1-dead)
 		for _, victim := range order[dead : dead+some] {
 			if delay := time.Duration(r.IntN(2000)) * time.Microsecond; victim == me {
-				time.AfterFunc(delay, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+				die(delay)
 			}
 		}
 		for dead += some; c.Size() > n-dead; {
+			var err error
 			if c, err = repaired(c); err != nil {
 				return err
 			}
@@ -105,12 +104,32 @@ func dwindle(w *banyan.World) error {
 	if c.Size() != 1 || order[n-1] != me {
 		return fmt.Errorf("%d ranks are left, the last is to be %d", c.Size(), order[n-1])
 	}
-	fmt.Println("one is left")
-	return c.Free()
+	return working(c)
+}
+
+func dwindleRank(w *banyan.World) error {
+	seed, err := ranktest.JobSeed()
+	if err != nil {
+		return err
+	}
+	return dwindle(w, seed, func(after time.Duration) {
+		time.AfterFunc(after, func() { _ = syscall.Kill(os.Getpid(), syscall.SIGKILL) }) // cannot fail
+	})
+}
+
+func TestSuicidesUntilOneIsLeftSimulated(t *testing.T) {
+	for seed := range uint64(ranktest.Often(25, 2000)) {
+		s := &scene{n: 1 + int(seed%10), seed: seed}
+		require.NoError(t, s.run(func(w *banyan.World) error {
+			return dwindle(w, seed, func(after time.Duration) {
+				_ = s.machine.Kill(proc.ID(w.Comm().Rank()), s.machine.Now()+fabric.Time(after)) // it runs
+			})
+		}), "seed %d, %d ranks", seed, s.n)
+	}
 }
 
 // Ranks kill themselves wherever they are in the recovery from the deaths before, until one is left.
-func TestSeveralSuicidesUntilOneIsLeft(t *testing.T) {
+func TestSuicidesUntilOneIsLeft(t *testing.T) {
 	n, runs := 7, ranktest.Scaled(2, 1)
 	if os.Getenv("BANYAN_LONG") != "" {
 		n, runs = 32, 20
