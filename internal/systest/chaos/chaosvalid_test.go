@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// copied gives a duplicate that all ranks have, or nil.
+// copied returns a duplicate that all ranks have, or nil.
 func (k *chaosRank) copied(c *banyan.Comm) (*banyan.Comm, error) {
 	d, err := c.Dup()
 	if made, err := k.made(err); err != nil || !made {
@@ -18,8 +18,8 @@ func (k *chaosRank) copied(c *banyan.Comm) (*banyan.Comm, error) {
 	return d, nil
 }
 
-// validate has rounds of everything that is collective, each of which ends with a validate in place; without a detector
-// whoever meets a failure revokes, so that they go on with those who are left.
+// validate runs rounds of all collectives, each of which ends with a validate. Without a detector a
+// rank with an error revokes, and the remaining ranks go on.
 func (k *chaosRank) validate() error {
 	d, err := k.copied(k.c)
 	if d == nil {
@@ -50,8 +50,8 @@ func (k *chaosRank) validate() error {
 	return errors.New("more rounds than failures")
 }
 
-// block does every collective, and says whether it has succeeded at all. With a detector the validate that follows says so: it
-// does if nobody new has failed.
+// block runs every collective and reports whether all ranks succeeded. With a detector the
+// following validate decides: they did if no new rank has failed.
 func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
 	err = ranktest.CheckCollectives(d, k.ranksOf(d, gone))
 	if k.excuse(err) != nil {
@@ -78,8 +78,8 @@ func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
 	return flag == 1, k.excuse(err)
 }
 
-// unequal has one rank call broadcasts that the others do not, and some make communicators: a validate makes up for
-// both (S4-20, S4-22).
+// unequal has one rank call broadcasts that the others do not call, and some create communicators.
+// A validate makes up for both.
 func (k *chaosRank) unequal(d *banyan.Comm) error {
 	if k.draw(-8, d.Size()) == d.Rank() {
 		for range 1 + k.draw(-9, 3) {
@@ -97,17 +97,18 @@ func (k *chaosRank) unequal(d *banyan.Comm) error {
 	return nil
 }
 
-// parting ends a validated communicator with what is made of it, on which the gone have no part from the beginning.
+// parting ends a validated communicator with others derived from it, which exclude the failed ranks
+// from the beginning.
 func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
-	for range k.draw(-17, 5) { // all that begin with the same numbers
+	for range k.draw(-17, 5) { // they start with the same numbers
 		e, err := d.Dup()
 		if errors.Is(err, banyan.ErrRevoked) {
-			break // by one that has died since; and so is the next one not made
+			break // by one that has died since; the next one is not created either
 		}
 		if err != nil {
 			return err
 		}
-		defer func() { _ = e.Free() }() // fails only if it has been freed
+		defer func() { _ = e.Free() }() // fails only after a free
 	}
 	e, err := k.copied(d)
 	if e != nil {
@@ -119,7 +120,7 @@ func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
 	return errors.Join(err, k.free(e), k.free(d))
 }
 
-// ranksOf gives the ranks in a communicator of ranks of the world.
+// ranksOf is the ranks in a communicator of ranks of the world.
 func (k *chaosRank) ranksOf(c *banyan.Comm, world []int) []int {
 	in, err := k.w.Comm().Group().Translate(world, c.Group())
 	if err != nil {
@@ -128,7 +129,7 @@ func (k *chaosRank) ranksOf(c *banyan.Comm, world []int) []int {
 	return in
 }
 
-// validated validates a communicator, and judges whom it gives: ranks of the world.
+// validated validates a communicator and judges the result: ranks of the world.
 func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	known := k.inWorld(c.GetFailed())
 	var failed banyan.Group
@@ -145,7 +146,7 @@ func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 	return k.inWorld(failed), k.judgeValidated(c, known, failed)
 }
 
-// judgeValidated checks a validate's result, before which some were known to have failed.
+// judgeValidated checks a validate's result; some ranks were known to have failed before.
 func (k *chaosRank) judgeValidated(c *banyan.Comm, known []int, failed banyan.Group) error {
 	gone, acked := k.inWorld(failed), k.inWorld(c.FailureGetAcked())
 	for _, rank := range gone {
@@ -226,7 +227,7 @@ func (k *chaosRank) multiple() error {
 	return err
 }
 
-// half is a communicator of the ranks with even or odd numbers. Nobody else is asked.
+// half is a communicator of the ranks with even or odd numbers. Only its members take part.
 func (k *chaosRank) half(c *banyan.Comm) (*banyan.Comm, error) {
 	var mine []int
 	for rank := c.Rank() % 2; rank < c.Size(); rank += 2 {

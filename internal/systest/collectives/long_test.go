@@ -19,11 +19,12 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// oneEach puts each rank on a node of its own, so that long buffers go in segments over any tree.
+// oneEach puts each rank on a node of its own, so that long buffers are segmented over any tree.
 func oneEach(cfg *sim.Config) { cfg.Topology.ProcsPerNode = 1 }
 
-// Long reductions, begun or not, of which one rank has another length end at all ranks, at the root with an error unless its own buffer is empty, and leave nothing
-// behind: what comes next has the right result.
+// One rank calls a long reduction, blocking or not, with another length. The call returns at all
+// ranks, at the root with an error unless its own buffer is empty, and the next operation has the
+// right result.
 func TestLongReductionsThatDoNotFit(t *testing.T) {
 	lengths := []int{0, 5, 2_500, 75_000, 87_500} // in words
 	for _, n := range []int{3, 6} {
@@ -49,7 +50,8 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// longMisfit reduces, and checks the error at the root if it contributes data, and the next operation.
+// longMisfit reduces. It checks the error at the root if the root contributes data, and then the
+// next operation.
 func longMisfit(c *banyan.Comm, nonblocking bool, o ranktest.Collective, some, wrong bool) error {
 	buf, want := o.Buffers(c)
 	err := o.Do(c, buf, nonblocking)
@@ -62,8 +64,8 @@ func longMisfit(c *banyan.Comm, nonblocking bool, o ranktest.Collective, some, w
 	return ranktest.Collective{Kind: ranktest.Allreduce, Size: 1}.Check(c, nonblocking)
 }
 
-// One rank has no operation for a long reduction, or one that needs the whole buffer. All of them return; where
-// there is none, that one and the root with an error.
+// One rank passes no operation to a long reduction, or one that needs the whole buffer. The call
+// returns at all ranks; without an operation, at that rank and at the root with an error.
 func TestLongReductionsThatDiffer(t *testing.T) {
 	require.NoError(t, banyan.Simulate(5, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c := w.Comm()
@@ -105,7 +107,8 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 	}))
 }
 
-// Data that look as the mark before a long message are data, whatever they are folded with.
+// Data that equal the length header before a long message are data, whatever they are combined
+// with.
 func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 	mark := []byte("banyan: a long message follows in another way; bytes:\x00\x00\x10\x00\x00\x00\x00\x00")
 	require.Len(t, mark, 61)
@@ -128,7 +131,8 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 	}))
 }
 
-// A rank dies somewhere in a long reduction, begun or not. All others learn of it, validate, and reduce again.
+// A rank dies during a long reduction, blocking or not. All others get the error, validate, and
+// reduce again.
 func TestLongReductionsAndDeaths(t *testing.T) {
 	seeds := uint64(ranktest.Scaled(5, 2))
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -151,7 +155,7 @@ func TestLongReductionsAndDeaths(t *testing.T) {
 	}
 }
 
-// longReductions reduces until the victim dies, and once more without it.
+// longReductions reduces until the victim dies, and then among the living ranks.
 func longReductions(c *banyan.Comm, victim int, uniform, nonblocking bool) error {
 	if uniform {
 		if err := c.SetUniformity(banyan.UniformCollectives); err != nil {

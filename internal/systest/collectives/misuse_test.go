@@ -15,7 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Who begins an operation without a place for its result has not begun it: the next one meets the others.
+// A call without a place for its result starts no operation: the next call matches those of the
+// others.
 func TestNowhereToLeaveAResult(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
@@ -33,8 +34,9 @@ func TestNowhereToLeaveAResult(t *testing.T) {
 	}))
 }
 
-// The errors of lengths that differ name lengths that some rank has called with, and no others: neither that of an empty message of who
-// has met such an error already, nor that of the announcement of a long message.
+// Errors of mismatched lengths name only lengths of some rank's call: neither that of an empty
+// message of a rank that has met such an error already, nor that of the announcement of a long
+// message.
 func TestLengthErrorsNameRealLengths(t *testing.T) {
 	for name, lengths := range map[string][]int{
 		"short": {24, 32, 40, 48}, "long": {2_400_000, 2_408_000, 2_416_000, 2_424_000}, "both": {4_000_000, 8, 8, 8},
@@ -84,8 +86,8 @@ func TestErrorsNameTheOperationOnce(t *testing.T) {
 	}))
 }
 
-// A rank whose arguments are wrong takes part with nothing, which fits nobody: all ranks that wait for it learn of it, none hangs, and
-// the next operation meets.
+// A rank with wrong arguments takes part with no data, which matches no other length. All ranks
+// that depend on it get an error, none hangs, and the next operation works.
 func TestWrongArgumentsAtOneRank(t *testing.T) {
 	fold := func(acc, in []byte) { copy(acc, in) }
 	for name, op := range map[string]func(c *banyan.Comm, nonblocking, wrong bool, size int) error{
@@ -140,7 +142,7 @@ func unless(wrong bool, fold func(acc, in []byte)) func(acc, in []byte) {
 	return fold
 }
 
-// blocksOf is the length of the blocks of all ranks, or another one.
+// blocksOf is the length of the blocks of all ranks, or a wrong length.
 func blocksOf(c *banyan.Comm, wrong bool, size int) int {
 	if wrong {
 		return c.Size()*size + 8
@@ -148,7 +150,7 @@ func blocksOf(c *banyan.Comm, wrong bool, size int) int {
 	return c.Size() * size
 }
 
-// misfit is an operation to which one rank, the odd one, comes with another length than the rest.
+// misfit is an operation in which one rank, the odd one, has another length.
 type misfit struct {
 	c                 *banyan.Comm
 	begun             bool // calls are non-blocking
@@ -158,7 +160,7 @@ type misfit struct {
 
 func (m *misfit) is() bool { return m.usual != m.other }
 
-// wants reports what is wrong with an outcome: an error where there is none to be, or none where there is.
+// wants reports an error that should not be there, or a missing one.
 func (m *misfit) wants(what string, wrong bool, err error) error {
 	if wrong && errors.Is(err, banyan.ErrArgument) || !wrong && err == nil {
 		return nil
@@ -166,7 +168,7 @@ func (m *misfit) wants(what string, wrong bool, err error) error {
 	return fmt.Errorf("%s of %d bytes where rank %d has %d, begun: %v, want an error: %v, got %w", what, m.usual, m.odd, m.other, m.begun, wrong, err)
 }
 
-// bcast: all have the root's data or, with another length than it, an error.
+// bcast: each rank has the root's data, or an error if its length differs.
 func (m *misfit) bcast(root int) error {
 	buf, from := make([]byte, m.here), m.usual
 	if root == m.odd {
@@ -182,7 +184,8 @@ func (m *misfit) bcast(root int) error {
 	return m.wants("bcast", m.here != from, err)
 }
 
-// folds: nobody has a result, and no root. Who has come with nothing may have success, as that is the result then.
+// folds: no rank has a result. A rank with an empty buffer may have success, because that is the
+// result then.
 func (m *misfit) folds(root int) error {
 	buf := make([]byte, m.here)
 	err := do(m.begun, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
@@ -200,7 +203,7 @@ func (m *misfit) folds(root int) error {
 	return nil
 }
 
-// blocks: neither a root nor anybody has got all blocks, and the odd one has got none.
+// blocks: no rank has all blocks, and the odd one has none.
 func (m *misfit) blocks(root int) error {
 	mine, all := make([]byte, m.here), make([]byte, m.here*m.c.Size())
 	some := m.here > 0 || !m.is()
@@ -227,8 +230,8 @@ func (m *misfit) blocks(root int) error {
 	return nil
 }
 
-// Ranks that call with lengths so different that they would go different ways all return, and nobody has success with data that are not what it
-// asked for. 61 bytes is how long the library's own marks are.
+// Lengths differ so much that ranks would choose different algorithms. All calls return, and no
+// rank has success with other data than it asked for. The library's own length header has 61 bytes.
 func TestLengthsThatDoNotFit(t *testing.T) {
 	lengths, counts := []int{0, 8, 61, 20_000, 600_000}, []int{2, 3, 6}
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -266,7 +269,8 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// As many bytes, of elements of another length at one rank: long buffers would be parted at different places.
+// The same number of bytes, with elements of another size at one rank: long buffers would be split
+// at different places.
 func TestElementsThatDoNotFit(t *testing.T) {
 	for _, n := range []int{2, 4, 7} {
 		require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
@@ -294,8 +298,8 @@ func TestElementsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Ranks that name different roots get an error where a message shows it, and no rank has another one's data for
-// its root's.
+// Ranks that name different roots get an error where a message shows it, and no rank takes another
+// one's data for its root's.
 func TestDifferentRoots(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, root int) error{
 		"bcast":   func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
@@ -314,10 +318,10 @@ func TestDifferentRoots(t *testing.T) {
 				}
 				if c.Rank() == late {
 					w.Sleep(time.Millisecond)
-					c.GetFailed() // makes progress: the other one's message is here
+					c.GetFailed() // makes progress: the other rank's message has arrived
 				}
-				// The first one to call sends and has nothing to wait for. The second one finds its message, or finds it in
-				// place of that of the next collective.
+				// The first caller sends and waits for no one. The second finds its message, or
+				// finds it in place of that of the next collective.
 				err := op(c, c.Rank())
 				if c.Rank() != late && err != nil {
 					return err
@@ -325,7 +329,7 @@ func TestDifferentRoots(t *testing.T) {
 				if next := c.Barrier(); err == nil {
 					err = next
 				}
-				for w.Now() < 10*time.Millisecond { // so that none is seen to depart
+				for w.Now() < 10*time.Millisecond { // so that no rank is seen to depart
 					w.Sleep(time.Millisecond)
 					c.GetFailed()
 				}
@@ -338,8 +342,8 @@ func TestDifferentRoots(t *testing.T) {
 	}
 }
 
-// A receive that waits, or is posted later, finds that what comes has another root, and that keeps nobody
-// waiting.
+// A receive, waiting or posted later, finds that its message has another root. No rank waits for
+// it.
 func TestOtherRootThanTheParent(t *testing.T) {
 	const n = 4
 	for _, begun := range []bool{false, true} {
@@ -353,7 +357,7 @@ func TestOtherRootThanTheParent(t *testing.T) {
 					w.Sleep(time.Millisecond)
 				}
 				root := 0
-				if c.Rank() == n-1 { // the end of the chain from 0, which is in the middle of that from 1
+				if c.Rank() == n-1 { // the end of the chain from 0, and the middle of that from 1
 					root = 1
 				}
 				buf := []byte{byte(c.Rank())}

@@ -20,7 +20,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// As [Comm.Free] of other operations: what is under way goes on, and nothing can be begun.
+// Operations under way go on after [Comm.Free], and no new one starts.
 func TestFreeLeavesBegunCollectives(t *testing.T) {
 	for _, size := range []int{1, 12_500} {
 		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
@@ -29,7 +29,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 				return err
 			}
 			if c.Rank() == 0 {
-				w.Sleep(time.Second) // the others are in the middle of it
+				w.Sleep(time.Second) // the others are in the middle of the operations
 			}
 			var started []underWay
 			var reqs []banyan.Request
@@ -53,7 +53,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 					return err
 				}
 			}
-			d, err := w.Comm().Dup() // the context can be used, and messages for the other one are not kept
+			d, err := w.Comm().Dup() // the context is usable, and no message of the freed communicator is left
 			if err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 	}
 }
 
-// A revocation ends them, also those that wait for a rank that has not begun.
+// A revocation ends non-blocking collectives, also those that wait for a rank that has not started.
 func TestRevokeEndsBegunCollectives(t *testing.T) {
 	require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
@@ -86,7 +86,7 @@ func TestRevokeEndsBegunCollectives(t *testing.T) {
 	}))
 }
 
-// Nobody takes one back; the end of a context ends the wait alone.
+// A collective cannot be cancelled; the end of a context ends only the wait.
 func TestBegunCollectivesStay(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
@@ -106,7 +106,7 @@ func TestBegunCollectivesStay(t *testing.T) {
 	}))
 }
 
-// With a failure that is known they end with it, in run-through stabilization at once, until a validate.
+// A known failure ends non-blocking collectives, in the RTS profile at once, until a validate.
 func TestBegunCollectivesAreInactive(t *testing.T) {
 	for _, profile := range ranktest.BothProfiles {
 		begunAreInactive(t, profile)
@@ -145,7 +145,7 @@ func begunAreInactive(t *testing.T, profile banyan.Profile) {
 	}))
 }
 
-// Lengths and arguments that do not fit are ErrArgument and keep nobody waiting.
+// Mismatched lengths and wrong arguments are ErrArgument and keep no rank waiting.
 func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
 		require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
@@ -189,7 +189,7 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// begunRank is what several goroutines' worth of operations is among real processes.
+// begunRank runs an interleaved program on real processes.
 func begunRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
 
 func TestBegunCollectivesWithProcesses(t *testing.T) {
@@ -198,7 +198,7 @@ func TestBegunCollectivesWithProcesses(t *testing.T) {
 	}
 }
 
-// begunAndKilled has one rank kill itself in the middle of several operations, and the others go on without it.
+// begunAndKilled has one rank kill itself in the middle of several operations. The others go on.
 func begunAndKilled(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
@@ -228,7 +228,7 @@ func TestBegunCollectivesAndSIGKILL(t *testing.T) {
 	ranktest.JobsWithDeaths(t, "begun and killed", 6, 1, ranktest.JobSeeds(1, 30)...)
 }
 
-// begunAllocs: once the like of it has run an operation allocates nothing.
+// begunAllocs checks that an operation allocates nothing after a warm-up.
 func begunAllocs(w *banyan.World) error {
 	c := w.Comm()
 	small, big := make([]byte, 64), make([]byte, 100_000)
@@ -248,7 +248,7 @@ func begunAllocs(w *banyan.World) error {
 			if _, err := call().Wait(); err != nil {
 				failed = err
 			}
-			if err := c.Barrier(); err != nil { // or who sends runs ahead, and its messages are kept
+			if err := c.Barrier(); err != nil { // or senders run ahead, and their messages are kept
 				failed = err
 			}
 		})
@@ -264,11 +264,12 @@ func begunAllocs(w *banyan.World) error {
 
 func TestBegunCollectivesAllocateNothing(t *testing.T) { ranktest.Succeed(t, 3, "begun allocs") }
 
-// begunAndAbsent has rank 2, which is to pass a broadcast on to rank 3, compute outside of the library until that has it.
+// begunAndAbsent has rank 2, between rank 0 and rank 3 in the tree, compute outside the library
+// until rank 3 has the broadcast.
 func begunAndAbsent(w *banyan.World) error {
 	for _, size := range []int{8, 2 << 20} {
 		c := w.Comm()
-		if err := c.Barrier(); err != nil { // rank 2 has not got it when it leaves
+		if err := c.Barrier(); err != nil { // so that rank 2 leaves the library without the data
 			return err
 		}
 		if c.Rank() == 0 {
@@ -304,7 +305,7 @@ func begunAndAbsent(w *banyan.World) error {
 	return nil
 }
 
-// With asynchronous progress a rank that computes passes on what it has to.
+// With asynchronous progress a computing rank forwards data.
 func TestBegunCollectivesWhileComputing(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))

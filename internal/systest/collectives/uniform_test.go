@@ -43,14 +43,14 @@ func upper(c *banyan.Comm) banyan.Group {
 	return g
 }
 
-// S1-46, S4-21, S4-22: a communicator is made at all living ranks or at none, whoever dies and whenever.
+// A communicator is created at all living ranks or at none, whichever rank dies and whenever.
 func TestUniformCreation(t *testing.T) {
 	for name, create := range creations {
 		t.Run(name, func(t *testing.T) {
 			outcomes := [2]int{}
 			for seed := range ranktest.Seeds(100) {
 				a := ranktest.WithKills(t, seed, 6, banyan.UniformCreation, create)
-				if name == "create group" { // of others there is no outcome
+				if name == "create group" { // ranks outside the group have no outcome
 					a.Lived[0], a.Lived[1] = false, false
 				}
 				failed, err := a.Judge()
@@ -67,7 +67,7 @@ func TestUniformCreation(t *testing.T) {
 	}
 }
 
-// collectives of all kinds, of 6 ranks.
+// collectives of all kinds, for 6 ranks.
 var collectives = map[string]func(c *banyan.Comm) error{
 	"barrier":         func(c *banyan.Comm) error { return c.Barrier() },
 	"bcast":           func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
@@ -80,9 +80,9 @@ var collectives = map[string]func(c *banyan.Comm) error{
 	"allgather bytes": func(c *banyan.Comm) error { return c.AllgatherBytes([]byte{1}, make([]byte, c.Size())) },
 }
 
-// S1-16 turned off: success at all living ranks or an error at all.
+// With UniformCollectives all living ranks have success, or all have an error.
 func TestUniformCollectives(t *testing.T) {
-	plain := 0 // outcomes that differ without
+	plain := 0 // outcomes that differ without it
 	for name, call := range collectives {
 		t.Run(name, func(t *testing.T) {
 			for seed := range ranktest.Seeds(40) {
@@ -98,7 +98,7 @@ func TestUniformCollectives(t *testing.T) {
 	ranktest.Occurred(t, plain, "the test shows nothing: no outcome differs without uniformity either")
 }
 
-// S4-21: both sides of an intercommunicator have it or neither, and what is merged of it as well.
+// Both sides of an intercommunicator have it, or neither; the same for the merged communicator.
 func TestUniformIntercommunicators(t *testing.T) {
 	sides := make([]*banyan.Comm, 7)
 	for name, op := range map[string]func(w *banyan.World) (*banyan.Comm, error){
@@ -106,7 +106,7 @@ func TestUniformIntercommunicators(t *testing.T) {
 		"merge": func(w *banyan.World) (*banyan.Comm, error) {
 			inter, err := ranktest.BridgeHalves(w, sides, 1)
 			if err != nil {
-				return nil, nil // not what is looked at
+				return nil, nil // tested above
 			}
 			return inter.Merge(w.Comm().Rank()%2 == 0)
 		},
@@ -129,8 +129,9 @@ func TestUniformIntercommunicators(t *testing.T) {
 	}
 }
 
-// uniformRank calls uniform operations, one kind after the other, until one fails. Ranks kill themselves at a
-// random moment. Then all shrink, and tell each other how many operations each has succeeded with: the same number.
+// uniformRank calls uniform operations of alternating kinds until one fails, because ranks kill
+// themselves at a random moment. Then all shrink and compare their numbers of successful
+// operations.
 func uniformRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
@@ -203,7 +204,8 @@ func TestUniformWithProcesses(t *testing.T) {
 	ranktest.JobsWithDeaths(t, "uniform", 6, 2, ranktest.JobSeeds(2, 40)...)
 }
 
-// rangedRank has the last rank die. The others do not talk to it and learn of it by the range of errors alone.
+// rangedRank has the last rank die. The others do not communicate with it and learn of it by the
+// error range alone.
 func rangedRank(w *banyan.World) error {
 	c := w.Comm()
 	if err := errors.Join(c.SetErrorRange(banyan.ErrorsGroup), c.Barrier()); err != nil {
@@ -226,7 +228,7 @@ func rangedRank(w *banyan.World) error {
 	out, in := c.Isend(make([]byte, 4<<20), next, 3), c.Irecv(make([]byte, 8), (next+1)%last, 4)
 	_, e1 := out.Wait()
 	_, e2 := in.Wait()
-	// A send may have ended before: who has been revoked drops what was announced, and says so.
+	// A send may have ended before: a revoked receiver drops announced messages and reports that.
 	if e1 != nil && !errors.Is(e1, banyan.ErrRevoked) || !errors.Is(e2, banyan.ErrRevoked) {
 		return fmt.Errorf("send: %w, recv: %w", e1, e2)
 	}
@@ -234,7 +236,7 @@ func rangedRank(w *banyan.World) error {
 	if err != nil {
 		return err
 	}
-	if c.GetFailed().Size() == 0 { // before, another rank's word may have been the first
+	if c.GetFailed().Size() == 0 { // at first another rank's notice may be the only one
 		return errors.New("revoked, shrunk, and nobody has failed")
 	}
 	return left.Barrier()
@@ -242,8 +244,8 @@ func rangedRank(w *banyan.World) error {
 
 func TestErrorRangeWithProcesses(t *testing.T) { ranktest.JobsWithDeaths(t, "ranged", 5, 1, 1) }
 
-// bridgeBreaks has 6 ranks make an intercommunicator of the even and the odd ones, whose leaders are rank 0 of their side; one
-// of the even side dies in place of a step, and what it has sent may be lost to some and reach others.
+// bridgeBreaks has 6 ranks create an intercommunicator of the even and the odd ranks, led by rank 0
+// of each side. One rank of the even side dies at a step; some of its messages may be lost.
 func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err error) {
 	const n = 6
 	var got [n]bool
@@ -254,7 +256,7 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 		Options: []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)},
 		Configure: func(c *sim.Config) {
 			c.MaxTime, c.LossAtDeath = fabric.Time(time.Minute), 0.7
-			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond} // some come late, and know of the death
+			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond} // some arrive late, after the death is known
 			c.Topology.ProcsPerNode = 1 + int(seed%3)
 		},
 		Faults: func(s *sim.Sim) error { return s.KillAtStep(doomed, step) },
@@ -262,7 +264,7 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 		inter, err := ranktest.BridgeHalves(w, sides, 0)
 		me := w.Comm().Rank()
 		got[me], errs[me] = inter != nil, err
-		for w.Now() < 10*time.Second { // so that nobody is seen to depart
+		for w.Now() < 10*time.Second { // so that no rank is seen to depart
 			w.Sleep(50 * time.Millisecond)
 			_, _, _ = w.Comm().Iprobe(me, 1)
 		}
@@ -282,8 +284,8 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 	return made, failed, err
 }
 
-// S4-21: one side may find that it lacks a rank when the other has all of its own, and a leader may tell the other side that its
-// own is ready and die: nobody must wait for ranks that have come to something else, nor have what they have not.
+// One side may lack a rank while the other is complete, and a leader may report its own side ready
+// and die. All ranks end with the same outcome, and no rank waits for others with another one.
 func TestCreateInterBreaks(t *testing.T) {
 	outcomes := [2]int{}
 	for seed := range uint64(2) {
@@ -304,7 +306,8 @@ func TestCreateInterBreaks(t *testing.T) {
 	ranktest.Occurred(t, outcomes[1], "none failed")
 }
 
-// The leaders of the two sides find each other also where ranks before them in the peer communicator are agreed to be gone.
+// Leaders of the two sides find each other also if lower ranks of the peer communicator are
+// validated failed ranks.
 func TestUniformBridgeOverValidated(t *testing.T) {
 	j := ranktest.SimulatedJob{N: 5, Seed: 3, Kills: map[int]time.Duration{1: time.Millisecond}}
 	made := 0

@@ -13,8 +13,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Every exported method of every type is called on nil and on the zero value, with zero arguments: none panics, and what can
-// return an error is ErrArgument.
+// Every exported method of every type is called on nil and on the zero value, with zero arguments.
+// None panics; those that can return an error return ErrArgument.
 func TestMethodsOfNothing(t *testing.T) {
 	ending := map[string]bool{"World.Abort": true}
 	harmless := map[string]bool{ // the zero Request has ended, and the zero Group is empty
@@ -55,7 +55,7 @@ func zeroCall(f reflect.Value) []reflect.Value {
 	return f.Call(args)
 }
 
-// The same of functions: with a nil communicator, without a context, an operation, a key.
+// The same for functions: with a nil communicator, without a context, an operation, a key.
 func TestFunctionsOfNothing(t *testing.T) {
 	var none *banyan.Comm
 	var noContext context.Context
@@ -136,7 +136,7 @@ func TestFunctionsOfNothing(t *testing.T) {
 	require.NoError(t, c.Barrier(), "nothing of it has harmed a communicator")
 }
 
-// What only asks has an answer.
+// Queries have an answer.
 func TestNoCommunicator(t *testing.T) {
 	for _, c := range []*banyan.Comm{nil, new(banyan.Comm)} {
 		require.Equal(t, banyan.Undefined, c.Rank())

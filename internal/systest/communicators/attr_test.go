@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// single runs body as a simulated world of one.
+// single runs body in a simulated world of one rank.
 func single(t *testing.T, body func(w *banyan.World) error) {
 	t.Helper()
 	require.NoError(t, banyan.Simulate(1, banyan.Simulation{}, body))
@@ -72,12 +72,11 @@ func TestAttributes(t *testing.T) {
 		}
 		return nil
 	})
-	// At the end those that were left, the youngest first.
+	// At the end the remaining ones, the youngest first.
 	require.Equal(t, []string{"a of world", "b of world", "c' of world.1", "a of world.1", "A of world", "c of world"}, gone)
 }
 
-// What has been copied when a copy function fails is deleted again, and there is
-// no duplicate.
+// If a copy function fails, the copied attributes are deleted again and there is no duplicate.
 func TestAttributeThatIsNotCopied(t *testing.T) {
 	var gone []int
 	single(t, func(w *banyan.World) error {
@@ -110,8 +109,8 @@ func TestAttributeThatIsNotCopied(t *testing.T) {
 	})
 }
 
-// A delete function that fails keeps the attribute, except where the communicator
-// ends: there everything is deleted and the error returned.
+// An attribute whose delete function fails stays, except when the communicator ends: then all are
+// deleted and the error is returned.
 func TestAttributeThatIsNotDeleted(t *testing.T) {
 	calls := 0
 	err := banyan.Simulate(1, banyan.Simulation{}, func(w *banyan.World) error {
@@ -145,7 +144,7 @@ func TestAttributeThatIsNotDeleted(t *testing.T) {
 	require.Equal(t, 4, calls)
 }
 
-// At Finalize the functions can still communicate.
+// During Finalize the functions can still communicate.
 func TestAttributesCommunicateAtTheEnd(t *testing.T) {
 	sums := make([]int, 3)
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {

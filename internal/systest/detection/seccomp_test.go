@@ -26,20 +26,21 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// refuseEnv names a call of refusable and the errno with which a seccomp filter refuses it, refusedRankEnv the rank that it is
-// for, "" for all. A rank installs the filter and begins again, so that Go's runtime starts with it.
+// refuseEnv names a call of refusable and the errno with which a seccomp filter refuses it,
+// refusedRankEnv the rank, "" for all. A rank installs the filter and executes itself again, so
+// that Go's runtime starts with it.
 const (
 	refuseEnv      = "BANYAN_TEST_REFUSE"
 	refusedRankEnv = "BANYAN_TEST_REFUSE_RANK"
 )
 
-// call is a system call that a rank makes, or some of its uses.
+// call is a system call of a rank, or some of its uses.
 type call struct {
 	nr uintptr
-	// The filter looks at argument arg where mask is not 0: it refuses the call if arg&mask == value.
+	// The filter checks argument arg if mask is not 0: it refuses the call if arg&mask == value.
 	arg         int
 	mask, value uint32
-	sockets     bool // made where ranks use sockets
+	sockets     bool // called if ranks use sockets
 	needed      bool // whatever the fabric
 }
 
@@ -70,7 +71,8 @@ var refusable = map[string]call{
 	"timerfd_settime": {nr: unix.SYS_TIMERFD_SETTIME, sockets: true},
 }
 
-// unrefusable are functions of the packages unix and syscall that a rank calls and that stand for none of the above, with the reason.
+// unrefusable are functions of the packages unix and syscall that a rank calls and that are none of
+// the above, with the reason.
 var unrefusable = map[string]string{
 	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "Open": "Go opens files by it", "Read": "Go reads files by it",
 	"Write": "Go writes files by it", "Stat": "newfstatat: Go looks at files by it", "Access": "of ftbench tune",
@@ -84,7 +86,7 @@ var unrefusable = map[string]string{
 	"SignalName": "no call", "WaitStatus": "no call",
 }
 
-// callOf is the name in refusable of functions that have another one than their call.
+// callOf is the system call of functions with another name.
 var callOf = map[string]string{
 	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll", "FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
 	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt", "GetsockoptTCPInfo": "getsockopt",
@@ -123,7 +125,7 @@ func TestCallsAreKnown(t *testing.T) {
 	}
 }
 
-// refuseCalls installs the filter that the environment asks for and begins this program again.
+// refuseCalls installs the filter of the environment and executes this program again.
 func refuseCalls() error {
 	asked := os.Getenv(refuseEnv)
 	if asked == "" {
@@ -142,7 +144,7 @@ func refuseCalls() error {
 	}
 	filter := refusable[name].filter(uint32(errno))
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
-	runtime.LockOSThread() // exec leaves this thread alone
+	runtime.LockOSThread() // exec keeps only this thread
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
@@ -152,7 +154,8 @@ func refuseCalls() error {
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
 }
 
-// filter is the program that refuses the call: struct seccomp_data has the number at 0 and the arguments from 16 on, of eight bytes.
+// filter is the program that refuses the call: struct seccomp_data has the number at 0 and the
+// arguments, of eight bytes, from 16 on.
 func (c call) filter(errno uint32) []unix.SockFilter {
 	load := func(at uint32) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
@@ -171,7 +174,8 @@ func (c call) filter(errno uint32) []unix.SockFilter {
 	}
 }
 
-// refusedCalls has ranks exchange messages of several sizes, meet, and survive the last one.
+// refusedCalls has ranks exchange messages of several sizes, call collectives, and survive the last
+// one.
 func refusedCalls(w *banyan.World) error {
 	c := w.Comm()
 	for _, size := range []int{8, 5000, 200_000} {
@@ -197,9 +201,9 @@ func refusedCalls(w *banyan.World) error {
 	return ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c))
 }
 
-// TestRefusedCalls: whatever system call a seccomp profile refuses to one rank or to all, the job works and survives
-// a death, over another fabric if need be. Where it is a call of the sockets that the ranks have to use, or of the start, the rank
-// says which one it needs, and that a profile has to allow it.
+// TestRefusedCalls: whichever system call a seccomp profile refuses to one rank or to all, the job
+// works and survives a death, if need be over another fabric. If a call of required sockets or of
+// the start is refused, the rank names it and asks for a profile that allows it.
 func TestRefusedCalls(t *testing.T) {
 	names := make([]string, 0, len(refusable))
 	for name := range refusable {
@@ -225,7 +229,7 @@ func refuse(t *testing.T, name string, errno unix.Errno, rank string) {
 	if refusable[name].sockets {
 		env = append(env, "BANYAN_FABRIC=unix,tcp")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a rank that hangs ends then, and has named nothing
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a rank that hangs without naming the call
 	defer cancel()
 	res, err := launch.Run(ctx, launch.Spec{
 		N: 3, Argv: []string{exe}, Env: append(env, ranktest.Quick...), Stdout: io.Discard, Stderr: &out, OnFailure: launch.Continue,

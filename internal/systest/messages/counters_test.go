@@ -16,9 +16,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Each connection is admitted by one of its ranks; who forges a handshake at a
-// rank's port is refused and counted, and the job goes on. Another goroutine reads the
-// counters all the while, also when the rank has finalized.
+// One rank admits each connection. A forged handshake at a rank's port is refused and counted, and
+// the job goes on. Another goroutine reads the counters meanwhile and after Finalize.
 func TestCounters(t *testing.T) {
 	for range ranktest.Scaled(5, 1) {
 		ranktest.Succeed(t, 3, "counters", "BANYAN_FABRIC=tcp")
@@ -58,7 +57,7 @@ func counters(w *banyan.World) error {
 	return err
 }
 
-// besieged has a forger at the port of rank 0, and counts.
+// besieged counts while a forger calls at the port of rank 0.
 func besieged(w *banyan.World) error {
 	c := w.Comm()
 	for rank := range c.Size() {
@@ -103,7 +102,7 @@ func forge(w *banyan.World) error {
 			return err
 		}
 	}
-	answer, _ := io.ReadAll(conn) // a reset is as good an end
+	answer, _ := io.ReadAll(conn) // or a reset
 	if n := len(answer); n > 64 {
 		return fmt.Errorf("the forger was told %d bytes", n)
 	}

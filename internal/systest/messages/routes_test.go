@@ -16,7 +16,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// Every role works whatever joins the ranks: one fabric, or several at once.
+// Every role works over any fabric, and over several at once.
 func TestRolesOnEveryFabric(t *testing.T) {
 	for name, env := range map[string][]string{
 		"unix":          {"BANYAN_FABRIC=unix"},
@@ -37,8 +37,7 @@ func TestRolesOnEveryFabric(t *testing.T) {
 	}
 }
 
-// routes compares what ranks say of their routes and nodes with what they were
-// given.
+// routes compares the reported routes and nodes with the configuration.
 func routes(w *banyan.World) error {
 	c := w.Comm()
 	names, allowed := ranktest.PerRank(ranktest.NodesEnv, c.Size(), ""), ranktest.PerRank(ranktest.FabricsEnv, c.Size(), os.Getenv("BANYAN_FABRIC"))
@@ -83,7 +82,7 @@ func routes(w *banyan.World) error {
 	if !errors.Is(err, banyan.ErrArgument) || w.Node(-1) != -1 || w.Node(c.Size()) != -1 {
 		return fmt.Errorf("a rank that is not there: %w", err)
 	}
-	return c.Barrier() // whoever has finalized has no route
+	return c.Barrier() // a finalized rank has no route
 }
 
 func expected(together bool, a, b string) string {
@@ -95,8 +94,8 @@ func expected(together bool, a, b string) string {
 	return ""
 }
 
-// A pair that no fabric joins is the error of who needs it, with all reasons; other
-// pairs go on.
+// A pair without a common fabric is an error of the operation that needs it, with all reasons.
+// Other pairs go on.
 func TestNoRoute(t *testing.T) {
 	ranktest.Succeed(t, 3, "no route", ranktest.Fabrics("shm;shm;tcp"))
 	ranktest.Succeed(t, 3, "no route", ranktest.Nodes("a;a;b"), "BANYAN_FABRIC=shm")
@@ -129,7 +128,7 @@ func noRoute(w *banyan.World) error {
 	return nil
 }
 
-// A death is known across every fabric.
+// A death is reported across every fabric.
 func TestDeathOnEveryFabric(t *testing.T) {
 	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", ranktest.Nodes("a;b;a"), ranktest.Nodes("a;a;b")} {
 		res, out := ranktest.Job(t, launch.Continue, 3, "die", env)
@@ -139,8 +138,7 @@ func TestDeathOnEveryFabric(t *testing.T) {
 	}
 }
 
-// What is wrong in the environment is said before the job is joined; the option
-// counts before it.
+// A wrong environment is reported before the job is joined; the option takes precedence.
 func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	t.Setenv("BANYAN_FABRIC", "tcp,pigeon")
 	_, err := banyan.Init()
@@ -159,7 +157,7 @@ func TestFabricOfOptionAndEnvironment(t *testing.T) {
 	require.ErrorContains(t, err, "BANYAN_NODE")
 }
 
-// In the simulator the simulated machine says who shares a node.
+// In the simulator its topology decides which ranks share a node.
 func TestSimulatedNodes(t *testing.T) {
 	err := banyan.Simulate(6, banyan.Simulation{Configure: func(c *sim.Config) { c.Topology.ProcsPerNode = 4 }}, func(w *banyan.World) error {
 		if w.Node(3) != 0 || w.Node(4) != 1 {
@@ -176,7 +174,7 @@ func TestSimulatedNodes(t *testing.T) {
 		if err == nil && r.Fabric != "sim" {
 			err = fmt.Errorf("route %v", r)
 		}
-		return errors.Join(err, w.Comm().Barrier()) // who has finalized has no route
+		return errors.Join(err, w.Comm().Barrier()) // a finalized rank has no route
 	})
 	require.NoError(t, err)
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// S2-5, S2-7, S4-9, S4-17 to S4-19, S0-27 to S0-32: all sets of failures of small jobs and some of a
-// larger one: collectives fail at every rank until the validate, which gives all the same ranks, and
-// then every one does what it would do had the gone never been there. In both profiles.
+// All sets of failures of small jobs and some of a larger one, in both profiles. Collectives fail
+// at every rank until the validate, which returns the same ranks everywhere. Then every collective
+// works as if the failed ranks had never existed.
 func TestCollectivesAfterEverySetOfFailures(t *testing.T) {
 	var jobs []ranktest.SimulatedJob
 	add := func(n int, set uint64) {
@@ -71,17 +71,17 @@ func TestCollectivesAfterEverySetOfFailures(t *testing.T) {
 	}
 }
 
-// victimsEnv has, for each rank that kills itself, after how many microseconds.
+// victimsEnv has, for each rank that kills itself, the delay in microseconds.
 const victimsEnv = "BANYAN_TEST_VICTIMS"
 
-// validates has ranks validate until all victims are gone, each of which is killed after some time, wherever
-// it is. The living compare what they have been told.
+// validates has ranks validate until all victims are dead. Each victim dies after some time, in any
+// call. The living ranks compare their results.
 func validates(w *banyan.World) error {
 	c := w.Comm()
 	if err := c.SetProfile(banyan.RTS); err != nil {
 		return err
 	}
-	_ = c.Barrier() // who is early may die before it is over
+	_ = c.Barrier() // an early victim may die before it is over
 	deaths := ranktest.PerRank(victimsEnv, c.Size(), "")
 	victims := 0
 	for rank, after := range deaths {
@@ -103,7 +103,7 @@ func validates(w *banyan.World) error {
 		if err != nil {
 			return err
 		}
-		_ = c.Barrier() // the next validate is for its error
+		_ = c.Barrier() // the next validate reports its error
 		fmt.Fprint(history, ranktest.RanksIn(failed, c))
 		if known == victims && failed.Size() == victims {
 			break
@@ -131,7 +131,7 @@ func validates(w *banyan.World) error {
 	return ranktest.CheckCollectivesAndSplit(c, gone)
 }
 
-// S2-5: real processes are killed inside validates, some at once and some after others, on every fabric.
+// Real processes are killed inside validates, some at once and some after others, on every fabric.
 func TestValidateKilledInside(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 5))
 	for name, env := range map[string][]string{
@@ -167,8 +167,8 @@ var collective = []string{
 	"bcast", "reduce", "allreduce", "allgather", "Split", "SplitByNode",
 }
 
-// S2-7, S1-36, S4-18: as soon as a rank knows of a failure each collective ends there with it, each time, also when the
-// failure has been acknowledged: in both profiles (under ULFM the first one by messages), and also where the messages of collectives look for no failures.
+// As soon as a rank knows of a failure each collective fails there with it, each time, also when
+// the failure has been acknowledged: in both profiles, and in the unaware design.
 func TestEveryCollectiveIsInactive(t *testing.T) {
 	for _, profile := range ranktest.BothProfiles {
 		for _, design := range []banyan.Design{banyan.Rebalance, banyan.Unaware} {
@@ -178,7 +178,7 @@ func TestEveryCollectiveIsInactive(t *testing.T) {
 	}
 }
 
-// inactive does everything while all live, and then when the last rank has died.
+// inactive calls every collective while all ranks live, and again after the death of the last.
 func inactive(w *banyan.World) error {
 	c := w.Comm()
 	ops := barred(c)
@@ -202,8 +202,9 @@ func inactive(w *banyan.World) error {
 	return nil
 }
 
-// S0-32: with ranks that are agreed to be gone, groups include and exclude them, communicators are made with them
-// and without, and collectives on those go on among who is left; whether creation is uniform or not.
+// With validated failed ranks, groups include and exclude them, communicators are created with and
+// without them, and collectives on those work among the remaining ranks, whether creation is
+// uniform or not.
 func TestGroupsWithTheGone(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCreation} {
 		j := ranktest.SimulatedJob{N: 6, Seed: 32, Kills: map[int]time.Duration{1: time.Millisecond, 3: time.Millisecond}, Opts: []banyan.Option{banyan.WithProfile(banyan.RTS)}}
@@ -223,7 +224,7 @@ func TestGroupsWithTheGone(t *testing.T) {
 	}
 }
 
-// amongTheGone makes a communicator of ranks of which the first and the last are gone.
+// amongTheGone creates a communicator whose first and last ranks have failed.
 func amongTheGone(c *banyan.Comm) error {
 	some, err := c.Group().Include(3, 0, 4, 2, 1)
 	if err != nil {
@@ -251,7 +252,7 @@ func amongTheGone(c *banyan.Comm) error {
 	return ranktest.CheckCollectivesAndSplit(d, []int{0, 4})
 }
 
-// withoutTheGone makes one without them.
+// withoutTheGone creates one without failed ranks.
 func withoutTheGone(c *banyan.Comm) error {
 	alive, err := c.Group().Exclude(1, 3)
 	if err != nil {

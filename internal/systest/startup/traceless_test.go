@@ -19,13 +19,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
-// traceless joins, sees the last rank die, finalizes, and looks for what is left of it
-// all: descriptors, mapped segments, goroutines.
+// traceless joins, sees the last rank die, finalizes, and looks for leaks: descriptors, mapped
+// segments, goroutines.
 func traceless() error {
 	if err := ranktest.Place(); err != nil {
 		return err
 	}
-	// What is the runtime's own comes with the first use, and stays.
+	// Resources of Go's runtime appear with the first use, and stay.
 	signals := make(chan os.Signal, 1)
 	osig.Notify(signals, syscall.SIGUSR1)
 	osig.Stop(signals)
@@ -64,7 +64,7 @@ func traceless() error {
 	return nil
 }
 
-// held lists this process's descriptors, but for the launcher's, and its mapped segments.
+// held lists this process's descriptors, without the launcher's, and its mapped segments.
 func held() string {
 	var list strings.Builder
 	for fd := range 200 {
@@ -81,7 +81,7 @@ func held() string {
 	return list.String()
 }
 
-// Whatever joins the ranks, and though one of them has died, Finalize leaves nothing.
+// Finalize leaves nothing, over every fabric and after a death.
 func TestFinalizeLeavesNothing(t *testing.T) {
 	for name, env := range map[string][]string{
 		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix, asynchronous": {"BANYAN_FABRIC=unix", ranktest.AsyncEnv + "=1"},
