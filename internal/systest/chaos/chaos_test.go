@@ -134,7 +134,8 @@ func (c *chaos) drawLauncher(r *rand.Rand) {
 		return
 	}
 	for range r.IntN(4) {
-		c.naps = append(c.naps, chaosNap{r.IntN(c.n), r.IntN(len(c.program)+1+chaosFences) - chaosFences, time.Duration(1 + r.IntN(int(6*time.Second)))})
+		c.naps = append(c.naps, chaosNap{r.IntN(c.n), r.IntN(len(c.program)+1+chaosFences) - chaosFences,
+			time.Duration(1 + r.IntN(int(6*time.Second)))})
 	}
 	if r.IntN(4) == 0 { // ranks that do not meet before they finalize
 		for i := range c.program {
@@ -146,7 +147,8 @@ func (c *chaos) drawLauncher(r *rand.Rand) {
 // String is the job for a reader.
 func (c *chaos) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d ranks, %d a node, evidence within %v, loss %.2f, detector %v\n", c.n, c.perNode, time.Duration(c.slow/sim.Nanosecond), c.loss, c.detector)
+	fmt.Fprintf(&b, "%d ranks, %d a node, evidence within %v, loss %.2f, detector %v\n", c.n, c.perNode,
+		time.Duration(c.slow/sim.Nanosecond), c.loss, c.detector)
 	if c.launcher != nil {
 		fmt.Fprintf(&b, "  launcher: %+v\n", *c.launcher)
 	}
@@ -160,7 +162,7 @@ func (c *chaos) String() string {
 		if d.step > 0 {
 			fmt.Fprintf(&b, "  rank %d dies at step %d\n", d.rank, d.step)
 		} else {
-			fmt.Fprintf(&b, "  rank %d dies %v after it has begun operation %d\n", d.rank, d.after, d.op)
+			fmt.Fprintf(&b, "  rank %d dies %v after it starts operation %d\n", d.rank, d.after, d.op)
 		}
 	}
 	return b.String()
@@ -220,7 +222,8 @@ func (c *chaos) parts() (out []*chaos) {
 	for i := range c.deaths {
 		without(func(d *chaos) { d.deaths = slices.Delete(d.deaths, i, i+1) })
 	}
-	if last := c.n - 1; last >= 2 && !c.dies(last) && !slices.ContainsFunc(c.naps, func(n chaosNap) bool { return n.rank == last }) {
+	if last := c.n - 1; last >= 2 && !c.dies(last) &&
+		!slices.ContainsFunc(c.naps, func(n chaosNap) bool { return n.rank == last }) {
 		without(func(d *chaos) { d.n-- })
 	}
 	if c.detector && len(c.naps) == 0 && (c.launcher == nil || !c.launcher.strict) {
@@ -253,7 +256,8 @@ var neverMade = chaos{
 	seed: 29698, n: 16, perNode: 3, slow: 553 * sim.Microsecond, loss: 0.9662508062232292, detector: true,
 	program: []chaosOp{{doAgree, 0x5df2b04abb0ed9a9}, {doHear, 0x4f4af10653838c62}, {doRevoke, 0x800896cd4ad82d}},
 	deaths: []chaosDeath{
-		{rank: 10, op: 1, after: 4}, {rank: 12, step: 9}, {rank: 2, op: 1, after: 490}, {rank: 11, op: 1, after: 8}, {rank: 6, op: 2, after: 4},
+		{rank: 10, op: 1, after: 4}, {rank: 12, step: 9}, {rank: 2, op: 1, after: 490}, {rank: 11, op: 1, after: 8},
+		{rank: 6, op: 2, after: 4},
 	},
 }
 
@@ -279,7 +283,8 @@ func TestChaosSimulated(t *testing.T) {
 		if err != nil {
 			small := c.smaller(func(c *chaos) bool { _, err := c.run(); return err != nil })
 			_, why := small.run()
-			require.NoError(t, why, "BANYAN_SEED=%d runs it again; the smallest that fails:\n%v\nas drawn: %v\n%v", seed, small, err, c)
+			require.NoError(t, why, "BANYAN_SEED=%d runs it again; the smallest that fails:\n%v\nas drawn: %v\n%v",
+				seed, small, err, c)
 		}
 		for rank := range c.n {
 			if r.killed(rank) {
@@ -292,7 +297,8 @@ func TestChaosSimulated(t *testing.T) {
 		}
 	}
 	runs := last - first + 1
-	t.Logf("%d runs, %d ranks killed, %d agreements with an error, %d shrinks; ended: %v", runs, killed, failed, rounds, done)
+	t.Logf("%d runs, %d ranks killed, %d agreements with an error, %d shrinks; ended: %v", runs, killed, failed,
+		rounds, done)
 	if runs >= 250 {
 		require.Positive(t, min(killed, failed, rounds))
 		require.Len(t, done, int(chaosKinds))

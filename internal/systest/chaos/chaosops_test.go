@@ -107,7 +107,8 @@ func (k *chaosRank) overlap() error {
 		_, errB = b.Wait()
 		_, errS = s.Wait()
 	}
-	return errors.Join(k.agreed(k.c, first, errA), k.agreed(k.c, second, errB), k.shrunk(k.c, left, known, errS), k.free(left))
+	return errors.Join(k.agreed(k.c, first, errA), k.agreed(k.c, second, errB), k.shrunk(k.c, left, known, errS),
+		k.free(left))
 }
 
 // ackLoop ends with an agreement without error. Each agreement with an error has found one more

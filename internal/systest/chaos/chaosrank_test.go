@@ -31,7 +31,7 @@ type chaosRun struct {
 	machine *sim.Sim
 	said    []map[string]string // by rank: the outcome of each agreement, by its place in the program
 	steps   map[chaosKind]int   // how many ranks have ended each
-	begun   int                 // ranks that have started
+	started int                 // ranks that have started
 	failed  int                 // agreements with an error
 	rounds  int                 // shrinks
 }
@@ -71,7 +71,7 @@ func (c *chaos) run() (*chaosRun, error) {
 		},
 	}, r.rank)
 	var missing *launch.MissingError
-	if len(c.deaths) > 0 && r.begun == 0 && errors.As(err, &missing) {
+	if len(c.deaths) > 0 && r.started == 0 && errors.As(err, &missing) {
 		return r, nil // the start has failed at all ranks
 	}
 	return r, errors.Join(err, r.judge())
@@ -82,12 +82,13 @@ func (c *chaos) simulated() *banyan.SimulatedLauncher {
 	if c.launcher == nil {
 		return nil
 	}
-	l := &banyan.SimulatedLauncher{Latency: c.launcher.latency, Strict: c.launcher.strict, Late: func(rank, fence int) time.Duration {
-		if fence < chaosFences {
-			return c.nap(rank, fence-chaosFences)
-		}
-		return 0
-	}}
+	l := &banyan.SimulatedLauncher{Latency: c.launcher.latency, Strict: c.launcher.strict,
+		Late: func(rank, fence int) time.Duration {
+			if fence < chaosFences {
+				return c.nap(rank, fence-chaosFences)
+			}
+			return 0
+		}}
 	return l
 }
 
@@ -128,7 +129,7 @@ func (r *chaosRun) killed(rank int) bool {
 // rank is the life of one rank.
 func (r *chaosRun) rank(w *banyan.World) error {
 	k := &chaosRank{chaosRun: r, w: w, c: w.Comm(), me: w.Comm().Rank()}
-	r.begun++
+	r.started++
 	r.said[k.me] = map[string]string{}
 	for k.at, k.op = range r.program {
 		k.step = 0
@@ -281,7 +282,7 @@ func (k *chaosRank) unacknowledged(c *banyan.Comm, got uint64, failed *banyan.Pr
 	for at, rank := range k.inWorld(c.Group()) {
 		gave := got&^k.flag(rank) == 0
 		if !gave && !slices.Contains(acked, rank) && (failed == nil || !slices.Contains(failed.Ranks, at)) {
-			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, whom the error does not name and this rank has not acknowledged",
+			return fmt.Errorf("agree: %#x without the flag of rank %d of the world, which is neither named nor acknowledged",
 				got, rank)
 		}
 	}

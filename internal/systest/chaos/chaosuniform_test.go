@@ -15,7 +15,8 @@ func classOf(err error) string {
 	if err == nil {
 		return "success"
 	}
-	for _, class := range []error{banyan.ErrProcFailed, banyan.ErrRevoked, banyan.ErrDeparted, banyan.ErrArgument, banyan.ErrClosed} {
+	for _, class := range []error{banyan.ErrProcFailed, banyan.ErrRevoked, banyan.ErrDeparted, banyan.ErrArgument,
+		banyan.ErrClosed} {
 		if err == class { //nolint:errorlint // what it wraps is looked at below
 			return class.Error()
 		}
@@ -167,7 +168,8 @@ func (k *chaosRank) ranges() error {
 	if k.excuse(err) != nil || within == banyan.ErrorsLocal && flag == 0 {
 		return fmt.Errorf("range %v, agreed that it is not revoked: %d: %w", within, flag, err)
 	}
-	for flag == 0 && !c.IsRevoked() && (k.detector || within == banyan.ErrorsUniverse) { // a revocation comes, or the simulation ends
+	// A revocation comes, or the simulation ends
+	for flag == 0 && !c.IsRevoked() && (k.detector || within == banyan.ErrorsUniverse) {
 		k.w.Sleep(50 * time.Microsecond)
 	}
 	return errors.Join(k.free(d), k.free(c))
@@ -209,7 +211,8 @@ func (k *chaosRank) ranged(c *banyan.Comm, within banyan.ErrorRange, before int)
 	revoked, died := c.IsRevoked(), len(k.deaths) > 0
 	switch {
 	case !revoked && (within == banyan.ErrorsGroup && known > 0 || within == banyan.ErrorsUniverse && job > before):
-		return fmt.Errorf("%s is not revoked: %d of its ranks and %d of the job have failed, %d before", c.Name(), known, job, before)
+		return fmt.Errorf("%s is not revoked: %d of its ranks and %d of the job have failed, %d before", c.Name(),
+			known, job, before)
 	case revoked && (!died || within == banyan.ErrorsLocal || within == banyan.ErrorsGroup && failedIn(c) == 0):
 		return fmt.Errorf("%s is revoked, and %d of its ranks have failed", c.Name(), failedIn(c))
 	}

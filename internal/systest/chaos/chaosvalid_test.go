@@ -29,16 +29,16 @@ func (k *chaosRank) validate() error {
 		if err := k.unequal(d); err != nil {
 			return err
 		}
-		gone, err := k.validated(d)
+		dead, err := k.validated(d)
 		if err != nil {
 			return err
 		}
-		well, err := k.block(d, gone)
+		well, err := k.block(d, dead)
 		switch {
 		case err != nil:
 			return err
 		case well:
-			return k.parting(d, gone)
+			return k.parting(d, dead)
 		case !k.detector:
 			left, err := k.shrink(d)
 			if err := errors.Join(err, k.free(d)); err != nil {
@@ -52,8 +52,8 @@ func (k *chaosRank) validate() error {
 
 // block runs every collective and reports whether all ranks succeeded. With a detector the
 // following validate decides: they did if no new rank has failed.
-func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
-	err = ranktest.CheckCollectives(d, k.ranksOf(d, gone))
+func (k *chaosRank) block(d *banyan.Comm, dead []int) (well bool, err error) {
+	err = ranktest.CheckCollectives(d, k.ranksOf(d, dead))
 	if k.excuse(err) != nil {
 		return false, err
 	}
@@ -64,10 +64,10 @@ func (k *chaosRank) block(d *banyan.Comm, gone []int) (well bool, err error) {
 	}
 	if k.detector && k.draw(-7, 2) == 0 {
 		now, verr := k.validated(d)
-		if verr == nil && err != nil && len(now) == len(gone) {
+		if verr == nil && err != nil && len(now) == len(dead) {
 			verr = fmt.Errorf("validate gave %v as the one before, and yet: %w", now, err)
 		}
-		return len(now) == len(gone), verr
+		return len(now) == len(dead), verr
 	}
 	flag := uint64(1)
 	if err != nil {
@@ -99,7 +99,7 @@ func (k *chaosRank) unequal(d *banyan.Comm) error {
 
 // parting ends a validated communicator with others derived from it, which exclude the failed ranks
 // from the beginning.
-func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
+func (k *chaosRank) parting(d *banyan.Comm, dead []int) error {
 	for range k.draw(-17, 5) { // they start with the same numbers
 		e, err := d.Dup()
 		if errors.Is(err, banyan.ErrRevoked) {
@@ -112,7 +112,7 @@ func (k *chaosRank) parting(d *banyan.Comm, gone []int) error {
 	}
 	e, err := k.copied(d)
 	if e != nil {
-		if err = ranktest.CheckCollectives(e, k.ranksOf(d, gone)); err != nil && k.excuse(err) == nil {
+		if err = ranktest.CheckCollectives(e, k.ranksOf(d, dead)); err != nil && k.excuse(err) == nil {
 			err = e.Revoke()
 		}
 		err = errors.Join(err, k.agree(e))
@@ -148,21 +148,21 @@ func (k *chaosRank) validated(c *banyan.Comm) ([]int, error) {
 
 // judgeValidated checks a validate's result; some ranks were known to have failed before.
 func (k *chaosRank) judgeValidated(c *banyan.Comm, known []int, failed banyan.Group) error {
-	gone, acked := k.inWorld(failed), k.inWorld(c.FailureGetAcked())
-	for _, rank := range gone {
+	dead, acked := k.inWorld(failed), k.inWorld(c.FailureGetAcked())
+	for _, rank := range dead {
 		if !k.dies(rank) {
-			return fmt.Errorf("validate gives %v, and rank %d lives", gone, rank)
+			return fmt.Errorf("validate gives %v, and rank %d lives", dead, rank)
 		}
 	}
 	for _, rank := range known {
-		if !slices.Contains(gone, rank) {
-			return fmt.Errorf("validate gives %v, and rank %d was known to have failed", gone, rank)
+		if !slices.Contains(dead, rank) {
+			return fmt.Errorf("validate gives %v, and rank %d was known to have failed", dead, rank)
 		}
 	}
-	if len(acked) < len(gone) || !slices.Equal(sorted(acked[:len(gone)]), sorted(gone)) {
-		return fmt.Errorf("validate gives %v, and %v have been acknowledged", gone, acked)
+	if len(acked) < len(dead) || !slices.Equal(sorted(acked[:len(dead)]), sorted(dead)) {
+		return fmt.Errorf("validate gives %v, and %v have been acknowledged", dead, acked)
 	}
-	k.say(c, "validated", "%v", gone)
+	k.say(c, "validated", "%v", dead)
 	return nil
 }
 

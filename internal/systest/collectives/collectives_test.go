@@ -91,38 +91,39 @@ func oracleCase(t *testing.T, n int, dead []int, sizes []int, uniform bool, over
 		return err
 	}
 	left := others(n, dead...)
-	require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: nodes, Faults: kill}, func(w *banyan.World) error {
-		c := w.Comm()
-		if err := without(c, dead); err != nil {
-			return err
-		}
-		if uniform {
-			if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+	require.NoError(t, banyan.Simulate(n, banyan.Simulation{Configure: nodes, Faults: kill},
+		func(w *banyan.World) error {
+			c := w.Comm()
+			if err := without(c, dead); err != nil {
 				return err
 			}
-		}
-		round := 0
-		for j, way := range over {
-			if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err != nil {
-				return err
-			}
-			if way.design == banyan.Unaware && len(dead) > 0 {
-				if err := c.Barrier(); !errors.Is(err, banyan.ErrArgument) {
-					return fmt.Errorf("unaware of the dead: %w", err)
+			if uniform {
+				if err := c.SetUniformity(banyan.UniformCollectives); err != nil {
+					return err
 				}
-				continue
 			}
-			for i, size := range sizes {
-				for k, root := range []int{left[0], (i + n/2) % n} {
-					if err := everyKind(c, round, size, root, (i+j+k)%2 == 1, dead...); err != nil {
-						return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
+			round := 0
+			for j, way := range over {
+				if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree)); err != nil {
+					return err
+				}
+				if way.design == banyan.Unaware && len(dead) > 0 {
+					if err := c.Barrier(); !errors.Is(err, banyan.ErrArgument) {
+						return fmt.Errorf("unaware of the dead: %w", err)
 					}
-					round++
+					continue
+				}
+				for i, size := range sizes {
+					for k, root := range []int{left[0], (i + n/2) % n} {
+						if err := everyKind(c, round, size, root, (i+j+k)%2 == 1, dead...); err != nil {
+							return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
+						}
+						round++
+					}
 				}
 			}
-		}
-		return nil
-	}), "%d ranks without %v", n, dead)
+			return nil
+		}), "%d ranks without %v", n, dead)
 }
 
 // Each collective over each tree in each design gives the result of a sequential program among the
@@ -179,7 +180,8 @@ func TestOperations(t *testing.T) {
 		bits := [][]uint16{{uint16(3 << me)}, {uint16(3 << me)}, {uint16(3 << me)}}
 		err := errors.Join(
 			banyan.AllreduceLocated(c, low, banyan.MinLoc), banyan.AllreduceLocated(c, high, banyan.MaxLoc),
-			banyan.Allreduce(c, bits[0], banyan.And), banyan.Allreduce(c, bits[1], banyan.Or), banyan.Allreduce(c, bits[2], banyan.Xor),
+			banyan.Allreduce(c, bits[0], banyan.And), banyan.Allreduce(c, bits[1], banyan.Or),
+			banyan.Allreduce(c, bits[2], banyan.Xor),
 		)
 		if err != nil {
 			return err
@@ -224,9 +226,10 @@ func collectivesAndDeath(t *testing.T, seed uint64) {
 	at := fabric.Time(50_000 + r.IntN(400_000))
 	left := others(n, victim)
 	s := banyan.Simulation{
-		Seed:    seed,
-		Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
-		Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+		Seed:   seed,
+		Faults: func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+		Options: []banyan.Option{banyan.WithDesign(way.design), banyan.WithTree(way.tree),
+			banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
 	}
 	require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error {
 		c := w.Comm()

@@ -111,7 +111,8 @@ func (j *completion) run() (*completionRun, error) {
 	for range j.n {
 		r.done, r.errs = append(r.done, make([]bool, len(j.ops))), append(r.errs, make([]error, len(j.ops)))
 	}
-	opts := []banyan.Option{banyan.WithProfile(j.profile), banyan.WithDesign(j.trees.design), banyan.WithTree(j.trees.tree)}
+	opts := []banyan.Option{banyan.WithProfile(j.profile), banyan.WithDesign(j.trees.design),
+		banyan.WithTree(j.trees.tree)}
 	if j.detects {
 		opts = append(opts, banyan.WithDetection(20*time.Millisecond, 100*time.Millisecond))
 	}
@@ -241,7 +242,8 @@ func (r *completionRun) ended(w *banyan.World, u *underWay, err error) error {
 
 // String is the job for a reader.
 func (j *completion) String() string {
-	s := fmt.Sprintf("%d ranks, %d a node, evidence within %v, get %v, %v %s, %v, uniform %v, detector %v", j.n, j.perNode,
+	s := fmt.Sprintf("%d ranks, %d a node, evidence within %v, get %v, %v %s, %v, uniform %v, detector %v", j.n,
+		j.perNode,
 		time.Duration(j.slow/sim.Nanosecond), j.get, j.trees.design, j.trees.tree, j.profile, j.uniform, j.detects)
 	for i, o := range j.ops {
 		s += fmt.Sprintf("\n  %d: %v", i, o)
@@ -250,7 +252,8 @@ func (j *completion) String() string {
 		}
 	}
 	for _, e := range j.ends {
-		s += fmt.Sprintf("\n  rank %d dies at step %d, or %v after it has completed operation %d", e.rank, e.step, e.after, e.op)
+		s += fmt.Sprintf("\n  rank %d dies at step %d, or %v after it has completed operation %d", e.rank, e.step,
+			e.after, e.op)
 	}
 	return s
 }
@@ -283,7 +286,8 @@ func TestCompletedCollectivesSimulated(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%d runs, %d ranks killed; at survivors %d operations succeeded, %d failed", last-first+1, killed, saved, failed)
+	t.Logf("%d runs, %d ranks killed; at survivors %d operations succeeded, %d failed", last-first+1, killed, saved,
+		failed)
 	ranktest.Occurred(t, min(killed, failed, saved), "not all outcomes")
 }
 
@@ -313,7 +317,8 @@ func completedRank(w *banyan.World) error {
 		kind, victim := ranktest.CollectiveKind(r.IntN(int(ranktest.CollectiveKinds))), r.IntN(c.Size())
 		size, before := []int{0, 1, 40, 2500}[r.IntN(4)], r.IntN(4)
 		for number := range before + 1 {
-			o := issue{ranktest.Collective{Kind: kind, Number: number, Root: r.IntN(c.Size()), Size: size}, r.IntN(3) > 0}
+			o := issue{ranktest.Collective{Kind: kind, Number: number, Root: r.IntN(c.Size()), Size: size},
+				r.IntN(3) > 0}
 			if number == before && c.Rank() != victim && own.IntN(2) == 0 {
 				w.Sleep(time.Duration(own.IntN(3_000_000)))
 			}
@@ -322,7 +327,8 @@ func completedRank(w *banyan.World) error {
 				_, err = u.q.Wait()
 			}
 			if err := u.check(err); err != nil {
-				return fmt.Errorf("round %d, %d ranks, %v %s, %d dies after %d: %w", round, c.Size(), over.design, over.tree, victim, before, err)
+				return fmt.Errorf("round %d, %d ranks, %v %s, %d dies after %d: %w", round, c.Size(), over.design,
+					over.tree, victim, before, err)
 			}
 		}
 		if c.Rank() == victim {

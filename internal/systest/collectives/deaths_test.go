@@ -53,7 +53,8 @@ func collectivesRank(w *banyan.World) error {
 	}
 	alive := others(c.Size(), dead...)
 	for _, way := range over {
-		if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree), everyKind(c, 0, 500, alive[1], false, dead...),
+		if err := errors.Join(c.SetDesign(way.design), c.SetTree(way.tree),
+			everyKind(c, 0, 500, alive[1], false, dead...),
 			everyKind(c, 1, 1, dead[0], false, dead...)); err != nil {
 			return fmt.Errorf("%v %s: %w", way.design, way.tree, err)
 		}
@@ -149,13 +150,13 @@ func flatRank(w *banyan.World) error {
 		if err := flatRound(c, alive, r); !errors.Is(err, banyan.ErrProcFailed) {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		gone, err := c.Validate()
+		dead, err := c.Validate()
 		if err != nil {
 			return err
 		}
 		left := alive[:0]
 		for _, rank := range alive {
-			if at, err := c.Group().Translate([]int{rank}, gone); err != nil || at[0] < 0 {
+			if at, err := c.Group().Translate([]int{rank}, dead); err != nil || at[0] < 0 {
 				left = append(left, rank)
 			}
 		}
@@ -187,7 +188,8 @@ func flatRound(c *banyan.Comm, alive []int, r *rand.Rand) error {
 // flatStep calls one operation among the living ranks.
 func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number int) error {
 	kind := []ranktest.CollectiveKind{ranktest.Barrier, ranktest.Allreduce, ranktest.Bcast}[r.IntN(3)]
-	o := ranktest.Collective{Kind: kind, Number: number, Root: alive[r.IntN(len(alive))], Size: 1 + r.IntN(4), Typed: true}
+	o := ranktest.Collective{Kind: kind, Number: number, Root: alive[r.IntN(len(alive))], Size: 1 + r.IntN(4),
+		Typed: true}
 	return o.Check(c, false, others(c.Size(), alive...)...)
 }
 
@@ -195,11 +197,13 @@ func flatStep(c *banyan.Comm, alive []int, r *rand.Rand, number int) error {
 // ranks learn of it in the same or the next one, whether they poll or sleep, and a validate makes
 // the path usable again.
 func TestFlatWithProcesses(t *testing.T) {
-	for name, env := range map[string][]string{"patient": nil, "impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {ranktest.AsyncEnv + "=1"}} {
+	for name, env := range map[string][]string{"patient": nil,
+		"impatient": {"BANYAN_WAIT_SPINS=0", "BANYAN_WAIT_YIELDS=0"}, "attended": {ranktest.AsyncEnv + "=1"}} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(ranktest.Often(2, 1000)) {
 				n := 3 + int(seed*5)%14
-				res, out := ranktest.Job(t, launch.Continue, n, "flat", append(append(env, ranktest.Steady...), ranktest.SeedEnv+"="+strconv.FormatUint(seed, 10))...)
+				res, out := ranktest.Job(t, launch.Continue, n, "flat",
+					append(append(env, ranktest.Steady...), ranktest.SeedEnv+"="+strconv.FormatUint(seed, 10))...)
 				failed := 0
 				for _, e := range res.Ends {
 					if e.Failed() {

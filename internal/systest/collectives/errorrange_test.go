@@ -138,7 +138,8 @@ func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 					continue // the others wait as they would without uniformity
 				}
 				for seed := range uint64(ranktest.Scaled(4, 2)) {
-					require.NoError(t, abandoned(seed, leave, stay, revokes), "%s while others %s, revokes %v, seed %d", name, stay, revokes, seed)
+					require.NoError(t, abandoned(seed, leave, stay, revokes),
+						"%s while others %s, revokes %v, seed %d", name, stay, revokes, seed)
 				}
 			}
 		}
@@ -147,7 +148,8 @@ func TestUniformOperationsEndWhenTheOthersRecover(t *testing.T) {
 
 // abandoned has rank 2 of 5 leave the others in an operation whose root waits for no one.
 func abandoned(seed uint64, leave func(c *banyan.Comm) error, stay string, revokes bool) error {
-	return banyan.Simulate(5, banyan.Simulation{Seed: seed, Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(time.Minute) }}, func(w *banyan.World) error {
+	return banyan.Simulate(5, banyan.Simulation{Seed: seed,
+		Configure: func(c *sim.Config) { c.MaxTime = fabric.Time(time.Minute) }}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
 		if err != nil {
 			return err

@@ -136,7 +136,7 @@ func onTrees(c *banyan.Comm, number uint64) error {
 
 // All kinds and trees, 1 to 17 ranks, several operations under way, mixed with blocking calls and
 // messages, and completed in any order.
-func TestBegunCollectives(t *testing.T) {
+func TestNonblockingCollectives(t *testing.T) {
 	for n := 1; n <= 17; n += ranktest.Scaled(1, 5) {
 		for seed := range uint64(ranktest.Scaled(2, 1)) {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{Seed: seed, Configure: func(c *sim.Config) {
@@ -167,10 +167,12 @@ func TestLongGoesInSegments(t *testing.T) {
 				for what, op := range []func() error{
 					func() error { return onceAround(c, buf) },
 					func() error {
-						return do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) })
+						return do(nonblocking, func() error { return c.Bcast(buf, 0) },
+							func() banyan.Request { return c.IBcast(buf, 0) })
 					},
 					func() error {
-						return do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
+						return do(nonblocking,
+							func() error { return banyan.Reduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) },
 							func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 0, banyan.AnyOrder) })
 					},
 					func() error {
@@ -189,16 +191,17 @@ func TestLongGoesInSegments(t *testing.T) {
 				}
 			}
 			message := took[0][0] / 2
-			for what, begun := range took[1:3] {
-				if took := max(begun[0], begun[1]); took > 3.25*message {
+			for what, pair := range took[1:3] {
+				if took := max(pair[0], pair[1]); took > 3.25*message {
 					return fmt.Errorf("rank %d: operation %d takes %v s, a message %v", c.Rank(), what, took, message)
 				}
 			}
 			if all := took[3]; all[1] > 1.25*all[0] { // an allreduce of few steps waits in each for both directions
-				return fmt.Errorf("rank %d: an allreduce takes %v s, and %v if it is begun", c.Rank(), all[0], all[1])
+				return fmt.Errorf("rank %d: an allreduce takes %v s, and %v if it is non-blocking", c.Rank(), all[0], all[1])
 			}
 			if c.Rank() == 0 {
-				t.Logf("%s: message %v s; blocking and begun: bcast %v, reduce %v, allreduce %v s", tree, message, took[1], took[2], took[3])
+				t.Logf("%s: message %v s; blocking and non-blocking: bcast %v, reduce %v, allreduce %v s", tree, message,
+					took[1], took[2], took[3])
 			}
 			return nil
 		}), tree)
@@ -207,19 +210,19 @@ func TestLongGoesInSegments(t *testing.T) {
 
 // The root starts many long broadcasts, and the next rank on the path receives one after the other.
 // The segments of one do not wait behind those of others that have no receive yet.
-func TestManyLongBroadcastsBegun(t *testing.T) {
+func TestManyLongNonblockingBroadcasts(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{Configure: oneEach}, func(w *banyan.World) error {
 		c, buf := w.Comm(), make([]byte, 6<<17+1) // more segments than are under way at once
-		var begun []banyan.Request
+		var started []banyan.Request
 		for range 2000 {
 			q := c.IBcast(buf, 0)
 			if c.Rank() == 0 {
-				begun = append(begun, q)
+				started = append(started, q)
 			} else if _, err := q.Wait(); err != nil {
 				return err
 			}
 		}
-		return banyan.WaitAll(begun)
+		return banyan.WaitAll(started)
 	}))
 }
 
@@ -317,7 +320,7 @@ func until(c *banyan.Comm, seed uint64, ops int) (validates int, err error) {
 
 // Each operation ends at each rank with success or ErrProcFailed, and its buffer does not change
 // afterwards. After a validate all operations work among the remaining ranks.
-func TestBegunCollectivesOutliveDeaths(t *testing.T) {
+func TestNonblockingCollectivesOutliveDeaths(t *testing.T) {
 	failed, succeeded, more := 0, 0, 0
 	for seed := range ranktest.Seeds(50) {
 		r := rand.New(rand.NewPCG(seed, 5))

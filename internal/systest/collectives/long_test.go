@@ -36,7 +36,8 @@ func TestLongReductionsThatDoNotFit(t *testing.T) {
 				if err := c.SetTree(tree); err != nil {
 					return err
 				}
-				o := ranktest.Collective{Kind: ranktest.Reduce, Number: 1, Root: (odd + 1) % n, Size: usual, Typed: true}
+				o := ranktest.Collective{Kind: ranktest.Reduce, Number: 1, Root: (odd + 1) % n, Size: usual,
+					Typed: true}
 				if c.Rank() == odd {
 					o.Size = other
 				}
@@ -93,7 +94,8 @@ func TestLongReductionsThatDiffer(t *testing.T) {
 			})
 			at := c.Rank()
 			if !errors.Is(err, banyan.ErrArgument) && (err != nil || none && (at == root || at == odd)) {
-				return fmt.Errorf("%s, non-blocking %v, no operation: %v, %v, at rank %d: %w", tree, nonblocking, none, order, odd, err)
+				return fmt.Errorf("%s, non-blocking %v, no operation: %v, %v, at rank %d: %w", tree, nonblocking,
+					none, order, odd, err)
 			}
 			if err == nil && at == root && !slices.Equal(buf, slices.Repeat([]uint32{1<<c.Size() - 1}, len(buf))) {
 				return errors.New("wrong result")
@@ -120,7 +122,10 @@ func TestReductionOfWhatLooksLikeAMark(t *testing.T) {
 			}
 			nonblocking, buf := i > 1, slices.Clone(mark)
 			if err := errors.Join(do(nonblocking, func() error { return c.ReduceBytes(buf, xor, 0, banyan.AnyOrder) },
-				func() banyan.Request { return c.IReduceBytes(buf, xor, 0, banyan.AnyOrder) }), c.Barrier()); err != nil {
+				func() banyan.Request {
+					return c.IReduceBytes(buf, xor, 0,
+						banyan.AnyOrder)
+				}), c.Barrier()); err != nil {
 				return err
 			}
 			if c.Rank() == 0 && !bytes.Equal(buf, mark) { // five of them
@@ -144,14 +149,16 @@ func TestLongReductionsAndDeaths(t *testing.T) {
 		victim, at := r.IntN(n), fabric.Time(100_000+r.IntN(3_000_000))
 		design := []banyan.Design{banyan.Rebalance, banyan.LookupAvoiding, banyan.Reroute}[r.IntN(3)]
 		tree := []string{"auto", "binomial", "chain"}[r.IntN(3)]
-		uniform, begun := r.IntN(2) == 1, r.IntN(2) == 1
+		uniform, nonblocking := r.IntN(2) == 1, r.IntN(2) == 1
 		s := banyan.Simulation{
 			Seed: seed, Configure: oneEach,
-			Faults:  func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
-			Options: []banyan.Option{banyan.WithDesign(design), banyan.WithTree(tree), banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
+			Faults: func(s *sim.Sim) error { return s.Kill(proc.ID(victim), at) },
+			Options: []banyan.Option{banyan.WithDesign(design), banyan.WithTree(tree),
+				banyan.WithDetection(10*time.Millisecond, 50*time.Millisecond)},
 		}
-		require.NoError(t, banyan.Simulate(n, s, func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform, begun) }),
-			"seed %d: %d ranks, %v %s, %d dies at %v, begun: %v", seed, n, design, tree, victim, at, begun)
+		require.NoError(t, banyan.Simulate(n, s,
+			func(w *banyan.World) error { return longReductions(w.Comm(), victim, uniform, nonblocking) }),
+			"seed %d: %d ranks, %v %s, %d dies at %v, non-blocking %v", seed, n, design, tree, victim, at, nonblocking)
 	}
 }
 

@@ -53,14 +53,16 @@ func TestLengthErrorsNameRealLengths(t *testing.T) {
 								func() banyan.Request { return c.IAllreduceBytes(buf, fold) }),
 							do(nonblocking, func() error { return banyan.Reduce(c, buf, banyan.Sum, 1) },
 								func() banyan.Request { return banyan.IReduce(c, buf, banyan.Sum, 1) }),
-							do(nonblocking, func() error { return c.Bcast(buf, 0) }, func() banyan.Request { return c.IBcast(buf, 0) }),
+							do(nonblocking, func() error { return c.Bcast(buf, 0) },
+								func() banyan.Request { return c.IBcast(buf, 0) }),
 						}
 						require.ErrorIs(t, errs[0], banyan.ErrArgument)
 						for _, err := range errs {
 							if err == nil {
 								continue
 							}
-							for _, wrong := range []string{" 0 bytes", "wants 61 bytes", "want 61", "buffer of", "tag"} {
+							for _, wrong := range []string{" 0 bytes", "wants 61 bytes", "want 61", "buffer of",
+								"tag"} {
 								require.False(t, strings.Contains(err.Error(), wrong), "%v", err)
 							}
 						}
@@ -153,7 +155,7 @@ func blocksOf(c *banyan.Comm, wrong bool, size int) int {
 // misfit is an operation in which one rank, the odd one, has another length.
 type misfit struct {
 	c                 *banyan.Comm
-	begun             bool // calls are non-blocking
+	nonblocking       bool // calls are non-blocking
 	odd, usual, other int
 	here              int // the length at this rank
 }
@@ -165,7 +167,8 @@ func (m *misfit) wants(what string, wrong bool, err error) error {
 	if wrong && errors.Is(err, banyan.ErrArgument) || !wrong && err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s of %d bytes where rank %d has %d, begun: %v, want an error: %v, got %w", what, m.usual, m.odd, m.other, m.begun, wrong, err)
+	return fmt.Errorf("%s of %d bytes where rank %d has %d, non-blocking %v, want an error: %v, got %w", what, m.usual,
+		m.odd, m.other, m.nonblocking, wrong, err)
 }
 
 // bcast: each rank has the root's data, or an error if its length differs.
@@ -177,7 +180,8 @@ func (m *misfit) bcast(root int) error {
 	if m.c.Rank() == root {
 		buf = ranktest.Pattern(5, from)
 	}
-	err := do(m.begun, func() error { return m.c.Bcast(buf, root) }, func() banyan.Request { return m.c.IBcast(buf, root) })
+	err := do(m.nonblocking, func() error { return m.c.Bcast(buf, root) },
+		func() banyan.Request { return m.c.IBcast(buf, root) })
 	if err == nil && !bytes.Equal(buf, ranktest.Pattern(5, from)) {
 		return errors.New("bcast has succeeded with wrong data")
 	}
@@ -188,14 +192,14 @@ func (m *misfit) bcast(root int) error {
 // result then.
 func (m *misfit) folds(root int) error {
 	buf := make([]byte, m.here)
-	err := do(m.begun, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
+	err := do(m.nonblocking, func() error { return banyan.Allreduce(m.c, buf, banyan.Sum) },
 		func() banyan.Request { return banyan.IAllreduce(m.c, buf, banyan.Sum) })
 	if m.here > 0 || !m.is() {
 		if err := m.wants("allreduce", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.begun, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
+	err = do(m.nonblocking, func() error { return banyan.Reduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) },
 		func() banyan.Request { return banyan.IReduce(m.c, buf, banyan.Sum, root, banyan.AnyOrder) })
 	if m.c.Rank() == root && (m.here > 0 || !m.is()) {
 		return m.wants("reduce", m.is(), err)
@@ -207,7 +211,8 @@ func (m *misfit) folds(root int) error {
 func (m *misfit) blocks(root int) error {
 	mine, all := make([]byte, m.here), make([]byte, m.here*m.c.Size())
 	some := m.here > 0 || !m.is()
-	err := do(m.begun, func() error { return m.c.AllgatherBytes(mine, all) }, func() banyan.Request { return m.c.IAllgatherBytes(mine, all) })
+	err := do(m.nonblocking, func() error { return m.c.AllgatherBytes(mine, all) },
+		func() banyan.Request { return m.c.IAllgatherBytes(mine, all) })
 	if some {
 		if err := m.wants("allgather", m.is(), err); err != nil {
 			return err
@@ -217,13 +222,15 @@ func (m *misfit) blocks(root int) error {
 	if !top {
 		all = nil
 	}
-	err = do(m.begun, func() error { return m.c.GatherBytes(mine, all, root) }, func() banyan.Request { return m.c.IGatherBytes(mine, all, root) })
+	err = do(m.nonblocking, func() error { return m.c.GatherBytes(mine, all, root) },
+		func() banyan.Request { return m.c.IGatherBytes(mine, all, root) })
 	if top && some {
 		if err := m.wants("gather", m.is(), err); err != nil {
 			return err
 		}
 	}
-	err = do(m.begun, func() error { return m.c.ScatterBytes(all, mine, root) }, func() banyan.Request { return m.c.IScatterBytes(all, mine, root) })
+	err = do(m.nonblocking, func() error { return m.c.ScatterBytes(all, mine, root) },
+		func() banyan.Request { return m.c.IScatterBytes(all, mine, root) })
 	if m.c.Rank() == m.odd && !top && some {
 		return m.wants("scatter", m.is(), err)
 	}
@@ -253,7 +260,7 @@ func TestLengthsThatDoNotFit(t *testing.T) {
 					if m.here = m.usual; c.Rank() == m.odd {
 						m.here = m.other
 					}
-					for _, m.begun = range []bool{false, true} {
+					for _, m.nonblocking = range []bool{false, true} {
 						err := errors.Join(m.bcast((m.odd+1)%n), m.folds(i%n))
 						if m.usual <= 20_000 && m.other <= 20_000 {
 							err = errors.Join(err, m.blocks((i+1)%n))
@@ -302,9 +309,16 @@ func TestElementsThatDoNotFit(t *testing.T) {
 // one's data for its root's.
 func TestDifferentRoots(t *testing.T) {
 	for name, op := range map[string]func(c *banyan.Comm, root int) error{
-		"bcast":   func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
-		"scatter": func(c *banyan.Comm, root int) error { return c.ScatterBytes(make([]byte, 16), make([]byte, 8), root) },
-		"ibcast":  func(c *banyan.Comm, root int) error { _, err := c.IBcast(make([]byte, 8), root).Wait(); return err },
+		"bcast": func(c *banyan.Comm, root int) error { return c.Bcast(make([]byte, 8), root) },
+		"scatter": func(c *banyan.Comm, root int) error {
+			return c.ScatterBytes(make([]byte, 16), make([]byte, 8),
+				root)
+		},
+		"ibcast": func(c *banyan.Comm, root int) error {
+			_,
+				err := c.IBcast(make([]byte, 8), root).Wait()
+			return err
+		},
 		"iscatter": func(c *banyan.Comm, root int) error {
 			_, err := c.IScatterBytes(make([]byte, 16), make([]byte, 8), root).Wait()
 			return err
@@ -346,7 +360,7 @@ func TestDifferentRoots(t *testing.T) {
 // it.
 func TestOtherRootThanTheParent(t *testing.T) {
 	const n = 4
-	for _, begun := range []bool{false, true} {
+	for _, nonblocking := range []bool{false, true} {
 		for late := range n {
 			require.NoError(t, banyan.Simulate(n, banyan.Simulation{}, func(w *banyan.World) error {
 				c := w.Comm()
@@ -361,7 +375,8 @@ func TestOtherRootThanTheParent(t *testing.T) {
 					root = 1
 				}
 				buf := []byte{byte(c.Rank())}
-				err := do(begun, func() error { return c.Bcast(buf, root) }, func() banyan.Request { return c.IBcast(buf, root) })
+				err := do(nonblocking, func() error { return c.Bcast(buf, root) },
+					func() banyan.Request { return c.IBcast(buf, root) })
 				if root == 0 {
 					return err
 				}
@@ -369,7 +384,7 @@ func TestOtherRootThanTheParent(t *testing.T) {
 					return fmt.Errorf("the other root: %w", err)
 				}
 				return nil
-			}), "begun %v, %d is late", begun, late)
+			}), "non-blocking %v, %d is late", nonblocking, late)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // Operations under way go on after [Comm.Free], and no new one starts.
-func TestFreeLeavesBegunCollectives(t *testing.T) {
+func TestFreeLeavesNonblockingCollectives(t *testing.T) {
 	for _, size := range []int{1, 12_500} {
 		require.NoError(t, banyan.Simulate(5, banyan.Simulation{}, func(w *banyan.World) error {
 			c, err := w.Comm().Dup()
@@ -42,7 +42,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 			}
 			for _, err := range []error{c.Barrier(), wait(c.IBarrier())} {
 				if !errors.Is(err, banyan.ErrClosed) {
-					return fmt.Errorf("begun after Free: %w", err)
+					return fmt.Errorf("started after Free: %w", err)
 				}
 			}
 			if err := banyan.WaitAll(reqs); err != nil {
@@ -63,7 +63,7 @@ func TestFreeLeavesBegunCollectives(t *testing.T) {
 }
 
 // A revocation ends non-blocking collectives, also those that wait for a rank that has not started.
-func TestRevokeEndsBegunCollectives(t *testing.T) {
+func TestRevokeEndsNonblockingCollectives(t *testing.T) {
 	require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 		c, err := w.Comm().Dup()
 		if err != nil {
@@ -74,20 +74,21 @@ func TestRevokeEndsBegunCollectives(t *testing.T) {
 			return c.Revoke()
 		}
 		big := make([]byte, 200_000)
-		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, xor), c.IAllgatherBytes(big[:8], make([]byte, 48))} {
+		for i, q := range []banyan.Request{c.IBarrier(), c.IAllreduceBytes(big, xor),
+			c.IAllgatherBytes(big[:8], make([]byte, 48))} {
 			if _, err := q.Wait(); !errors.Is(err, banyan.ErrRevoked) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}
 		}
 		if _, err := c.IBarrier().Wait(); !errors.Is(err, banyan.ErrRevoked) {
-			return fmt.Errorf("begun afterwards: %w", err)
+			return fmt.Errorf("started afterwards: %w", err)
 		}
 		return nil
 	}))
 }
 
 // A collective cannot be cancelled; the end of a context ends only the wait.
-func TestBegunCollectivesStay(t *testing.T) {
+func TestNonblockingCollectivesStay(t *testing.T) {
 	require.NoError(t, banyan.Simulate(3, banyan.Simulation{}, func(w *banyan.World) error {
 		c := w.Comm()
 		ctx, cancel := context.WithCancel(context.Background())
@@ -107,13 +108,13 @@ func TestBegunCollectivesStay(t *testing.T) {
 }
 
 // A known failure ends non-blocking collectives, in the RTS profile at once, until a validate.
-func TestBegunCollectivesAreInactive(t *testing.T) {
+func TestNonblockingCollectivesAreInactive(t *testing.T) {
 	for _, profile := range ranktest.BothProfiles {
-		begunAreInactive(t, profile)
+		areInactive(t, profile)
 	}
 }
 
-func begunAreInactive(t *testing.T, profile banyan.Profile) {
+func areInactive(t *testing.T, profile banyan.Profile) {
 	t.Helper()
 	require.NoError(t, banyan.Simulate(4, banyan.Simulation{
 		Faults:  func(s *sim.Sim) error { return s.Kill(2, fabric.Time(time.Millisecond)) },
@@ -146,7 +147,7 @@ func begunAreInactive(t *testing.T, profile banyan.Profile) {
 }
 
 // Mismatched lengths and wrong arguments are ErrArgument and keep no rank waiting.
-func TestBegunCollectivesThatDoNotFit(t *testing.T) {
+func TestNonblockingCollectivesThatDoNotFit(t *testing.T) {
 	for _, level := range []banyan.Uniformity{banyan.UniformNothing, banyan.UniformCollectives} {
 		require.NoError(t, banyan.Simulate(6, banyan.Simulation{}, func(w *banyan.World) error {
 			c := w.Comm()
@@ -161,10 +162,12 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 			for kind, q := range []banyan.Request{
 				c.IBcast(make([]byte, size), 0), c.IReduceBytes(make([]byte, size), xor, 0),
 				c.IAllreduceBytes(make([]byte, size), xor), c.IAllgatherBytes(make([]byte, size), make([]byte, 6*size)),
-				c.IGatherBytes(make([]byte, size), make([]byte, 6*size), 2), c.IScatterBytes(make([]byte, 6*size), make([]byte, size), 2),
+				c.IGatherBytes(make([]byte, size), make([]byte, 6*size), 2),
+				c.IScatterBytes(make([]byte, 6*size), make([]byte, size), 2),
 			} {
 				_, err := q.Wait()
-				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil && level == banyan.UniformCollectives {
+				if err != nil && !errors.Is(err, banyan.ErrArgument) || err == nil &&
+					level == banyan.UniformCollectives {
 					return fmt.Errorf("kind %d: %w", kind, err)
 				}
 				if err != nil {
@@ -178,7 +181,8 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 				return nil
 			}
 			for kind, q := range []banyan.Request{
-				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IScatterBytes(nil, make([]byte, 1), 3), c.IGatherBytes(make([]byte, 1), make([]byte, 7), 3),
+				c.IAllreduceBytes(nil, nil), c.IBcast(nil, 6), c.IScatterBytes(nil, make([]byte, 1), 3),
+				c.IGatherBytes(make([]byte, 1), make([]byte, 7), 3),
 			} {
 				if _, err := q.Wait(); !errors.Is(err, banyan.ErrArgument) && (kind < 3 || c.Rank() == 3) {
 					return fmt.Errorf("wrong argument %d: %w", kind, err)
@@ -189,17 +193,18 @@ func TestBegunCollectivesThatDoNotFit(t *testing.T) {
 	}
 }
 
-// begunRank runs an interleaved program on real processes.
-func begunRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
+// interleavedRank runs an interleaved program on real processes.
+func interleavedRank(w *banyan.World) error { return interleave(w.Comm(), 3, 150) }
 
-func TestBegunCollectivesWithProcesses(t *testing.T) {
-	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {ranktest.AsyncEnv + "=1"}, "unaware": {ranktest.UnawareEnv + "=1"}} {
-		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "begun", env...) })
+func TestNonblockingCollectivesWithProcesses(t *testing.T) {
+	for name, env := range map[string][]string{"as suggested": nil, "asynchronous": {ranktest.AsyncEnv + "=1"},
+		"unaware": {ranktest.UnawareEnv + "=1"}} {
+		t.Run(name, func(t *testing.T) { ranktest.Succeed(t, 5, "non-blocking", env...) })
 	}
 }
 
-// begunAndKilled has one rank kill itself in the middle of several operations. The others go on.
-func begunAndKilled(w *banyan.World) error {
+// killedRank has one rank kill itself in the middle of several operations. The others go on.
+func killedRank(w *banyan.World) error {
 	c := w.Comm()
 	seed, err := ranktest.JobSeed()
 	if err != nil {
@@ -224,12 +229,12 @@ func begunAndKilled(w *banyan.World) error {
 	return touched(all)
 }
 
-func TestBegunCollectivesAndSIGKILL(t *testing.T) {
-	ranktest.JobsWithDeaths(t, "begun and killed", 6, 1, ranktest.JobSeeds(1, 30)...)
+func TestNonblockingCollectivesAndSIGKILL(t *testing.T) {
+	ranktest.JobsWithDeaths(t, "non-blocking, one killed", 6, 1, ranktest.JobSeeds(1, 30)...)
 }
 
-// begunAllocs checks that an operation allocates nothing after a warm-up.
-func begunAllocs(w *banyan.World) error {
+// nonblockingAllocs checks that an operation allocates nothing after a warm-up.
+func nonblockingAllocs(w *banyan.World) error {
 	c := w.Comm()
 	small, big := make([]byte, 64), make([]byte, 100_000)
 	all := make([]byte, 64*c.Size())
@@ -262,11 +267,13 @@ func begunAllocs(w *banyan.World) error {
 	return nil
 }
 
-func TestBegunCollectivesAllocateNothing(t *testing.T) { ranktest.Succeed(t, 3, "begun allocs") }
+func TestNonblockingCollectivesAllocateNothing(t *testing.T) {
+	ranktest.Succeed(t, 3, "non-blocking allocs")
+}
 
-// begunAndAbsent has rank 2, between rank 0 and rank 3 in the tree, compute outside the library
+// absentRank has rank 2, between rank 0 and rank 3 in the tree, compute outside the library
 // until rank 3 has the broadcast.
-func begunAndAbsent(w *banyan.World) error {
+func absentRank(w *banyan.World) error {
 	for _, size := range []int{8, 2 << 20} {
 		c := w.Comm()
 		if err := c.Barrier(); err != nil { // so that rank 2 leaves the library without the data
@@ -306,8 +313,8 @@ func begunAndAbsent(w *banyan.World) error {
 }
 
 // With asynchronous progress a computing rank forwards data.
-func TestBegunCollectivesWhileComputing(t *testing.T) {
+func TestNonblockingCollectivesWhileComputing(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	require.NoError(t, syscall.Mkfifo(fifo, 0o600))
-	ranktest.Succeed(t, 4, "begun and absent", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
+	ranktest.Succeed(t, 4, "non-blocking, one computes", ranktest.AsyncEnv+"=1", ranktest.FIFOEnv+"="+fifo)
 }

@@ -72,7 +72,8 @@ func (o writing) check(c *banyan.Comm, buf []uint64, size int, err error) error 
 	for buf[at] == want[at] {
 		at++
 	}
-	return fmt.Errorf("rank %d: error %w, and word %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at], want[at])
+	return fmt.Errorf("rank %d: error %w, and word %d of %d is %#x, not %#x", c.Rank(), err, at, len(buf), buf[at],
+		want[at])
 }
 
 func xor(acc, in []byte) {
@@ -320,7 +321,8 @@ func collectiveAllocs(w *banyan.World) error {
 			}
 			runtime.ReadMemStats(&after)
 			if n := after.Mallocs - before.Mallocs; n > most {
-				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n, rounds, i, size)
+				return fmt.Errorf("rank %d: %d allocations in %d calls of collective %d with %d numbers", c.Rank(), n,
+					rounds, i, size)
 			}
 		}
 	}

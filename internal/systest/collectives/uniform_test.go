@@ -69,13 +69,16 @@ func TestUniformCreation(t *testing.T) {
 
 // collectives of all kinds, for 6 ranks.
 var collectives = map[string]func(c *banyan.Comm) error{
-	"barrier":         func(c *banyan.Comm) error { return c.Barrier() },
-	"bcast":           func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
-	"bcast of much":   func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
-	"reduce":          func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
-	"reduce bytes":    func(c *banyan.Comm) error { return c.ReduceBytes(make([]byte, 8), func(_, _ []byte) {}, 0) },
-	"allreduce":       func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
-	"allreduce bytes": func(c *banyan.Comm) error { return c.AllreduceBytes(make([]byte, 90_000), func(_, _ []byte) {}) },
+	"barrier":       func(c *banyan.Comm) error { return c.Barrier() },
+	"bcast":         func(c *banyan.Comm) error { return c.Bcast(make([]byte, 8), 1) },
+	"bcast of much": func(c *banyan.Comm) error { return banyan.Bcast(c, make([]int, 20_000), 2) },
+	"reduce":        func(c *banyan.Comm) error { return banyan.Reduce(c, []int{1, 2}, banyan.Sum, 3) },
+	"reduce bytes":  func(c *banyan.Comm) error { return c.ReduceBytes(make([]byte, 8), func(_, _ []byte) {}, 0) },
+	"allreduce":     func(c *banyan.Comm) error { return banyan.Allreduce(c, []int{1, 2}, banyan.Max) },
+	"allreduce bytes": func(c *banyan.Comm) error {
+		return c.AllreduceBytes(make([]byte, 90_000),
+			func(_, _ []byte) {})
+	},
 	"allgather":       func(c *banyan.Comm) error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
 	"allgather bytes": func(c *banyan.Comm) error { return c.AllgatherBytes([]byte{1}, make([]byte, c.Size())) },
 }
@@ -129,6 +132,33 @@ func TestUniformIntercommunicators(t *testing.T) {
 	}
 }
 
+// uniformOps are uniform operations of a communicator, and of the side of this rank with the other.
+func uniformOps(c, side *banyan.Comm) []func() error {
+	odd := c.Rank() % 2
+	free := func(d *banyan.Comm, err error) error {
+		if d != nil {
+			err = errors.Join(err, d.Free())
+		}
+		return err
+	}
+	return []func() error{
+		c.Barrier,
+		func() error { return c.Bcast(make([]byte, 5_000), 1) },
+		func() error { return free(c.Dup()) },
+		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+		func() error { return free(c.Split(odd, 0)) },
+		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
+		func() error {
+			inter, err := side.CreateInter(0, c, 1-odd, 9)
+			if err != nil {
+				return err
+			}
+			return errors.Join(free(inter.Merge(false)), inter.Free())
+		},
+		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
+	}
+}
+
 // uniformRank calls uniform operations of alternating kinds until one fails, because ranks kill
 // themselves at a random moment. Then all shrink and compare their numbers of successful
 // operations.
@@ -153,28 +183,7 @@ func uniformRank(w *banyan.World) error {
 	if slices.Contains(victims, c.Rank()) {
 		ranktest.KillSelfAt(&step, at, r.IntN(40_000))
 	}
-	free := func(d *banyan.Comm, err error) error {
-		if d != nil {
-			err = errors.Join(err, d.Free())
-		}
-		return err
-	}
-	ops := []func() error{
-		c.Barrier,
-		func() error { return c.Bcast(make([]byte, 5_000), 1) },
-		func() error { return free(c.Dup()) },
-		func() error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
-		func() error { return free(c.Split(odd, 0)) },
-		func() error { return banyan.Allgather(c, []int{1}, make([]int, c.Size())) },
-		func() error {
-			inter, err := side.CreateInter(0, c, 1-odd, 9)
-			if err != nil {
-				return err
-			}
-			return errors.Join(free(inter.Merge(false)), inter.Free())
-		},
-		func() error { return banyan.Reduce(c, []int{1}, banyan.Sum, 2) },
-	}
+	ops := uniformOps(c, side)
 	done := 0
 	for ; err == nil; done++ {
 		step.Store(int64(done))
@@ -188,7 +197,8 @@ func uniformRank(w *banyan.World) error {
 		return err
 	}
 	most, least := []int{done}, []int{done}
-	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max), banyan.Allreduce(left, least, banyan.Min)); err != nil {
+	if err := errors.Join(banyan.Allreduce(left, most, banyan.Max),
+		banyan.Allreduce(left, least, banyan.Min)); err != nil {
 		if errors.Is(err, banyan.ErrProcFailed) && len(victims) > 1 {
 			return nil // the second died later
 		}
@@ -256,7 +266,8 @@ func bridgeBreaks(seed, step uint64, doomed proc.ID) (made, failed int, err erro
 		Options: []banyan.Option{banyan.WithDetection(200*time.Millisecond, time.Second)},
 		Configure: func(c *sim.Config) {
 			c.MaxTime, c.LossAtDeath = fabric.Time(time.Minute), 0.7
-			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond} // some arrive late, after the death is known
+			// Some arrive late, after the death is known
+			c.Spikes = sim.Spikes{Chance: 0.2, Min: sim.Microsecond, Max: 2 * sim.Millisecond}
 			c.Topology.ProcsPerNode = 1 + int(seed%3)
 		},
 		Faults: func(s *sim.Sim) error { return s.KillAtStep(doomed, step) },
@@ -290,10 +301,12 @@ func TestCreateInterBreaks(t *testing.T) {
 	outcomes := [2]int{}
 	for seed := range uint64(2) {
 		for _, doomed := range []proc.ID{0, 2, 4} {
-			for step := uint64(10); step <= 120; step += uint64(ranktest.Scaled(1, 55)) { // from the start to the last agreement
+			// From the start to the last agreement
+			for step := uint64(10); step <= 120; step += uint64(ranktest.Scaled(1, 55)) {
 				made, failed, err := bridgeBreaks(seed, step, doomed)
 				require.NoError(t, err, "seed %d, rank %d, step %d", seed, doomed, step)
-				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed, doomed, step, made, failed)
+				require.True(t, made == 0 || failed == 0, "seed %d, rank %d, step %d: %d have it, %d do not", seed,
+					doomed, step, made, failed)
 				if made > 0 {
 					outcomes[0]++
 				} else {

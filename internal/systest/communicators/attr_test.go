@@ -20,9 +20,9 @@ func single(t *testing.T, body func(w *banyan.World) error) {
 var errRefuse = errors.New("no")
 
 func TestAttributes(t *testing.T) {
-	var gone []string
+	var deleted []string
 	drop := func(c *banyan.Comm, v string) error {
-		gone = append(gone, v+" of "+c.Name())
+		deleted = append(deleted, v+" of "+c.Name())
 		return nil
 	}
 	single(t, func(w *banyan.World) error {
@@ -61,8 +61,8 @@ func TestAttributes(t *testing.T) {
 		if _, ok := banyan.Attr(side, kept); ok {
 			return errors.New("split copies attributes")
 		}
-		if err := banyan.SetAttr(c, kept, "A"); err != nil || len(gone) != 1 {
-			return fmt.Errorf("replaced: %w, %q", err, gone)
+		if err := banyan.SetAttr(c, kept, "A"); err != nil || len(deleted) != 1 {
+			return fmt.Errorf("replaced: %w, %q", err, deleted)
 		}
 		if err := errors.Join(banyan.DeleteAttr(c, mine), banyan.DeleteAttr(c, mine), d.Free()); err != nil {
 			return err
@@ -73,37 +73,42 @@ func TestAttributes(t *testing.T) {
 		return nil
 	})
 	// At the end the remaining ones, the youngest first.
-	require.Equal(t, []string{"a of world", "b of world", "c' of world.1", "a of world.1", "A of world", "c of world"}, gone)
+	require.Equal(t, []string{"a of world", "b of world", "c' of world.1", "a of world.1", "A of world",
+		"c of world"}, deleted)
 }
 
 // If a copy function fails, the copied attributes are deleted again and there is no duplicate.
 func TestAttributeThatIsNotCopied(t *testing.T) {
-	var gone []int
+	var deleted []int
 	single(t, func(w *banyan.World) error {
 		c := w.Comm()
 		plain := banyan.NewKey(banyan.CopyValue[int], func(c *banyan.Comm, v int) error {
 			if c != w.Comm() {
-				gone = append(gone, v)
+				deleted = append(deleted, v)
 			}
 			return nil
 		})
 		third := banyan.NewKey(func(*banyan.Comm, int) (int, bool, error) { return 0, true, errRefuse }, nil)
-		never := banyan.NewKey(func(*banyan.Comm, int) (int, bool, error) { return 0, true, errors.New("called too late") }, nil)
+		never := banyan.NewKey(func(*banyan.Comm, int) (int, bool, error) {
+			return 0, true,
+				errors.New("called too late")
+		}, nil)
 		second := banyan.NewKey(banyan.CopyValue[int], func(c *banyan.Comm, v int) error {
 			if c != w.Comm() {
-				gone = append(gone, v)
+				deleted = append(deleted, v)
 			}
 			return nil
 		})
-		err := errors.Join(banyan.SetAttr(c, plain, 1), banyan.SetAttr(c, second, 2), banyan.SetAttr(c, third, 3), banyan.SetAttr(c, never, 4))
+		err := errors.Join(banyan.SetAttr(c, plain, 1), banyan.SetAttr(c, second, 2), banyan.SetAttr(c, third, 3),
+			banyan.SetAttr(c, never, 4))
 		if err != nil {
 			return err
 		}
 		var h told
 		c.SetErrorHandler(h.handle)
 		d, err := c.Dup()
-		if d != nil || !errors.Is(err, errRefuse) || len(h.errs) != 1 || !slices.Equal(gone, []int{2, 1}) {
-			return fmt.Errorf("dup: %v, %w, told %d times, deleted %v", d, err, len(h.errs), gone)
+		if d != nil || !errors.Is(err, errRefuse) || len(h.errs) != 1 || !slices.Equal(deleted, []int{2, 1}) {
+			return fmt.Errorf("dup: %v, %w, told %d times, deleted %v", d, err, len(h.errs), deleted)
 		}
 		return nil
 	})

@@ -50,7 +50,8 @@ func free(w *banyan.World) error {
 		if err := errors.Join(err, banyan.WaitAll(reqs), e.Free()); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
-		if want := ranktest.Pattern(peer, size); c.Rank() == 0 && (string(in) != string(want) || string(wild) != string(want)) {
+		if want := ranktest.Pattern(peer, size); c.Rank() == 0 &&
+			(string(in) != string(want) || string(wild) != string(want)) {
 			return fmt.Errorf("round %d: the wrong message", round)
 		}
 		if c.Rank() == 1 {
@@ -80,9 +81,11 @@ func isClosed(d *banyan.Comm) error {
 	_, irecv := d.Irecv(nil, 0, 0).Wait()
 	_, start := d.SendInit(nil, 0, 0).Start().Wait()
 	_, split := d.Split(0, 0)
-	for i, err := range []error{again, d.Send(nil, 0, 0), recv, probe, wait, irecv, start, split, d.Barrier(), d.Ssend(nil, 0, 0)} {
+	for i, err := range []error{again, d.Send(nil, 0, 0), recv, probe, wait, irecv, start, split, d.Barrier(),
+		d.Ssend(nil, 0, 0)} {
 		if !errors.Is(err, banyan.ErrClosed) {
-			return fmt.Errorf("call %d on a communicator that is no more: %w", i, errors.Join(err, errors.New("want ErrClosed")))
+			return fmt.Errorf("call %d on a communicator that is no more: %w", i,
+				errors.Join(err, errors.New("want ErrClosed")))
 		}
 	}
 	return nil
@@ -145,7 +148,8 @@ func TestFreeAfterShrinkLeavesNobodyWaiting(t *testing.T) {
 				c.MaxTime = fabric.Time(time.Minute)
 			},
 			Faults: func(s *sim.Sim) error { // the root of the agreement, and another
-				return errors.Join(s.KillAtStep(0, 1+r.Uint64N(8<<r.IntN(8))), s.KillAtStep(proc.ID(1+r.IntN(n-1)), 1+r.Uint64N(8<<r.IntN(8))))
+				return errors.Join(s.KillAtStep(0, 1+r.Uint64N(8<<r.IntN(8))),
+					s.KillAtStep(proc.ID(1+r.IntN(n-1)), 1+r.Uint64N(8<<r.IntN(8))))
 			},
 		}, func(w *banyan.World) error {
 			d, err := w.Comm().Dup()

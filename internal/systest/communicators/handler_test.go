@@ -72,8 +72,11 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 		p.Start()
 		return second(p.Wait())
 	},
-	"send context":   func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
-	"recv context":   func(c *banyan.Comm, live context.Context) error { return second(c.RecvContext(live, nil, 2, 1)) },
+	"send context": func(c *banyan.Comm, live context.Context) error { return c.SendContext(live, nil, 2, 1) },
+	"recv context": func(c *banyan.Comm, live context.Context) error {
+		return second(c.RecvContext(live, nil, 2,
+			1))
+	},
 	"probe context":  func(c *banyan.Comm, live context.Context) error { return second(c.ProbeContext(live, 2, 1)) },
 	"mprobe context": func(c *banyan.Comm, live context.Context) error { return second(c.MprobeContext(live, 2, 1)) },
 	"ssend context":  func(c *banyan.Comm, live context.Context) error { return c.SsendContext(live, nil, 2, 1) },
@@ -91,9 +94,12 @@ var failing = map[string]func(c *banyan.Comm, live context.Context) error{
 		c.Isend(make([]byte, 3), c.Rank(), 4)
 		return second(banyan.Recv(c, make([]int64, 1), c.Rank(), 4))
 	},
-	"barrier":        func(c *banyan.Comm, _ context.Context) error { return c.Barrier() },
-	"bcast":          func(c *banyan.Comm, _ context.Context) error { return c.Bcast(nil, 0) },
-	"allreduce":      func(c *banyan.Comm, _ context.Context) error { return banyan.Allreduce(c, []int{1}, banyan.Sum) },
+	"barrier": func(c *banyan.Comm, _ context.Context) error { return c.Barrier() },
+	"bcast":   func(c *banyan.Comm, _ context.Context) error { return c.Bcast(nil, 0) },
+	"allreduce": func(c *banyan.Comm, _ context.Context) error {
+		return banyan.Allreduce(c, []int{1},
+			banyan.Sum)
+	},
 	"split":          func(c *banyan.Comm, _ context.Context) error { return second(c.Split(0, 0)) },
 	"split color":    func(c *banyan.Comm, _ context.Context) error { return second(c.Split(-1, 0)) },
 	"split by node":  func(c *banyan.Comm, _ context.Context) error { return second(c.SplitByNode(0)) },

@@ -38,7 +38,8 @@ func values(w *banyan.World) error {
 			if err := errors.Join(err, <-sent); err != nil {
 				return err
 			}
-			if want := mine(prev); got.Name != want.Name || len(got.X) != n || got.Next.Name != "inner" || st.Source != prev ||
+			if want := mine(prev); got.Name != want.Name || len(got.X) != n || got.Next.Name != "inner" ||
+				st.Source != prev ||
 				!maps.EqualFunc(got.Table, want.Table, func(a, b []int) bool { return reflect.DeepEqual(a, b) }) {
 				return fmt.Errorf("got %+v, want %+v", got, want)
 			}
@@ -178,7 +179,8 @@ func TestDeepestValues(t *testing.T) {
 
 // FuzzRecvValue: any bytes of a peer end in a value or an error.
 func FuzzRecvValue(f *testing.F) {
-	for _, v := range []any{particle{Name: "x", X: []float64{1}, Next: &particle{}}, nest{nest{}, nil}, map[string]int{"a": 1}} {
+	for _, v := range []any{particle{Name: "x", X: []float64{1}, Next: &particle{}}, nest{nest{}, nil},
+		map[string]int{"a": 1}} {
 		var b bytes.Buffer
 		if err := gob.NewEncoder(&b).Encode(v); err != nil {
 			f.Fatal(err)

@@ -122,7 +122,8 @@ func (x *parted) judge() error {
 	}
 	for _, rank := range want {
 		if x.ends[rank] != lost && !slices.Equal(want, x.groups[rank]) {
-			return fmt.Errorf("rank %d counts %v, ranks %d and %d parted, alive %v", rank, x.groups[rank], x.low, x.high, want)
+			return fmt.Errorf("rank %d counts %v, ranks %d and %d parted, alive %v", rank, x.groups[rank], x.low,
+				x.high, want)
 		}
 	}
 	return nil
@@ -142,7 +143,8 @@ func TestPartedAgree(t *testing.T) {
 			x.at = fabric.Time(r.IntN(60_000))
 		}
 		err := x.run(seed)
-		story := fmt.Sprintf("seed %d: %d ranks, %d and %d parted at %v, detector %v, met %v: %v", seed, x.n, x.low, x.high, time.Duration(x.at), x.detector, x.meet, err)
+		story := fmt.Sprintf("seed %d: %d ranks, %d and %d parted at %v, detector %v, met %v: %v", seed, x.n, x.low,
+			x.high, time.Duration(x.at), x.detector, x.meet, err)
 		require.NoError(t, x.judge(), "%s", story)
 		if x.ends[x.high].Kind == proc.Departed {
 			require.NoError(t, err, "%s", story)
@@ -211,7 +213,8 @@ func walledOff(w *banyan.World) error {
 // Two of the real processes have no fabric in common, and both reach a third. The higher one ends,
 // and reports why and what to do.
 func TestWalledOff(t *testing.T) {
-	const each = `case $PMI_RANK in 0) BANYAN_FABRIC=shm;; 2) BANYAN_FABRIC=tcp;; *) BANYAN_FABRIC=shm,tcp;; esac; export BANYAN_FABRIC; exec "$0"`
+	const each = `case $PMI_RANK in 0) BANYAN_FABRIC=shm;; 2) BANYAN_FABRIC=tcp;; *) BANYAN_FABRIC=shm,tcp;; esac;
+		export BANYAN_FABRIC; exec "$0"`
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	for _, detect := range []string{"on", "off"} {
@@ -225,7 +228,8 @@ func TestWalledOff(t *testing.T) {
 		for _, end := range res.Ends[:2] {
 			require.False(t, end.Failed(), "%v\n%s", res.Ends, out.String())
 		}
-		require.Contains(t, out.String(), "banyan: rank 2 ends itself: rank 0 and rank 2 cannot reach each other (no fabric joins")
+		require.Contains(t, out.String(),
+			"banyan: rank 2 ends itself: rank 0 and rank 2 cannot reach each other (no fabric joins")
 		require.Contains(t, out.String(), "--fabric")
 		t.Log(out.String())
 	}

@@ -39,7 +39,7 @@ func loneDeath(w *banyan.World) error {
 }
 
 // A death is reported to ranks that have never communicated with the failed one, on every fabric.
-func TestDeathReachesStrangers(t *testing.T) {
+func TestDeathReachesUnmetRanks(t *testing.T) {
 	for name, env := range map[string][]string{
 		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "both": {ranktest.Nodes("a;a;b;b;a;b")},
 	} {
@@ -103,8 +103,8 @@ func stopped(w *banyan.World) error {
 		return err
 	}
 	_, err := c.Recv(nil, 2, 3)
-	if gone := syscall.Kill(victim, syscall.SIGCONT); gone != nil && gone != syscall.ESRCH { // it may have been killed
-		return gone
+	if kerr := syscall.Kill(victim, syscall.SIGCONT); kerr != nil && kerr != syscall.ESRCH { // it may have been killed
+		return kerr
 	}
 	return expectSilence(w, err)
 }
@@ -127,18 +127,22 @@ func expectSilence(w *banyan.World, err error) error {
 // is continued.
 func TestStoppedForTooLong(t *testing.T) {
 	t.Parallel()
-	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix": {"BANYAN_FABRIC=unix"}} {
+	for name, env := range map[string][]string{"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"},
+		"unix": {"BANYAN_FABRIC=unix"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			res, out := ranktest.Job(t, launch.Continue, 3, "stopped", append(env, ranktest.Quick...)...)
 			require.False(t, res.Ends[0].Failed() || res.Ends[1].Failed(), "%v\n%s", res.Ends, out)
 			if name == "shm" { // killed at once by a rank on its node
 				require.Equal(t, unix.SIGKILL, res.Ends[2].Signal, "%v\n%s", res.Ends, out)
-				words := regexp.MustCompile(`banyan: rank [01]: rank 2 counts as dead and has been killed: it (was silent for \d.*s, though all were asked|was silent for so long, as others have found); detect.timeout is 2s, raise it \(BANYAN_DETECT_TIMEOUT\) .*\n`)
+				words := regexp.MustCompile(`banyan: rank [01]: rank 2 counts as dead and has been killed: ` +
+					`it (was silent for \d.*s, though all were asked|was silent for so long, as others have found); ` +
+					`detect.timeout is 2s, raise it \(BANYAN_DETECT_TIMEOUT\) .*\n`)
 				require.Len(t, words.FindAllString(out, -1), 1, out) // only the killing rank reports it
 				return
 			}
-			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself if it was only stopped or starved: it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
+			require.Regexp(t, `(?m)^banyan: rank [01]: rank 2 counts as dead and ends itself if it was only stopped or starved: `+
+				`it was silent for \d.*s, though all were asked; detect.timeout is 2s`, out)
 			require.Equal(t, banyan.ExitExpelled, res.Ends[2].Code, "%v\n%s", res.Ends, out)
 			require.Regexp(t, `(?m)^banyan: rank 2 ends itself: this process counts as dead at rank [01], `, out)
 			require.Contains(t, out, "detect.timeout")
@@ -185,7 +189,8 @@ func TestSilenceWhileAllCompute(t *testing.T) {
 			t.Parallel() // they wait most of the time
 			const n = 17
 			file := filepath.Join(t.TempDir(), "pid")
-			res, out := ranktest.Job(t, launch.Continue, n, "absentees", append(env, ranktest.FIFOEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
+			res, out := ranktest.Job(t, launch.Continue, n, "absentees",
+				append(env, ranktest.FIFOEnv+"="+file, "BANYAN_DETECT_TIMEOUT=5s")...)
 			for _, e := range res.Ends[:n-1] {
 				require.False(t, e.Failed(), "%v\n%s", e, out)
 			}
@@ -269,7 +274,8 @@ func outage(w *banyan.World) error {
 			w.Sleep(700 * time.Millisecond)
 			fmt.Println("heal")
 		}
-		if _, err := c.Sendrecv([]byte{byte(i)}, (c.Rank()+1)%c.Size(), 0, make([]byte, 1), (c.Rank()+c.Size()-1)%c.Size(), 0); err != nil {
+		if _, err := c.Sendrecv([]byte{byte(i)}, (c.Rank()+1)%c.Size(), 0, make([]byte, 1),
+			(c.Rank()+c.Size()-1)%c.Size(), 0); err != nil {
 			return err
 		}
 	}
@@ -316,7 +322,8 @@ func TestHostsApart(t *testing.T) {
 	if !ranktest.Namespaces(t) {
 		return
 	}
-	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) }, ranktest.Quick...)
+	res, out := ranktest.OnHosts(t, 4, "split", func(net *netns.Net, word string) error { return net.Isolate(3) },
+		ranktest.Quick...)
 	for _, e := range res.Ends[:3] {
 		require.False(t, e.Failed(), "%v\n%s", e, out)
 	}
@@ -333,11 +340,13 @@ func TestWithDetectionChecks(t *testing.T) {
 		"WithDetection: detect.period":    banyan.WithDetection(time.Microsecond, time.Second),
 		"WithDetection: detect.timeout":   banyan.WithDetection(time.Second, 1500*time.Microsecond),
 	} {
-		err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{o}}, func(*banyan.World) error { return nil })
+		err := banyan.Simulate(1, banyan.Simulation{Options: []banyan.Option{o}},
+			func(*banyan.World) error { return nil })
 		require.ErrorIs(t, err, banyan.ErrArgument)
 		require.ErrorContains(t, err, want)
 	}
 	for _, o := range []banyan.Option{banyan.WithDetection(0, 0), banyan.WithDetection(time.Second, 3*time.Second)} {
-		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{o}}, func(w *banyan.World) error { return w.Comm().Barrier() }))
+		require.NoError(t, banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{o}},
+			func(w *banyan.World) error { return w.Comm().Barrier() }))
 	}
 }

@@ -228,7 +228,8 @@ func hangs(w *banyan.World) error {
 func TestHangingIsExcusedForAWhile(t *testing.T) {
 	t.Parallel() // it waits
 	began := time.Now()
-	res := runUntilOver(t, &launch.Spec{}, "hangs", "BANYAN_FABRIC=shm", "BANYAN_DETECT_PERIOD=100ms", "BANYAN_DETECT_TIMEOUT=1s",
+	res := runUntilOver(t, &launch.Spec{}, "hangs", "BANYAN_FABRIC=shm", "BANYAN_DETECT_PERIOD=100ms",
+		"BANYAN_DETECT_TIMEOUT=1s",
 		causeEnv+"=silent for longer than detect.timeout, and killed for that")
 	require.Equal(t, unix.SIGKILL, res.Ends[2].Signal)
 	require.Greater(t, time.Since(began), 10*time.Second, "excused")

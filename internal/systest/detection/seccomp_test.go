@@ -47,7 +47,8 @@ type call struct {
 // refusable are the calls that Banyan makes itself in a rank and that Go's runtime does not need.
 var refusable = map[string]call{
 	"pidfd_open": {nr: unix.SYS_PIDFD_OPEN}, "pidfd_send_signal": {nr: unix.SYS_PIDFD_SEND_SIGNAL},
-	"memfd_create": {nr: unix.SYS_MEMFD_CREATE}, "fallocate": {nr: unix.SYS_FALLOCATE}, "ftruncate": {nr: unix.SYS_FTRUNCATE},
+	"memfd_create": {nr: unix.SYS_MEMFD_CREATE}, "fallocate": {nr: unix.SYS_FALLOCATE},
+	"ftruncate":           {nr: unix.SYS_FTRUNCATE},
 	"fcntl (F_ADD_SEALS)": {nr: unix.SYS_FCNTL, arg: 1, mask: ^uint32(0), value: unix.F_ADD_SEALS},
 	"fcntl (F_GET_SEALS)": {nr: unix.SYS_FCNTL, arg: 1, mask: ^uint32(0), value: unix.F_GET_SEALS},
 	"mmap (MAP_SHARED)":   {nr: unix.SYS_MMAP, arg: 3, mask: 3, value: unix.MAP_SHARED},
@@ -58,7 +59,8 @@ var refusable = map[string]call{
 	"set_robust_list": {nr: unix.SYS_SET_ROBUST_LIST}, "get_robust_list": {nr: unix.SYS_GET_ROBUST_LIST},
 	"futex_waitv": {nr: unix.SYS_FUTEX_WAITV}, "process_vm_readv": {nr: unix.SYS_PROCESS_VM_READV},
 	"futex (shared)": {nr: unix.SYS_FUTEX, arg: 1, mask: 128, value: 0, needed: true},
-	"pread64":        {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true}, "ioctl": {nr: unix.SYS_IOCTL},
+	"pread64":        {nr: unix.SYS_PREAD64}, "ppoll": {nr: unix.SYS_PPOLL, needed: true},
+	"ioctl":      {nr: unix.SYS_IOCTL},
 	"readlinkat": {nr: unix.SYS_READLINKAT}, "fstat": {nr: unix.SYS_FSTAT, needed: true},
 	"madvise": {nr: unix.SYS_MADVISE, arg: 2, mask: ^uint32(1), value: unix.MADV_POPULATE_READ},
 	"socket":  {nr: unix.SYS_SOCKET, sockets: true}, "bind": {nr: unix.SYS_BIND, sockets: true},
@@ -74,23 +76,35 @@ var refusable = map[string]call{
 // unrefusable are functions of the packages unix and syscall that a rank calls and that are none of
 // the above, with the reason.
 var unrefusable = map[string]string{
-	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "Open": "Go opens files by it", "Read": "Go reads files by it",
+	"Close": "a descriptor stays open", "Munmap": "a mapping stays", "Open": "Go opens files by it",
+	"Read":  "Go reads files by it",
 	"Write": "Go writes files by it", "Stat": "newfstatat: Go looks at files by it", "Access": "of ftbench tune",
-	"EpollCreate1": "Go's runtime ends without it", "EpollCtl": "as epoll_create1", "EpollWait": "as epoll_create1 (epoll_pwait)",
-	"SYS_EPOLL_PWAIT": "as epoll_create1", "Eventfd": "as epoll_create1 (eventfd2)", "CloseOnExec": "fcntl: Go's runtime looks at descriptors by it",
-	"SetNonblock": "as CloseOnExec", "Getpid": "cannot be refused without harm to Go's signals", "Gettid": "as Getpid", "ClockGettime": "no system call (vDSO)",
-	"SchedSetaffinityDynamic": "of the launcher", "GetsockoptUcred": "of the agent's clients, who do without an agent", "Fstat": "as fstat", "Readlink": "as readlinkat",
-	"Getpgrp": "of the launcher", "IoctlGetTermios": "of the launcher", "Kill": "of the launcher", "Socketpair": "of the launcher", "Waitid": "of the launcher",
-	"CmsgSpace": "no call", "Errno": "no call", "Getpagesize": "no call", "NewCPUSet": "no call", "NsecToTimespec": "no call", "ParseSocketControlMessage": "no call",
-	"ParseUnixRights": "no call", "RawSyscall": "by number", "RawSyscall6": "by number", "Syscall": "by number", "Syscall6": "by number", "Signal": "no call",
+	"EpollCreate1": "Go's runtime ends without it", "EpollCtl": "as epoll_create1",
+	"EpollWait":       "as epoll_create1 (epoll_pwait)",
+	"SYS_EPOLL_PWAIT": "as epoll_create1", "Eventfd": "as epoll_create1 (eventfd2)",
+	"CloseOnExec": "fcntl: Go's runtime looks at descriptors by it",
+	"SetNonblock": "as CloseOnExec", "Getpid": "cannot be refused without harm to Go's signals",
+	"Gettid": "as Getpid", "ClockGettime": "no system call (vDSO)",
+	"SchedSetaffinityDynamic": "of the launcher",
+	"GetsockoptUcred":         "of the agent's clients, who do without an agent", "Fstat": "as fstat",
+	"Readlink": "as readlinkat",
+	"Getpgrp":  "of the launcher", "IoctlGetTermios": "of the launcher", "Kill": "of the launcher",
+	"Socketpair": "of the launcher", "Waitid": "of the launcher",
+	"CmsgSpace": "no call", "Errno": "no call", "Getpagesize": "no call", "NewCPUSet": "no call",
+	"NsecToTimespec": "no call", "ParseSocketControlMessage": "no call",
+	"ParseUnixRights": "no call", "RawSyscall": "by number", "RawSyscall6": "by number", "Syscall": "by number",
+	"Syscall6": "by number", "Signal": "no call",
 	"SignalName": "no call", "WaitStatus": "no call",
 }
 
 // callOf is the system call of functions with another name.
 var callOf = map[string]string{
-	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll", "FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
-	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt", "GetsockoptTCPInfo": "getsockopt",
-	"SetsockoptInt": "setsockopt", "SetsockoptString": "setsockopt", "SchedGetAttr": "sched_getattr", "SchedSetAttr": "sched_setattr",
+	"Getrlimit": "prlimit64", "PrctlRetInt": "prctl", "Pread": "pread64", "Poll": "ppoll",
+	"FcntlInt": "fcntl (F_ADD_SEALS)", "Mmap": "mmap (MAP_SHARED)", "SYS_FUTEX": "futex (shared)",
+	"SchedGetaffinityDynamic": "sched_getaffinity", "IoctlGetInt": "ioctl", "GetsockoptInt": "getsockopt",
+	"GetsockoptTCPInfo": "getsockopt",
+	"SetsockoptInt":     "setsockopt", "SetsockoptString": "setsockopt", "SchedGetAttr": "sched_getattr",
+	"SchedSetAttr": "sched_setattr",
 }
 
 // TestCallsAreKnown: refusable has every system call of the packages that a rank links.
@@ -98,7 +112,8 @@ func TestCallsAreKnown(t *testing.T) {
 	said := regexp.MustCompile(`\b(?:unix|syscall)\.(?:(SYS_[A-Z0-9_]+)|([A-Z]\w*)\()`)
 	snake := regexp.MustCompile(`([a-z0-9])([A-Z])`)
 	// The packages of this module that a rank links.
-	list := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}{{end}}",
+	list := exec.Command("go", "list", "-deps", "-f",
+		"{{if not .Standard}}{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}{{end}}",
 		"github.com/banyan-hpc/banyan")
 	dirs, err := list.Output()
 	require.NoError(t, err)
@@ -119,7 +134,8 @@ func TestCallsAreKnown(t *testing.T) {
 				}
 				_, known := refusable[call]
 				_, exempt := unrefusable[name]
-				require.True(t, known || exempt, "%s calls %s: have refusable try what happens where it is refused", file, name)
+				require.True(t, known || exempt, "%s calls %s: have refusable try what happens where it is refused",
+					file, name)
 			}
 		}
 	}
@@ -148,7 +164,8 @@ func refuseCalls() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err
 	}
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0,
+		uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return errno
 	}
 	return syscall.Exec("/proc/self/exe", os.Args, os.Environ())
@@ -225,14 +242,16 @@ func refuse(t *testing.T, name string, errno unix.Errno, rank string) {
 	exe, err := os.Executable()
 	require.NoError(t, err)
 	var out bytes.Buffer
-	env := append(os.Environ(), ranktest.RoleEnv+"=refused calls", fmt.Sprintf("%s=%s=%d", refuseEnv, name, int(errno)), refusedRankEnv+"="+rank)
+	env := append(os.Environ(), ranktest.RoleEnv+"=refused calls",
+		fmt.Sprintf("%s=%s=%d", refuseEnv, name, int(errno)), refusedRankEnv+"="+rank)
 	if refusable[name].sockets {
 		env = append(env, "BANYAN_FABRIC=unix,tcp")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // ends a rank that hangs without naming the call
 	defer cancel()
 	res, err := launch.Run(ctx, launch.Spec{
-		N: 3, Argv: []string{exe}, Env: append(env, ranktest.Quick...), Stdout: io.Discard, Stderr: &out, OnFailure: launch.Continue,
+		N: 3, Argv: []string{exe}, Env: append(env, ranktest.Quick...), Stdout: io.Discard, Stderr: &out,
+		OnFailure: launch.Continue,
 	})
 	require.NoError(t, err)
 	if works := !res.Ends[0].Failed() && !res.Ends[1].Failed() && res.Ends[2].Signal == unix.SIGKILL; works {

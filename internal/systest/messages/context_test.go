@@ -264,13 +264,15 @@ func TestSendrecvContext(t *testing.T) {
 	st, err := c.SendrecvContext(t.Context(), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested)
 	require.NoError(t, err)
 	require.Equal(t, 50, st.Count)
-	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0, tagTested+1)
+	_, err = c.SendrecvContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested, in, 0,
+		tagTested+1)
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "what was sent has been sent")
 	_, found, err := c.Iprobe(banyan.AnySource, banyan.AnyTag)
 	require.NoError(t, err)
 	require.False(t, found)
-	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested), context.Canceled)
+	require.ErrorIs(t, c.SsendContext(untilUnderWay(t, c, tagTested), ranktest.Pattern(0, 50), 0, tagTested),
+		context.Canceled)
 	require.NoError(t, ranktest.ExpectPattern(c, 0, tagTested, 50), "it stays under way")
 	_, err = c.SendrecvContext(t.Context(), nil, 7, 0, nil, 0, tagTested)
 	require.ErrorIs(t, err, banyan.ErrArgument)

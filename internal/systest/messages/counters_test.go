@@ -110,8 +110,10 @@ func forge(w *banyan.World) error {
 }
 
 func TestCountersInWords(t *testing.T) {
-	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{Strangers: 1, Versions: 2, Forgers: 3, Misled: 4, Dawdlers: 5, Crowded: 6}}
-	require.Equal(t, "admitted 3, healed 0, refused 21 (1 strangers, 2 of other versions, 3 forgers, 4 misled, 5 dawdlers, 6 crowded out)", c.String())
+	c := banyan.Counters{Admitted: 3, Refused: banyan.Refused{Strangers: 1, Versions: 2, Forgers: 3, Misled: 4,
+		Dawdlers: 5, Crowded: 6}}
+	require.Equal(t, "admitted 3, healed 0, refused 21 "+
+		"(1 strangers, 2 of other versions, 3 forgers, 4 misled, 5 dawdlers, 6 crowded out)", c.String())
 	require.Equal(t, "admitted 0, healed 0, refused 0", banyan.Counters{}.String())
 	twice := c.Plus(c)
 	require.Equal(t, uint64(6), twice.Admitted)

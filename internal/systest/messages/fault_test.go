@@ -204,7 +204,8 @@ func TestQueriesOfFailures(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		for _, g := range []banyan.Group{c.GetFailed(), c.GroupFailed(), c.RemoteGroupFailed(), c.FailureGetAcked(), enabled} {
+		for _, g := range []banyan.Group{c.GetFailed(), c.GroupFailed(), c.RemoteGroupFailed(), c.FailureGetAcked(),
+			enabled} {
 			ranks, err := c.Group().Translate([]int{3, 0}, g)
 			if err != nil || g.Size() != 1 || !slices.Equal(ranks, []int{0, banyan.Undefined}) {
 				return fmt.Errorf("size %d, ranks %v, %w", g.Size(), ranks, err)
@@ -217,7 +218,8 @@ func TestQueriesOfFailures(t *testing.T) {
 			return fmt.Errorf("minus one: %v", err)
 		}
 		// Collectives need failed ranks, acknowledged or not; local operations work.
-		if err := c.Barrier(); !errors.Is(err, banyan.ErrProcFailed) || !errors.Is(err, banyan.ErrRankFailStop) || !errors.Is(err, banyan.ErrProcFailStop) {
+		if err := c.Barrier(); !errors.Is(err, banyan.ErrProcFailed) || !errors.Is(err, banyan.ErrRankFailStop) ||
+			!errors.Is(err, banyan.ErrProcFailStop) {
 			return fmt.Errorf("barrier: %v", err)
 		}
 		d, err := c.CreateGroup(c.Group().Difference(c.GetFailed()), 1)
@@ -238,7 +240,7 @@ func TestRunThrough(t *testing.T) {
 			return err
 		}
 		if _, err := c.Irecv(nil, banyan.AnySource, 1).Wait(); !errors.Is(err, banyan.ErrProcFailed) {
-			return fmt.Errorf("a wildcard that is begun: %v", err)
+			return fmt.Errorf("a wildcard that is started: %v", err)
 		}
 		if _, err := c.ReenableAnySource(); err != nil {
 			return err

@@ -36,13 +36,15 @@ func folded(size, window int) ([]byte, func(), error) {
 		return nil, nil, err
 	}
 	whole := (size + window - 1) / window * window
-	base, err := unix.MmapPtr(-1, 0, nil, uintptr(whole), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	base, err := unix.MmapPtr(-1, 0, nil, uintptr(whole), unix.PROT_NONE,
+		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
 		return nil, nil, err
 	}
 	unmap := func() { _ = unix.MunmapPtr(base, uintptr(whole)) }
 	for at := 0; at < whole; at += window {
-		if _, err := unix.MmapPtr(fd, 0, unsafe.Add(base, at), uintptr(window), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
+		if _, err := unix.MmapPtr(fd, 0, unsafe.Add(base, at), uintptr(window), unix.PROT_READ|unix.PROT_WRITE,
+			unix.MAP_SHARED|unix.MAP_FIXED); err != nil {
 			unmap()
 			return nil, nil, err
 		}

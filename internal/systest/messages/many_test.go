@@ -96,7 +96,8 @@ func TestWaitSome(t *testing.T) {
 				return err
 			}
 			for _, o := range out {
-				err := errors.Join(o.Err, ranktest.WantStatus(o.Status, 1, o.Index, ranktest.Sizes[o.Index%len(ranktest.Sizes)]))
+				err := errors.Join(o.Err, ranktest.WantStatus(o.Status, 1, o.Index,
+					ranktest.Sizes[o.Index%len(ranktest.Sizes)]))
 				if err != nil || seen[o.Index] {
 					return fmt.Errorf("request %d again: %v, %w", o.Index, seen[o.Index], err)
 				}

@@ -373,7 +373,8 @@ func (m *matcher) check() error {
 					continue
 				}
 				if later.by.takes(src, earlier.tag) && earlier.by.order > later.by.order {
-					return fmt.Errorf("message %d of rank %d was overtaken by %d: %v, %v", i, src, j, earlier.by, later.by)
+					return fmt.Errorf("message %d of rank %d was overtaken by %d: %v, %v", i, src, j, earlier.by,
+						later.by)
 				}
 			}
 		}

@@ -67,7 +67,8 @@ func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 			},
 			Faults: func(s *sim.Sim) error {
 				for i := range victims {
-					if err := s.Kill(proc.ID(living+i), fabric.Time(time.Microsecond)*fabric.Time(200+int(seed)*50+400*i)); err != nil {
+					if err := s.Kill(proc.ID(living+i),
+						fabric.Time(time.Microsecond)*fabric.Time(200+int(seed)*50+400*i)); err != nil {
 						return err
 					}
 				}
@@ -105,7 +106,8 @@ func TestMatchingAgainstTheRulesWithProcesses(t *testing.T) {
 	n := operations(160_000, 10_000)
 	for _, env := range [][]string{
 		nil, {ranktest.NoCopyEnv + "=1"}, {ranktest.EagerEnv + "=1"},
-		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", ranktest.EagerEnv + "=1"}, {ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
+		{"BANYAN_FABRIC=tcp"}, {"BANYAN_FABRIC=unix", ranktest.EagerEnv + "=1"},
+		{ranktest.Nodes("a;a;b;b"), "BANYAN_FABRIC=shm,tcp"},
 	} {
 		ranktest.Succeed(t, 4, "matching", append(env, opsEnv+"="+strconv.Itoa(n/4))...)
 	}

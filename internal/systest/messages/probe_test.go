@@ -78,7 +78,8 @@ func TestMatchedProbe(t *testing.T) {
 			}
 			buf := make([]byte, size)
 			st, err := m.Recv(buf)
-			if err = errors.Join(err, ranktest.WantStatus(m.Status(), 0, tagTested, size), ranktest.WantStatus(st, 0, tagTested, size)); err != nil {
+			if err = errors.Join(err, ranktest.WantStatus(m.Status(), 0, tagTested, size),
+				ranktest.WantStatus(st, 0, tagTested, size)); err != nil {
 				return err
 			}
 			if !bytes.Equal(buf, ranktest.Pattern(0, size)) {
@@ -106,7 +107,8 @@ func TestMatchedProbeTruncates(t *testing.T) {
 			}
 			buf := make([]byte, size-1)
 			st, err := m.Recv(buf)
-			if !errors.Is(err, banyan.ErrTruncate) || st.Count != size-1 || !bytes.Equal(buf, ranktest.Pattern(0, size)[:size-1]) {
+			if !errors.Is(err, banyan.ErrTruncate) || st.Count != size-1 ||
+				!bytes.Equal(buf, ranktest.Pattern(0, size)[:size-1]) {
 				return fmt.Errorf("%d bytes: %+v, %v", size, st, err)
 			}
 			if _, err := r.Wait(); err != nil {

@@ -40,7 +40,8 @@ func TestRolesOnEveryFabric(t *testing.T) {
 // routes compares the reported routes and nodes with the configuration.
 func routes(w *banyan.World) error {
 	c := w.Comm()
-	names, allowed := ranktest.PerRank(ranktest.NodesEnv, c.Size(), ""), ranktest.PerRank(ranktest.FabricsEnv, c.Size(), os.Getenv("BANYAN_FABRIC"))
+	names, allowed := ranktest.PerRank(ranktest.NodesEnv, c.Size(), ""), ranktest.PerRank(ranktest.FabricsEnv,
+		c.Size(), os.Getenv("BANYAN_FABRIC"))
 	here := names[c.Rank()]
 	var order []string
 	mates := 0
@@ -67,7 +68,8 @@ func routes(w *banyan.World) error {
 		switch {
 		case r.Fabric != want:
 			return fmt.Errorf("rank %d reaches %d by %+v, want %s", c.Rank(), rank, r, want)
-		case want != "self" && r.Why == "", len(r.WhyNot) != slices.Index([]string{"shm", "unix", "tcp"}, want) && want != "self":
+		case want != "self" && r.Why == "", len(r.WhyNot) != slices.Index([]string{"shm", "unix", "tcp"}, want) &&
+			want != "self":
 			return fmt.Errorf("rank %d reaches %d by %+v: reasons are missing", c.Rank(), rank, r)
 		}
 	}
@@ -119,7 +121,8 @@ func noRoute(w *banyan.World) error {
 		if err == nil {
 			return fmt.Errorf("rank %d reaches rank %d", c.Rank(), rank)
 		}
-		for _, part := range []string{"no fabric joins", fmt.Sprintf("process %d", c.Rank()), fmt.Sprintf("process %d", rank), "not shm", "not unix", "not tcp", "BANYAN_FABRIC"} {
+		for _, part := range []string{"no fabric joins", fmt.Sprintf("process %d", c.Rank()),
+			fmt.Sprintf("process %d", rank), "not shm", "not unix", "not tcp", "BANYAN_FABRIC"} {
 			if !strings.Contains(err.Error(), part) {
 				return fmt.Errorf("%s is missing in: %w", part, err)
 			}
@@ -130,7 +133,8 @@ func noRoute(w *banyan.World) error {
 
 // A death is reported across every fabric.
 func TestDeathOnEveryFabric(t *testing.T) {
-	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", ranktest.Nodes("a;b;a"), ranktest.Nodes("a;a;b")} {
+	for _, env := range []string{"BANYAN_FABRIC=unix", "BANYAN_FABRIC=tcp", ranktest.Nodes("a;b;a"),
+		ranktest.Nodes("a;a;b")} {
 		res, out := ranktest.Job(t, launch.Continue, 3, "die", env)
 		for _, e := range res.Ends {
 			require.Equal(t, e.Rank == 1, e.Failed(), "%s: %v\n%s", env, e, out)
@@ -159,22 +163,23 @@ func TestFabricOfOptionAndEnvironment(t *testing.T) {
 
 // In the simulator its topology decides which ranks share a node.
 func TestSimulatedNodes(t *testing.T) {
-	err := banyan.Simulate(6, banyan.Simulation{Configure: func(c *sim.Config) { c.Topology.ProcsPerNode = 4 }}, func(w *banyan.World) error {
-		if w.Node(3) != 0 || w.Node(4) != 1 {
-			return fmt.Errorf("nodes %d and %d", w.Node(3), w.Node(4))
-		}
-		here, err := w.Comm().SplitByNode(0)
-		if err == nil && here.Size() != []int{4, 2}[w.Node(w.Comm().Rank())] {
-			err = fmt.Errorf("%d ranks on this node", here.Size())
-		}
-		if err != nil {
-			return err
-		}
-		r, err := w.Route((w.Comm().Rank() + 1) % 6)
-		if err == nil && r.Fabric != "sim" {
-			err = fmt.Errorf("route %v", r)
-		}
-		return errors.Join(err, w.Comm().Barrier()) // a finalized rank has no route
-	})
+	err := banyan.Simulate(6, banyan.Simulation{Configure: func(c *sim.Config) { c.Topology.ProcsPerNode = 4 }},
+		func(w *banyan.World) error {
+			if w.Node(3) != 0 || w.Node(4) != 1 {
+				return fmt.Errorf("nodes %d and %d", w.Node(3), w.Node(4))
+			}
+			here, err := w.Comm().SplitByNode(0)
+			if err == nil && here.Size() != []int{4, 2}[w.Node(w.Comm().Rank())] {
+				err = fmt.Errorf("%d ranks on this node", here.Size())
+			}
+			if err != nil {
+				return err
+			}
+			r, err := w.Route((w.Comm().Rank() + 1) % 6)
+			if err == nil && r.Fabric != "sim" {
+				err = fmt.Errorf("route %v", r)
+			}
+			return errors.Join(err, w.Comm().Barrier()) // a finalized rank has no route
+		})
 	require.NoError(t, err)
 }

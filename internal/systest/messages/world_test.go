@@ -191,7 +191,8 @@ func allocs(w *banyan.World) error {
 		runtime.ReadMemStats(&after)
 		// The runtime allocates a little of its own now and then; one allocation in each exchange
 		// of 34 messages would be at least as many as rounds.
-		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2+20) { // and some once: a thread, unexpected messages
+		// And some once: a thread, unexpected messages
+		if n := after.Mallocs - before.Mallocs; n > uint64(rounds/2+20) {
 			return fmt.Errorf("rank %d: %d allocations in %d exchanges of %d bytes", c.Rank(), n, rounds, size)
 		}
 	}

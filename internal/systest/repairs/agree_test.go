@@ -70,8 +70,9 @@ func (s *scene) arrange(machine *sim.Sim) error {
 
 func (s *scene) stay(w *banyan.World) {
 	for {
-		gone := ranksIn(w.Comm().GetFailed(), w.Comm())
-		if !slices.Contains(s.through, false) || !slices.ContainsFunc(s.waited(), func(r int) bool { return !slices.Contains(gone, r) }) {
+		dead := ranksIn(w.Comm().GetFailed(), w.Comm())
+		if !slices.Contains(s.through, false) ||
+			!slices.ContainsFunc(s.waited(), func(r int) bool { return !slices.Contains(dead, r) }) {
 			return
 		}
 		w.Sleep(10 * time.Millisecond)
@@ -118,7 +119,8 @@ func TestAgreeIsTheAND(t *testing.T) {
 	ranktest.EverySize(t, func(c *banyan.Comm) error {
 		for round := range 4 {
 			word := func(rank int) uint64 {
-				return rand.New(rand.NewPCG(uint64(rank), uint64(round))).Uint64() | rand.New(rand.NewPCG(uint64(round), 99)).Uint64()
+				return rand.New(rand.NewPCG(uint64(rank),
+					uint64(round))).Uint64() | rand.New(rand.NewPCG(uint64(round), 99)).Uint64()
 			}
 			var want, one, two uint64 = ^uint64(0), word(c.Rank()), 1
 			for rank := range c.Size() {
@@ -192,7 +194,8 @@ func consistent(t *testing.T, story string, n int, logs [][]said, died map[int]b
 		require.Len(t, log, len(first), "%s, rank %d", story, rank)
 		for i, s := range log {
 			require.Equal(t, first[i].flag, s.flag, "%s, rank %d, agreement %d", story, rank, i)
-			require.Equal(t, first[i].failed, s.failed, "%s, rank %d, agreement %d: the same at all ranks", story, rank, i)
+			require.Equal(t, first[i].failed, s.failed, "%s, rank %d, agreement %d: the same at all ranks", story,
+				rank, i)
 			absent := s.flag & (1<<n - 1)
 			for absent != 0 {
 				who := bits.TrailingZeros64(absent)
@@ -205,7 +208,8 @@ func consistent(t *testing.T, story string, n int, logs [][]said, died map[int]b
 			}
 		}
 		last := log[len(log)-1]
-		require.Equal(t, first[len(first)-1].acked, last.acked, "%s, rank %d: the loop ends with the same acknowledged", story, rank)
+		require.Equal(t, first[len(first)-1].acked, last.acked,
+			"%s, rank %d: the loop ends with the same acknowledged", story, rank)
 	}
 }
 
@@ -228,7 +232,8 @@ func TestAgreeUntilAllHaveAcknowledged(t *testing.T) {
 				if err := insist(c, &logs[c.Rank()]); err != nil {
 					return err
 				}
-				w.Sleep(time.Duration(rand.New(rand.NewPCG(seed, uint64(c.Rank()))).Int64N(int64(10 * time.Millisecond))))
+				w.Sleep(time.Duration(rand.New(rand.NewPCG(seed,
+					uint64(c.Rank()))).Int64N(int64(10 * time.Millisecond))))
 			}
 			return nil
 		}), "seed %d", seed)

@@ -70,7 +70,8 @@ func TestRecoveryOfTwoSides(t *testing.T) {
 				w.Sleep(time.Hour)
 			}
 			w.Sleep(60 * time.Millisecond)
-			if me == 0 || !slices.Contains(dead, 0) && me == 1 { // some know of the deaths, others learn of them in the agreement
+			// Some know of the deaths, others learn of them in the agreement
+			if me == 0 || !slices.Contains(dead, 0) && me == 1 {
 				knows(w, w.Comm(), dead...)
 			}
 			return mend(w, c, dead, revoked, words[me], and(1-me%2, dead))
@@ -110,9 +111,11 @@ func mend(w *banyan.World, c *banyan.Comm, dead []int, revoked bool, mine, want 
 	if err != nil {
 		return err
 	}
-	for side, g := range map[int]banyan.Group{w.Comm().Rank() % 2: left.Group(), 1 - w.Comm().Rank()%2: left.RemoteGroup()} {
+	for side, g := range map[int]banyan.Group{w.Comm().Rank() % 2: left.Group(),
+		1 - w.Comm().Rank()%2: left.RemoteGroup()} {
 		for rank := range w.Comm().Size() {
-			if in := slices.Contains(ranktest.RanksIn(g, w.Comm()), rank); in != (rank%2 == side && !slices.Contains(dead, rank)) {
+			if in := slices.Contains(ranktest.RanksIn(g, w.Comm()), rank); in != (rank%2 == side &&
+				!slices.Contains(dead, rank)) {
 				return fmt.Errorf("rank %d in what is left of side %d: %v", rank, side, in)
 			}
 		}

@@ -43,7 +43,8 @@ func TestOverlappingCommunicatorsShrinkInAnyOrder(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 51))
 		n := 4 + r.IntN(7)
 		victim := 1 + r.IntN(n-2)
-		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: uint64(time.Millisecond) + uint64(r.Int64N(int64(100*time.Microsecond)))}}
+		at := uint64(time.Millisecond) + uint64(r.Int64N(int64(100*time.Microsecond)))
+		s := &scene{n: n, seed: seed, at: map[int]uint64{victim: at}}
 		require.NoError(t, s.run(func(w *banyan.World) error {
 			green, orange, err := overlapping(w.Comm())
 			if err != nil {
@@ -317,7 +318,8 @@ func TestRecoveryUnaware(t *testing.T) {
 		if w.Comm().Rank() == 2 {
 			w.Sleep(time.Hour)
 		}
-		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); ranktest.WantFailed(err, 2) != nil || flag != ^uint64(0b1011) {
+		if flag, err := w.Comm().Agree(^(uint64(1) << w.Comm().Rank())); ranktest.WantFailed(err, 2) != nil ||
+			flag != ^uint64(0b1011) {
 			return fmt.Errorf("%x, %w", flag, err)
 		}
 		left, err := w.Comm().Shrink()

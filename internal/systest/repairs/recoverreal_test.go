@@ -121,13 +121,16 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 			}
 			for seed := first; seed < first+uint64(runs); seed++ {
 				d := newDisaster(seed)
-				res, out := ranktest.Job(t, launch.Continue, d.n, "survive", append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
+				res, out := ranktest.Job(t, launch.Continue, d.n, "survive",
+					append(env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))...)
 				for rank, end := range res.Ends {
 					if _, doomed := d.doomed[rank]; doomed {
-						require.Equal(t, syscall.SIGKILL, end.Signal, "BANYAN_SEED=%d: rank %d: %v\n%s", seed, rank, end, out)
+						require.Equal(t, syscall.SIGKILL, end.Signal, "BANYAN_SEED=%d: rank %d: %v\n%s", seed, rank,
+							end, out)
 						killed++
 					} else {
-						require.False(t, end.Failed(), "BANYAN_SEED=%d: rank %d: %v, doomed %v\n%s", seed, rank, end, d.doomed, out)
+						require.False(t, end.Failed(), "BANYAN_SEED=%d: rank %d: %v, doomed %v\n%s", seed, rank, end,
+							d.doomed, out)
 					}
 				}
 			}
@@ -136,20 +139,22 @@ func TestSurvivorsAgreeAndShrink(t *testing.T) {
 	}
 }
 
+// testFor tests a request for a while, and reports whether it has ended.
+func testFor(w *banyan.World, r banyan.Request, most time.Duration) (bool, error) {
+	for started := w.Now(); w.Now() < started+most; {
+		if _, done, err := r.Test(); done {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
 // answers has rank 0 decide an agreement and then leave the library, and rank 1 die before it has
 // passed the decision on to rank 3. Rank 3 goes on when rank 0 has answered, although rank 0 makes
 // no call.
 func answers(w *banyan.World) error {
 	c, flag, fifo := w.Comm(), uint64(1), os.Getenv(ranktest.FIFOEnv)
 	pid := make([]byte, 8)
-	while := func(r banyan.Request, most time.Duration) (bool, error) {
-		for begun := w.Now(); w.Now() < begun+most; {
-			if _, done, err := r.Test(); done {
-				return true, err
-			}
-		}
-		return false, nil
-	}
 	agree := func() error { // if rank 1 is slow, it does not take part
 		if _, err := c.Agree(1); !errors.Is(err, banyan.ErrProcFailed) {
 			return err
@@ -171,7 +176,7 @@ func answers(w *banyan.World) error {
 		if err := c.Send(pid, 2, 1); err != nil {
 			return err
 		}
-		if done, err := while(c.IAgree(&flag), 50*time.Millisecond); done { // forwards the contribution of rank 3
+		if done, err := testFor(w, c.IAgree(&flag), 50*time.Millisecond); done { // forwards the contribution of rank 3
 			return fmt.Errorf("agreed without rank 2: %w", err)
 		}
 		for err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err == nil; w.Sleep(time.Second) {
@@ -186,10 +191,11 @@ func answers(w *banyan.World) error {
 			return err
 		}
 		r := c.IAgree(&flag)
-		if _, err := while(r, 2*time.Second); err != nil {
+		if _, err := testFor(w, r, 2*time.Second); err != nil {
 			return err
 		}
-		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && err != syscall.ESRCH { // the detector may have done so
+		// The detector may have done so
+		if err := syscall.Kill(victim, syscall.SIGKILL); err != nil && err != syscall.ESRCH {
 			return err
 		}
 		if _, err := r.Wait(); err != nil && !errors.Is(err, banyan.ErrProcFailed) {

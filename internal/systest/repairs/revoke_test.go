@@ -94,8 +94,10 @@ func arguments(method reflect.Type, c *banyan.Comm, buf []byte, rank int) (args 
 
 // unbarred are the methods that work on a revoked communicator: they are local, or made for it.
 var unbarred = []string{
-	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group", "GroupFailed",
-	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed", "Revoke",
+	"AckFailed", "Compare", "ErrorHandler", "FailureAck", "FailureGetAcked", "Free", "GetFailed", "Group",
+	"GroupFailed",
+	"IsInter", "IsRevoked", "Name", "Profile", "Rank", "ReenableAnySource", "RemoteGroup", "RemoteGroupFailed",
+	"Revoke",
 	"SetErrorHandler", "SetProfile", "Size",
 	"Agree", "IAgree", "Shrink", "IShrink",
 	"Validate", "IValidate", "SetErrorRange", "ErrorRange", "SetUniformity", "Uniformity",
@@ -264,8 +266,9 @@ func TestCollectiveOnRevokedIntercommunicator(t *testing.T) {
 		if err := inter.Revoke(); err != nil {
 			return err
 		}
-		_, begun := inter.IBarrier().Wait()
-		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0), banyan.Allreduce(inter, []int{1}, banyan.Sum), begun} {
+		_, started := inter.IBarrier().Wait()
+		for i, err := range []error{inter.Barrier(), inter.Bcast(nil, 0),
+			banyan.Allreduce(inter, []int{1}, banyan.Sum), started} {
 			if !errors.Is(err, banyan.ErrRevoked) || errors.Is(err, banyan.ErrArgument) {
 				return fmt.Errorf("operation %d: %w", i, err)
 			}

@@ -29,7 +29,8 @@ func TestRevokeWithLongMessagesPending(t *testing.T) {
 		rounds = 100
 	}
 	fabrics := map[string][]string{
-		"shm": nil, "streamed": {ranktest.NoCopyEnv + "=1"}, "tcp": {"BANYAN_FABRIC=tcp"}, "mixed": {ranktest.Nodes("a;a;b;b")},
+		"shm": nil, "streamed": {ranktest.NoCopyEnv + "=1"}, "tcp": {"BANYAN_FABRIC=tcp"},
+		"mixed": {ranktest.Nodes("a;a;b;b")},
 	}
 	if testing.Short() {
 		rounds = 6

@@ -52,23 +52,23 @@ func working(c *banyan.Comm) error {
 // them knew of the failures. The new communicator works, beside and after the old one.
 func TestShrinkKeepsTheOrder(t *testing.T) {
 	for n := 1; n <= 6; n++ {
-		for dead := range 1<<n - 1 {
-			s := &scene{n: n, seed: uint64(dead), at: map[int]uint64{}}
-			var gone, left []int
+		for set := range 1<<n - 1 {
+			s := &scene{n: n, seed: uint64(set), at: map[int]uint64{}}
+			var dead, left []int
 			for rank := range n {
-				if dead>>rank&1 != 0 {
+				if set>>rank&1 != 0 {
 					s.at[rank] = uint64(time.Millisecond)
-					gone = append(gone, rank)
+					dead = append(dead, rank)
 				} else {
 					left = append(left, rank)
 				}
 			}
 			require.NoError(t, s.run(func(w *banyan.World) error {
-				if slices.Contains(gone, w.Comm().Rank()) {
+				if slices.Contains(dead, w.Comm().Rank()) {
 					w.Sleep(time.Hour)
 				}
-				if w.Comm().Rank() == left[dead%len(left)] {
-					knows(w, w.Comm(), gone...)
+				if w.Comm().Rank() == left[set%len(left)] {
+					knows(w, w.Comm(), dead...)
 				}
 				c, err := w.Comm().Shrink()
 				if err != nil {
@@ -89,7 +89,7 @@ func TestShrinkKeepsTheOrder(t *testing.T) {
 					return fmt.Errorf("nobody has died since: %w", err)
 				}
 				return c.Free()
-			}), "%d ranks, %v dead", n, gone)
+			}), "%d ranks, %v dead", n, dead)
 		}
 	}
 }

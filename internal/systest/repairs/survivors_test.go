@@ -38,7 +38,8 @@ func joined(n int) map[string]string {
 	}
 	return map[string]string{
 		"shm": "BANYAN_FABRIC=shm", "unix": "BANYAN_FABRIC=unix", "tcp": "BANYAN_FABRIC=tcp",
-		"nodes": ranktest.Nodes(many("a", "a", "b")), "mixed": ranktest.Fabrics(many("shm,tcp", "tcp", "unix,tcp", "shm,unix,tcp")),
+		"nodes": ranktest.Nodes(many("a", "a", "b")),
+		"mixed": ranktest.Fabrics(many("shm,tcp", "tcp", "unix,tcp", "shm,unix,tcp")),
 	}
 }
 
@@ -138,7 +139,8 @@ func TestSuicidesUntilOneIsLeft(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for range runs {
 				seed := uint64(time.Now().UnixNano())
-				res, out := ranktest.Job(t, launch.Continue, n, "dwindle", env, fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))
+				res, out := ranktest.Job(t, launch.Continue, n, "dwindle", env,
+					fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed))
 				last := rand.New(rand.NewPCG(seed, 31)).Perm(n)[n-1]
 				for _, end := range res.Ends {
 					if end.Rank == last {
@@ -169,7 +171,7 @@ func silentRecovery(w *banyan.World) error {
 			return err
 		}
 		if turn%c.Size() == c.Rank() {
-			for begun := w.Now(); w.Now() < begun+span; {
+			for start := w.Now(); w.Now() < start+span; {
 				_ = make([]byte, 1<<16) // garbage
 			}
 		}
@@ -235,7 +237,8 @@ func cycles(w *banyan.World) error {
 			}
 		}
 		for _, req := range reqs {
-			if _, err := req.Wait(); err != nil && !errors.Is(err, banyan.ErrRevoked) && !errors.Is(err, banyan.ErrProcFailed) {
+			if _, err := req.Wait(); err != nil && !errors.Is(err, banyan.ErrRevoked) &&
+				!errors.Is(err, banyan.ErrProcFailed) {
 				return fmt.Errorf("turn %d: %w", turn, err)
 			}
 		}

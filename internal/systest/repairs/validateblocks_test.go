@@ -23,7 +23,8 @@ func TestUnequalCallsBeforeValidate(t *testing.T) {
 		n := 2 + rng.IntN(6)
 		victim := 1 + rng.IntN(n-1)
 		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{victim: time.Millisecond}}
-		j.Opts = []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2]), banyan.WithEagerLimit(int(seed%3) * 100)}
+		j.Opts = []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2]),
+			banyan.WithEagerLimit(int(seed%3) * 100)}
 		calls := make([]int, n)
 		for i := range calls {
 			calls[i] = rng.IntN(8)
@@ -79,7 +80,8 @@ func TestBlocksOfCollectivesUnderFailures(t *testing.T) {
 	for seed := range uint64(ranktest.Scaled(150, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 10))
 		n := 2 + rng.IntN(11)
-		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{}, Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2])}}
+		j := ranktest.SimulatedJob{N: n, Seed: seed, Kills: map[int]time.Duration{},
+			Opts: []banyan.Option{banyan.WithProfile(ranktest.BothProfiles[seed%2])}}
 		for range rng.IntN(n) {
 			j.Kills[rng.IntN(n)] = time.Duration(rng.Int64N(int64(400 * time.Microsecond)))
 		}
@@ -130,7 +132,9 @@ func firstOf(a, b []string) []string {
 // them twice. Those with the same members share an agreement.
 func TestValidateMultiple(t *testing.T) {
 	for seed := range uint64(ranktest.Scaled(30, 6)) {
-		j := ranktest.SimulatedJob{N: 7, Seed: seed, Kills: map[int]time.Duration{2: 3 * time.Millisecond, 5: 3*time.Millisecond + time.Duration(seed)*20*time.Microsecond}}
+		j := ranktest.SimulatedJob{N: 7, Seed: seed,
+			Kills: map[int]time.Duration{2: 3 * time.Millisecond,
+				5: 3*time.Millisecond + time.Duration(seed)*20*time.Microsecond}}
 		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			dup, err := c.Dup()
@@ -175,8 +179,8 @@ func TestValidateMultiple(t *testing.T) {
 				}
 			}
 			for _, o := range []*banyan.Comm{c, dup, back} {
-				gone, err := o.GetFailed().Translate([]int{0, 1}, o.Group())
-				if err = errors.Join(err, ranktest.CheckCollectivesAndSplit(o, gone)); err != nil {
+				dead, err := o.GetFailed().Translate([]int{0, 1}, o.Group())
+				if err = errors.Join(err, ranktest.CheckCollectivesAndSplit(o, dead)); err != nil {
 					return fmt.Errorf("%s: %w", o.Name(), err)
 				}
 			}
@@ -189,7 +193,8 @@ func TestValidateMultiple(t *testing.T) {
 
 // A mismatch is an error at all ranks and changes nothing.
 func TestValidateThatDoesNotFit(t *testing.T) {
-	require.NoError(t, ranktest.SimulatedJob{N: 3, Kills: map[int]time.Duration{2: time.Millisecond}}.Run(func(w *banyan.World) error {
+	require.NoError(t, ranktest.SimulatedJob{N: 3,
+		Kills: map[int]time.Duration{2: time.Millisecond}}.Run(func(w *banyan.World) error {
 		c := w.Comm()
 		d, err := c.Dup()
 		if err != nil {
@@ -238,7 +243,8 @@ func TestValidateThatDoesNotFit(t *testing.T) {
 // communicators. A failed leader is an error for all of its side.
 func TestValidateOfBothSides(t *testing.T) {
 	for seed := range uint64(4) {
-		j := ranktest.SimulatedJob{N: 6, Seed: seed, Kills: map[int]time.Duration{0: 5 * time.Millisecond, 1: 5 * time.Millisecond, 4: 5 * time.Millisecond}}
+		j := ranktest.SimulatedJob{N: 6, Seed: seed,
+			Kills: map[int]time.Duration{0: 5 * time.Millisecond, 1: 5 * time.Millisecond, 4: 5 * time.Millisecond}}
 		require.NoError(t, j.Run(func(w *banyan.World) error {
 			c := w.Comm()
 			side, err := c.Split(c.Rank()%2, 0) // 0 2 4, 1 3 5

@@ -40,12 +40,14 @@ func TestEmulatedRanks(t *testing.T) {
 	require.NoError(t, err, "make emulator installs it")
 	emulated, here := farmFor(t, "arm64"), farmFor(t, "amd64")
 	for name, some := range map[string]string{
-		"all": "true", "those of even rank": "test $((PMI_RANK % 2)) = 0", "those of odd rank": "test $((PMI_RANK % 2)) = 1",
+		"all": "true", "those of even rank": "test $((PMI_RANK % 2)) = 0",
+		"those of odd rank": "test $((PMI_RANK % 2)) = 1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := some + ` && exec ` + emulator + ` "$0" -kill; exec "$1" -kill`
 			var out bytes.Buffer
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a rank that takes a living one for failed hangs
+			// A rank that takes a living one for failed hangs
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			res, err := launch.Run(ctx, launch.Spec{
 				N: n, Argv: []string{"/bin/sh", "-c", script, emulated, here},

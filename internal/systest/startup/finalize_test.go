@@ -97,9 +97,11 @@ func part(t *testing.T, seed uint64) (killed int) {
 	var errs bytes.Buffer
 	res, err := launch.Run(ctx, launch.Spec{
 		N: f.n, Argv: []string{exe}, Stdout: io.Discard, Stderr: &errs, OnFailure: launch.Continue, Signals: signals,
-		Env: append(os.Environ(), ranktest.RoleEnv+"=leave", fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed), "BANYAN_FABRIC="+f.fabric),
+		Env: append(os.Environ(), ranktest.RoleEnv+"=leave", fmt.Sprintf("%s=%d", ranktest.SeedEnv, seed),
+			"BANYAN_FABRIC="+f.fabric),
 	})
-	story := fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, doomed %v\n%s", seed, f.n, f.fabric, f.doomed, errs.String())
+	story := fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, doomed %v\n%s", seed, f.n, f.fabric, f.doomed,
+		errs.String())
 	require.NoError(t, err, "%s", story)
 	for rank, end := range res.Ends {
 		if _, doomed := f.doomed[rank]; doomed && end.Signal == syscall.SIGKILL {
@@ -149,7 +151,8 @@ func strangers(w *banyan.World) error {
 // unmetFailure checks the error of a first contact without launcher.
 func unmetFailure(err error) error {
 	var failed *banyan.ProcFailedError
-	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) && errors.Is(err, launch.ErrLauncherGone) {
+	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) &&
+		errors.Is(err, launch.ErrLauncherGone) {
 		return nil
 	}
 	return fmt.Errorf("first contact with a rank whose address nobody can tell: %w", err)
@@ -161,7 +164,8 @@ func unmetFailure(err error) error {
 func TestFinalizeWithoutLauncher(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
-			told := leaveAlone(t, "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off") // the detector would connect at a time of its own
+			// The detector would connect at a time of its own
+			told := leaveAlone(t, "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off")
 			require.ElementsMatch(t, []string{"told 0 <nil>", "told 1 <nil>", "told 2 <nil>"}, told)
 		})
 	}
@@ -253,7 +257,8 @@ func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
 		if _, err := os.ReadFile(os.Getenv(ranktest.FIFOEnv) + "0"); err != nil { // until the launcher is dead
 			return 0, err
 		}
-		if err := errors.Join(unmetFailure(c.Send(nil, 2, 1)), unmetFailure(c.Send(nil, 2, 1)), c.Revoke()); err != nil {
+		if err := errors.Join(unmetFailure(c.Send(nil, 2, 1)), unmetFailure(c.Send(nil, 2, 1)),
+			c.Revoke()); err != nil {
 			return 0, err
 		}
 	} else if _, err := c.Recv(nil, banyan.AnySource, 1); !errors.Is(err, banyan.ErrRevoked) {
@@ -271,7 +276,8 @@ func recoverUnmet(c *banyan.Comm, line io.Writer) (int, error) {
 func TestRecoveryWithoutLauncher(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
 		t.Run(fabric, func(t *testing.T) {
-			a := lead(t, "unmet pair", "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off") // the detector would connect at a time of its own
+			// The detector would connect at a time of its own
+			a := lead(t, "unmet pair", "BANYAN_FABRIC="+fabric, "BANYAN_DETECT=off")
 			a.kill(t)
 			require.NoError(t, os.WriteFile(a.fifo+"0", nil, 0))
 			told := a.rest(t)

@@ -111,7 +111,8 @@ func leaves(t *testing.T, role string, env []string, name string, args ...string
 	out, _ := cmd.CombinedOutput() // the launcher reports the failed rank, each in its way
 	require.NoError(t, ctx.Err(), "%s hangs\n%s", cmd, out)
 	said := regexp.MustCompile(`rank \d has left`).FindAllString(string(out), -1)
-	require.ElementsMatch(t, []string{"rank 0 has left", "rank 1 has left", "rank 3 has left"}, said, "%s\n%s", cmd, out)
+	require.ElementsMatch(t, []string{"rank 0 has left", "rank 1 has left", "rank 3 has left"}, said, "%s\n%s", cmd,
+		out)
 	return string(out)
 }
 
@@ -143,7 +144,8 @@ func TestLaunchersHydraAfterADeath(t *testing.T) {
 // then find out which ranks are alive.
 func TestLaunchersHydraUnmet(t *testing.T) {
 	for _, fabric := range []string{"shm", "tcp"} {
-		leaves(t, "unmet", append(asFour(), "BANYAN_FABRIC="+fabric), "mpiexec.mpich", "-disable-auto-cleanup", "-n", strconv.Itoa(four),
+		leaves(t, "unmet", append(asFour(), "BANYAN_FABRIC="+fabric), "mpiexec.mpich", "-disable-auto-cleanup", "-n",
+			strconv.Itoa(four),
 			"/bin/sh", "-c", "trap : USR1; "+me(t)+"; true")
 	}
 }
@@ -232,7 +234,8 @@ func TestLaunchersHydraNaps(t *testing.T) {
 
 // Two proxies, as on two machines: the launcher's mapping tells them apart.
 func TestLaunchersHydraOnTwoHosts(t *testing.T) {
-	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n", strconv.Itoa(four), me(t)))
+	spoke(t, tool(t, asFour(), "mpiexec.mpich", "-launcher", "fork", "-hosts", "localhost:2,127.0.0.1:2", "-n",
+		strconv.Itoa(four), me(t)))
 }
 
 func TestLaunchersOwn(t *testing.T) {

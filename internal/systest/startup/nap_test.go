@@ -63,12 +63,15 @@ func newNapping(seed uint64, most int) *napping {
 const usualNapping, mostNapping = 8, 32
 
 func (j *napping) String() string {
-	return fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, %s, detect.timeout %v, meets %d, sleeps %v", j.seed, j.n, j.fabric, j.starter, j.timeout, j.meets, j.naps)
+	return fmt.Sprintf("BANYAN_SEED=%d runs it again: %d ranks, %s, %s, detect.timeout %v, meets %d, sleeps %v",
+		j.seed, j.n, j.fabric, j.starter, j.timeout, j.meets, j.naps)
 }
 
 func (j *napping) env() []string {
-	return append(os.Environ(), ranktest.RoleEnv+"=naps", fmt.Sprintf("%s=%d", ranktest.SeedEnv, j.seed), "BANYAN_FABRIC="+j.fabric,
-		"BANYAN_DETECT_TIMEOUT="+j.timeout.String(), "BANYAN_DETECT_PERIOD="+(j.timeout/6).Round(time.Millisecond).String())
+	return append(os.Environ(), ranktest.RoleEnv+"=naps", fmt.Sprintf("%s=%d", ranktest.SeedEnv, j.seed),
+		"BANYAN_FABRIC="+j.fabric,
+		"BANYAN_DETECT_TIMEOUT="+j.timeout.String(),
+		"BANYAN_DETECT_PERIOD="+(j.timeout/6).Round(time.Millisecond).String())
 }
 
 // naps is the whole life of a rank of such a job.
@@ -119,7 +122,8 @@ func (j *napping) run(t *testing.T) error {
 		return j.runUnled(t)
 	}
 	var errs bytes.Buffer
-	spec := launch.Spec{N: j.n, Argv: []string{exe}, Env: j.env(), Stdout: io.Discard, Stderr: &errs, OnFailure: launch.Continue}
+	spec := launch.Spec{N: j.n, Argv: []string{exe}, Env: j.env(), Stdout: io.Discard, Stderr: &errs,
+		OnFailure: launch.Continue}
 	if j.starter == "hosts" {
 		net, err := netns.Open(netns.Config{Hosts: 2})
 		if err != nil {
@@ -139,7 +143,8 @@ func (j *napping) run(t *testing.T) error {
 func onNamespaces(spec *launch.Spec, net *netns.Net, exe string) {
 	first := net.Name(0)
 	for i := range 2 {
-		spec.Hosts = append(spec.Hosts, launch.Host{Name: net.Name(i), Slots: (spec.N + 1) / 2, Env: []string{"BANYAN_NODE=" + net.Name(i)}})
+		spec.Hosts = append(spec.Hosts, launch.Host{Name: net.Name(i), Slots: (spec.N + 1) / 2,
+			Env: []string{"BANYAN_NODE=" + net.Name(i)}})
 	}
 	spec.Proxy = []string{exe, ranktest.ProxyArg}
 	spec.Shell = func(host string, cmd *exec.Cmd) error {
@@ -163,7 +168,8 @@ func (j *napping) runUnled(t *testing.T) error {
 // A rank that sleeps for several detector timeouts, before Init ends, between its calls or before
 // Finalize, does not count as failed, and neither do ranks that wait for it.
 func TestNobodyIsLostToSleep(t *testing.T) {
-	seeds := []uint64{21, 30, 45, 3, 4, 5} // in the first three, ranks were lost when a rank in a fence got no answer from the launcher
+	// In the first three, ranks were lost when a rank in a fence got no answer from the launcher
+	seeds := []uint64{21, 30, 45, 3, 4, 5}
 	if testing.Short() {
 		seeds = seeds[:2]
 	}

@@ -91,18 +91,24 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 		early string
 		env   []string
 	}{
-		"default":                 {"true true", nil},
-		"file":                    {"false false", []string{settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
-		"another machine's":       {"true true", []string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
-		"variable":                {"false false", []string{"BANYAN_SHM_EAGER=8k"}},
-		"variable before file":    {"true true", []string{settle(t, "shm.eager.near = 8k\n"), "BANYAN_SHM_EAGER_NEAR=16k"}},
-		"option before both":      {"true true", []string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", ranktest.EagerEnv + "=20000"}},
+		"default": {"true true", nil},
+		"file":    {"false false", []string{settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
+		"another machine's": {"true true",
+			[]string{settle(t, "[amd64 Some Other 9 CPUs]\nshm.eager.near = 8k\nshm.eager.reply = 8k\n")}},
+		"variable": {"false false", []string{"BANYAN_SHM_EAGER=8k"}},
+		"variable before file": {"true true",
+			[]string{settle(t, "shm.eager.near = 8k\n"), "BANYAN_SHM_EAGER_NEAR=16k"}},
+		"option before both": {"true true",
+			[]string{settle(t, "shm.eager = 8k\n"), "BANYAN_SHM_EAGER=8k", ranktest.EagerEnv + "=20000"}},
 		"longer than a frame":     {"true true", []string{"BANYAN_SHM_RING_BYTES=16k"}},
 		"unexpected has no room":  {"true true", []string{"BANYAN_UNEXPECTED=1"}}, // room for four of the eager limit
 		"no kernel copy, no hint": {"true true", []string{"BANYAN_SHM_KERNEL_COPY=off"}},
 		"sockets":                 {"true true", []string{"BANYAN_FABRIC=unix", "BANYAN_SHM_EAGER_NEAR=8k"}},
-		"sockets by variable":     {"false true", []string{"BANYAN_FABRIC=tcp", "BANYAN_TCP_EAGER=8k"}}, // the second rank answers
-		"sockets by file":         {"false false", []string{"BANYAN_FABRIC=tcp", settle(t, "tcp.eager = 8k\ntcp.reply = 8k\ntcp.outbox = 128k\ntcp.heal = 2s\n")}},
+		// The second rank answers
+		"sockets by variable": {"false true", []string{"BANYAN_FABRIC=tcp", "BANYAN_TCP_EAGER=8k"}},
+		"sockets by file": {"false false",
+			[]string{"BANYAN_FABRIC=tcp", settle(t,
+				"tcp.eager = 8k\ntcp.reply = 8k\ntcp.outbox = 128k\ntcp.heal = 2s\n")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ranktest.Succeed(t, 2, "held back", append(tc.env, lengthEnv+"=12000 "+tc.early)...)
@@ -113,7 +119,8 @@ func TestSettingsHaveTheirEffect(t *testing.T) {
 // Two ranks read different files: each decides how it sends, and rings of different sizes carry
 // messages of every protocol.
 func TestRanksWithDifferentFiles(t *testing.T) {
-	small := settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\nshm.ring.bytes = 16k\nshm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
+	small := settle(t, "shm.eager.near = 8k\nshm.eager.reply = 8k\nshm.ring.bytes = 16k\n"+
+		"shm.ring.lines = 64\nwait.spins = 0\nunexpected = 64k\n")
 	large := settle(t, "shm.eager = 4m\nshm.ring.bytes = 1m\nshm.kernel_copy = off\nwait.yields = 0\n")
 	for _, role := range []string{"held back", "ring", "crowd", "modes"}[:ranktest.Scaled(4, 2)] {
 		for early, files := range map[string][]string{"false true": {small, large}, "true false": {large, small}} {
@@ -161,7 +168,8 @@ func TestSettingsAreLogged(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, w.Finalize())
 	require.Len(t, log, 4)
-	require.Regexp(t, `^settings: .*tune.conf has nothing measured on this machine, \[.*\]; its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune$`, log[0])
+	require.Regexp(t, `^settings: .*tune.conf has nothing measured on this machine, \[.*\]; `+
+		`its parts are for \[amd64 Some Other 9 CPUs\]: run ftbench tune$`, log[0])
 	require.Equal(t, "settings: shm.ring.bytes = 512k (BANYAN_SHM_RING_BYTES)", log[1])
 	require.Equal(t, "settings: shm.kernel_copy = off (WithoutKernelCopy)", log[2])
 	require.Equal(t, "settings: wait.spins = 9 ("+path+":1)", log[3])

@@ -222,7 +222,8 @@ func bereave(w *banyan.World) error {
 // A rank that dies after the first fence of the start does not keep the others from starting, at
 // whatever step it dies. They find that it has failed. Before that fence the start fails.
 func TestDeathWhileStarting(t *testing.T) {
-	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp", "both": ranktest.Nodes("a;a;b")} {
+	for name, env := range map[string]string{"shm": "BANYAN_FABRIC=shm", "tcp": "BANYAN_FABRIC=tcp",
+		"both": ranktest.Nodes("a;a;b")} {
 		for victim := range ranktest.Scaled(2, 1) {
 			if victim > 0 && name == "both" { // the number of steps with tcp
 				continue
@@ -245,7 +246,8 @@ func dieWhileStarting(t *testing.T, victim, step int, env string) bool {
 	var out, errs bytes.Buffer
 	res, err := launch.Run(t.Context(), launch.Spec{
 		N: n, Argv: []string{exe}, Stdout: &out, Stderr: &errs, OnFailure: launch.Continue,
-		Env: append(os.Environ(), env, ranktest.RoleEnv+"=dead start", fmt.Sprintf("%s=%d", stepEnv, step), fmt.Sprintf("%s=%d", victimEnv, victim)),
+		Env: append(os.Environ(), env, ranktest.RoleEnv+"=dead start", fmt.Sprintf("%s=%d", stepEnv, step),
+			fmt.Sprintf("%s=%d", victimEnv, victim)),
 	})
 	require.NoError(t, err)
 	words := out.String()

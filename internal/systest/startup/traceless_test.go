@@ -48,7 +48,8 @@ func traceless() error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	if err := errors.Join(ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c)), world.Finalize()); err != nil {
+	if err := errors.Join(ranktest.WantFailure("barrier", ranktest.BarrierUntilError(c)),
+		world.Finalize()); err != nil {
 		return err
 	}
 	if after := held(); after != before {
@@ -68,7 +69,8 @@ func traceless() error {
 func held() string {
 	var list strings.Builder
 	for fd := range 200 {
-		if what, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && os.Getenv("PMI_FD") != fmt.Sprint(fd) {
+		if what, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil &&
+			os.Getenv("PMI_FD") != fmt.Sprint(fd) {
 			fmt.Fprintln(&list, fd, what)
 		}
 	}
@@ -84,8 +86,9 @@ func held() string {
 // Finalize leaves nothing, over every fabric and after a death.
 func TestFinalizeLeavesNothing(t *testing.T) {
 	for name, env := range map[string][]string{
-		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"}, "unix, asynchronous": {"BANYAN_FABRIC=unix", ranktest.AsyncEnv + "=1"},
-		"both": {ranktest.Nodes("a;b;a;b"), ranktest.AsyncEnv + "=1"},
+		"shm": nil, "tcp": {"BANYAN_FABRIC=tcp"},
+		"unix, asynchronous": {"BANYAN_FABRIC=unix", ranktest.AsyncEnv + "=1"},
+		"both":               {ranktest.Nodes("a;b;a;b"), ranktest.AsyncEnv + "=1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, out := ranktest.Job(t, launch.Continue, 4, "traceless", env...)

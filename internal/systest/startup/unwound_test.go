@@ -34,7 +34,8 @@ var abruptly = map[string]struct {
 	"panic, Finalize in a closure": {func(w *banyan.World) {
 		defer func() { fmt.Fprintln(os.Stderr, "finalize:", w.Finalize()) }()
 		panic("lost its way")
-	}, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go", "finalize: finalize: a panic unwinds"}},
+	}, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go",
+		"finalize: finalize: a panic unwinds"}},
 	"nil dereference": {func(w *banyan.World) {
 		defer w.Finalize()
 		var none *banyan.Simulation
@@ -183,7 +184,8 @@ var runs = map[string]struct {
 	says []string
 }{
 	"error": {func() error { return errBody }, 1, []string{"banyan: rank 1: no\n"}},
-	"panic": {func() error { panic("lost its way") }, 2, []string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go"}},
+	"panic": {func() error { panic("lost its way") }, 2,
+		[]string{"panic: lost its way\n", "goroutine 1 [running]", "unwound_test.go"}},
 }
 
 // runToEnd is the life of a rank that Run ends.

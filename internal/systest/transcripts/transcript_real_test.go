@@ -58,7 +58,8 @@ func startTranscript(t *testing.T, tr *transcript) *acted {
 	require.NoError(t, err)
 	dir := t.TempDir()
 	j := &acted{transcript: tr, ends: make(chan *launch.Result, 1)}
-	env := append(os.Environ(), ranktest.RoleEnv+"=transcript", ranktest.AsyncEnv+"=1", dirEnv+"="+dir, unbornEnv+"="+strconv.Itoa(tr.unborn))
+	env := append(os.Environ(), ranktest.RoleEnv+"=transcript", ranktest.AsyncEnv+"=1", dirEnv+"="+dir,
+		unbornEnv+"="+strconv.Itoa(tr.unborn))
 	if tr.eager > 0 {
 		env = append(env, ranktest.EagerEnv+"="+strconv.Itoa(tr.eager))
 	}
@@ -89,7 +90,7 @@ func startTranscript(t *testing.T, tr *transcript) *acted {
 // take carries out one step.
 func (j *acted) take(t *testing.T, s step) {
 	l := j.lines[s.rank]
-	begun, blocks := strings.CutPrefix(s.verb, "begin ")
+	verb, blocks := strings.CutPrefix(s.verb, "begin ")
 	switch {
 	case s.signal != 0:
 		require.NoError(t, syscall.Kill(l.pid, s.signal))
@@ -99,7 +100,7 @@ func (j *acted) take(t *testing.T, s step) {
 	case s.verb == "finalize":
 		fmt.Fprintln(l.to, s.verb)
 	case blocks:
-		fmt.Fprintln(l.to, begun)
+		fmt.Fprintln(l.to, verb)
 	case s.verb == "end":
 		require.NoError(t, s.meets(l.next(t)))
 	default:

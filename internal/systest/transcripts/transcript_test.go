@@ -87,7 +87,8 @@ func readTranscript(t *testing.T, path string) *transcript {
 
 // head reads a line of the head.
 func (tr *transcript) head(f []string) bool {
-	flags := map[string]*bool{"simulated": &tr.simulated, "real": &tr.real, "detector": &tr.detector, "streamed": &tr.streams}
+	flags := map[string]*bool{"simulated": &tr.simulated, "real": &tr.real, "detector": &tr.detector,
+		"streamed": &tr.streams}
 	numbers := map[string]*int{"ranks": &tr.ranks, "eager": &tr.eager, "unborn": &tr.unborn}
 	switch flag, number := flags[f[0]], numbers[f[0]]; {
 	case flag != nil && len(f) == 1:
@@ -194,7 +195,7 @@ func (st *stage) play(w *banyan.World) error {
 	s, me, said := newSession(w), w.Comm().Rank(), ""
 	for st.turn < len(st.steps) {
 		at := &st.steps[st.turn]
-		begun, blocks := strings.CutPrefix(at.verb, "begin ")
+		verb, blocks := strings.CutPrefix(at.verb, "begin ")
 		switch {
 		case at.signal != 0 && at.rank != me:
 			st.turn++
@@ -207,7 +208,7 @@ func (st *stage) play(w *banyan.World) error {
 			return nil
 		case blocks:
 			st.turn++
-			said = s.do(begun)
+			said = s.do(verb)
 		default:
 			got := said
 			if at.verb != "end" {
