@@ -62,7 +62,7 @@ check: ## what needs no test run: builds, vet on amd64 and arm64, formatting, st
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "not gofmt-clean:"; echo "$$unformatted"; exit 1; }
 	$(GO) build ./...
 	$(GO) vet ./...
-	$(GO) vet -tags launchers ./internal/systest/startup ./internal/launch
+	$(GO) vet -tags launchers ./internal/systest/startup ./internal/launch/...
 	$(GO) vet -tags emulator ./internal/systest/startup
 	GOARCH=arm64 $(GO) vet ./...
 	$(GO) tool staticcheck ./...
@@ -116,7 +116,7 @@ test-long: check ## the same with all seeds and kills (BANYAN_LONG=1), then each
 # The tests fail where a launcher lacks; a plain go test does not know them.
 .PHONY: test-launchers
 test-launchers: ## start the same program under Hydra, Slurm, ftbench run, by RANK and as pods; needs make launchers, root
-	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v ./internal/systest/startup ./internal/launch
+	$(GOTEST) -tags launchers -timeout $(TIMEOUT) -run '^TestLaunchers' -v ./internal/systest/startup ./internal/launch ./internal/launch/rendezvous
 
 .PHONY: test-emulator
 test-emulator: ## run ranks built for arm64 under QEMU's user mode, alone and beside ranks of this machine; needs make emulator

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/ft/create"
 	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
@@ -66,20 +69,6 @@ func modeOf(unaware bool) mode {
 	return modeAware
 }
 
-// on wraps a core of the same process that no user sees: no error handler is
-// told of what happens there.
-func (c *Comm) on(core *p2p.Comm) *Comm {
-	d := new(Comm)
-	c.wrap(d, core)
-	return d
-}
-
-// wrap is on in memory that is there.
-func (c *Comm) wrap(d *Comm, core *p2p.Comm) {
-	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
-	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
-}
-
 // Rank is this process's rank, 0 … Size()-1.
 func (c *Comm) Rank() int { return c.valid().core.Rank() }
 
@@ -102,7 +91,13 @@ func (c *Comm) Dup() (*Comm, error) {
 			err = fmt.Errorf("dup of %s: %w", c.Name(), err)
 		}
 	}
-	return c.made(repair.Dup, d, err)
+	if err = c.parent().Outcome(repair.Dup, core, err); err == nil {
+		return d, nil
+	}
+	if d != nil {
+		err = errors.Join(err, d.free())
+	}
+	return nil, c.raise(err)
 }
 
 // Free ends the communicator on this rank, after its attributes have been
@@ -126,90 +121,176 @@ func (c *Comm) Free() error {
 
 func (c *Comm) free() error {
 	lost := c.attrs.close(c) // of a second call: nothing
-	err := c.core.Free()
-	if err == nil {
-		c.e.Lock()
-		c.world.repair.Freed(c.core)
-		c.e.Unlock()
-	}
-	return errors.Join(lost, err)
+	return errors.Join(lost, create.Free(c.e, c.world.job.Repair, c.core))
 }
 
-// Send sends buf to rank dst and returns when buf may be changed. A short
-// message may then still be under way; a long one has been received.
-//
-// Errors: ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed.
-func (c *Comm) Send(buf []byte, dst, tag int) error {
-	if c != nil {
-		switch c.mode {
-		case modeAware:
-			return p2p.Send[p2p.Aware](c.core, buf, dst, tag)
-		case modeUnaware:
-			return p2p.Send[p2p.Unaware](c.core, buf, dst, tag)
-		}
-	}
-	return c.sendAbsent(buf, dst, tag)
+// Group is the group of this communicator's ranks; of an intercommunicator, that
+// of this side.
+func (c *Comm) Group() Group {
+	c = c.valid()
+	return Group{c.core.Group(), c.world.job.Self}
 }
 
-// Recv receives into buf a message from rank src, or AnySource, with a tag, or
-// AnyTag. Messages from one rank match in the order in which they were sent.
-//
-// Errors: ErrTruncate if the message is longer than buf, which then holds its
-// beginning; ErrArgument, ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed. From
-// AnySource ErrProcFailed means that some rank has failed and this process has not
-// said that it knows ([Comm.FailureAck]).
-func (c *Comm) Recv(buf []byte, src, tag int) (Status, error) {
-	if c != nil {
-		switch c.mode {
-		case modeAware:
-			return p2p.Recv[p2p.Aware](c.core, buf, src, tag)
-		case modeUnaware:
-			return p2p.Recv[p2p.Unaware](c.core, buf, src, tag)
-		}
-	}
-	return c.recvAbsent(buf, src, tag)
+// RemoteGroup is the group whose ranks an intercommunicator's operations name;
+// of other communicators it is the same as Group.
+func (c *Comm) RemoteGroup() Group {
+	c = c.valid()
+	return Group{c.core.Peers(), c.world.job.Self}
 }
 
-// Sendrecv sends and receives at once, so that two ranks may exchange messages
-// without caring who is first. The buffers must not overlap. Errors as of Send
-// and Recv; the send's come first.
-func (c *Comm) Sendrecv(sbuf []byte, dst, stag int, rbuf []byte, src, rtag int) (Status, error) {
-	if c != nil {
-		switch c.mode {
-		case modeAware:
-			return p2p.Sendrecv[p2p.Aware](c.core, sbuf, dst, stag, rbuf, src, rtag)
-		case modeUnaware:
-			return p2p.Sendrecv[p2p.Unaware](c.core, sbuf, dst, stag, rbuf, src, rtag)
-		}
+// IsInter reports whether this is an intercommunicator.
+func (c *Comm) IsInter() bool { return c.valid().core.Local() != nil }
+
+// Compare tells whether two communicators are the same, or have the same groups
+// (Congruent), or groups of the same members (Similar).
+func (c *Comm) Compare(o *Comm) Comparison {
+	c, o = c.valid(), o.valid()
+	if c.core == o.core {
+		return Identical
 	}
-	return c.sendrecvAbsent(sbuf, dst, stag, rbuf, src, rtag)
+	worst := max(c.Group().Compare(o.Group()), c.RemoteGroup().Compare(o.RemoteGroup()))
+	if worst == Identical {
+		return Congruent
+	}
+	return worst
 }
 
-// Isend begins to send buf, which must not change until the request has been
-// waited for. It never fails: errors are the request's.
-func (c *Comm) Isend(buf []byte, dst, tag int) Request {
-	if c != nil {
-		switch c.mode {
-		case modeAware:
-			return Request{p2p.Isend[p2p.Aware](c.core, buf, dst, tag), c}
-		case modeUnaware:
-			return Request{p2p.Isend[p2p.Unaware](c.core, buf, dst, tag), c}
-		}
-	}
-	return c.isendAbsent(buf, dst, tag)
+// Create makes a communicator of a group of this one's ranks. It is collective
+// over this communicator; groups of different callers may differ if they have no
+// member in common. A rank that is not in its group gets nil. It sends nothing.
+func (c *Comm) Create(g Group) (*Comm, error) {
+	c = c.valid()
+	return c.made(c.parent().Group(g.g))
 }
 
-// Irecv begins to receive into buf, which must not be used until the request
-// has been waited for. It never fails: errors are the request's. From AnySource they
-// include ErrProcFailedPending, which does not end it: see [Request.Wait].
-func (c *Comm) Irecv(buf []byte, src, tag int) Request {
-	if c != nil {
-		switch c.mode {
-		case modeAware:
-			return Request{p2p.Irecv[p2p.Aware](c.core, buf, src, tag), c}
-		case modeUnaware:
-			return Request{p2p.Irecv[p2p.Unaware](c.core, buf, src, tag), c}
-		}
+// CreateGroup makes a communicator of a group of this one's ranks. Only the
+// members need to call it, with the same tag: it works also when other ranks have failed
+// or are busy. It sends nothing. A rank that is not in the group gets nil, as from Create; so does
+// every rank for the empty group.
+func (c *Comm) CreateGroup(g Group, tag int) (*Comm, error) {
+	c = c.valid()
+	return c.made(c.parent().Among(g.g, tag))
+}
+
+// Split makes a communicator for each color: of the ranks that gave it, ordered
+// by key, then by rank. Color is at least 0, or [Undefined], which gives nil; those who are agreed to be
+// gone count as such ([Comm.Validate]). It is collective.
+func (c *Comm) Split(color, key int) (*Comm, error) {
+	c = c.valid()
+	if c.Rank() == Undefined {
+		return nil, c.raise(fmt.Errorf("split: %w", errAbsent))
 	}
-	return c.irecvAbsent(buf, src, tag)
+	return c.made(c.parent().Split(color, key))
+}
+
+// SplitByNode makes a communicator for each node, of the ranks that can share
+// memory (see [World.Node]), ordered by key, then by rank. It is collective.
+func (c *Comm) SplitByNode(key int) (*Comm, error) {
+	c = c.valid()
+	return c.Split(c.world.job.Node(), key)
+}
+
+// CreateInter makes an intercommunicator between the ranks of this communicator
+// and those of another one. All ranks of both call it, each on its own side's
+// communicator: leader is a rank of this communicator; there, peer is a
+// communicator in which the other side's leader has the rank remote. Elsewhere
+// peer and remote are not looked at. The tag tells concurrent creations on the
+// same peer apart. Where the other side's leader has failed or finalized this is ErrProcFailed or
+// ErrDeparted, with the leader's rank in peer, at all ranks of this side.
+func (c *Comm) CreateInter(leader int, peer *Comm, remote, tag int) (*Comm, error) {
+	c = c.valid()
+	var over *create.Parent
+	if peer != nil && peer.core != nil {
+		over = new(peer.parent())
+	}
+	return c.made(c.parent().Inter(leader, over, remote, tag))
+}
+
+// Merge makes one communicator of both sides of an intercommunicator: first the
+// ranks of the side that gave high as false. If both gave the same, the side with
+// the lowest process of the job comes first. It is collective over both sides. Where the first rank of the
+// other side that is not agreed to be gone ([Comm.Validate]) has failed or finalized this is ErrProcFailed or
+// ErrDeparted at all ranks of this side.
+func (c *Comm) Merge(high bool) (*Comm, error) {
+	c = c.valid()
+	return c.made(c.parent().Merge(high))
+}
+
+// parent is this communicator as package create takes it.
+func (c *Comm) parent() create.Parent {
+	return create.Parent{
+		Self: c.world.job.Self, Engine: c.e, Core: c.core, Trees: &c.trees,
+		Unaware: c.mode == modeUnaware, Repair: c.world.job.Repair,
+	}
+}
+
+// made wraps a core that was made from this one's; a nil one stays nil.
+func (c *Comm) made(core *p2p.Comm, err error) (*Comm, error) {
+	if err != nil {
+		return nil, c.raise(err)
+	}
+	return c.derived(core), nil
+}
+
+// derived wraps the core of a communicator that is made from this one; a nil one stays nil.
+func (c *Comm) derived(core *p2p.Comm) *Comm {
+	if core == nil {
+		return nil
+	}
+	d := new(Comm)
+	c.inherit(d, core)
+	return d
+}
+
+// inherit is derived in memory that is there.
+func (c *Comm) inherit(d *Comm, core *p2p.Comm) {
+	d.core, d.e, d.mode, d.world = core, c.e, c.mode, c.world
+	d.trees.Choice, d.trees.Node = c.trees.Choice, c.trees.Node
+	core.SetErrorHandler((*listener)(d))
+	d.handler.Store(c.handler.Load())
+}
+
+// Whatever is called on nil or on a zero value of this package is ErrArgument. A nil *Comm is what MPI calls
+// MPI_COMM_NULL: what a rank gets that is no member of a new communicator.
+
+// errAbsent is what operations on such a communicator end with.
+var errAbsent = fmt.Errorf("%w: it is nil, or no call has made it", ErrArgument)
+
+// errNoContext is the error of a nil context.
+var errNoContext = fmt.Errorf("%w: nil for the context", ErrArgument)
+
+// valid is the communicator, or for nil and the zero Comm an empty one on which every operation is errAbsent.
+func (c *Comm) valid() *Comm {
+	if c == nil || c.core == nil {
+		return absent()
+	}
+	return c
+}
+
+// present is the error of what would change such a communicator.
+func (c *Comm) present(op string) error {
+	if c == nil || c.core == nil {
+		return fmt.Errorf("%s: %w", op, errAbsent)
+	}
+	return nil
+}
+
+// absent reports whether this is the zero World, or nil.
+func (w *World) absent() bool { return w == nil || w.job == nil }
+
+// nothing is what absent gives, once.
+var nothing struct {
+	once sync.Once
+	comm *Comm
+}
+
+// absent is that communicator. It belongs to a world of its own, whose engine has been closed.
+func absent() *Comm {
+	nothing.once.Do(func() { nothing.comm = newAbsent() })
+	return nothing.comm
+}
+
+func newAbsent() *Comm {
+	j, core := job.Detached(errAbsent)
+	return &Comm{core: core, e: j.P2P, mode: modeAware, world: &World{job: j}}
 }

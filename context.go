@@ -209,7 +209,7 @@ func (r Request) finish(ctx context.Context) (st Status, err error) {
 		r.c.e.Unlock()
 		return Status{}, err
 	}
-	st, err = r.c.e.Conclude(r.h)
+	st, err = r.c.e.TakeBlocking(r.h)
 	r.c.e.Unlock()
 	return st, r.c.raise(err)
 }

@@ -1,6 +1,12 @@
 package banyan
 
-import "github.com/banyan-hpc/banyan/ft"
+import (
+	"fmt"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
 
 // The classes of errors, for errors.Is. Each is explained in package ft.
 var (
@@ -22,3 +28,99 @@ var (
 // ProcFailedError tells which ranks an operation needed and has lost, and how
 // they ended.
 type ProcFailedError = ft.ProcFailedError
+
+// MissingError names the ranks that have kept [Init] from completing.
+type MissingError = join.MissingError
+
+// ProcID is the number of a process in its job: its rank in the world.
+type ProcID = proc.ID
+
+// Cause is how a process has ended.
+type Cause = proc.Cause
+
+// ErrorHandler is told of an operation on a communicator that has ended with an
+// error, and of the error, which the caller of the operation gets as well. See
+// [Comm.SetErrorHandler].
+type ErrorHandler func(c *Comm, err error)
+
+// ErrorsReturn is the handler that does nothing: the caller gets the error. It is
+// the default, unless [WithErrorsFatal] or BANYAN_ERRORS says otherwise.
+func ErrorsReturn(*Comm, error) {}
+
+// ErrorsAreFatal is the handler that aborts the job, with a message that names
+// rank, communicator, operation and error: for programs that would not go on.
+func ErrorsAreFatal(c *Comm, err error) {
+	c = c.valid()
+	c.world.Abort(1, fmt.Errorf("errors are fatal to rank %d of %s: %w", c.Rank(), c.Name(), err))
+}
+
+// SetErrorHandler chooses what is told of failed operations on this communicator
+// in this process; nil is [ErrorsReturn], whatever the default is. Communicators that are made from this
+// one have the same handler from the start. The operations of one process on the
+// communicator share it, so it may run several times at once.
+//
+// It is called once for each operation that ends with an error, before the
+// caller gets that and in the caller's goroutine: for requests in the call that
+// ends them, after all that the call ends have ended. Operations that make a
+// communicator are operations on the one that they make it from. No lock is held:
+// the handler may call whatever its caller might have called; an operation of its
+// own that fails has it called again. It may panic, which unwinds the caller.
+// That a context has ended is not the failure of an operation.
+func (c *Comm) SetErrorHandler(h ErrorHandler) {
+	if c != nil {
+		c.handler.Store(&h)
+	}
+}
+
+// ErrorHandler is the handler that was set last, or [ErrorsReturn].
+func (c *Comm) ErrorHandler() ErrorHandler {
+	c = c.valid()
+	if h := c.handler.Load(); h != nil && *h != nil {
+		return *h
+	}
+	return ErrorsReturn
+}
+
+// raise tells the handler of the error of an operation, if it is one. Send, Recv
+// and Sendrecv do not come here: p2p calls tell where they have failed, so that
+// success does not pass one instruction more.
+// Precondition: the engine's lock is not held.
+func (c *Comm) raise(err error) error {
+	if err != nil {
+		c.tell(err)
+	}
+	return err
+}
+
+// tell is the half of raise that is not inlined into every operation.
+func (c *Comm) tell(err error) {
+	if h := c.handler.Load(); h != nil && *h != nil {
+		(*h)(c, err)
+	}
+}
+
+// listener has a communicator's handler be told of errors that p2p meets. It is the communicator itself: one that is made takes nothing
+// for it.
+type listener Comm
+
+// Met implements p2p.Listener.
+func (l *listener) OnError(err error) { (*Comm)(l).tell(err) }
+
+// failure is a request's error, kept until the lock is free.
+type failure struct {
+	c   *Comm
+	err error
+}
+
+type failures []failure
+
+// raise tells the handlers, in order, and gives the first error.
+func (f failures) raise() error {
+	if f == nil {
+		return nil
+	}
+	for _, one := range f {
+		one.c.tell(one.err)
+	}
+	return f[0].err
+}

@@ -2,128 +2,17 @@ package banyan
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan/coll"
-	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/proc"
-	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
-
-// Whatever a leader passes on as its verdict: no error, or one of a class that can be printed; and an error
-// that was written is read again.
-func FuzzVerdict(f *testing.F) {
-	lost := &ProcFailedError{Comm: "world", Ranks: []int{3}, Local: []int{1, 2}, Cause: proc.Cause{Kind: proc.Signaled, Code: 9}}
-	for _, err := range []error{nil, ErrDeparted, errors.New("x"), lost} {
-		b := make([]byte, verdictLen)
-		encodeVerdict(b, err)
-		f.Add(b)
-	}
-	hostile := slices.Repeat([]byte{0xff}, verdictLen)
-	hostile[0], hostile[6], hostile[7] = 1, verdictRanks, 0
-	f.Add(hostile)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		b = append(b, make([]byte, verdictLen)...)[:verdictLen]
-		err := decodeVerdict(b, "merge")
-		require.Equal(t, b[0] == 0, err == nil)
-		if err == nil {
-			return
-		}
-		for _, r := range err.Error() {
-			require.True(t, r >= ' ' && r != 0x7f, "%q", err.Error())
-		}
-		failed, ok := errors.AsType[*ProcFailedError](err)
-		if !ok {
-			require.True(t, err == errLeader || slices.Contains(classes[:], err))
-			return
-		}
-		require.LessOrEqual(t, len(failed.Ranks)+len(failed.Local), verdictRanks)
-		again := make([]byte, verdictLen)
-		encodeVerdict(again, err)
-		if len(failed.Comm) <= verdictName {
-			require.Equal(t, err, decodeVerdict(again, "merge"))
-		}
-	})
-}
-
-// Whatever another side's leader announces and sends: a group of processes that are not on this side, each
-// once, or an error; and no memory beyond that for all processes that there can be.
-func FuzzMeeting(f *testing.F) {
-	word := binary.LittleEndian.AppendUint64
-	f.Add(word(word(nil, 8), 7), []byte{2, 0, 0, 0, 3, 0, 0, 0})
-	f.Add(word(word(nil, 1<<40), 7), []byte{})
-	f.Add(word(word(nil, 6), 7), []byte{2, 0, 0, 0, 3, 0})
-	f.Add(word(word(nil, 8), 7), []byte{2, 0, 0, 0, 2, 0, 0, 0})
-	f.Fuzz(func(t *testing.T, first, list []byte) {
-		if n, _, err := parseMeeting(first); err == nil {
-			require.True(t, 0 < n && n <= 4*proc.MaxIDs && n%4 == 0)
-		} else {
-			require.ErrorIs(t, err, ErrArgument)
-		}
-		here := p2p.WorldGroup(2)
-		g, err := decodeGroup(list, here)
-		if err != nil {
-			require.ErrorIs(t, err, ErrArgument)
-			return
-		}
-		var again []byte
-		for _, p := range g.Procs() {
-			require.Negative(t, here.Rank(p))
-			again = binary.LittleEndian.AppendUint32(again, uint32(p))
-		}
-		require.Equal(t, string(list), string(again))
-	})
-}
-
-// A leader that announces a group of more processes than there can be is refused by the ranks of its own side
-// too, before they take memory for it.
-func TestMeetingOfAbsurdLength(t *testing.T) {
-	for _, length := range []uint64{0, 6, 1 << 40, 1 << 63} {
-		require.NoError(t, Simulate(2, Simulation{}, func(w *World) error {
-			c := w.Comm()
-			if c.Rank() == 0 {
-				b := binary.LittleEndian.AppendUint64(nil, length)
-				return c.bcast(append(b, make([]byte, meetLen-8+verdictLen)...), 0)
-			}
-			if _, err := c.CreateInter(0, nil, 0, 9); !errors.Is(err, ErrArgument) {
-				return fmt.Errorf("%d bytes: %w", length, err)
-			}
-			return nil
-		}))
-	}
-}
-
-// Whatever the ranks give to a split, those of a color are listed once, by key and rank.
-func FuzzColors(f *testing.F) {
-	give := func(words ...int64) (b []byte) {
-		for _, w := range words {
-			b = binary.LittleEndian.AppendUint64(b, uint64(w))
-		}
-		return b
-	}
-	f.Add(give(1, 5, 0, 0, 1, -5), 1)
-	f.Add(give(int64(Undefined), 5), Undefined)
-	f.Fuzz(func(t *testing.T, all []byte, color int) {
-		ranks := decodeColors(all, color)
-		require.True(t, color != Undefined || ranks == nil)
-		of := func(rank, at int) int64 { return int64(binary.LittleEndian.Uint64(all[colorBytes*rank+at:])) }
-		for i, rank := range ranks {
-			require.Equal(t, int64(color), of(rank, 0))
-			if i > 0 {
-				before := ranks[i-1]
-				require.True(t, of(before, 8) < of(rank, 8) || of(before, 8) == of(rank, 8) && before < rank)
-			}
-		}
-	})
-}
 
 // Whatever word a user gives for trees and their design is one that it is written as, or an error of a wrong
 // argument.
@@ -132,14 +21,14 @@ func FuzzTrees(f *testing.F) {
 		f.Add(word)
 	}
 	f.Fuzz(func(t *testing.T, word string) {
-		choice, err := withTree(coll.Choice{}, word)
+		choice, err := job.WithTree(coll.Choice{}, word)
 		switch {
 		case err != nil:
 			require.ErrorIs(t, err, ErrArgument)
 		case choice.Auto:
-			require.Equal(t, autoTree, word)
+			require.Equal(t, job.AutoTree, word)
 		default:
-			again, err := withTree(coll.Choice{}, choice.Shape.String())
+			again, err := job.WithTree(coll.Choice{}, choice.Shape.String())
 			require.NoError(t, err)
 			require.Equal(t, choice, again)
 		}
@@ -177,7 +66,7 @@ func FuzzCollective(f *testing.F) {
 		require.NoError(t, Simulate(3, apart, func(w *World) error {
 			c := w.Comm()
 			if c.Rank() == 1 {
-				return disturb(c.on(c.core.Coll()), script)
+				return disturb(c.derived(c.core.Coll()), script)
 			}
 			if chain {
 				if err := c.SetTree("chain"); err != nil {
@@ -217,7 +106,7 @@ func meddled(c *Comm, op uint8, n int) error {
 	if beyond(memory[n:2*n]) || beyond(memory[5*n:]) {
 		return fmt.Errorf("bytes beyond the buffers are written")
 	}
-	if err != nil && !slices.ContainsFunc(classes[1:], func(class error) bool { return errors.Is(err, class) }) {
+	if err != nil && !slices.ContainsFunc([]error{ErrProcFailed, ErrDeparted, ErrRevoked, ErrClosed, ErrArgument}, func(class error) bool { return errors.Is(err, class) }) {
 		return err
 	}
 	return nil
@@ -233,33 +122,4 @@ func disturb(c *Comm, script []byte) error {
 		script = script[2+n:]
 	}
 	return nil
-}
-
-// Whatever a user gives for fabrics and networks, the option counts before the variable, and an empty one is as
-// good as none.
-func FuzzFabrics(f *testing.F) {
-	f.Add("shm,tcp", "eth0,!10.0.0.0/8", true)
-	f.Add("", " ", false)
-	f.Add("verbs", ",", false)
-	f.Fuzz(func(t *testing.T, fabrics, networks string, byOption bool) {
-		var o options
-		vars := map[string]string{fabricVariable: fabrics, networksVariable: networks}
-		if byOption {
-			o.fabric, o.networks = &fabrics, &networks
-			vars = map[string]string{fabricVariable: "unix", networksVariable: "lo"}
-		}
-		getenv := func(name string) string { return vars[name] }
-		allowed, err := o.allowed(getenv)
-		if err == nil {
-			require.NotZero(t, allowed)
-			require.Zero(t, allowed&^route.All)
-		} else {
-			require.Equal(t, byOption, errors.Is(err, ErrArgument))
-		}
-		if list := o.listed(getenv); list != nil {
-			require.Equal(t, networks, strings.Join(list, ","))
-		} else {
-			require.Empty(t, strings.TrimSpace(networks))
-		}
-	})
 }

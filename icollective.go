@@ -72,7 +72,7 @@ func (o *ongoing) decide(err error, done func(error)) {
 		return
 	}
 	v := repair.Vote{What: o.what, Op: inames[o.what], Err: err}
-	o.c.world.repair.EndAmong(o.c.core, *o.c.core.Members(), ctx, v, done)
+	o.c.world.job.Repair.EndAmong(o.c.core, *o.c.core.Members(), ctx, v, done)
 }
 
 // giveBack keeps the record for the next operation. The lock is held.

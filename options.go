@@ -5,29 +5,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/coll"
-	"github.com/banyan-hpc/banyan/internal/settings"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
-type options struct {
-	unaware  bool
-	fabric   *string // nil: not given
-	networks *string
-	eager    int
-	noGet    bool
-	early    int
-	profile  Profile
-	async    async
-	detect   *detection // nil: not given
-	pulse    pulse      // what holds
-	errors   handling
-	fatal    bool // what holds
-	design   *Design
-	tree     *string
-	trees    coll.Choice // what holds
-	flat     flatness    // what holds
-	logf     func(format string, args ...any)
-}
+type options struct{ job.Options }
 
 // Option changes what [Init] does by default.
 type Option func(*options)
@@ -35,12 +16,12 @@ type Option func(*options)
 // WithAware chooses between the fault-aware engine (true, the default) and the
 // unaware one, which hangs when a peer dies. The unaware one is there to
 // measure what awareness costs.
-func WithAware(aware bool) Option { return func(o *options) { o.unaware = !aware } }
+func WithAware(aware bool) Option { return func(o *options) { o.Unaware = !aware } }
 
 // WithProfile chooses the rules that communicators follow after failures, [ULFM] by
 // default, where [Comm.SetProfile] does not say otherwise. All ranks should choose the
 // same.
-func WithProfile(p Profile) Option { return func(o *options) { o.profile = p } }
+func WithProfile(p Profile) Option { return func(o *options) { o.Profile = p } }
 
 // WithFabric restricts the ways on which messages travel: "shm" (shared memory),
 // "unix" (Unix-domain sockets), "tcp", or several with commas between them. Other names
@@ -48,7 +29,7 @@ func WithProfile(p Profile) Option { return func(o *options) { o.profile = p } }
 // joins them and that both may use; that none does is the error of the first
 // operation that needs it. Without this option the environment says (BANYAN_FABRIC),
 // and else all are allowed. [World.Route] tells what was chosen.
-func WithFabric(names string) Option { return func(o *options) { o.fabric = &names } }
+func WithFabric(names string) Option { return func(o *options) { o.Fabric = &names } }
 
 // WithNetworks restricts the addresses at which other machines reach this rank by TCP:
 // names of interfaces and networks, as "eth0" or "10.1.0.0/16", with "!" before those
@@ -56,14 +37,14 @@ func WithFabric(names string) Option { return func(o *options) { o.fabric = &nam
 // commas), and else all interfaces are used that are up.
 func WithNetworks(networks ...string) Option {
 	list := strings.Join(networks, ",")
-	return func(o *options) { o.networks = &list }
+	return func(o *options) { o.Networks = &list }
 }
 
 // WithEagerLimit sets the longest message, in bytes, that is sent without
 // asking the receiver, up to 64 MiB; 0 leaves it to the user's settings
 // (docs/tuning.md) and they, by default, to the transport. All ranks may choose
 // differently.
-func WithEagerLimit(bytes int) Option { return func(o *options) { o.eager = bytes } }
+func WithEagerLimit(bytes int) Option { return func(o *options) { o.EagerLimit = bytes } }
 
 // WithUnexpectedLimit sets how many bytes of short messages, each counted with
 // 256 more, this rank sends to another one before that has said that it has room
@@ -72,7 +53,7 @@ func WithEagerLimit(bytes int) Option { return func(o *options) { o.eager = byte
 // that have come to the limit go on as for long messages: Send returns when the
 // message is received. Set it alike on all ranks. It is at least room for four
 // messages of the eager limit.
-func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.early = bytes } }
+func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.UnexpectedLimit = bytes } }
 
 // WithAsyncProgress has a goroutine of the library answer peers while this rank
 // computes: long messages and what was promised to be sent go on without a
@@ -81,25 +62,8 @@ func WithUnexpectedLimit(bytes int) Option { return func(o *options) { o.early =
 // the time up to a wake-up in a millisecond; a rank bound to a single core
 // computes less while it answers.
 func WithAsyncProgress(on bool) Option {
-	return func(o *options) {
-		o.async = asyncOff
-		if on {
-			o.async = asyncOn
-		}
-	}
+	return func(o *options) { o.Async = &on }
 }
-
-// async is what WithAsyncProgress has said; the zero value leaves it open.
-type async int
-
-const (
-	asyncOpen async = iota
-	asyncOff
-	asyncOn
-)
-
-// detection is what WithDetection has said.
-type detection struct{ period, timeout time.Duration }
 
 // WithDetection sets how soon ranks that fall silent count as dead: each is to be heard
 // of once in a period, and after a timeout, which is at least three periods, counts
@@ -108,7 +72,7 @@ type detection struct{ period, timeout time.Duration }
 // a job need the same. Without this option the user's settings say (docs/tuning.md: detect.period, detect.timeout), 500 ms
 // and 3 s by default, the timeout 12 s where ranks share cores; in the simulator there is no detector then.
 func WithDetection(period, timeout time.Duration) Option {
-	return func(o *options) { o.detect = &detection{period, timeout} }
+	return func(o *options) { o.Detection = &job.DetectionTimes{Period: period, Timeout: timeout} }
 }
 
 // WithErrorsFatal makes [ErrorsAreFatal] (true) or [ErrorsReturn] (false) the handler
@@ -117,44 +81,28 @@ func WithDetection(period, timeout time.Duration) Option {
 // this option the user's settings say (BANYAN_ERRORS), return by default. Errors of
 // Init are returned in any case. Ranks may choose differently.
 func WithErrorsFatal(fatal bool) Option {
-	return func(o *options) {
-		o.errors = returned
-		if fatal {
-			o.errors = deadly
-		}
-	}
+	return func(o *options) { o.ErrorsFatal = &fatal }
 }
-
-// flatness is whether small collectives may go through shared memory. The zero value is that of worlds in which
-// nobody shares any.
-type flatness int
-
-const (
-	flatNowhere   flatness = iota
-	flatElsewhere          // not by this rank
-	flatHere
-)
-
-// handling is what WithErrorsFatal has said; the zero value leaves it open.
-type handling int
-
-const (
-	handlingOpen handling = iota
-	returned
-	deadly
-)
 
 // WithoutKernelCopy streams large messages through shared memory also where
 // the kernel could copy them from process to process.
-func WithoutKernelCopy() Option { return func(o *options) { o.noGet = true } }
+func WithoutKernelCopy() Option { return func(o *options) { o.NoKernelCopy = true } }
 
 // WithLog receives the library's remarks, a line each: by which fabric a peer is
 // reached and why by no faster one, how large messages travel, strangers refused. The
 // default discards them; with BANYAN_VERBOSE=1 in the environment it prints them on
 // the standard error.
 func WithLog(logf func(format string, args ...any)) Option {
-	return func(o *options) { o.logf = logf }
+	return func(o *options) { o.Logf = logf }
 }
+
+// WithDesign chooses the design of the world's communicator, and so of all that are made from it, where [Comm.SetDesign] does
+// not say otherwise. Without it the user's settings say (BANYAN_COLL_DESIGN), rebalance by default. All ranks choose the same.
+func WithDesign(d Design) Option { return func(o *options) { o.Design = &d } }
+
+// WithTree chooses the trees in the same way, by a word as of [Comm.SetTree]. Without it the user's settings say
+// (BANYAN_COLL_TREE), auto by default.
+func WithTree(text string) Option { return func(o *options) { o.Tree = &text } }
 
 func gather(opts []Option) (options, error) {
 	var o options
@@ -164,11 +112,5 @@ func gather(opts []Option) (options, error) {
 		}
 		f(&o)
 	}
-	if o.profile > RTS {
-		return o, fmt.Errorf("%w: %v", ErrArgument, o.profile)
-	}
-	if _, err := o.allowed(nil); err != nil {
-		return o, err
-	}
-	return o, o.override(settings.Defaults())
+	return o, o.Check()
 }

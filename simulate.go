@@ -1,16 +1,11 @@
 package banyan
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"time"
 
-	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/fabric/route"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/launch"
-	"github.com/banyan-hpc/banyan/internal/proc"
-	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
 // Simulation describes a simulated job. The zero value is a fault-aware job on
@@ -45,123 +40,29 @@ func Simulate(n int, s Simulation, body func(*World) error) error {
 	if body == nil {
 		return fmt.Errorf("banyan: %w: nil for the body", ErrArgument)
 	}
-	if n < 1 || n > proc.MaxIDs {
-		return fmt.Errorf("banyan: %w: %d ranks, want 1 … %d", ErrArgument, n, proc.MaxIDs)
+	simulation := job.Simulation{Seed: s.Seed, Configure: s.Configure, Faults: s.Faults}
+	if l := s.Launcher; l != nil {
+		simulation.Launcher = &job.SimulatedLauncher{Latency: l.Latency, Strict: l.Strict, Late: l.Late}
 	}
-	if err := o.applyDetection(); err != nil {
-		return fmt.Errorf("banyan: %w", err)
-	}
-	o.fatal = o.errors == deadly
-	cfg := sim.DefaultConfig(n)
-	cfg.Seed = s.Seed
-	if s.Configure != nil {
-		s.Configure(&cfg)
-	}
-	machine, err := sim.New(cfg)
-	if err != nil {
-		return fmt.Errorf("banyan: %w", err)
-	}
-	errs := make([]error, n)
-	var server *simServer
-	if s.Launcher != nil {
-		server = newSimServer(*s.Launcher, machine, n)
-	}
-	for rank := range n {
-		err := machine.Spawn(proc.ID(rank), func(p *sim.Proc) {
-			job := bench{rank: rank, proc: p, size: n, perNode: cfg.Topology.ProcsPerNode, aborted: &errs[rank]}
-			if err := simulated(job, server, &o, body); err != nil {
-				errs[rank] = fmt.Errorf("rank %d: %w", rank, err)
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("banyan: %w", err)
-		}
-	}
-	if s.Faults != nil {
-		if err := s.Faults(machine); err != nil {
-			return fmt.Errorf("banyan: %w", err)
-		}
-	}
-	return errors.Join(append(errs, machine.Run())...)
-}
-
-// simulated is the life of a rank; without a server it has no launcher.
-func simulated(b bench, server *simServer, o *options, body func(*World) error) error {
-	provider := b.proc.Provider()
-	var job bootstrap = b
-	var lost []launch.Lost
-	if server != nil {
-		joined, err := b.join(server, provider.Name())
-		if err != nil {
+	return job.Simulate(n, simulation, &o.Options, func(j *job.Job) error {
+		w := newWorld(j)
+		if err := body(w); err != nil {
 			return err
 		}
-		job, lost = joined, joined.l.lost
-	}
-	cfg := progress.Config{Host: b.proc.Host(), Others: []fabric.Provider{provider}}
-	w, err := newWorld(job, cfg, o)
-	if err != nil {
-		return err
-	}
-	mourn(w.progress, lost)
-	if err := body(w); err != nil {
-		if !w.ended.Load() {
-			*b.aborted = fmt.Errorf("rank %d: %w", b.rank, err)
-			b.proc.Die(proc.Cause{Kind: proc.Exited, Code: 1})
-		}
-		return err
-	}
-	return w.Finalize()
+		return w.Finalize()
+	})
 }
 
-// bench is the bootstrap of a simulated rank.
-type bench struct {
-	rank, size int
-	perNode    int // ranks on a node
-	proc       *sim.Proc
-	aborted    *error // what the rank that has aborted the job says
-}
-
-func (b bench) Rank() int { return b.rank }
-func (b bench) Size() int { return b.size }
-
-// Node implements bootstrap: the simulated machine's.
-func (b bench) Node(rank int) int { return rank / b.perNode }
-
-// Crowded implements bootstrap: each simulated rank has a core.
-func (b bench) Crowded() bool { return false }
-
-// Verdicts implements bootstrap: there is nothing to choose.
-func (b bench) Verdicts(proc.ID) ([]route.Verdict, error) { return nil, nil }
-
-// Address implements bootstrap.
-func (b bench) Address(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil }
-
-// Fence implements bootstrap: a simulated rank does not wait for the others.
-func (b bench) Fence(context.Context) error { return nil }
-
-// SparesDead implements bootstrap.
-func (b bench) SparesDead() bool { return true }
-
-// Finalize implements bootstrap.
-func (b bench) Finalize(context.Context) error { return nil }
-
-// Warn implements bootstrap. Nothing that a simulation does is to be warned of.
-func (b bench) Warn(string) {}
-
-// Expire implements bootstrap.
-func (b bench) Expire(why error) {
-	*b.aborted = fmt.Errorf("rank %d ends itself: %w", b.rank, why)
-	b.proc.Die(proc.Cause{Kind: proc.Exited, Code: ExitExpelled})
-}
-
-// Abort implements bootstrap: the other ranks are killed, this one exits.
-func (b bench) Abort(code int, why string) {
-	*b.aborted = errors.New(why)
-	machine := b.proc.Sim()
-	for rank := range b.size {
-		if rank != b.rank {
-			_ = machine.Kill(proc.ID(rank), 0) // fails for no id of the job
-		}
-	}
-	b.proc.Die(proc.Cause{Kind: proc.Exited, Code: int32(code)})
+// SimulatedLauncher has the ranks of a simulation start and end as under a launcher: with the
+// fences of Init and of Finalize, and with a request to the launcher before the first contact with
+// a rank. The zero value is like ftbench run, with requests that take no time.
+type SimulatedLauncher struct {
+	// Latency is the time from a request to its reply.
+	Latency time.Duration
+	// Strict is what Hydra and Slurm are: a rank that is in a fence can ask nothing, and a fence
+	// waits for the dead too.
+	Strict bool
+	// Late, if set, is how much later than it could a rank enters the fence of that number: 0 … 2 in
+	// Init, 3 in Finalize.
+	Late func(rank, fence int) time.Duration
 }

@@ -1,17 +1,18 @@
-package banyan
+package banyan_test
 
 import (
 	"encoding/binary"
 	"runtime"
 
 	"github.com/banyan-hpc/banyan/fabric"
+	stack "github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Unbridled sends frames to rank 0 until rank 0 has ended the connection, and looks at nothing that it is told: neither
+// flood sends frames to rank 0 until rank 0 has ended the connection, and looks at nothing that it is told: neither
 // at grants nor at answers. kind says which frames.
-func Unbridled(w *World, kind string) {
+func flood(kind string) {
 	const world, unknown = 1 << 32, 77 << 32 // contexts
 	le := binary.LittleEndian
 	class, imm, payload := fabric.ClassEager, uint64(world|5), make([]byte, 8)
@@ -41,7 +42,7 @@ func Unbridled(w *World, kind string) {
 	default:
 		panic(kind)
 	}
-	e := w.progress
+	e := stack.Joined().Progress
 	ep, err := e.Endpoint(proc.ID(0))
 	if err != nil {
 		panic(err)

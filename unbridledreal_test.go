@@ -27,7 +27,7 @@ func unbridled(w *banyan.World) error {
 		return err
 	}
 	if c.Rank() == 1 {
-		banyan.Unbridled(w, os.Getenv(floodEnv))
+		flood(os.Getenv(floodEnv))
 		return nil
 	}
 	before, err := peak()

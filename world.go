@@ -2,182 +2,122 @@ package banyan
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"os"
+	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/fabric/route"
-	"github.com/banyan-hpc/banyan/fabric/shm"
-	"github.com/banyan-hpc/banyan/ft/agree"
-	"github.com/banyan-hpc/banyan/ft/control"
-	"github.com/banyan-hpc/banyan/ft/repair"
-	"github.com/banyan-hpc/banyan/internal/exits"
-	"github.com/banyan-hpc/banyan/internal/proc"
-	"github.com/banyan-hpc/banyan/internal/progress"
-	"github.com/banyan-hpc/banyan/p2p"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
-// World is this process's membership in its job: what Init gives and Finalize
-// ends.
+// World is this process's membership in its job: Init joins, Finalize leaves.
 type World struct {
-	job      bootstrap
-	progress *progress.Engine
-	p2p      *p2p.Engine
-	comm     *Comm
-	self     proc.ID
-	node     int // the lowest rank of the job on this machine
-	origin   fabric.Time
-	ended    atomic.Bool
-	once     sync.Once // of Finalize
-	final    error     // what it returns; written within once
-	holders  holders   // communicators with attributes
-	notice   *p2p.Comm // see finalize.go
-	counting []counting
-	ends     *exits.Table   // nil: the kernel's record is not to be had
-	pulse    *control.Pulse // nil: there is no failure detector
-	finding  Detection
-	repair   *repair.Repair
-	control  controls
-	logf     func(format string, args ...any) // nil: nobody listens
+	job     *job.Job
+	comm    *Comm
+	holders holders // communicators with attributes
 }
 
-// controls are the failure protocols of this rank but for the detector.
-type controls struct {
-	out         *control.Outbox
-	agreements  *control.Agreements
-	revocations *control.Revocations
-}
+// ExitExpelled is the exit code of a rank that ends itself because it counts as
+// dead at the others, or because it has lost a partition (docs/guide.md).
+const ExitExpelled = job.ExitExpelled
 
-// startControl has this rank take part in agreements and revocations. It is called after p2p has been
-// made, which learns of deaths first, and before frames can arrive.
-func (w *World) startControl(shm *shm.Provider) {
-	c := &w.control
-	w.progress.OnEnd(w.apart)
-	c.out = control.NewOutbox(w.progress, w.logf)
-	shape := agree.Binomial
-	if w.job.Crowded() {
-		shape = agree.Shallow
+// Init makes this process a rank of the job that started it, or a world of one
+// if nobody did. Without launcher, RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
+// say which rank of which job it is. Thresholds and sizes of
+// buffers that the options leave open come from the environment and the files
+// that docs/tuning.md describes; what is wrong there is an error. It returns when all ranks have called it. A rank that does
+// not come, or dies before all have come, is named in the error (errors.As with
+// *MissingError). One that dies later in the start does not keep the others from starting:
+// the operations that need it are ErrProcFailed.
+func Init(opts ...Option) (*World, error) { return InitContext(context.Background(), opts...) }
+
+// InitContext is Init that ends with the context. A process joins its job once:
+// when it has been given up, it is not tried again.
+func InitContext(ctx context.Context, opts ...Option) (*World, error) {
+	if ctx == nil {
+		return nil, fmt.Errorf("banyan: %w", errNoContext)
 	}
-	c.agreements = control.StartAgreements(w.progress, shape, c.out, w.logf)
-	if shm != nil {
-		c.agreements.Use(shm.Boards())
-	}
-	c.revocations = control.StartRevocations(w.progress, c.out, w.p2p.RevokeContext, w.p2p.RevokeUnmade)
-	w.p2p.OnRevoke(func(o *p2p.Comm) {
-		c.revocations.Tell(o.Context(), o.Members())
-	})
-	w.repair = repair.New(w.progress, c.agreements)
-	w.p2p.OnRevoked(w.repair.Revoked)
-	w.repair.OnForsaken(w.forsaken, func(id proc.ID) bool { return w.pulse != nil && w.pulse.Ended(id) })
-}
-
-// startFlat lets small collectives go through shared memory.
-func (w *World) startFlat(shm *shm.Provider, f flatness) {
-	var halls p2p.Halls
-	if shm != nil && f == flatHere {
-		halls = shm.Boards()
-	}
-	w.p2p.UseHalls(halls, func(id proc.ID) int { return w.job.Node(int(id)) })
-}
-
-// flushPatience is how long a rank that leaves waits for one that lives and takes nothing.
-const flushPatience = fabric.Time(10 * time.Second)
-
-// flush hands over what others wait for: what has been decided, and what has been revoked.
-func (w *World) flush() {
-	w.progress.Lock()
-	left := w.control.out.Flush(flushPatience)
-	w.progress.Unlock()
-	for _, id := range left {
-		w.job.Warn(fmt.Sprintf("rank %d has finalized although rank %d has taken nothing for %v: what has been agreed on or revoked may not have "+
-			"reached it; it is stopped, or makes no progress: WithAsyncProgress, or a failure detector, does for it", w.job.Rank(), id, time.Duration(flushPatience)))
-	}
-}
-
-// stop ends them, for a rank that departs.
-func (c *controls) stop(e *progress.Engine) {
-	e.Lock()
-	defer e.Unlock()
-	c.agreements.Stop()
-	c.revocations.Stop()
-	c.out.Stop()
-}
-
-// bootstrap is what a world needs from whoever started the job: the launcher,
-// or the simulation.
-type bootstrap interface {
-	Rank() int
-	Size() int
-	// Node numbers the nodes: equal for ranks that can share memory.
-	Node(rank int) int
-	// Crowded: all ranks are on one node and share its cores. All of them have the same answer.
-	Crowded() bool
-	// Verdicts says of each fabric whether it joins this rank and a peer; nil in
-	// the simulator.
-	Verdicts(peer proc.ID) ([]route.Verdict, error)
-	// Address gives what a peer has published for a provider.
-	Address(provider string, peer proc.ID) ([]byte, error)
-	// Fence returns when every rank that is alive has called it.
-	Fence(ctx context.Context) error
-	// SparesDead reports whether Fence completes without ranks that have died.
-	SparesDead() bool
-	// Finalize tells the launcher that this rank leaves in order.
-	Finalize(ctx context.Context) error
-	// Warn tells whoever watches the job something that concerns it. It does not
-	// wait for them.
-	Warn(text string)
-	// Expire ends this process because it must not go on. It does not return.
-	Expire(why error)
-	// Abort ends all processes of the job, this one too. It does not return.
-	Abort(code int, why string)
-}
-
-// The context ids of the world's communicator, and of the one on which ranks
-// tell each other not to wait for the last fence.
-const (
-	worldContext = 1 + iota
-	noticeContext
-)
-
-// newWorld puts the engine on a provider; it owns the provider afterwards, also
-// on error.
-func newWorld(job bootstrap, cfg progress.Config, o *options) (*World, error) {
-	cfg.Self = proc.ID(job.Rank())
-	cfg.Resolve = job.Address
-	w := &World{job: job, self: cfg.Self, node: job.Node(job.Rank()), progress: progress.New(cfg), counting: countingOf(&cfg), logf: o.logf}
-	w.finding = findings(&o.pulse, &cfg, job.Size() == 1)
-	w.p2p = p2p.New(w.progress, !o.unaware, p2p.Limits{Eager: o.eager, Unexpected: o.early})
-	w.p2p.SetProfile(o.profile)
-	core, err := w.p2p.NewComm("world", p2p.WorldGroup(job.Size()), job.Rank(), worldContext)
+	o, err := gather(opts)
 	if err != nil {
-		return nil, errors.Join(err, w.progress.Close())
+		return nil, fmt.Errorf("banyan: %w", err)
 	}
-	w.comm = &Comm{core: core, e: w.p2p, mode: modeOf(o.unaware), world: w}
-	core.OnError((*listener)(w.comm))
-	if o.fatal {
+	j, err := job.Init(ctx, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	return newWorld(j), nil
+}
+
+// newWorld makes the World of a job's rank.
+func newWorld(j *job.Job) *World {
+	w := &World{job: j}
+	w.comm = &Comm{core: j.World, e: j.P2P, mode: modeOf(j.Unaware), world: w}
+	j.World.SetErrorHandler((*listener)(w.comm))
+	if j.Fatal {
 		w.comm.SetErrorHandler(ErrorsAreFatal)
 	}
-	w.comm.trees.Choice = o.trees
-	w.comm.trees.Node = func(p proc.ID) int { return job.Node(int(p)) }
-	if w.notice, err = w.p2p.NewComm("notice", p2p.WorldGroup(job.Size()), job.Rank(), noticeContext); err != nil {
-		return nil, errors.Join(err, w.progress.Close())
+	w.comm.trees.Choice = j.Trees
+	w.comm.trees.Node = j.NodeOfProc
+	return w
+}
+
+// Run is the main function of a rank: it joins the job ([Init]), calls body and finalizes when body has returned nil.
+// Then it returns, for main to return, with exit code 0. Started alone it is a world of one, so it works in a test too.
+//
+//	func main() { banyan.Run(work) }
+//
+//	func work(w *banyan.World) error { … }
+//
+// An error of body means that this rank has failed. Run prints it on the standard error with the rank and ends the
+// process with exit code 1, without finalizing: operations of others that need this rank end with ErrProcFailed, and do not
+// wait for it. A panic in body ends the process as it always does, with its text and trace and exit code 2, to the
+// same effect. [Simulate] runs the same body and follows the same rules.
+//
+// Errors of Init and of Finalize are printed in the same way, with exit code 1.
+//
+// Options are those of Init. A program that wants to return from main in another way, or with another exit code, calls
+// Init and [World.Finalize] itself.
+func Run(body func(w *World) error, opts ...Option) {
+	if body == nil {
+		fail(fmt.Errorf("banyan: run: %w: no function", ErrArgument))
 	}
-	w.startControl(cfg.Shm)
-	if o.flat != flatNowhere {
-		w.startFlat(cfg.Shm, o.flat)
+	w, err := Init(opts...)
+	if err != nil {
+		fail(err)
 	}
-	if !o.pulse.on {
-		w.control.agreements.Meet()
+	defer w.Finalize() // by runtime.Goexit, as by testing.T.FailNow; it does nothing in a panic
+	if err = body(w); err == nil {
+		err = w.Finalize()
 	}
-	w.observe(&o.pulse, cfg.Host)
-	if o.async == asyncOn {
-		w.progress.Attend()
+	if err != nil {
+		fail(fmt.Errorf("banyan: rank %d: %w", w.job.Rank(), err))
 	}
-	w.origin = cfg.Host.Now()
-	return w, nil
+}
+
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+// Finalize ends this process's membership. It returns when what was sent has
+// been handed over and every rank that is alive has called it, so that nobody
+// takes the departure for a failure. A rank that lives and has taken nothing for ten seconds of what was agreed on
+// or revoked is given up, with a warning. Requests that have not been waited for
+// are lost. Calling it again does nothing, and returns what the first call has.
+//
+// First the attributes of all communicators are deleted that have not been freed;
+// the one that came to have attributes last is the first. Everything that is begun
+// on a communicator afterwards is ErrClosed.
+//
+// Called by a deferred function while a panic unwinds the stack it does nothing but return an error: the panic goes on to
+// end the process, with its text and trace, and the others find that this rank has failed. Who recovers from the panic
+// calls Finalize after the function that was deferred has returned. The same holds for runtime.Goexit where the job
+// has more than one rank.
+func (w *World) Finalize() error {
+	if w.absent() {
+		return fmt.Errorf("finalize: %w: no world; Init gives one", ErrArgument)
+	}
+	return w.job.Finalize(w.holders.close, w.logCounters)
 }
 
 // Comm is the communicator of all ranks of the job.
@@ -194,14 +134,14 @@ func (w *World) Now() time.Duration {
 	if w.absent() {
 		return 0
 	}
-	return time.Duration(w.progress.Host().Now() - w.origin)
+	return w.job.Now()
 }
 
 // Sleep returns when d has passed on that clock. Like an application that
 // computes, it makes no progress meanwhile.
 func (w *World) Sleep(d time.Duration) {
 	if !w.absent() {
-		w.progress.Host().Pause(fabric.Time(max(d, 0)))
+		w.job.Sleep(d)
 	}
 }
 
@@ -210,7 +150,194 @@ func (w *World) Sleep(d time.Duration) {
 // launcher are not ended, they find that this one has failed. It does not return.
 func (w *World) Abort(code int, why error) {
 	if w.absent() {
-		nobody{}.Abort(code, fmt.Sprintf("a process that has not joined aborts: %v", why))
+		job.AbortAlone(code, fmt.Sprintf("a process that has not joined aborts: %v", why))
 	}
-	w.job.Abort(code, fmt.Sprintf("rank %d aborts the job: %v", w.job.Rank(), why))
+	w.job.Abort(code, why)
+}
+
+// Route is how two ranks of a job reach each other.
+type Route struct {
+	// Fabric is "self", "shm", "unix", "tcp", or "sim" in the simulator.
+	Fabric string
+	// Detail is what the connection says of itself, as its addresses; may be "".
+	Detail string
+	// Why says why this fabric joins the two; WhyNot, why each faster one does not.
+	Why    string
+	WhyNot []string
+}
+
+// String gives the route and what speaks against faster ones, in a line.
+func (r Route) String() string {
+	return job.Route{Fabric: r.Fabric, Detail: r.Detail, WhyNot: r.WhyNot}.String()
+}
+
+// Route tells how this rank reaches another rank of the world, and connects to it if
+// that has not been done. The error names what was tried and what helps; a rank
+// that has ended before is ErrProcFailed or ErrDeparted.
+func (w *World) Route(rank int) (Route, error) {
+	if w.absent() {
+		return Route{}, fmt.Errorf("route: %w: no world; Init gives one", ErrArgument)
+	}
+	r, err := w.job.Route(rank)
+	return Route{r.Fabric, r.Detail, r.Why, r.WhyNot}, err
+}
+
+// Node is the number of the node on which a rank of the world stands: equal for
+// ranks that can share memory, 0 … of the lowest ranks first. Containers of one
+// machine may be several nodes. It asks nobody. -1: there is no such rank.
+func (w *World) Node(rank int) int {
+	if w.absent() || rank < 0 || rank >= w.job.Size() {
+		return -1
+	}
+	return w.job.NodeOf(rank)
+}
+
+// Detection is how this rank learns that others have died, for people who look after
+// a job.
+type Detection struct {
+	// On: ranks observe each other and tell each other of deaths. Else each knows only of
+	// the ends that it sees for itself, and Period to Partition are zero.
+	On bool
+	// Period is the time between two heartbeats, Timeout the silence that is death: those in
+	// force, which are longer than the settings' where Longer says so.
+	Period, Timeout time.Duration
+	// Longer is by how much the default of the timeout has been multiplied because ranks
+	// share cores; 1: it has not.
+	Longer int
+	// Partition is the rule for ranks that fall silent together: "majority" or "off".
+	Partition string
+	// Evidence is what tells first of the death of a rank on this machine: "the kernel's
+	// record", "robust words", "pidfd", or "connection" where this rank has no shared
+	// memory. Between machines it is always a connection's end.
+	Evidence string
+}
+
+// Detection says how deaths are found here. Any goroutine may call it at any time.
+func (w *World) Detection() Detection {
+	if w.absent() {
+		return Detection{}
+	}
+	return Detection(w.job.Detection())
+}
+
+// Counters are what this rank has counted at its sockets since Init, and what its
+// failure detector has seen. Shared memory and the simulator have no sockets; where no
+// pair of ranks needs them, what is counted there stays 0. They only grow.
+type Counters struct {
+	// Admitted are the connections that other ranks have made to this one, each
+	// after it had proved to know the job's secret. One that is made again counts
+	// again.
+	Admitted uint64
+	// Healed are the connections, of whichever side, that broke and were made again;
+	// nothing was lost. Many of them tell of a bad network, or of somebody in it.
+	Healed uint64
+	// Refused are those that were not let in.
+	Refused Refused
+	// Detector tells how much patience this job needs.
+	Detector Detector
+}
+
+// Detector is what a rank's failure detector has seen so far, to set detect.timeout by:
+// a job whose ranks are late or silent for more than half of it is near a false
+// failure. Without a detector all is 0.
+type Detector struct {
+	// Late is the longest time by which this rank's heartbeats were held up, because
+	// it got no core or was stopped.
+	Late time.Duration
+	// Silence is the longest that nothing was heard of a rank that this one observes
+	// and that then was heard: its lateness and the network's. Up to detect.period
+	// is usual. Time for which this rank did not run itself is left out.
+	Silence time.Duration
+	// Suspicions is how often this rank has asked all others for a rank after such
+	// a silence, which begins two periods before detect.timeout.
+	Suspicions uint64
+}
+
+// plus is what two ranks have seen.
+func (d Detector) plus(o Detector) Detector {
+	return Detector{max(d.Late, o.Late), max(d.Silence, o.Silence), d.Suspicions + o.Suspicions}
+}
+
+// Refused counts connections to this rank's sockets that were not let in, by reason.
+// Crowded may be some of the job's own ranks, which come back by themselves; all
+// others were never let near the job.
+type Refused struct {
+	// Strangers did not speak this protocol, or left before they had said anything.
+	Strangers uint64
+	// Versions are processes of another version of this library.
+	Versions uint64
+	// Forgers spoke the protocol and did not know the job's secret.
+	Forgers uint64
+	// Misled knew the secret, and meant another process than this one.
+	Misled uint64
+	// Dawdlers did not come to an end with their handshake in time.
+	Dawdlers uint64
+	// Crowded had to go because too many others were in the middle of theirs.
+	Crowded uint64
+}
+
+// Total is the number of all.
+func (r Refused) Total() uint64 {
+	return r.Strangers + r.Versions + r.Forgers + r.Misled + r.Dawdlers + r.Crowded
+}
+
+// Plus is the sum of two ranks' counters, and the longer of their times.
+func (c Counters) Plus(o Counters) Counters {
+	c.Admitted += o.Admitted
+	c.Healed += o.Healed
+	c.Refused.Strangers += o.Refused.Strangers
+	c.Refused.Versions += o.Refused.Versions
+	c.Refused.Forgers += o.Refused.Forgers
+	c.Refused.Misled += o.Refused.Misled
+	c.Refused.Dawdlers += o.Refused.Dawdlers
+	c.Refused.Crowded += o.Refused.Crowded
+	c.Detector = c.Detector.plus(o.Detector)
+	return c
+}
+
+// String gives what is counted at sockets in a line, as "admitted 3, healed 0, refused 12 (10
+// strangers, 2 forgers)".
+func (c Counters) String() string {
+	s := fmt.Sprintf("admitted %d, healed %d, refused %d", c.Admitted, c.Healed, c.Refused.Total())
+	var kinds []string
+	for _, k := range []struct {
+		n    uint64
+		what string
+	}{
+		{c.Refused.Strangers, "strangers"}, {c.Refused.Versions, "of other versions"}, {c.Refused.Forgers, "forgers"},
+		{c.Refused.Misled, "misled"}, {c.Refused.Dawdlers, "dawdlers"}, {c.Refused.Crowded, "crowded out"},
+	} {
+		if k.n > 0 {
+			kinds = append(kinds, fmt.Sprintf("%d %s", k.n, k.what))
+		}
+	}
+	if kinds != nil {
+		s += " (" + strings.Join(kinds, ", ") + ")"
+	}
+	return s
+}
+
+// Counters returns what this rank has counted so far. Any goroutine may call it at
+// any time, also after Finalize; it takes some nanoseconds and waits for nobody.
+func (w *World) Counters() Counters {
+	var c Counters
+	if w.absent() {
+		return c
+	}
+	for _, s := range w.job.Sockets() {
+		c = c.Plus(Counters{
+			Admitted: s.Accepted, Healed: s.Reconnects,
+			Refused: Refused{s.NotPeer, s.OtherVersion, s.Unauthenticated, s.Misdirected, s.TimedOut, s.Evicted},
+		})
+	}
+	s := w.job.DetectorStats()
+	c.Detector = Detector{time.Duration(s.Late), time.Duration(s.Silence), s.Suspicions}
+	return c
+}
+
+// logCounters logs what was counted at sockets, if there were any.
+func (w *World) logCounters() {
+	if len(w.job.Sockets()) > 0 {
+		w.job.Logf("connections: %v", w.Counters())
+	}
 }

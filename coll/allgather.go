@@ -33,7 +33,7 @@ func Allgather[M p2p.Mode](c *p2p.Comm, s Setting, mine, all []byte) error {
 		return nil
 	}
 	for rank := range n {
-		copy(all[w.Said(rank)*size:][:size], dense[rank*size:])
+		copy(all[w.OriginalRank(rank)*size:][:size], dense[rank*size:])
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (b *blocks) said(rank int) int {
 	if b.dense {
 		return rank
 	}
-	return b.w.Said(rank)
+	return b.w.OriginalRank(rank)
 }
 
 // below is where the i-th child's blocks are in the stage.

@@ -43,7 +43,7 @@ func begin(c *p2p.Comm, s *Setting, op string, root int) (w *p2p.Comm, at int, e
 	if w, err = everybody(c, s, op); err != nil {
 		return nil, 0, err
 	}
-	at, left, err := c.Delegate(op, root)
+	at, left, err := c.CollRank(op, root)
 	if !left {
 		at = gone
 	}
@@ -130,7 +130,7 @@ func fit(w *p2p.Comm, st p2p.Status, err error, want int) (whole int, _ error) {
 		return whole, disagreed(w, want)
 	}
 	return whole, fmt.Errorf("%s: %w: rank %d %s, this one wants %s: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, w.Said(st.Source), lengthSent(length), lengthWanted(want))
+		w.Name(), ft.ErrArgument, w.OriginalRank(st.Source), lengthSent(length), lengthWanted(want))
 }
 
 // lengthSent is what a message of the wrong length tells of its sender: an empty one mostly that it has met an error itself ([fatal]).

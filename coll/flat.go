@@ -157,5 +157,5 @@ func fits(w *p2p.Comm, rank, length, want int) error {
 		return nil
 	}
 	return fmt.Errorf("%s: %w: rank %d came with %d bytes, want %d: all ranks must call with the same length",
-		w.Name(), ft.ErrArgument, w.Said(rank), length, want)
+		w.Name(), ft.ErrArgument, w.OriginalRank(rank), length, want)
 }

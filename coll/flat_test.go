@@ -55,7 +55,7 @@ func ranks(t *testing.T, n int, patient, attended bool) []*rank {
 		m := p2p.New(e, true, p2p.Limits{})
 		m.UseHalls(p.Boards(), func(proc.ID) int { return 0 })
 		if attended {
-			e.Attend()
+			e.StartAsync()
 		}
 		var err error
 		all[i] = &rank{p: e, e: m}

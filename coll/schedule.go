@@ -145,7 +145,7 @@ func (s *Schedule) Name() (ctx uint32, joined bool) {
 	if s.w == nil {
 		return 0, false
 	}
-	return s.w.Named(s.number), true
+	return s.w.OpContext(s.number), true
 }
 
 // Refuse has the operation end with an error before it sends anything.
@@ -162,7 +162,7 @@ func (s *Schedule) delegate(root int) (int, bool) {
 	if s.ended {
 		return 0, false
 	}
-	at, left, err := s.c.Delegate(s.op, root)
+	at, left, err := s.c.CollRank(s.op, root)
 	if err != nil {
 		s.Refuse(err)
 	}
@@ -186,7 +186,7 @@ func (s *Schedule) Start() p2p.Handle {
 		if s.steps[i].kind > stepRelay {
 			continue
 		}
-		if err := s.w.Reach(s.steps[i].peer); err != nil {
+		if err := s.w.Connect(s.steps[i].peer); err != nil {
 			s.Refuse(&failure{s.op, err})
 			break
 		}
@@ -378,7 +378,7 @@ func (s *Schedule) over() {
 		fresh.mem = s.mem
 	}
 	*s = fresh
-	promise.Keep(err)
+	promise.Complete(err)
 	over(err)
 }
 
@@ -394,6 +394,6 @@ func (r *result) write(w *p2p.Comm) {
 		if r.order != nil {
 			rank = r.order[i]
 		}
-		copy(r.to[w.Said(rank)*r.blocks:][:r.blocks], r.from[i*r.blocks:])
+		copy(r.to[w.OriginalRank(rank)*r.blocks:][:r.blocks], r.from[i*r.blocks:])
 	}
 }

@@ -134,7 +134,7 @@ func (s *Schedule) sameRoot() {
 	if s.w == nil || s.ended {
 		return
 	}
-	if err := s.w.OtherRoot(s.tag); err != nil {
+	if err := s.w.RootMismatch(s.tag); err != nil {
 		s.misfit(err)
 	}
 }
@@ -213,7 +213,7 @@ func (s *Schedule) Scatter(all, mine []byte, root int) {
 	case v == 0:
 		blocks = s.mem.bytes(n * block)
 		for i := range n {
-			s.add(stepCopy, 0, blocks[i*block:][:block], all[s.w.Said((i+root)%n)*block:])
+			s.add(stepCopy, 0, blocks[i*block:][:block], all[s.w.OriginalRank((i+root)%n)*block:])
 		}
 	case have > 1 || s.staged():
 		blocks = s.mem.bytes(have * block)

@@ -76,7 +76,7 @@ func (s *Schedule) downward(r *route, all, mine []byte) {
 		s.wait()
 	} else if len(all) > 0 {
 		for i, rank := range r.order {
-			s.add(stepCopy, 0, blocks[i*block:][:block], all[s.w.Said(rank)*block:])
+			s.add(stepCopy, 0, blocks[i*block:][:block], all[s.w.OriginalRank(rank)*block:])
 		}
 	}
 	for i, child := range r.children {

@@ -113,7 +113,7 @@ func (t *Trees) Renew(c *p2p.Comm) {
 	default:
 		words := make([]uint64, (c.Size()+63)/64)
 		for rank := range w.Size() {
-			said := w.Said(rank)
+			said := w.OriginalRank(rank)
 			words[said/64] |= 1 << (said % 64)
 		}
 		t.alive = tree.FromWords(words, c.Size())

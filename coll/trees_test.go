@@ -18,7 +18,7 @@ func TestPlacesAreFoundOnce(t *testing.T) {
 	require.NoError(t, err)
 	c.Lock()
 	require.NoError(t, comm.BeginValidate())
-	require.NoError(t, comm.EndValidate(&p2p.Validation{Gone: []proc.ID{1, 2}, Epoch: 1}))
+	require.NoError(t, comm.EndValidate(&p2p.Validation{Ended: []proc.ID{1, 2}, Epoch: 1}))
 	c.Unlock()
 	const scribble = -7 // which no search gives
 	for _, design := range []tree.Design{tree.LookupAvoiding, tree.Rebalance, tree.Reroute} {

@@ -10,52 +10,48 @@ import (
 
 // The classes of errors, for errors.Is.
 var (
-	// ErrProcFailed: the operation needed a process that has failed, or that cannot be reached
-	// (S1-14, MPI_ERR_PROC_FAILED).
+	// ErrProcFailed: the operation needed a process that has failed or cannot be reached
+	// (MPI_ERR_PROC_FAILED).
 	ErrProcFailed = errors.New("process failed")
-	// ErrProcFailedPending: a non-blocking wildcard receive may never be matched
-	// because a possible sender has failed. Nothing has ended: the receive keeps its
-	// place in the matching queue, and its request is to be waited for again (S1-13).
+	// ErrProcFailedPending: a non-blocking wildcard receive may never be matched because a possible
+	// sender has failed. The receive has not ended: it keeps its place in the matching queue, and
+	// its request can be waited for again (ULFM 17.2.2).
 	ErrProcFailedPending = errors.New("process failed, receive pending")
 	// ErrRevoked: the communicator has been revoked.
 	ErrRevoked = errors.New("communicator revoked")
 	// ErrDeparted: the operation needed a process that has finalized.
 	ErrDeparted = errors.New("process has finalized")
-	// ErrTruncate: the message was longer than the receive buffer, which holds
-	// its beginning.
+	// ErrTruncate: the message was longer than the receive buffer, which holds its beginning.
 	ErrTruncate = errors.New("message truncated")
-	// ErrClosed: the library has been finalized, or the communicator freed.
+	// ErrClosed: the library has been finalized, or the communicator has been freed.
 	ErrClosed = errors.New("closed")
 	// ErrArgument: a wrong argument; nothing was sent or received.
 	ErrArgument = errors.New("wrong argument")
 )
 
-// The names that the proposals of run-through stabilization give the same class
-// (S2-7, S4-18).
+// The names of the same class in the proposals of run-through stabilization.
 var (
 	ErrProcFailStop = ErrProcFailed
 	ErrRankFailStop = ErrProcFailed
 )
 
-// ProcFailedError says which processes an operation needed, or may have needed,
-// and has lost. It is ErrProcFailed to errors.Is, or, if Pending,
-// ErrProcFailedPending.
+// ProcFailedError names the failed processes that an operation needed or may have needed. To
+// errors.Is it is ErrProcFailed or, if Pending, ErrProcFailedPending.
 type ProcFailedError struct {
 	Op    string // "send", "recv", …
 	Comm  string // the communicator's name
-	Ranks []int  // in that communicator; of an intercommunicator, on the remote side
-	// Local are the ranks on this process's side of an intercommunicator; nil of
-	// other communicators, where both sides are one.
+	Ranks []int  // ranks in the communicator; in an intercommunicator, on the remote side
+	// Local are the failed ranks on this process's side of an intercommunicator.
 	Local []int
-	// By are living ranks that reported that they could not complete the operation, where this rank waited for them and not for the
-	// failed ones.
+	// By are living ranks that reported that they could not complete the operation, if this rank
+	// waited for them and not for the failed ones.
 	By    []int
 	Cause proc.Cause
 	// Pending: the operation has not ended.
 	Pending bool
 }
 
-// Error names operation, communicator, ranks and cause.
+// Error names the operation, the communicator, the ranks and the cause.
 func (e *ProcFailedError) Error() string {
 	var who []string
 	if len(e.Ranks) > 0 {
@@ -82,7 +78,7 @@ func list(ranks []int) string {
 	return strings.Join(texts, ", ")
 }
 
-// Unwrap gives the class.
+// Unwrap returns the class.
 func (e *ProcFailedError) Unwrap() error {
 	if e.Pending {
 		return ErrProcFailedPending

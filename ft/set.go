@@ -15,7 +15,7 @@ type Set struct {
 	n     int
 }
 
-// Add puts id into the set and reports whether it was new.
+// Add adds id and reports whether it was new.
 //
 // Preconditions: id.Valid().
 func (s *Set) Add(id proc.ID) bool {
@@ -31,7 +31,7 @@ func (s *Set) Add(id proc.ID) bool {
 	return true
 }
 
-// Has reports whether id is in the set. Any id may be asked for.
+// Has reports whether id is in the set. Any id is allowed.
 func (s *Set) Has(id proc.ID) bool {
 	w := int(id >> 6)
 	return w < len(s.words) && s.words[w]>>(id&63)&1 != 0
@@ -40,7 +40,7 @@ func (s *Set) Has(id proc.ID) bool {
 // Len is the number of processes in the set.
 func (s *Set) Len() int { return s.n }
 
-// All gives the members in ascending order.
+// All iterates over the members in ascending order.
 func (s *Set) All() iter.Seq[proc.ID] {
 	return func(yield func(proc.ID) bool) {
 		for i, w := range s.words {

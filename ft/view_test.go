@@ -9,8 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// S1-1, S4-5: a process dies once. Later word of it, with another cause, changes
-// nothing, and what was listed stays a prefix of what is.
+// A process fails once. A later report with another cause changes nothing, and an earlier list
+// stays a prefix of later ones.
 func TestDeathIsForGood(t *testing.T) {
 	var v View
 	killed, silent := proc.Cause{Kind: proc.Signaled, Code: 9}, proc.Cause{Kind: proc.Heartbeat}

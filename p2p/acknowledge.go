@@ -8,28 +8,26 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Acknowledging is saying, for one communicator and without a message, that the
-// application knows of failures. It decides once what operations find: the state
-// word is zero again, so that they take the fast path, which knows nothing of
-// failures; and in the table of links the dead has either its own link, over
-// which nothing goes out or comes in (ULFM), or none, so that the slow path looks and finds
-// nobody (RTS).
+// An acknowledgement is local to one process and one communicator; it sends no message. Its effect
+// is decided once, when it is made. The state word becomes zero again, so that operations take the
+// fast path, which knows nothing of failures. In the table of links a failed rank keeps its link
+// under ULFM, over which nothing is sent or received; under run-through stabilization it has none,
+// so that the slow path finds a null rank.
 //
-// Failures are acknowledged in the order in which they became known, so the
-// acknowledged ones are a number. Only a validate may acknowledge one before another that was known here
-// earlier; from then on the communicator has an order of its own.
+// Failures are acknowledged in the order in which this process learned of them, so a count
+// describes the acknowledged ones. Only a validate may acknowledge a failure before another one
+// that this process learned of earlier; from then on the communicator has an order of its own.
 
-// Profile is the set of rules that a communicator follows where the documents
-// differ.
+// Profile is the set of rules that a communicator follows where the documents differ.
 type Profile uint8
 
 const (
-	// ULFM (user level failure mitigation): operations with the dead fail each
-	// time, acknowledged or not. A receive from any source begins whatever has failed.
+	// ULFM is user level failure mitigation: operations with failed ranks fail each time,
+	// acknowledged or not. A receive from any source starts in spite of failures.
 	ULFM Profile = iota
-	// RTS (run-through stabilization): the dead that have been acknowledged are
-	// nobody, as ProcNull. With others a receive from any source fails at once.
-	RTS
+	// RunThrough is run-through stabilization: an acknowledged failed rank is a null rank, as
+	// ProcNull. With unacknowledged failures a receive from any source fails at once.
+	RunThrough
 )
 
 // String gives the profile's name.
@@ -37,24 +35,23 @@ func (p Profile) String() string {
 	switch p {
 	case ULFM:
 		return "ULFM"
-	case RTS:
+	case RunThrough:
 		return "RTS"
 	}
 	return fmt.Sprintf("Profile(%d)", uint8(p))
 }
 
-// SetProfile chooses the profile of communicators that are not made from others.
-// It is called before the first is made.
+// SetProfile sets the profile of communicators that are not derived from others. It is called
+// before the first one is made.
 func (e *Engine) SetProfile(p Profile) { e.profile = p }
 
-// SetProfile chooses the communicator's profile, which those that are made from it
-// have too. Error: ft.ErrArgument once failures have been acknowledged, or for
-// what is no profile.
+// SetProfile sets the communicator's profile, which derived communicators inherit. Error:
+// ft.ErrArgument for an unknown profile, or once failures have been acknowledged.
 func (c *Comm) SetProfile(p Profile) error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	switch {
-	case p > RTS:
+	case p > RunThrough:
 		return fmt.Errorf("set profile of %s: %w: %v", c.name, ft.ErrArgument, p)
 	case c.acked > 0 && p != c.profile:
 		return fmt.Errorf("set profile of %s: %w: failures have been acknowledged under %v: choose it before", c.name, ft.ErrArgument, c.profile)
@@ -70,11 +67,12 @@ func (c *Comm) Profile() Profile {
 	return c.profile
 }
 
-// failed lists the members that have failed, of both sides of an intercommunicator:
-// those of its own order first, then in the order in which that became known here. Precondition:
-// the lock is held.
-func (c *Comm) failed() []proc.ID {
-	order, known := c.kept().order, c.e.p.View().Order()
+// failedMembers lists the failed members, of both sides of an intercommunicator: first those of the
+// communicator's own order, then the others in the order in which this process learned of them.
+//
+// Precondition: the lock is held.
+func (c *Comm) failedMembers() []proc.ID {
+	order, known := c.readFT().order, c.e.p.View().Order()
 	out, first := slices.Grow(slices.Clone(order), len(known)), setOf(order)
 	for _, p := range known {
 		if c.has(p) && !first.Has(p) {
@@ -84,26 +82,26 @@ func (c *Comm) failed() []proc.ID {
 	return out
 }
 
-// Failed makes progress and lists the members that have failed, of both sides of an
-// intercommunicator, in the order in which that became known here: a list is a
-// prefix of later ones, but that a validate puts those that it agrees on before others.
+// Failed makes progress and lists the failed members, of both sides of an intercommunicator, in the
+// order in which this process learned of them. Each list is a prefix of later ones, except that a
+// validate moves the failures that it agrees on to the front.
 func (c *Comm) Failed() []proc.ID {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.e.p.Progress()
-	return c.failed()
+	return c.failedMembers()
 }
 
-// Acknowledged is the part of Failed that has been acknowledged.
+// Acknowledged is the acknowledged part of Failed.
 func (c *Comm) Acknowledged() []proc.ID {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.failed()[:c.acked]
+	return c.failedMembers()[:c.acked]
 }
 
-// Acknowledge says that the application knows of the first n members of Failed,
-// and gives how many are acknowledged now: fewer if so many are not known, more
-// if so many were acknowledged before. Error: ft.ErrArgument, ft.ErrClosed.
+// Acknowledge acknowledges the first n members of Failed and returns the number of acknowledged
+// failures: fewer than n if fewer are known, more if more were acknowledged before. Errors:
+// ft.ErrArgument, ft.ErrClosed.
 func (c *Comm) Acknowledge(n int) (int, error) {
 	e := c.e
 	e.p.Lock()
@@ -114,43 +112,46 @@ func (c *Comm) Acknowledge(n int) (int, error) {
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return int(c.acked), c.check("acknowledge")
 	}
-	failed := c.failed()
+	failed := c.failedMembers()
 	for int(c.acked) < min(n, len(failed)) {
-		if c.acked++; c.profile == RTS {
+		if c.acked++; c.profile == RunThrough {
 			c.recognize(failed[c.acked-1])
 		}
 	}
-	c.acknowledged(len(failed))
+	c.acknowledgedTo(len(failed))
 	return int(c.acked), nil
 }
 
-// acknowledged looks at what has become of the communicator, of which so many have failed.
-func (c *Comm) acknowledged(failed int) {
+// acknowledgedTo updates the state word and pending receives after an acknowledgement; failed is
+// the number of failed members.
+func (c *Comm) acknowledgedTo(failed int) {
 	if int(c.acked) == failed {
 		c.state.And(^uint32(stateFailed))
 	}
-	if !c.doubtful() {
-		c.e.resumeAll(c)
+	if !c.hasUnacknowledged() {
+		c.e.resumePending(c)
 	}
 }
 
-// admit acknowledges, of the failures that are known here, those of some processes, which come
-// before all others that are not acknowledged yet. Precondition: the lock is held.
-func (c *Comm) admit(dead *ft.Set) {
-	failed := c.failed()
+// acknowledgeAgreed acknowledges those of the given failures that this process knows, ahead of all
+// other unacknowledged ones.
+//
+// Precondition: the lock is held.
+func (c *Comm) acknowledgeAgreed(agreed *ft.Set) {
+	failed := c.failedMembers()
 	order := slices.Clone(failed[:c.acked])
 	for _, p := range failed[c.acked:] {
-		if !dead.Has(p) {
+		if !agreed.Has(p) {
 			continue
 		}
-		if order = append(order, p); c.profile == RTS {
+		if order = append(order, p); c.profile == RunThrough {
 			c.recognize(p)
 		}
 	}
 	if c.acked = int32(len(order)); !slices.Equal(order, failed[:c.acked]) {
-		c.rare().order = order
+		c.mutableFT().order = order
 	}
-	c.acknowledged(len(failed))
+	c.acknowledgedTo(len(failed))
 }
 
 func setOf(procs []proc.ID) (s ft.Set) {
@@ -160,79 +161,71 @@ func setOf(procs []proc.ID) (s ft.Set) {
 	return s
 }
 
-// resumeAll lets receives of the communicator that were pending go on.
-func (e *Engine) resumeAll(c *Comm) {
+// resumePending continues the communicator's pending receives.
+func (e *Engine) resumePending(c *Comm) {
 	e.posted.all(func(r *Request) {
 		if r.comm != c || !r.pending {
 			return
 		}
 		r.resume()
-		if err := c.deserted(r.kind.String()); err != nil {
+		if err := c.wildcardImpossible(r.kind.String()); err != nil {
 			e.unpost(r)
 			r.fail(err)
 		}
 	})
 }
 
-// recognize makes a dead peer nobody: it leaves the table of links, and what has come
-// from it and nobody has received is dropped, as it is exempt from matching (S4-8).
+// recognize makes a failed peer a null rank. It leaves the table of links, and its unreceived
+// messages are dropped, since they are exempt from matching.
 func (c *Comm) recognize(p proc.ID) {
 	rank := c.peers.Rank(p)
 	if rank < 0 {
 		return
 	}
-	c.rare().nulls.Add(p)
+	c.mutableFT().nulls.Add(p)
 	c.someNull.Store(true)
 	if page := c.links[rank/linkPage].Load(); page != nil {
 		page[rank%linkPage].Store(nil)
 	}
 	e := c.e
-	for m := e.early.oldest; m != nil; {
+	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
 		if m.from == p && m.imm>>32 == c.ctx>>32 {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.discard(m)
 		}
 		m = next
 	}
 }
 
-// nobody reports whether operations with a rank do nothing: ProcNull's and those
-// of the recognized. Precondition: the lock is held.
-func (c *Comm) nobody(rank int) bool {
+// isNullLocked reports whether operations with a rank do nothing: it is ProcNull or a recognized
+// failed rank.
+//
+// Precondition: the lock is held.
+func (c *Comm) isNullLocked(rank int) bool {
 	return rank == ProcNull ||
-		c.someNull.Load() && uint(rank) < uint(c.reach) && c.seldom.nulls.Has(c.peers.Proc(rank))
+		c.someNull.Load() && uint(rank) < uint(c.reach) && c.ftState.nulls.Has(c.peers.Proc(rank))
 }
 
-// recognized is nobody for who sends, without the lock. Precondition: the rank is in
-// range.
-func (c *Comm) recognized(rank int) bool {
+// isNull is isNullLocked for a sender without the lock. Precondition: the rank is in range.
+func (c *Comm) isNull(rank int) bool {
 	if !c.someNull.Load() {
 		return false
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.nobody(rank)
+	return c.isNullLocked(rank)
 }
 
-// AcknowledgedLocked is Acknowledged with the lock held, and without progress. It is kept, for the agreements after a failure, and not to be
-// written.
+// AcknowledgedLocked is Acknowledged with the lock held and without progress. The list is cached
+// for agreements; the caller does not change it.
 func (c *Comm) AcknowledgedLocked() []proc.ID {
 	if c.acked == 0 {
 		return nil
 	}
-	s := c.rare()
-	if len(s.acknowledged) < int(c.acked) { // it only grows
-		s.acknowledged = slices.Clip(c.failed()[:c.acked])
+	s := c.mutableFT()
+	if len(s.acknowledged) < int(c.acked) { // the list only grows
+		s.acknowledged = slices.Clip(c.failedMembers()[:c.acked])
 	}
 	return s.acknowledged
-}
-
-// Blame is the error of an operation that names members that have failed. Precondition: the lock is held.
-func (c *Comm) Blame(op string, failed []proc.ID) error {
-	e := &ft.ProcFailedError{Op: op, Comm: c.Name()}
-	for _, p := range failed {
-		c.blame(e, p)
-	}
-	return e
 }

@@ -9,9 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// S1-36, S1-37 and the rules of today's calls: failures are acknowledged in the order
-// in which they became known, a list is a prefix of the next, and a wildcard goes
-// on when all are acknowledged, not before.
+// Failures are acknowledged in the order in which they became known, a list is a prefix of the
+// next, and a wildcard goes on when all are acknowledged, not before (ULFM 17.3.1).
 func TestAcknowledge(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	h := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
@@ -55,7 +54,7 @@ func TestAcknowledge(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrClosed)
 }
 
-// Each communicator has acknowledgements of its own, and a new one has none.
+// Each communicator has its own acknowledgements, and a new one has none.
 func TestAcknowledgementsAreOfOneCommunicator(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	d, err := c.Dup()
@@ -74,8 +73,8 @@ func TestAcknowledgementsAreOfOneCommunicator(t *testing.T) {
 	require.Equal(t, Pending, e.State(Irecv[Aware](c, nil, AnySource, 1)))
 }
 
-// ULFM 17.3.1: an acknowledgement changes nothing for operations with the
-// dead, of collectives too; those between the living go on.
+// An acknowledgement changes nothing for operations with failed ranks, collectives included; those
+// between living ranks go on (ULFM 17.3.1).
 func TestAcknowledgedIsStillDead(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	own := Irecv[Aware](c, nil, 1, 1)
@@ -90,7 +89,7 @@ func TestAcknowledgedIsStillDead(t *testing.T) {
 			require.Equal(t, []int{2}, failed.Ranks, name)
 		}
 	}
-	require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
 	require.NoError(t, Send[Aware](c, nil, 1, 0))
 	require.Equal(t, Pending, e.State(own))
 	require.NoError(t, c.Ready("barrier"))
@@ -100,7 +99,7 @@ func TestAcknowledgedIsStillDead(t *testing.T) {
 	require.ErrorIs(t, c.Ready("barrier"), ft.ErrProcFailed)
 }
 
-// directed are all operations that name a rank, with it.
+// directed are all operations that name a rank.
 func directed(rank int) map[string]func(c *Comm) error {
 	wait := func(c *Comm, h Handle) error { _, err := c.e.Wait(h); return err }
 	long := make([]byte, 5000)
@@ -123,12 +122,12 @@ func directed(rank int) map[string]func(c *Comm) error {
 	}
 }
 
-// S2-4: in run-through stabilization the dead that is recognized is nobody, also
-// where this process never had a link to it, and what it sent is exempt from matching.
+// Under run-through stabilization a recognized failed rank is a null rank, even if this process
+// never had a link to it, and its messages are exempt from matching.
 func TestRecognizedIsNobody(t *testing.T) {
 	for _, linked := range []bool{true, false} {
 		s, e, c, kill := bereaved(t)
-		require.NoError(t, c.SetProfile(RTS))
+		require.NoError(t, c.SetProfile(RunThrough))
 		if linked {
 			require.NoError(t, Send[Aware](c, nil, 2, 1))
 		}
@@ -139,11 +138,11 @@ func TestRecognizedIsNobody(t *testing.T) {
 		for name, op := range directed(2) {
 			require.ErrorIs(t, op(c), ft.ErrProcFailed, name)
 		}
-		require.Equal(t, 1, e.early.n)
+		require.Equal(t, 1, e.unexpected.n)
 		_, err := c.Acknowledge(2)
 		require.NoError(t, err)
-		require.Zero(t, e.early.n)
-		require.Zero(t, e.known(1).kept)
+		require.Zero(t, e.unexpected.n)
+		require.Zero(t, e.findLink(1).kept)
 		require.Zero(t, c.state.Load())
 		for rank := 1; rank <= 2; rank++ {
 			for name, op := range directed(rank) {
@@ -167,17 +166,16 @@ func TestRecognizedIsNobody(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, st)
 		}
-		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
 		require.ErrorIs(t, c.SetProfile(ULFM), ft.ErrArgument)
 	}
 }
 
-// S4-13, S4-14, S4-15: in run-through stabilization a wildcard that is begun with a
-// failure not acknowledged fails at once, also if a message is there; one that was
-// posted before is pending.
+// Under run-through stabilization a wildcard that starts with an unacknowledged failure fails at
+// once, even if a message has arrived; one that was posted before is pending.
 func TestWildcardsOfRunThrough(t *testing.T) {
 	s, e, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	before := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	kill(2)
 	inDoubt(t, e, before, 2)
@@ -199,29 +197,29 @@ func TestWildcardsOfRunThrough(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// Communicators that are made from others have their profile.
+// Derived communicators have the profile of their parent.
 func TestProfileIsInherited(t *testing.T) {
 	_, e, c := newStray(t)
 	require.Equal(t, ULFM, c.Profile())
-	e.SetProfile(RTS)
+	e.SetProfile(RunThrough)
 	other, err := e.NewComm("c", WorldGroup(2), 0, 5)
 	require.NoError(t, err)
-	require.Equal(t, RTS, other.Profile())
+	require.Equal(t, RunThrough, other.Profile())
 	e.SetProfile(ULFM)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	dup, err := c.Dup()
 	require.NoError(t, err)
 	derived, err := dup.Derive(dup.Count(), WorldGroup(1), 0)
 	require.NoError(t, err)
 	among, _, err := derived.DeriveAmong(WorldGroup(1), 1)
 	require.NoError(t, err)
-	require.Equal(t, RTS, among.Profile())
+	require.Equal(t, RunThrough, among.Profile())
 	require.NoError(t, among.SetProfile(ULFM))
 	require.Equal(t, ULFM, among.Profile())
 	require.ErrorIs(t, among.SetProfile(9), ft.ErrArgument)
 }
 
-// S1-3: with a failure that nobody has acknowledged the living see nothing of it.
+// An unacknowledged failure does not affect operations between living ranks.
 func TestTheLivingAreServedInDoubt(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	kill(2)
@@ -239,7 +237,7 @@ func TestTheLivingAreServedInDoubt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// What agreements get of it is kept, and grows with it.
+// The list for agreements is cached and grows.
 func TestAcknowledgedIsKept(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	kept := func() []proc.ID {

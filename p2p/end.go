@@ -3,7 +3,6 @@ package p2p
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/ft"
@@ -11,95 +10,93 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-var errNobodyLeft = fmt.Errorf("%w: no other rank is left", ft.ErrDeparted)
+var errNoOtherRank = fmt.Errorf("%w: no other rank is left", ft.ErrDeparted)
 
-func isGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
+func isPeerGone(err error) bool { return errors.Is(err, fabric.ErrPeerGone) }
 
-// onEnd is the check at the bottom: a peer has failed or departed, and
-// everything that needs it completes with an error, once.
+// onEnd is called when a peer has failed or departed: everything that needs the peer completes with
+// an error, once.
 func (e *Engine) onEnd(ep *progress.Endpoint, cause proc.Cause) {
-	l := e.adopt(ep)
+	l := e.linkFor(ep)
 	l.open()
 	if cause.Failed() {
 		e.markComms(ep.Proc)
-		e.fellAll()
-		e.withdrawAll(ep.Proc)
+		e.revokeByRange()
+		e.withdrawCollectives(ep.Proc)
 	}
 	e.dropQueue(l)
-	l.endActive(func(r *Request) error {
-		e.unable(r)
-		return r.comm.lost(r.kind.String(), l)
+	l.failActive(func(r *Request) error {
+		e.noteFailed(r)
+		return r.comm.peerEndedError(r.kind.String(), l)
 	})
 	e.dropArriving(l)
 	e.posted.all(func(r *Request) {
-		if err := r.bereft(l, cause); err != nil {
+		if err := r.impossibleAfter(l, cause); err != nil {
 			e.unpost(r)
-			e.unable(r)
+			e.noteFailed(r)
 			r.fail(err)
-		} else if r.inDoubtBy(l, cause) {
+		} else if r.inDoubtAfter(l, cause) {
 			r.suspend()
 		}
 	})
 	e.probing.all(func(r *Request) {
-		err := r.bereft(l, cause)
-		if err == nil && r.inDoubtBy(l, cause) {
-			err = r.comm.doubt(r.kind.String(), false)
+		err := r.impossibleAfter(l, cause)
+		if err == nil && r.inDoubtAfter(l, cause) {
+			err = r.comm.unacknowledgedError(r.kind.String(), false)
 		}
 		if err != nil {
 			e.probing.remove(r)
 			r.fail(err)
 		}
 	})
-	e.giveUpEnded()
-	e.gives.asked = slices.DeleteFunc(e.gives.asked, func(q inquiry) bool { return q.from == ep.Proc })
+	e.giveUpFailed()
+	e.inquiries.pending.removeIf(func(q inquiry) bool { return q.from == ep.Proc })
 	if cause.Failed() {
 		e.inquireAll(ep.Proc)
 	}
 }
 
-// markComms sets the bit that sends operations to the slow path in every
-// communicator with the dead in it.
-func (e *Engine) markComms(dead proc.ID) {
+// markComms sends operations to the slow path in every communicator that contains a failed process.
+func (e *Engine) markComms(failed proc.ID) {
 	for c := range e.comms.all() {
-		if c.has(dead) {
+		if c.has(failed) {
 			c.state.Or(stateFailed)
 		}
 	}
 }
 
-// endActive ends the requests that are under way with the peer. One whose buffer
-// is being copied into without the lock ends when the copy does (donePull).
-func (l *link) endActive(why func(*Request) error) {
+// failActive ends the requests under way with the peer. One whose buffer is being copied into
+// without the lock ends with the copy (donePull).
+func (l *link) failActive(why func(*Request) error) {
 	for r := l.active; r != nil; {
 		next := r.next
 		if r.err == nil {
 			r.err = why(r)
 		}
 		if !r.busy {
-			l.leave(r)
+			l.removeActive(r)
 			r.Finish()
 		}
 		r = next
 	}
 }
 
-// bereft is the error of a receive or probe that waits for a match, if the end
-// of l's peer leaves it without hope; else nil.
-func (r *Request) bereft(l *link, cause proc.Cause) error {
+// impossibleAfter is the error of an unmatched receive or probe that cannot be matched any more
+// after the end of l's peer; else nil.
+func (r *Request) impossibleAfter(l *link, cause proc.Cause) error {
 	switch {
 	case r.src == l.peer:
-		return r.comm.lost(r.kind.String(), l)
-	case r.comm.of != nil && cause.Failed() && r.comm.has(l.peer) && !r.insulated():
-		// A collective needs everybody, whomever this receive names (Hursey & Graham, §3.2).
-		return r.comm.lost("collective", l)
+		return r.comm.peerEndedError(r.kind.String(), l)
+	case r.comm.parent != nil && cause.Failed() && r.comm.has(l.peer) && !r.endsWithPeerOnly():
+		// A collective needs all members, whatever this receive's source (Hursey & Graham §3.2).
+		return r.comm.peerEndedError("collective", l)
 	case r.src != proc.None || r.comm.peers.Rank(l.peer) < 0 || cause.Failed():
 		return nil
 	}
-	return r.comm.deserted(r.kind.String())
+	return r.comm.wildcardImpossible(r.kind.String())
 }
 
-// dropQueue forgets the frames and sends that waited, and what has been lent; their
-// requests are among the active ones.
+// dropQueue drops queued frames, held sends and loans; their requests are among the active ones.
 func (e *Engine) dropQueue(l *link) {
 	for l.first != nil {
 		o := l.first
@@ -115,27 +112,27 @@ func (e *Engine) dropQueue(l *link) {
 	l.open()
 }
 
-// dropArriving forgets what came of a message that will never be whole, and
-// announcements whose data died with the sender.
+// dropArriving drops the message that will not arrive completely, and announcements whose data are
+// lost with the sender.
 func (e *Engine) dropArriving(l *link) {
 	if m := l.in; m != nil {
 		l.in = nil
 		switch {
 		case m.orphan:
-			e.early.release(m)
-		case m.claimed: // its receive will say so
+			e.unexpected.release(m)
+		case m.claimed: // its receive returns the error
 		case m.req == nil:
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.unkept(m)
 			fallthrough
 		default:
-			e.early.release(m)
+			e.unexpected.release(m)
 		}
 	}
-	for m := e.early.oldest; m != nil; {
+	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
 		if m.rts && m.from == l.peer {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.discard(m)
 		}
 		m = next

@@ -11,11 +11,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Of the receives that wait when a peer dies those end that name it, and in run-through stabilization
-// all of collectives that need it, whomever they name; others go on.
+// When a peer fails, waiting receives end that name it and, under run-through stabilization, all
+// those of collectives that need it; others go on.
 func TestWaitingReceivesEnd(t *testing.T) {
 	_, e, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	named, other := Irecv[Aware](c, nil, 2, 5), Irecv[Aware](c, nil, 1, 5)
 	collective := Irecv[Aware](c.Coll(), nil, 1, 5)
 	elsewhere, err := e.NewComm("without it", NewGroup([]proc.ID{0, 1}), 0, 10)
@@ -33,8 +33,8 @@ func TestWaitingReceivesEnd(t *testing.T) {
 	require.Equal(t, Pending, e.State(step))
 }
 
-// S0-3: who finalizes has not failed. Operations with it end with a class of their own,
-// nothing is in doubt, and collectives and acknowledgements know nothing of it.
+// A process that finalizes has not failed. Operations with it end with a class of their own, no
+// request is in doubt, and collectives and acknowledgements are not affected.
 func TestDepartureIsNoFailure(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	departs := func(p proc.ID) {
@@ -56,7 +56,7 @@ func TestDepartureIsNoFailure(t *testing.T) {
 	}
 	require.Equal(t, Pending, e.State(wild))
 	require.Empty(t, c.Failed())
-	require.NoError(t, c.Collective("barrier"))
+	require.NoError(t, c.CheckMembers("barrier"))
 	departs(3)
 	require.Equal(t, Pending, e.State(wild))
 	departs(1)
@@ -65,8 +65,8 @@ func TestDepartureIsNoFailure(t *testing.T) {
 	require.Empty(t, c.Failed())
 }
 
-// half are the frames of messages of rank 1 that are not whole: one that is arriving,
-// and one that is only announced.
+// half are the frames of incomplete messages of rank 1: one that is arriving, and one that is only
+// announced.
 var half = map[string][]frame{
 	"arriving": {
 		{fabric.ClassFirst, 9<<32 | 5, binary.LittleEndian.AppendUint64(nil, 300)},
@@ -75,16 +75,16 @@ var half = map[string][]frame{
 	"announced": {{fabric.ClassRTS, 9<<32 | 5, appendRTS(nil, rts{sender: 7, total: 300})}},
 }
 
-// S1-2, S1-14: what has come of a message that will never be whole is forgotten when its
-// sender dies, and no receive or probe takes it afterwards; one that is whole stays.
+// What has arrived of an incomplete message is dropped when its sender fails, and no receive or
+// probe takes it afterwards; a complete message stays (ULFM 17.2.2).
 func TestHalfMessagesOfTheDead(t *testing.T) {
 	for name, frames := range half {
 		s, e, c, kill := bereaved(t)
 		s.inbox = append([]frame{arrival(5, "whole")}, frames...)
 		e.poll()
-		require.Equal(t, 2, e.early.n, name)
+		require.Equal(t, 2, e.unexpected.n, name)
 		kill(1)
-		require.Equal(t, 1, e.early.n, name)
+		require.Equal(t, 1, e.unexpected.n, name)
 		st, err := Recv[Aware](c, make([]byte, 300), 1, 5)
 		require.NoError(t, err, name)
 		require.Equal(t, 5, st.Count, name)
@@ -97,7 +97,7 @@ func TestHalfMessagesOfTheDead(t *testing.T) {
 	}
 }
 
-// One that a receive has taken ends that with the failure, and nothing writes into its
+// A receive that has been matched with one ends with the failure, and nothing writes into its
 // buffer afterwards.
 func TestHalfReceived(t *testing.T) {
 	for name, frames := range half {
@@ -114,7 +114,7 @@ func TestHalfReceived(t *testing.T) {
 	}
 }
 
-// One that a matched probe has taken out ends its receive with the failure.
+// A matched probe's message that is incomplete ends its receive with the failure.
 func TestHalfClaimed(t *testing.T) {
 	for name, frames := range half {
 		s, e, c, kill := bereaved(t)
@@ -129,8 +129,8 @@ func TestHalfClaimed(t *testing.T) {
 	}
 }
 
-// What nobody will receive, because the communicator was freed while it arrived, is
-// forgotten as well.
+// An incomplete message without a future receive, because the communicator was freed while it
+// arrived, is dropped as well.
 func TestHalfOrphaned(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	s.inbox = half["arriving"]
@@ -143,12 +143,12 @@ func TestHalfOrphaned(t *testing.T) {
 // requireNothingOf checks that nothing is kept of a peer's messages.
 func requireNothingOf(t *testing.T, e *Engine, peer proc.ID) {
 	t.Helper()
-	l := e.known(peer)
+	l := e.findLink(peer)
 	require.Nil(t, l.in)
 	require.Nil(t, l.active)
 	require.Zero(t, e.active)
 	require.Zero(t, l.kept)
 	require.Zero(t, l.waiting)
-	require.Zero(t, e.early.n)
+	require.Zero(t, e.unexpected.n)
 	require.Zero(t, e.posted.n)
 }

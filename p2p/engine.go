@@ -6,54 +6,53 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Limits that a user may set; zero takes what the connection suggests. Bytes.
+// Limits are a user's limits in bytes; zero selects what the connection suggests.
 type Limits struct {
-	// Eager is the longest message that is sent without asking the receiver.
+	// Eager is the longest message that is sent without a request to send.
 	Eager int
-	// Unexpected is how much a sender may have sent eagerly that the receiver
-	// has not said to have room for; see flow.go.
+	// Unexpected bounds what a sender may have sent eagerly without a receive; see flow.go.
 	Unexpected int
 }
 
 // Engine is the point-to-point half of one process.
 type Engine struct {
-	p        *progress.Engine
-	limits   Limits
-	posted   posted
-	early    unexpected
-	probing  bin                // probes that wait, in order
-	promised bin                // requests of layers above that are under way
-	links    []*[linkPage]*link // by process id
-	stalled  []*link            // with frames that were refused
-	requests []*Request         // every one ever made, by index
-	free     *Request
-	freeOps  *op
-	comms    comms
-	freed    freedContexts
-	revoked  revocations
-	active   int // requests in the lists of links
-	gives    giveUps
-	flats    flats
-	closed   bool
-	over     error // once closed: what operations end with
-	profile  Profile
-	flushing []*Request
-	watches  *Watch     // free ones
-	unmet    []proc.ID  // see Comm.Unmet
-	detached []*Request // sends that nobody waits for any more
-	// scratch is where control frames are put together: a local array would
-	// escape to the heap through the connection.
+	p           *progress.Engine
+	limits      Limits
+	posted      postedQueue
+	unexpected  unexpectedQueue
+	probing     bin                // waiting probes, in order
+	promises    bin                // requests of layers above that are under way
+	links       []*[linkPage]*link // by process id
+	stalled     []*link            // links with queued frames
+	requests    []*Request         // all requests ever made, by index
+	free        *Request
+	freeOps     *op
+	comms       comms
+	freed       freedContexts
+	revoked     revocations
+	active      int // number of requests in the lists of links
+	inquiries   inquiryState
+	flats       flats
+	closed      bool
+	closedErr   error // of operations on a closed engine
+	profile     Profile
+	flushing    []*Request
+	watches     *Watch            // free watches
+	unreachable []unreachablePeer // see Comm.UnreachablePeers
+	detached    []*Request        // sends that no goroutine waits for any more
+	// scratch is where control frames are encoded: a local array would escape to the heap through
+	// the connection.
 	scratch [controlBytes]byte
-	// Refused counts frames from peers that made no sense and were dropped.
+	// refused counts malformed frames, which are dropped.
 	refused uint64
 }
 
-// New makes the engine on top of p and registers its classes. With aware false
-// a peer's death completes nothing: the baseline.
+// New makes the engine on top of p and registers its classes. With aware false a peer's failure
+// completes nothing: that is the baseline.
 func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	e := &Engine{p: p, limits: limits}
 	e.posted = newPosted(firstBins)
-	e.early.index[0] = make([]msgBin, firstBins)
+	e.unexpected.index[0] = make([]msgBin, firstBins)
 	p.Handle(fabric.ClassEager, e.onEager)
 	p.Handle(fabric.ClassFirst, e.onFirst)
 	p.Handle(fabric.ClassFrag, e.onFrag)
@@ -61,9 +60,9 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 	p.Handle(fabric.ClassCTS, e.onCTS)
 	p.Handle(fabric.ClassFin, e.onFin)
 	p.Handle(fabric.ClassFlow, e.onFlow)
-	p.HandlePlaces(e.place, e.placed, e.returned)
+	p.HandlePlaces(e.place, e.onPlaced, e.onReturned)
 	p.OnStall(e.pumpAll)
-	e.revoked.catchUp, e.revoked.ready = e.catchUp, new(revokedError)
+	e.revoked.catchUp, e.revoked.spare = e.catchUp, new(revokedError)
 	if aware {
 		p.OnEnd(e.onEnd)
 	}
@@ -72,46 +71,44 @@ func New(p *progress.Engine, aware bool, limits Limits) *Engine {
 
 const linkPage = 64
 
-// link is what p2p keeps per peer.
+// link is the engine's state of one peer.
 type link struct {
 	peer proc.ID
 	ep   *progress.Endpoint
-	// small is the longest message that goes out at once in one frame at all
-	// times; -1 while frames are queued or sends are held, or when the peer is not
-	// alive.
+	// small is the longest message that can be sent at once in one frame at any time; -1 while
+	// frames are queued or sends are held, and after the peer's end.
 	small int
 	// limit is the user's limit of eager messages; 0 leaves it to the connection.
 	limit int
-	// room is what may be spent on eager messages before somebody looks; spare
-	// (0 or 1) the chunks to be had then, of so many units as portion says.
-	room, spare    int
-	chunk, portion int      // chunk: by this process's limits
-	announced      int      // sends that the peer has not answered
-	held, lastHeld *op      // sends that may not be announced yet, in order
-	kept, asked    int      // from the peer: units unexpected here, chunks asked for
-	waiting        int      // from the peer: announcements without a receive
-	answers        int      // control frames that wait for credit
-	exceeded       bool     // the peer is cut off; see Engine.excess
-	heard, fins    uint64   // see answered
-	closed         bool     // nothing goes out any more
-	first, last    *op      // frames that wait for credit, in order
-	listed         bool     // in Engine.stalled
-	active         *Request // see Engine.active
-	in             *message // the eager message that is arriving in pieces
-	loans          loans    // of our sends, what has been lent and not returned
+	// budget is what may be spent on eager messages before the next request for a chunk; spareChunk
+	// (0 or 1) the chunks available then, of portion units each.
+	budget, spareChunk   int
+	chunk, portion       int      // chunk: by this process's limits
+	announced            int      // sends that the peer has not answered
+	held, lastHeld       *op      // sends that may not be announced yet, in order
+	kept, asked          int      // from the peer: unexpected units kept here, chunks asked for
+	waiting              int      // from the peer: announcements without a receive
+	answers              int      // control frames that wait for credit
+	cutOff               bool     // the peer is cut off; see Engine.cutOff
+	heardCount, finCount uint64   // see hasReplied
+	shut                 bool     // nothing is sent any more
+	first, last          *op      // frames that wait for credit, in order
+	listed               bool     // in Engine.stalled
+	active               *Request // requests that end with the peer
+	in                   *message // the eager message that is arriving in fragments
+	loans                loans    // loans of our sends that have not been returned
 }
 
-// known gives the link to a peer that has connected or was connected to.
-// Precondition: the lock is held.
-func (e *Engine) known(peer proc.ID) *link {
+// findLink returns the link to a connected peer, or nil. Precondition: the lock is held.
+func (e *Engine) findLink(peer proc.ID) *link {
 	if i := int(peer / linkPage); i < len(e.links) && e.links[i] != nil {
 		return e.links[i][peer%linkPage]
 	}
 	return nil
 }
 
-// linkTo gives the link to a peer and connects at the first call.
-// Precondition: the lock is not held.
+// linkTo returns the link to a peer and connects at the first call. Precondition: the lock is not
+// held.
 func (e *Engine) linkTo(peer proc.ID) (*link, error) {
 	ep, err := e.p.Endpoint(peer)
 	if err != nil {
@@ -119,18 +116,18 @@ func (e *Engine) linkTo(peer proc.ID) (*link, error) {
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.adopt(ep), nil
+	return e.linkFor(ep), nil
 }
 
-// adopt makes the link of an endpoint, or gives the one there is.
-func (e *Engine) adopt(ep *progress.Endpoint) *link {
-	if l := e.known(ep.Proc); l != nil {
+// linkFor returns the link of an endpoint and makes it at the first call.
+func (e *Engine) linkFor(ep *progress.Endpoint) *link {
+	if l := e.findLink(ep.Proc); l != nil {
 		return l
 	}
 	l := &link{peer: ep.Proc, ep: ep, limit: e.limits.Eager}
-	l.chunk = e.limits.chunk(max(l.limit, ep.Longest))
+	l.chunk = e.limits.chunk(max(l.limit, ep.MaxEager))
 	l.portion = min(l.chunk, fairChunk)
-	l.room, l.spare = l.portion, 1
+	l.budget, l.spareChunk = l.portion, 1
 	l.open()
 	i := int(ep.Proc / linkPage)
 	for len(e.links) <= i {
@@ -146,37 +143,37 @@ func (e *Engine) adopt(ep *progress.Endpoint) *link {
 // open sets small to what the fast path may send now.
 func (l *link) open() {
 	l.small = -1
-	if l.closed {
+	if l.shut {
 		return
 	}
 	if l.first == nil && l.held == nil && l.ep.State == progress.Alive {
-		l.small = min(l.ep.Sure, l.ep.MaxFrame)
+		l.small = min(l.ep.AlwaysEager, l.ep.MaxFrame)
 		if l.limit > 0 {
 			l.small = min(l.limit, l.ep.MaxFrame)
 		}
 	}
 }
 
-// eager reports whether a message of n bytes goes out without an announcement.
+// eager reports whether a message of n bytes is sent without an announcement.
 func (l *link) eager(n int) bool {
 	if l.limit > 0 {
 		return n <= l.limit
 	}
-	return l.ep.Eager(n) || n <= l.ep.Reply() && l.answered()
+	return l.ep.Eager(n) || n <= l.ep.Reply() && l.hasReplied()
 }
 
-// answered reports whether the peer has sent something since the last message
-// that asked this: other than that it has pulled what it was sent.
-func (l *link) answered() bool {
-	heard := l.ep.Heard() - l.fins
-	if heard == l.heard {
+// hasReplied reports whether the peer has sent something since the last message that called this,
+// other than notices that it has pulled our data.
+func (l *link) hasReplied() bool {
+	heard := l.ep.Received() - l.finCount
+	if heard == l.heardCount {
 		return false
 	}
-	l.heard = heard
+	l.heardCount = heard
 	return true
 }
 
-// tryFrame sends a message in one frame, if it may go that way now.
+// tryFrame sends a message in one frame, if that is possible now.
 func (l *link) tryFrame(imm uint64, buf []byte) bool {
 	n := len(buf)
 	if n > l.small && (l.small < 0 || n > l.ep.MaxFrame || !l.eager(n)) {
@@ -185,8 +182,8 @@ func (l *link) tryFrame(imm uint64, buf []byte) bool {
 	return l.ep.TrySend(fabric.ClassEager, imm, buf)
 }
 
-// attend puts r among the requests that end with the link.
-func (l *link) attend(r *Request) {
+// addActive adds r to the requests that end with the link.
+func (l *link) addActive(r *Request) {
 	r.link = l
 	r.prev, r.next = nil, l.active
 	if l.active != nil {
@@ -196,8 +193,8 @@ func (l *link) attend(r *Request) {
 	r.comm.e.active++
 }
 
-// leave takes r out again.
-func (l *link) leave(r *Request) {
+// removeActive removes r again.
+func (l *link) removeActive(r *Request) {
 	r.comm.e.active--
 	if r.prev == nil {
 		l.active = r.next
@@ -210,15 +207,14 @@ func (l *link) leave(r *Request) {
 	r.next, r.prev = nil, nil
 }
 
-// Lock and Unlock take and give back the engine's lock, for layers that keep
-// state of their own under it.
+// Lock takes the engine's lock, for layers that keep state of their own under it.
 func (e *Engine) Lock() { e.p.Lock() }
 
-// Unlock gives the lock back.
+// Unlock releases the lock.
 func (e *Engine) Unlock() { e.p.Unlock() }
 
-// Flush returns when no frame waits for credit any more: everything that was
-// sent has been handed over, or its receiver is gone.
+// Flush returns when no frame waits for credit any more: everything sent has been handed over, or
+// its receiver has ended.
 func (e *Engine) Flush() {
 	e.p.Lock()
 	defer e.p.Unlock()
@@ -229,7 +225,7 @@ func (e *Engine) Flush() {
 	e.recycle(r)
 }
 
-// flushed completes those who wait in Flush, if nothing is queued.
+// flushed completes waiting calls of Flush, if nothing is queued.
 func (e *Engine) flushed() {
 	if len(e.flushing) == 0 {
 		return
@@ -244,3 +240,12 @@ func (e *Engine) flushed() {
 	}
 	e.flushing = e.flushing[:0]
 }
+
+// Defaults and bounds of [Limits], in bytes.
+const (
+	// DefaultUnexpected is the value of Limits.Unexpected for 0: two chunks.
+	DefaultUnexpected = 1 << 20
+	// LongestEager is the largest Limits.Eager. A receiver refuses longer messages that were not
+	// announced, because it may have to buffer them.
+	LongestEager = 64 << 20
+)

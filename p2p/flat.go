@@ -112,14 +112,14 @@ func (c *Comm) OpenFlat(name uint64, around []int) error {
 	f := &Flat{c: c, ranks: around}
 	owner := c.group.Proc(0)
 	if f.hall = c.e.flats.halls.OpenHall(owner, name, c.group.size); f.hall == nil {
-		return fmt.Errorf("%s: rank %d has named a place in shared memory that cannot be", c.name, c.Said(0))
+		return fmt.Errorf("%s: rank %d has named a place in shared memory that cannot be", c.name, c.OriginalRank(0))
 	}
 	f.visit = f.hall.Visit(c.rank)
 	if owner == c.e.p.Self() {
 		f.name = name
 	}
 	for _, rank := range around {
-		f.around = append(f.around, c.e.p.Known(c.group.Proc(rank)))
+		f.around = append(f.around, c.e.p.Lookup(c.group.Proc(rank)))
 	}
 	f.watcher = progress.Watcher{Look: f.look, Doze: f.doze}
 	c.flat = f
@@ -177,7 +177,7 @@ func (f *Flat) Spread(root int, payload []byte) (laid []byte, length int, err er
 	}
 	laid, length, ok := f.visit.Laid(root) // also at the root: another one may have laid something there
 	if !ok {
-		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", f.c.name, ft.ErrArgument, f.c.Said(root))
+		return nil, 0, fmt.Errorf("%s: %w: not all ranks name rank %d as the root", f.c.name, ft.ErrArgument, f.c.OriginalRank(root))
 	}
 	return laid, length, nil
 }
@@ -197,8 +197,8 @@ func (f *Flat) enter(from int) error {
 	err := f.err
 	if f.err = nil; err == nil {
 		f.visit.End()
-	} else if f.c.state.Load()&stateFailed != 0 && f.c.of.profile != RTS {
-		e.giveUp(strand{ctx: f.c.Context()})
+	} else if f.c.state.Load()&stateFailed != 0 && f.c.parent.profile != RunThrough {
+		e.giveUp(collStream{ctx: f.c.Context()})
 	}
 	f.rouse()
 	if f.c.state.Load()&(stateFreed|stateFinal) != 0 {
@@ -220,13 +220,13 @@ func (f *Flat) soon() bool {
 		return true
 	}
 	if p.Spins() == 0 {
-		return f.visit.Step()%patientSteps != 0 && p.Relax() && f.visit.Here()
+		return f.visit.Step()%patientSteps != 0 && p.YieldProcess() && f.visit.Here()
 	}
 	for range min(p.Spins(), flatTurns) {
 		if f.visit.Here() {
 			return true
 		}
-		if p.Wanted() {
+		if p.Contended() {
 			break
 		}
 	}
@@ -260,7 +260,7 @@ func (f *Flat) doze() bool {
 	case board.Nothing:
 		return true
 	case board.Missing:
-		f.err = fmt.Errorf("%s: rank %d: %w", f.c.name, f.c.Said(rank), ft.ErrDeparted)
+		f.err = fmt.Errorf("%s: rank %d: %w", f.c.name, f.c.OriginalRank(rank), ft.ErrDeparted)
 		f.done.Finish()
 	case board.Apart:
 		f.done.Finish()
@@ -270,14 +270,14 @@ func (f *Flat) doze() bool {
 
 // over is the error of a wait that has no end, or nil. One that was begun before the communicator was freed goes on.
 func (f *Flat) over() error {
-	s, of := f.c.state.Load(), f.c.of.state.Load()
+	s, of := f.c.state.Load(), f.c.parent.state.Load()
 	if f.using && s&of&stateFreed != 0 && s&(stateRevoked|stateFailed|stateFinal) == 0 {
 		return nil
 	}
 	if err := f.c.check("collective"); err != nil || s&stateFailed == 0 {
 		return err
 	}
-	return f.c.bereaved("collective")
+	return f.c.failedMembersError("collective")
 }
 
 // rouse wakes those who sleep in the step that this rank has seen to its end, and whom it is to wake: they see the

@@ -6,60 +6,56 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Flow control of unexpected messages. The transport's credit bounds what is
-// under way, not what a receiver has taken in without a receive for it. That is
-// bounded here, per sender, in units of bytes plus perMessage for each message:
+// Flow control of unexpected messages. The transport's credit bounds the messages in flight, not
+// those that a receiver has accepted without a receive. This file bounds the latter, per sender, in
+// units of bytes plus perMessage for each message:
 //
-//   - A sender may spend two chunks. When it has spent one and takes the next it
-//     asks for another, in the stream of its messages. The receiver answers at
-//     once, or, if it keeps more than a chunk of unexpected messages from this
-//     sender, when enough of them have been received. So it never keeps more
-//     than three chunks from one sender, and what remained of a chunk when the next was taken.
-//   - How much a chunk is the sender's limits say. More than fairChunk it is
-//     only as far as the receiver's limits do too: its answers say its own.
-//   - A sender that has spent all announces its messages, of any length; they
-//     wait at home. Announcements are records at the receiver too, so no more
-//     than maxAnnounced may be unanswered; later sends wait in line.
+//   - A sender may spend two chunks. When it starts the second one it asks for another, in the
+//     stream of its messages. The receiver grants it at once or, if it keeps more than a chunk of
+//     unexpected messages of this sender, when enough of them have been received. So it never keeps
+//     more than three chunks of one sender, plus the remainder of a chunk at the time the next one
+//     was started.
+//   - The sender's limits set the size of a chunk. Above fairChunk the receiver's limits bound it
+//     too; grants carry them.
+//   - A sender that has spent everything announces its messages, whatever their length, and keeps
+//     the data. An announcement also takes memory at the receiver, so at most maxAnnounced may be
+//     unanswered; later sends are held.
 //
-// The receiver counts what it keeps, and a sender that exceeds this is cut off as
-// corrupt: it has the secret of the job, and has lost its senses or is not one of us. The same
-// holds for more announcements, and for more answers that it has asked for and does not
-// take: see [Engine.excess].
+// The receiver counts what it keeps. A sender that exceeds the bounds is cut off as corrupt: it
+// holds the job's secret, but it is faulty or hostile. The same applies to too many announcements,
+// and to too many answers that a peer asks for and does not read; see [Engine.cutOff].
 //
-// Counting costs the sender of a message one subtraction, before it writes to
-// the transport, and the receiver of an expected one nothing: the question in
-// the stream tells it all.
+// The cost is one subtraction per message at the sender, before it writes to the transport, and
+// nothing at the receiver of an expected message, since the request in the stream carries all
+// information.
 //
-// What the bound costs: a receiver that waits for a message which was sent after
-// more than maxAnnounced others that it does not receive waits for ever.
+// The bound has a consequence: a receiver that waits for a message which was sent after more than
+// maxAnnounced unreceived ones waits for ever.
 
 // The immediates of [fabric.ClassFlow].
 const (
 	flowAsk       = iota
 	flowGrant     // with the size of a chunk by the receiver's limits
-	flowWithdraw  // with the announcement's name: I do not want to send this any more
-	flowWithdrawn // with the same: nobody here has taken it, and nobody will
-	flowRevoked   // with the same: nobody will, since its communicator has been revoked
-	flowInquire   // with a strand's name: I wait for you there, and know of a failure (giveup.go)
-	flowGaveUp    // with the same: nothing more comes from me there
+	flowWithdraw  // with the announcement's name: the sender withdraws it
+	flowWithdrawn // with the same: no receive has matched it, and none will
+	flowRevoked   // with the same: none will, since its communicator has been revoked
+	flowInquire   // with a stream's name: the sender waits there and knows of a failure (giveup.go)
+	flowGaveUp    // with the same: the sender sends nothing more there
 )
 
 const (
-	// perMessage is what keeping a message costs besides its bytes: the record,
-	// and the smallest buffer.
+	// perMessage is the cost of a kept message besides its bytes: the record and the smallest
+	// buffer.
 	perMessage   = 256
 	maxAnnounced = 4096
-	// fairChunk is how much a sender may take for a chunk before it knows the
-	// receiver's limits.
+	// fairChunk is the largest chunk that a sender may use before it knows the receiver's limits.
 	fairChunk = 2 << 20
-	// maxAnswers bounds the control frames that wait for credit. Of a peer that keeps to
-	// the rules there are fewer: an answer to each of its announcements, and of this
-	// process's an announcement and a withdrawal.
+	// maxAnswers bounds the control frames that wait for credit. A correct peer causes fewer: an
+	// answer to each of its announcements, and an announcement and a withdrawal for each of ours.
 	maxAnswers = 4*maxAnnounced + 64
 )
 
-// chunk gives the size of a chunk: half of the limit, but room for two messages
-// of the eager limit.
+// chunk is the size of a chunk: half of the limit, but room for two messages of the eager limit.
 func (l Limits) chunk(eager int) int {
 	limit := l.Unexpected
 	if limit == 0 {
@@ -68,53 +64,53 @@ func (l Limits) chunk(eager int) int {
 	return max(limit/2, 2*(eager+perMessage))
 }
 
-// charge takes an eager message of n bytes from what the sender may spend; false
-// if there is not enough.
+// charge spends the cost of an eager message of n bytes, or returns false.
 func (e *Engine) charge(l *link, n int) bool {
 	cost := n + perMessage
-	if l.room < cost {
-		if l.spare == 0 || cost > l.portion {
+	if l.budget < cost {
+		if l.spareChunk == 0 || cost > l.portion {
 			return false
 		}
-		l.spare--
-		l.room += l.portion
+		l.spareChunk--
+		l.budget += l.portion
 		e.control(l, fabric.ClassFlow, flowAsk, nil)
 	}
-	l.room -= cost
+	l.budget -= cost
 	return true
 }
 
-// mostKept is what the receiver keeps of a sender that keeps to the rules: when it answers it
-// keeps a chunk of its own at most, and then two of the sender's may come, and what remained of one before.
+// mostKept is the most that is kept of a correct sender: at most one of this process's chunks at
+// the time of a grant, then two of the sender's chunks and the remainder of one before.
 func (l *link) mostKept() int { return l.chunk + 3*max(l.chunk, fairChunk) }
 
-// admits reports whether one more message without a receive may be kept of those that l's peer may send. If
-// not, the peer is cut off.
+// admits reports whether one more unexpected message of l's peer may be kept. If not, the peer is
+// cut off.
 func (e *Engine) admits(l *link, n int) bool {
 	if l.kept+n+perMessage > l.mostKept() {
-		e.excess(l)
+		e.cutOff(l)
 	}
-	return !l.exceeded
+	return !l.cutOff
 }
 
-// excess cuts off a peer that sends more than it has been allowed to, which no correct process does. What it
-// sends until its end stands in the View is not kept. Precondition: the lock is held; it may be called
-// by what Poll calls.
-func (e *Engine) excess(l *link) {
+// cutOff reports a peer as corrupt that sends more than it may, which no correct process does.
+// Messages that it sends until its end is known are not kept.
+//
+// Precondition: the lock is held. Poll's callbacks may call it.
+func (e *Engine) cutOff(l *link) {
 	e.refused++
-	if !l.exceeded {
-		l.exceeded = true
+	if !l.cutOff {
+		l.cutOff = true
 		e.p.Report(l.peer, proc.Cause{Kind: proc.Corrupt})
 	}
 }
 
-// kept counts an unexpected message in.
+// kept counts an unexpected message.
 func (m *message) kept(l *link) {
 	m.link, m.cost = l, m.total+perMessage
 	l.kept += m.cost
 }
 
-// unkept counts it out again, once.
+// unkept undoes kept, once.
 func (e *Engine) unkept(m *message) {
 	if m.cost == 0 {
 		return
@@ -124,7 +120,7 @@ func (e *Engine) unkept(m *message) {
 	e.grant(m.link)
 }
 
-// grant answers what the sender has asked for, if there is room.
+// grant grants the chunks that the sender has asked for, if there is room.
 func (e *Engine) grant(l *link) {
 	for ; l.asked > 0 && l.kept <= l.chunk && l.ep.State == progress.Alive; l.asked-- {
 		e.control(l, fabric.ClassFlow, flowGrant, appendUint64(e.scratch[:0], uint64(l.chunk)))
@@ -132,30 +128,30 @@ func (e *Engine) grant(l *link) {
 }
 
 func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
-	ep := e.p.Known(from)
-	name, named := decodeHandle(payload) // of a request; a grant has the size of a chunk there
+	ep := e.p.Lookup(from)
+	name, named := decodeHandle(payload) // of a request; in a grant, the size of a chunk
 	if ep == nil || named != (imm != flowAsk) {
 		e.refused++
 		return
 	}
-	switch l := e.adopt(ep); {
+	switch l := e.linkFor(ep); {
 	case imm == flowWithdraw:
-		e.forget(l, name)
+		e.onWithdraw(l, name)
 	case imm == flowWithdrawn && e.announced(name, l) != nil && e.announced(name, l).err != nil:
 		r := e.announced(name, l)
-		e.answered(l, r)
+		e.endAnnouncement(l, r)
 		r.Finish()
 	case imm == flowRevoked && e.announced(name, l) != nil:
-		e.rejected(l, e.announced(name, l))
+		e.onRejected(l, e.announced(name, l))
 	case imm == flowInquire:
-		e.inquired(l, strandNamed(name))
+		e.onInquiry(l, collStreamNamed(name))
 	case imm == flowGaveUp:
-		e.heard(l, strandNamed(name))
+		e.onGaveUp(l, collStreamNamed(name))
 	case imm == flowAsk && l.asked < 2:
 		l.asked++
 		e.grant(l)
-	case imm == flowGrant && l.spare == 0:
-		l.spare++
+	case imm == flowGrant && l.spareChunk == 0:
+		l.spareChunk++
 		l.portion = min(l.chunk, max(fairChunk, int(min(name, maxMessage))))
 		e.unhold(l)
 	default:
@@ -163,8 +159,8 @@ func (e *Engine) onFlow(from proc.ID, imm uint64, payload []byte) {
 	}
 }
 
-// issue sends a request in the way that its length and the flow control ask for.
-// False: it has to be announced, and too many are.
+// issue sends a request as its length and the flow control demand. It returns false if the message
+// must be announced and too many are.
 func (e *Engine) issue(l *link, r *Request, imm uint64, synchronous bool) bool {
 	n := len(r.buf)
 	switch {
@@ -182,11 +178,11 @@ func (e *Engine) issue(l *link, r *Request, imm uint64, synchronous bool) bool {
 	return true
 }
 
-// hold puts a send at the end of the line of those that may not go out yet.
+// hold appends a send to those that may not be sent yet.
 func (e *Engine) hold(l *link, r *Request, imm uint64, synchronous bool) {
 	o := e.newOp()
 	o.req, o.imm, o.synchronous, o.next = r, imm, synchronous, nil
-	l.attend(r)
+	l.addActive(r)
 	if l.held == nil {
 		l.held = o
 	} else {
@@ -196,13 +192,13 @@ func (e *Engine) hold(l *link, r *Request, imm uint64, synchronous bool) {
 	l.open()
 }
 
-// unhold sends from the line what may go out now.
+// unhold sends the held sends that may be sent now.
 func (e *Engine) unhold(l *link) {
 	for l.held != nil {
 		o := l.held
-		l.leave(o.req)
+		l.removeActive(o.req)
 		if !e.issue(l, o.req, o.imm, o.synchronous) {
-			l.attend(o.req)
+			l.addActive(o.req)
 			return
 		}
 		l.held = o.next
@@ -211,10 +207,10 @@ func (e *Engine) unhold(l *link) {
 	l.open()
 }
 
-// answered counts an announcement out.
-func (e *Engine) answered(l *link, r *Request) {
+// endAnnouncement removes a send from the unanswered ones.
+func (e *Engine) endAnnouncement(l *link, r *Request) {
 	r.announced = false
-	l.leave(r)
+	l.removeActive(r)
 	l.announced--
 	e.unhold(l)
 }

@@ -42,8 +42,8 @@ func simulated(t *testing.T, n int, limits Limits, body func(e *Engine, c *Comm)
 	}
 }
 
-// A rank that is flooded by many and receives nothing for long keeps no more
-// than the bound from each, and then gets every message, in order.
+// A rank that many flood while it does not receive keeps no more than the bound from each, and then
+// gets every message, in order.
 func TestFloodIsBounded(t *testing.T) {
 	const senders, messages = 5, 12_000
 	size := func(r *rand.Rand) int {
@@ -73,7 +73,7 @@ func TestFloodIsBounded(t *testing.T) {
 			e.Lock()
 			defer e.Unlock()
 			for p := 1; p <= senders; p++ {
-				l := e.known(proc.ID(p))
+				l := e.findLink(proc.ID(p))
 				if l == nil {
 					continue
 				}
@@ -81,7 +81,7 @@ func TestFloodIsBounded(t *testing.T) {
 					return fmt.Errorf("%d units of process %d are kept, chunks have %d", l.kept, p, l.chunk)
 				}
 			}
-			if full = max(full, e.early.n); full > senders*(maxAnnounced+3*100_000/perMessage) {
+			if full = max(full, e.unexpected.n); full > senders*(maxAnnounced+3*100_000/perMessage) {
 				return fmt.Errorf("%d messages are kept", full)
 			}
 			return nil
@@ -118,7 +118,7 @@ func TestFloodIsBounded(t *testing.T) {
 			}
 		}
 		for p := 1; p <= senders; p++ {
-			if l := e.known(proc.ID(p)); l.kept != 0 {
+			if l := e.findLink(proc.ID(p)); l.kept != 0 {
 				return fmt.Errorf("%d units of process %d are counted, none is kept", l.kept, p)
 			}
 		}
@@ -135,14 +135,14 @@ func (s *stray) count(class fabric.Class, imm uint64) (n int) {
 	return n
 }
 
-// A sender whose peer takes everything in and answers nothing goes from eager to
-// announced to waiting in line; each answer lets out what it has room for.
+// A sender whose peer accepts everything and answers nothing goes from eager messages to
+// announcements to held sends; each answer releases what it has room for.
 func TestSenderWithoutAnswers(t *testing.T) {
 	s, e, c := newStray(t)
 	const size = 1000
 	l, err := c.connect(1)
 	require.NoError(t, err)
-	eager := 2 * (l.chunk / (size + perMessage)) // what is left of a chunk helps the next
+	eager := 2 * (l.chunk / (size + perMessage)) // the remainder of a chunk is added to the next
 	var hs []Handle
 	all := ^uint64(0)
 	for range eager + maxAnnounced + 500 {
@@ -153,34 +153,34 @@ func TestSenderWithoutAnswers(t *testing.T) {
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowAsk))
 	require.Equal(t, maxAnnounced, s.count(fabric.ClassRTS, all))
 	require.Equal(t, -1, l.small)
-	// Two are answered: the two that wait first are announced.
+	// Two are answered: the first two held ones are announced.
 	for _, f := range s.sent[len(s.sent)-2:] {
 		s.inbox = append(s.inbox, frame{fabric.ClassFin, binary.LittleEndian.Uint64(f.data), nil})
 	}
 	e.poll()
 	require.Equal(t, maxAnnounced+2, s.count(fabric.ClassRTS, all))
-	// Room for another chunk: those in line go out whole.
+	// Room for another chunk: the held ones are sent completely.
 	grant := frame{fabric.ClassFlow, flowGrant, binary.LittleEndian.AppendUint64(nil, uint64(l.chunk))}
 	s.inbox = []frame{grant}
 	e.poll()
 	require.InDelta(t, firsts+l.chunk/(size+perMessage), s.count(fabric.ClassFirst, all), 1)
 	require.Equal(t, 2, s.count(fabric.ClassFlow, flowAsk))
-	// The next is taken by the last in line, one is spare, more were not asked for.
+	// The last held one takes the next chunk, one is spare, more were not asked for.
 	s.inbox = []frame{grant, grant, grant, {fabric.ClassFlow, 9, nil}, {fabric.ClassFlow, flowGrant, nil}}
 	e.poll()
 	require.EqualValues(t, 3, e.refused)
 	require.NotEmpty(t, hs)
 }
 
-// A receiver that keeps too much answers when enough has been received, and one
-// that keeps little at once.
+// A receiver that keeps too much answers when enough has been received, and one that keeps little
+// at once.
 func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 	s, e, c := newStray(t)
 	ask := frame{fabric.ClassFlow, flowAsk, nil}
 	s.inbox = []frame{ask}
 	e.poll()
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowGrant))
-	l := e.known(1)
+	l := e.findLink(1)
 	n := l.chunk/perMessage + 10
 	for range n {
 		s.inbox = append(s.inbox, frame{fabric.ClassEager, 1<<32 | 5, nil})
@@ -197,8 +197,8 @@ func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
 	require.Zero(t, l.kept)
 }
 
-// A peer that ignores its credit is cut off once, as corrupt, and what it sends until then is dropped. Frames for
-// receives that wait count for nothing.
+// A peer that ignores its credit is cut off once, as corrupt, and its later messages are dropped.
+// Frames for posted receives do not count.
 func TestExcess(t *testing.T) {
 	le := binary.LittleEndian
 	rts := appendRTS(nil, rts{sender: 1, total: 1000})
@@ -233,12 +233,12 @@ func TestExcess(t *testing.T) {
 			}
 			e.poll()
 			require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
-			require.Equal(t, f.fair, e.early.n)
+			require.Equal(t, f.fair, e.unexpected.n)
 		})
 	}
 }
 
-// A peer that asks and does not take the answers is cut off.
+// A peer that asks and does not read the answers is cut off.
 func TestAnswersNotTaken(t *testing.T) {
 	s, e, _ := newStray(t)
 	s.full = true
@@ -251,7 +251,7 @@ func TestAnswersNotTaken(t *testing.T) {
 	s.inbox = append(s.inbox, ask, ask)
 	e.poll()
 	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
-	l := e.known(1)
+	l := e.findLink(1)
 	require.Equal(t, maxAnswers+1, l.answers)
 	s.full = false
 	e.poll()
@@ -280,8 +280,8 @@ func TestUnequalLimits(t *testing.T) {
 				return err
 			}
 		}
-		l := e.known(1)
-		if l.exceeded || l.kept < fairChunk || l.kept > l.mostKept() || l.chunk > fairChunk {
+		l := e.findLink(1)
+		if l.cutOff || l.kept < fairChunk || l.kept > l.mostKept() || l.chunk > fairChunk {
 			return fmt.Errorf("%d units are kept of %d", l.kept, l.mostKept())
 		}
 		for range messages {
@@ -293,8 +293,7 @@ func TestUnequalLimits(t *testing.T) {
 	})
 }
 
-// A short send for which there is room does not overtake an announcement that
-// waits in line.
+// A short send with room does not overtake a held announcement.
 func TestShortSendWaitsInLine(t *testing.T) {
 	s, e, c := newStray(t)
 	for range maxAnnounced + 1 {
@@ -311,5 +310,5 @@ func TestShortSendWaitsInLine(t *testing.T) {
 	_, done, err := e.Test(short)
 	require.True(t, done)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, e.known(1).small, 0)
+	require.GreaterOrEqual(t, e.findLink(1).small, 0)
 }

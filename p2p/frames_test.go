@@ -12,14 +12,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// stray is a provider whose peer 1 says whatever the test puts into inbox.
+// stray is a provider whose peer 1 sends what the test puts into inbox.
 type stray struct {
 	inbox []frame
 	sent  []frame
 	down  proc.ID      // ends at the next poll, if not 0
 	left  proc.ID      // departs at the next poll, if not 0
 	full  bool         // it takes nothing
-	cut   []proc.Cause // what it was informed of about the peer
+	cut   []proc.Cause // reports about the peer
 }
 
 type frame struct {
@@ -88,8 +88,7 @@ func (e *Engine) poll() {
 	e.p.Unlock()
 }
 
-// Whatever a peer says, nothing panics and nothing is written outside of a
-// receive's buffer.
+// For any input nothing panics and nothing is written outside of a receive's buffer.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 8, 1, 2, 3, 4, 5, 6, 7, 8})
 	f.Add([]byte{2, 0, 0, 8, 16, 0, 0, 0, 0, 0, 0, 0, 3, 1, 0, 4, 1, 2, 3, 4})
@@ -114,7 +113,7 @@ func FuzzFrames(f *testing.F) {
 		Isend[Aware](c, big, 1, 1)
 		for len(script) >= 4 {
 			class := fabric.Class(script[0]%7) + 1
-			// Small immediates hit contexts, requests and streams that exist.
+			// Small immediates hit existing contexts, requests and streams.
 			imm := uint64(script[1])
 			if script[2]&1 == 0 {
 				imm |= 1 << 32
@@ -142,7 +141,7 @@ func FuzzRTS(f *testing.F) {
 	})
 }
 
-// A stream that ends too late, or was never announced, is refused and counted.
+// A stream that is too long, or was never announced, is refused and counted.
 func TestFramesThatMakeNoSense(t *testing.T) {
 	length := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for name, frames := range map[string][]frame{
@@ -169,7 +168,7 @@ func TestFramesThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// A fragment that names a receive which nobody told to stream does not end it.
+// A fragment for a receive that has not asked for a stream does not end it.
 func TestFragmentOfAnEagerReceive(t *testing.T) {
 	s, e, c := newStray(t)
 	buf := make([]byte, 300)
@@ -184,7 +183,7 @@ func TestFragmentOfAnEagerReceive(t *testing.T) {
 	require.Equal(t, 300, st.Count)
 }
 
-// Announcements that nobody receives are bounded, whatever the sender counts.
+// Announcements without a receive are bounded, whatever the sender counts.
 func TestTooManyAnnouncements(t *testing.T) {
 	s, e, _ := newStray(t)
 	for i := range uint64(maxAnnounced + 10) {
@@ -192,11 +191,10 @@ func TestTooManyAnnouncements(t *testing.T) {
 	}
 	e.poll()
 	require.EqualValues(t, 10, e.refused)
-	require.Equal(t, maxAnnounced, e.early.n)
+	require.Equal(t, maxAnnounced, e.unexpected.n)
 }
 
-// What comes for a communicator that has been freed is dropped, in every way in
-// which it can come, and a sender that waits is told.
+// Messages of any kind for a freed communicator are dropped, and a waiting sender is notified.
 func TestMessagesForAFreedCommunicator(t *testing.T) {
 	length := binary.LittleEndian.AppendUint64(nil, 300)
 	for _, late := range []bool{false, true} {
@@ -214,7 +212,7 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 		}
 		e.poll()
 		if !late {
-			require.Equal(t, 3, e.early.n)
+			require.Equal(t, 3, e.unexpected.n)
 			free()
 		}
 		s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 44)}, {fabric.ClassEager, 1<<32 | 2, []byte("world")}}
@@ -222,8 +220,8 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 		st, err := Recv[Aware](c, buf, 1, 2)
 		require.NoError(t, err)
 		require.Equal(t, "world", string(buf[:st.Count]))
-		require.Zero(t, e.early.n)
-		l := e.known(1)
+		require.Zero(t, e.unexpected.n)
+		l := e.findLink(1)
 		require.Zero(t, l.kept)
 		require.Zero(t, l.waiting)
 		require.Nil(t, l.in)
@@ -232,7 +230,8 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 	}
 }
 
-// The list of freed contexts is bounded; one that is used again does not count as freed, and one that has been freed again is as new as that.
+// The list of freed contexts is bounded; one that is in use again does not count as freed, and one
+// that has been freed again counts as new.
 func TestFreedContexts(t *testing.T) {
 	_, e, _ := newStray(t)
 	for i := range uint32(3 * freedMax) {

@@ -8,10 +8,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Free ends the communicator: no operation can be begun on it any more. Those
-// under way, receives and probes that wait for a match among them, end as if it
-// had not been called; messages that have arrived and that none of them takes are
-// dropped. A second call is ft.ErrClosed.
+// Free ends the communicator: no operation can be started on it any more. Operations under way,
+// including unmatched receives and probes, end as if it had not been called; unmatched messages are
+// dropped. A second call returns ft.ErrClosed.
 func (c *Comm) Free() error {
 	e := c.e
 	e.p.Lock()
@@ -29,50 +28,50 @@ func (c *Comm) Free() error {
 func (c *Comm) free() {
 	e, known := c.e, c
 	switch w := c.coll.Load(); {
-	case c.of != nil:
-		known = nil // what it holds can go: it is revoked with the other one
+	case c.parent != nil:
+		known = nil // no revocation needs it: its parent is known
 	case w != nil:
-		w.leave()
+		w.freeWhenIdle()
 	default:
-		e.forgetContext(c.firstColl(), nil)
+		e.dropContext(c.firstCollContext(), nil)
 	}
 	c.state.Or(stateFreed)
 	c.leaveFlat(false)
-	c.settled()
-	e.comms.remove(c.handle)
-	e.forgetContext(c.Context(), known)
-	e.answerAll()
+	c.wakeValidateWaiters()
+	e.comms.remove(c.number)
+	e.dropContext(c.Context(), known)
+	e.answerInquiries()
 }
 
-// forgetContext drops what has come for a context, and what comes.
-func (e *Engine) forgetContext(ctx uint32, known *Comm) {
+// dropContext drops the messages of a context, now and later.
+func (e *Engine) dropContext(ctx uint32, known *Comm) {
 	e.freed.add(ctx, known)
 	delete(e.revoked.known, ctx)
-	e.forgetEarly(ctx)
+	e.dropUnexpected(ctx)
 }
 
-// forgetEarly drops what has come for a context and nobody has received.
-func (e *Engine) forgetEarly(ctx uint32) {
-	for m := e.early.oldest; m != nil; {
+// dropUnexpected drops the unexpected messages of a context.
+func (e *Engine) dropUnexpected(ctx uint32) {
+	for m := e.unexpected.oldest; m != nil; {
 		next := m.younger
 		if uint32(m.imm>>32) == ctx {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			e.discard(m)
 		}
 		m = next
 	}
 }
 
-// freedContexts remembers the communicators that were freed last by their contexts,
-// so that messages that come late are dropped and their revocation is passed on. One that is older than that is
-// taken for a context that will be made here yet.
+// freedContexts remembers the contexts of the communicators that were freed last, so that late
+// messages are dropped and late revocations are forwarded. An older context counts as one that will
+// still be made here.
 type freedContexts struct {
 	known map[uint32]freed
 	order []uint32 // a ring
 	next  int
 }
 
-// freed is a communicator that was freed, nil if it carried collectives, and its place in the ring.
+// freed is a freed communicator, nil for one of collectives, and its place in the ring.
 type freed struct {
 	c  *Comm
 	at int
@@ -86,38 +85,37 @@ func (f *freedContexts) add(ctx uint32, c *Comm) {
 	}
 	if len(f.order) < freedMax {
 		f.order = append(f.order, 0)
-	} else if oldest := f.order[f.next]; f.known[oldest].at == f.next { // not freed once more since
+	} else if oldest := f.order[f.next]; f.known[oldest].at == f.next { // not freed again since
 		delete(f.known, oldest)
 	}
 	f.order[f.next], f.known[ctx] = ctx, freed{c, f.next}
 	f.next = (f.next + 1) % freedMax
 }
 
-// unwanted reports whether a message is for a communicator that has been freed or
-// revoked.
+// unwanted reports whether a message is for a freed or revoked communicator.
 func (e *Engine) unwanted(imm uint64) bool { return e.wasFreed(imm) || e.wasRevoked(imm) }
 
-// wasFreed reports whether a message is for a communicator that has been freed.
+// wasFreed reports whether a message is for a freed communicator.
 func (e *Engine) wasFreed(imm uint64) bool {
 	if len(e.freed.known) == 0 {
 		return false
 	}
 	ctx := uint32(imm >> 32)
 	_, ok := e.freed.known[ctx]
-	return ok && !e.uses(ctx)
+	return ok && !e.contextInUse(ctx)
 }
 
-// discard ends a message that is in no list and that nobody will receive. A
-// sender that has announced it is told that it has been pulled, or, if the
-// communicator has been revoked, that it will not be: a synchronous send must not pass for matched.
-// What is still arriving goes on to, and is dropped when it is whole.
+// discard ends a message that is in no list and that no receive will match. The sender of an
+// announcement gets a Fin as if the data had been pulled or, if the communicator has been revoked,
+// flowRevoked: a synchronous send must not pass for matched. A message that is still arriving is
+// dropped when it is complete.
 func (e *Engine) discard(m *message) {
 	e.unkept(m)
 	switch {
 	case m.rts:
 		m.link.waiting--
 		switch {
-		case m.link.ep.State != progress.Alive || m.link.closed:
+		case m.link.ep.State != progress.Alive || m.link.shut:
 		case e.wasRevoked(m.imm):
 			e.control(m.link, fabric.ClassFlow, flowRevoked, appendUint64(e.scratch[:0], m.remote))
 		default:
@@ -125,20 +123,22 @@ func (e *Engine) discard(m *message) {
 		}
 	case m.got < m.total && m.link != nil && m.link.in == m:
 		if !m.placed {
-			e.early.dropData(m)
+			e.unexpected.dropData(m)
 		}
 		m.orphan = true
 		return
 	}
-	e.early.release(m)
+	e.unexpected.release(m)
 }
 
-// holder gives the communicator that has a context, for collectives or otherwise: one that has not
-// been freed, or one on which receives or probes still wait. Precondition: the lock is held.
+// holder returns the communicator that has a context, for collectives or otherwise: one that has
+// not been freed, or one on which receives or probes still wait.
+//
+// Precondition: the lock is held.
 func (e *Engine) holder(ctx uint32) (c *Comm) {
 	const coll = collContext << 32
 	want := uint64(ctx)<<32 | coll
-	if c := e.comms.with(want, coll); c != nil {
+	if c := e.comms.find(want, coll); c != nil {
 		return c
 	}
 	look := func(r *Request) {
@@ -151,34 +151,33 @@ func (e *Engine) holder(ctx uint32) (c *Comm) {
 	return c
 }
 
-// errFinal is what operations of an engine end with that has been closed.
+// errFinal is the error of operations on a closed engine.
 var errFinal = fmt.Errorf("%w: the library has been finalized", ft.ErrClosed)
 
-// Close ends all operations with ft.ErrClosed: those under way, and those that are
-// begun from now on.
+// Close ends all operations, current and future, with ft.ErrClosed.
 func (e *Engine) Close() { e.CloseFor(errFinal) }
 
-// CloseFor is Close with another error.
+// CloseFor is Close with a given error.
 func (e *Engine) CloseFor(why error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	e.closed, e.over = true, why
+	e.closed, e.closedErr = true, why
 	for c := range e.comms.all() {
 		c.state.Or(stateFinal)
-		c.settled()
+		c.wakeValidateWaiters()
 		c.leaveFlat(true)
 	}
-	e.p.Kick() // who waits in a hall
+	e.p.Kick() // wakes waits in shared memory
 	final := func(r *Request) error {
-		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.over)
+		return fmt.Errorf("%v on %s: %w", r.kind, r.comm.name, e.closedErr)
 	}
 	for _, page := range e.links {
 		for i := 0; page != nil && i < linkPage; i++ {
 			if l := page[i]; l != nil {
-				l.closed = true
+				l.shut = true
 				e.dropQueue(l)
-				l.ep.Forsake()
-				l.endActive(final)
+				l.ep.DetachBuffers()
+				l.failActive(final)
 				e.dropArriving(l)
 			}
 		}
@@ -187,7 +186,7 @@ func (e *Engine) CloseFor(why error) {
 		e.unpost(r)
 		r.fail(final(r))
 	})
-	for _, q := range []*bin{&e.probing, &e.promised} {
+	for _, q := range []*bin{&e.probing, &e.promises} {
 		q.all(func(r *Request) {
 			q.remove(r)
 			r.fail(final(r))

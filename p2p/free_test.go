@@ -8,8 +8,8 @@ import (
 	"github.com/banyan-hpc/banyan/ft"
 )
 
-// A context is not used again while a receive on the freed communicator waits
-// for a message with it.
+// A context is not used again while a receive on the freed communicator waits for a message with
+// it.
 func TestContextOfAFreedCommunicator(t *testing.T) {
 	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
 		const ctx = 0x1234

@@ -9,82 +9,127 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// What a failure ends of a communicator's collectives depends on its profile. In run-through stabilization it
-// ends all of their messages at once. In ULFM it ends those to and from the failed rank: a message from a
-// living rank may still come, and if the failed rank had completed the collective it does, since that rank owes
-// nothing to anybody.
+// The profile decides which messages of a collective a failure ends. Under run-through
+// stabilization it ends all of them at once. Under ULFM it ends those to and from the failed rank.
+// A message from a living rank may still come: if the failed rank had completed the collective it
+// does, since the others need nothing more from it.
 //
-// A living rank may have given up instead. So a rank that waits for another one in a collective, and knows of a
-// failure in the communicator, inquires of that one. A rank gives a collective up when a message of it to or
-// from a failed rank cannot be transferred any more, or when a rank that it waits for has given it up. Then it
-// ends its own messages of that collective, and answers all inquiries about it; those that come later it
-// answers at once. So each wait ends, with the message or the answer, as there is no circle of living ranks
-// that wait for each other. Without a failure nothing of this is sent.
+// A living rank may have given up instead. So a rank that waits for another one in a collective,
+// and knows of a failure in the communicator, sends it an inquiry. A rank gives up a collective
+// when one of its messages to or from a failed rank cannot be transferred any more, or when a rank
+// that it waits for has given it up. It then ends its own messages of that collective and answers
+// all inquiries about it, later ones at once. So each wait ends, with the message or with the
+// answer, since living ranks do not wait for each other in a circle. Without a failure none of this
+// is sent.
 //
-// An inquiry arrives behind nothing in particular, but an answer arrives behind all messages that its sender
-// has sent in the collective. So a rank that has completed it may answer as well: the message is there.
+// An inquiry is not ordered with messages, but an answer arrives behind all messages that its
+// sender has sent in the collective. So a rank that has completed the collective may answer too:
+// its message has arrived.
 //
-// Collectives that block follow each other in one stream of messages without numbers. So a rank that has given
-// one of them up gives up all later ones too, until a validate. Each of those that go on by themselves has a
-// tag of its own.
+// Blocking collectives follow each other in one stream of messages without numbers. So a rank that
+// has given up one of them gives up all later ones too, until a validate. Each non-blocking
+// collective has a tag of its own.
 
-// strand is a communicator's collectives that block, or one that goes on by itself.
-type strand struct {
+// collStream identifies a communicator's blocking collectives, or one non-blocking collective.
+type collStream struct {
 	ctx uint32
-	tag uint32 // without root; 0: those that block
+	tag uint32 // without root; 0: the blocking ones
 }
 
-// inquiry is a peer that waits for this process.
+// inquiry is the inquiry of a peer that waits for this process.
 type inquiry struct {
-	strand
+	collStream
 	from proc.ID
 }
 
-// giveUps is what the engine keeps of inquiries. It is empty as long as nobody has failed.
-type giveUps struct {
-	asked   []inquiry
-	ended   []*Request // of collectives, by the death that is being looked at
+// inquiryState is the engine's part in giving up collectives. It is empty until a process fails.
+type inquiryState struct {
+	pending inquirySet
+	failed  []*Request // requests that the peer's end at hand has ended
 	leaving bool       // the process is about to leave the job
 }
 
-// maxInquiries bounds those that wait for an answer.
-const maxInquiries = 1 << 16
+// inquirySet holds the inquiries that wait for an answer, in the order of their arrival.
+type inquirySet struct {
+	order []inquiry
+	known map[inquiry]struct{}
+	count map[proc.ID]int // by peer
+}
 
-func (s strand) name() uint64 { return uint64(s.tag)<<32 | uint64(s.ctx) }
+// maxInquiries bounds the inquiries of one peer. A communicator has no more than 1<<taskBits
+// collectives under way, which is as many as there are tags.
+const maxInquiries = 2 << taskBits
 
-func strandNamed(name uint64) strand { return strand{ctx: uint32(name), tag: uint32(name >> 32)} }
+// add adds an inquiry unless it is known. It reports false if the peer has too many.
+func (s *inquirySet) add(q inquiry) bool {
+	if _, ok := s.known[q]; ok {
+		return true
+	}
+	if s.count[q.from] == maxInquiries {
+		return false
+	}
+	if s.known == nil {
+		s.known, s.count = make(map[inquiry]struct{}), make(map[proc.ID]int)
+	}
+	s.order, s.known[q] = append(s.order, q), struct{}{}
+	s.count[q.from]++
+	return true
+}
 
-// strand is where a collective's request belongs.
-func (r *Request) strand() strand {
-	s := strand{ctx: r.comm.Context()}
+// removeIf removes the inquiries for which done returns true.
+func (s *inquirySet) removeIf(done func(inquiry) bool) {
+	s.order = slices.DeleteFunc(s.order, func(q inquiry) bool {
+		if !done(q) {
+			return false
+		}
+		delete(s.known, q)
+		if s.count[q.from]--; s.count[q.from] == 0 {
+			delete(s.count, q.from)
+		}
+		return true
+	})
+}
+
+func (s collStream) name() uint64 { return uint64(s.tag)<<32 | uint64(s.ctx) }
+
+func collStreamNamed(name uint64) collStream {
+	return collStream{ctx: uint32(name), tag: uint32(name >> 32)}
+}
+
+// collStream is the stream of a collective's request.
+func (r *Request) collStream() collStream {
+	s := collStream{ctx: r.comm.Context()}
 	if tag := uint32(r.imm); tag >= TaskTag {
 		s.tag = tag &^ rootMask
 	}
 	return s
 }
 
-// insulated reports whether a request carries a collective's message that the failure of another rank than its
-// peer does not end.
-func (r *Request) insulated() bool { return r.comm.of != nil && r.comm.of.profile != RTS }
+// endsWithPeerOnly reports whether a request carries a message of a collective that only the
+// failure of its own peer ends.
+func (r *Request) endsWithPeerOnly() bool {
+	return r.comm.parent != nil && r.comm.parent.profile != RunThrough
+}
 
-// unsure reports whether a request of a collective may wait for a rank that has given up: a member has failed.
-func (r *Request) unsure() bool {
-	return r.comm.of != nil && r.comm.state.Load()&stateFailed != 0 && r.insulated()
+// mustInquire reports whether a request of a collective may wait for a rank that has given up,
+// because a member has failed.
+func (r *Request) mustInquire() bool {
+	return r.comm.parent != nil && r.comm.state.Load()&stateFailed != 0 && r.endsWithPeerOnly()
 }
 
 // inquire asks a peer whether it has given up the collective of a request that waits for it.
 func (e *Engine) inquire(l *link, r *Request) {
-	if l != nil && l.ep.State == progress.Alive && !l.closed {
-		e.control(l, fabric.ClassFlow, flowInquire, appendUint64(e.scratch[:0], r.strand().name()))
+	if l != nil && l.ep.State == progress.Alive && !l.shut {
+		e.control(l, fabric.ClassFlow, flowInquire, appendUint64(e.scratch[:0], r.collStream().name()))
 	}
 }
 
-// inquireAll does so for all requests of communicators with that failed member.
-func (e *Engine) inquireAll(dead proc.ID) {
-	concerned := func(r *Request) bool { return r.comm.of != nil && r.insulated() && r.comm.has(dead) }
+// inquireAll sends the inquiries that the failure of a process calls for.
+func (e *Engine) inquireAll(failed proc.ID) {
+	concerned := func(r *Request) bool { return r.comm.parent != nil && r.endsWithPeerOnly() && r.comm.has(failed) }
 	e.posted.all(func(r *Request) {
 		if concerned(r) {
-			e.inquire(e.known(r.src), r)
+			e.inquire(e.findLink(r.src), r)
 		}
 	})
 	if e.active == 0 {
@@ -104,113 +149,107 @@ func (e *Engine) inquireAll(dead proc.ID) {
 	}
 }
 
-// inquired takes a peer's inquiry.
-func (e *Engine) inquired(l *link, s strand) {
+// onInquiry handles a peer's inquiry.
+func (e *Engine) onInquiry(l *link, s collStream) {
 	q := inquiry{s, l.peer}
 	switch {
 	case s.ctx&collContext == 0 || s.tag != 0 && s.tag < TaskTag || s.tag > MaxTag || s.tag&rootMask != 0:
 		e.refused++
 	case e.gaveUp(s):
-		e.answer(q)
-	case slices.Contains(e.gives.asked, q):
-	case len(e.gives.asked) == maxInquiries:
-		e.refused++
-	default:
-		e.gives.asked = append(e.gives.asked, q)
+		e.answerInquiry(q)
+	case !e.inquiries.pending.add(q):
+		e.cutOff(l)
 	}
 }
 
-func (e *Engine) answer(q inquiry) {
-	if l := e.known(q.from); l != nil && l.ep.State == progress.Alive && !l.closed {
+func (e *Engine) answerInquiry(q inquiry) {
+	if l := e.findLink(q.from); l != nil && l.ep.State == progress.Alive && !l.shut {
 		e.control(l, fabric.ClassFlow, flowGaveUp, appendUint64(e.scratch[:0], q.name()))
 	}
 }
 
-// answerAll answers the inquiries that can be answered now.
-func (e *Engine) answerAll() {
-	if len(e.gives.asked) == 0 {
+// answerInquiries answers the inquiries about collectives that this process has given up.
+func (e *Engine) answerInquiries() {
+	if len(e.inquiries.pending.order) == 0 {
 		return
 	}
-	still := e.gives.asked[:0]
-	for _, q := range e.gives.asked {
-		if e.gaveUp(q.strand) {
-			e.answer(q)
-		} else {
-			still = append(still, q)
+	e.inquiries.pending.removeIf(func(q inquiry) bool {
+		over := e.gaveUp(q.collStream)
+		if over {
+			e.answerInquiry(q)
 		}
-	}
-	e.gives.asked = still
+		return over
+	})
 }
 
 // gaveUp reports whether this process sends nothing more of a collective.
-func (e *Engine) gaveUp(s strand) bool {
-	w := e.comms.with(uint64(s.ctx)<<32, 0)
+func (e *Engine) gaveUp(s collStream) bool {
+	w := e.comms.find(uint64(s.ctx)<<32, 0)
 	if w == nil {
 		_, freed := e.freed.known[s.ctx]
-		c := e.comms.with(uint64(s.ctx&^collContext)<<32, 0) // it may have begun none yet
-		return freed || e.gives.leaving || c != nil && c.coll.Load() == nil && c.kept().away > 0
+		c := e.comms.find(uint64(s.ctx&^collContext)<<32, 0) // none has been started yet
+		return freed || e.inquiries.leaving || c != nil && c.coll.Load() == nil && c.readFT().agreeing > 0
 	}
-	if s.tag != 0 && int32((w.joined-numberOf(s.tag))<<(32-taskBits)) >= 0 { // it has begun here; numbers wrap around
-		return !slices.Contains(w.kept().running, s.tag)
+	if s.tag != 0 && int32((w.joined-taskNumber(s.tag))<<(32-taskBits)) >= 0 { // started here; numbers wrap around
+		return !slices.Contains(w.readFT().running, s.tag)
 	}
-	return w.state.Load()&(stateBroken|stateValidating) != 0 || w.of.kept().away > 0 || e.gives.leaving
+	return w.state.Load()&(stateBroken|stateValidating) != 0 || w.parent.readFT().agreeing > 0 || e.inquiries.leaving
 }
 
-// unable notes that the death that is being looked at has ended a request. Precondition: it has.
-func (e *Engine) unable(r *Request) {
-	if r.unsure() {
-		e.gives.ended = append(e.gives.ended, r)
+// noteFailed records a request that the peer's end at hand has ended.
+func (e *Engine) noteFailed(r *Request) {
+	if r.mustInquire() {
+		e.inquiries.failed = append(e.inquiries.failed, r)
 	}
 }
 
-// giveUpEnded gives up what the requests belonged to that a death has ended.
-func (e *Engine) giveUpEnded() {
-	var room [8]strand
+// giveUpFailed gives up the collectives of the recorded requests.
+func (e *Engine) giveUpFailed() {
+	var room [8]collStream
 	all := room[:0]
-	for _, r := range e.gives.ended {
-		if s := r.strand(); !slices.Contains(all, s) {
+	for _, r := range e.inquiries.failed {
+		if s := r.collStream(); !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}
-	clear(e.gives.ended)
-	e.gives.ended = e.gives.ended[:0]
+	clear(e.inquiries.failed)
+	e.inquiries.failed = e.inquiries.failed[:0]
 	for _, s := range all {
 		e.giveUp(s)
 	}
 }
 
-// giveUp ends all of a collective here, or of all that block and those that follow, and tells whoever has
-// inquired.
-func (e *Engine) giveUp(s strand) {
-	w := e.comms.with(uint64(s.ctx)<<32, 0)
+// giveUp ends a stream's requests here and answers the inquiries about it.
+func (e *Engine) giveUp(s collStream) {
+	w := e.comms.find(uint64(s.ctx)<<32, 0)
 	switch {
 	case w == nil || s.tag == 0 && w.state.Load()&stateBroken != 0:
 		return
 	case s.tag == 0:
 		w.state.Or(stateBroken)
-	case slices.Contains(w.kept().running, s.tag):
-		w.seldom.running = slices.DeleteFunc(w.seldom.running, func(tag uint32) bool { return tag == s.tag })
+	case slices.Contains(w.readFT().running, s.tag):
+		w.ftState.running = slices.DeleteFunc(w.ftState.running, func(tag uint32) bool { return tag == s.tag })
 	default:
 		return
 	}
 	e.interrupt(func(r *Request) error {
-		if r.comm.of == nil || r.strand() != s {
+		if r.comm.parent == nil || r.collStream() != s {
 			return nil
 		}
-		return r.comm.bereaved(r.kind.String())
+		return r.comm.failedMembersError(r.kind.String())
 	})
-	e.answerAll()
+	e.answerInquiries()
 }
 
-// heard takes a peer's word that it has given up.
-func (e *Engine) heard(l *link, s strand) {
-	concerned := func(r *Request) bool { return r.unsure() && r.strand() == s }
+// onGaveUp handles a peer's notice that it has given up a collective.
+func (e *Engine) onGaveUp(l *link, s collStream) {
+	concerned := func(r *Request) bool { return r.mustInquire() && r.collStream() == s }
 	found := false
 	e.posted.all(func(r *Request) {
 		if r.src == l.peer && concerned(r) {
 			found = true
 			e.unpost(r)
-			r.fail(r.comm.reported(r.kind.String(), l.peer))
+			r.fail(r.comm.reportedError(r.kind.String(), l.peer))
 		}
 	})
 	for r := l.active; r != nil && !found; r = r.next {
@@ -224,65 +263,66 @@ func (e *Engine) heard(l *link, s strand) {
 			if !concerned(r) {
 				return nil
 			}
-			return r.comm.reported(r.kind.String(), l.peer)
+			return r.comm.reportedError(r.kind.String(), l.peer)
 		})
 		e.giveUp(s)
 	}
 }
 
-// reported is the error of an operation that a living rank has given up. Precondition: a member has failed.
-func (c *Comm) reported(op string, by proc.ID) error {
-	failed := c.bereaved(op).(*ft.ProcFailedError)
-	failed.By = []int{c.said(by)}
+// reportedError is the error of an operation that a living rank has given up. Precondition: a
+// member has failed.
+func (c *Comm) reportedError(op string, by proc.ID) error {
+	failed := c.failedMembersError(op).(*ft.ProcFailedError)
+	failed.By = []int{c.originalRank(by)}
 	return failed
 }
 
-// waits reports whether a request of a collective may wait for a peer though a member has failed; if not, it
-// has ended. It inquires of the peer.
-func (e *Engine) waits(l *link, r *Request) bool {
+// mayWait reports whether a request of a collective may wait for a peer in spite of a failure, and
+// sends an inquiry if so; otherwise it fails the request.
+func (e *Engine) mayWait(l *link, r *Request) bool {
 	over := r.comm.state.Load()&stateBroken != 0
-	if tag := r.strand().tag; tag != 0 {
-		over = !slices.Contains(r.comm.kept().running, tag)
+	if tag := r.collStream().tag; tag != 0 {
+		over = !slices.Contains(r.comm.readFT().running, tag)
 	}
 	if over {
-		r.fail(r.comm.bereaved(r.kind.String()))
+		r.fail(r.comm.failedMembersError(r.kind.String()))
 		return false
 	}
 	e.inquire(l, r)
 	return true
 }
 
-// stuck gives up what a request belonged to that could not begin.
-func (e *Engine) stuck(r *Request) {
-	if r.unsure() {
-		e.giveUp(r.strand())
+// giveUpOwn gives up the collective of a request that could not start.
+func (e *Engine) giveUpOwn(r *Request) {
+	if r.mustInquire() {
+		e.giveUp(r.collStream())
 	}
 }
 
-// GiveUp ends the collectives that block, after an error of one of them, unless nobody has failed: then the
-// others do not know that they may wait in vain.
+// GiveUp gives up the blocking collectives after one of them returned an error. Without a failure
+// it does nothing, since the other ranks would not know that they must inquire.
 func (c *Comm) GiveUp() {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	if c.state.Load()&stateFailed != 0 && c.of.profile != RTS {
-		c.e.giveUp(strand{ctx: c.Context()})
+	if c.state.Load()&stateFailed != 0 && c.parent.profile != RunThrough {
+		c.e.giveUp(collStream{ctx: c.Context()})
 	}
 }
 
-// Ready is the early exit of a collective. In run-through stabilization any member that has failed and is not
-// agreed to be gone is an error. In ULFM the messages decide, unless an earlier collective has been given up
-// here. It waits for validates that have been begun.
+// Ready is the check at the start of a collective. Under run-through stabilization any failed
+// member that has not been agreed to have ended is an error. Under ULFM the messages decide, unless
+// this process has given up an earlier collective. It waits for validates under way.
 func (c *Comm) Ready(op string) error {
 	if w := c.coll.Load(); w != nil && w.state.Load() == 0 {
 		return nil
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	c.settle()
+	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
 		return c.check(op)
 	}
-	return c.collected().ready(op)
+	return c.collLocked().ready(op)
 }
 
 // ready is Ready of a communicator of collectives. Precondition: the lock is held.
@@ -291,25 +331,25 @@ func (c *Comm) ready(op string) error {
 		return err
 	}
 	if c.state.Load()&stateBroken != 0 {
-		return c.bereaved(op)
+		return c.failedMembersError(op)
 	}
 	return nil
 }
 
-// Leaving has this process begin no collectives any more.
-func (e *Engine) Leaving() {
+// StopCollectives declares that this process starts no more collectives.
+func (e *Engine) StopCollectives() {
 	e.p.Lock()
 	defer e.p.Unlock()
-	e.gives.leaving = true
-	e.answerAll()
+	e.inquiries.leaving = true
+	e.answerInquiries()
 }
 
-// absent waits for an agreement that the application has called, in which this process is not to begin a
-// collective of its communicator.
-func (e *Engine) absent(r *Request) {
-	s := r.comm.rare()
-	s.away++
-	e.answerAll()
+// waitAgreement waits for an agreement that the application has called. Meanwhile this process
+// starts no collective of the communicator, so it answers inquiries.
+func (e *Engine) waitAgreement(r *Request) {
+	s := r.comm.mutableFT()
+	s.agreeing++
+	e.answerInquiries()
 	e.p.Wait(&r.Completion)
-	s.away--
+	s.agreeing--
 }

@@ -10,20 +10,20 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// gaveUp is the word of rank 1 that it has given up.
-func gaveUp(s strand) frame {
+// gaveUp is rank 1's notice that it has given up.
+func gaveUp(s collStream) frame {
 	return frame{fabric.ClassFlow, flowGaveUp, appendUint64(nil, s.name())}
 }
 
-// In ULFM a collective's messages to and from the living go on after a failure, until the peer says that it has
-// given up; and then this rank says so to whoever asks.
+// Under ULFM a collective's messages between living ranks go on after a failure until the peer
+// reports that it has given up; then this rank answers inquiries likewise.
 func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	w := c.Coll()
-	blocking := strand{ctx: w.Context()}
+	blocking := collStream{ctx: w.Context()}
 	first, second := Irecv[Aware](w, make([]byte, 3), 1, Blocking), Irecv[Aware](w, nil, 1, Blocking)
 	sent := Issend[Aware](w, nil, 1, Blocking)
-	s.inbox = []frame{gaveUp(blocking)} // of what? nobody has failed
+	s.inbox = []frame{gaveUp(blocking)} // no failure is known yet
 	e.poll()
 	require.Equal(t, Pending, e.State(first))
 	require.Zero(t, s.count(fabric.ClassFlow, flowInquire))
@@ -31,12 +31,12 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	kill(2)
 	require.Equal(t, 3, s.count(fabric.ClassFlow, flowInquire), "of each request")
 	require.NoError(t, c.Ready("barrier"), "a collective may begin")
-	require.ErrorIs(t, c.Collective("create"), ft.ErrProcFailed)
+	require.ErrorIs(t, c.CheckMembers("create"), ft.ErrProcFailed)
 	for _, h := range []Handle{first, second, sent} {
 		require.Equal(t, Pending, e.State(h))
 	}
 	asks := frame{fabric.ClassFlow, flowInquire, appendUint64(nil, blocking.name())}
-	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks, gaveUp(strand{ctx: w.Context(), tag: TaskTag})}
+	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks, gaveUp(collStream{ctx: w.Context(), tag: TaskTag})}
 	e.poll()
 	_, err := e.Wait(first)
 	require.NoError(t, err)
@@ -62,7 +62,7 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// What needs the failed rank ends all of its collective here, and no other one.
+// An operation that needs the failed rank ends all of its collective here, and no other one.
 func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	var numbers [3]uint32
@@ -73,7 +73,7 @@ func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	}
 	w := c.Coll()
 	tag := func(i int) int { return WithRoot(TagOf(numbers[i]), 3) }
-	name := func(i int) strand { return strand{ctx: w.Context(), tag: uint32(TagOf(numbers[i]))} }
+	name := func(i int) collStream { return collStream{ctx: w.Context(), tag: uint32(TagOf(numbers[i]))} }
 	asks := func(i int) frame { return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name(i).name())} }
 	needs, beside := Irecv[Aware](w, nil, 2, tag(0)), Irecv[Aware](w, nil, 1, tag(0))
 	other, blocks := Irecv[Aware](w, nil, 1, tag(1)), Irecv[Aware](w, nil, 1, Blocking)
@@ -101,7 +101,8 @@ func TestCollectiveThatNeedsTheFailed(t *testing.T) {
 	require.NoError(t, c.Ready("barrier"))
 }
 
-// Who waits for an agreement, validates, frees or leaves begins no collective, and says so.
+// A process that waits for an agreement, validates, frees or leaves starts no collective, and
+// answers so.
 func TestAbsentFromCollectives(t *testing.T) {
 	for name, leave := range map[string]func(e *Engine, c *Comm){
 		"validate": func(e *Engine, c *Comm) {
@@ -110,11 +111,11 @@ func TestAbsentFromCollectives(t *testing.T) {
 			require.NoError(t, c.BeginValidate())
 		},
 		"free":  func(e *Engine, c *Comm) { require.NoError(t, c.Free()) },
-		"leave": func(e *Engine, c *Comm) { e.Leaving() },
+		"leave": func(e *Engine, c *Comm) { e.StopCollectives() },
 		"agree": func(e *Engine, c *Comm) {
 			e.Lock()
 			p, h := e.NewAgreement(c)
-			e.p.Later(func() { p.Keep(nil) })
+			e.p.Defer(func() { p.Complete(nil) })
 			e.Unlock()
 			_, err := e.Wait(h)
 			require.NoError(t, err)
@@ -122,7 +123,7 @@ func TestAbsentFromCollectives(t *testing.T) {
 	} {
 		s, e, c, kill := bereaved(t)
 		asks := func(tag uint32) frame {
-			return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, strand{ctx: c.firstColl(), tag: tag}.name())}
+			return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, collStream{ctx: c.firstCollContext(), tag: tag}.name())}
 		}
 		s.inbox = []frame{asks(0), asks(uint32(TagOf(1)))}
 		require.NoError(t, Send[Aware](c, nil, 1, 0))
@@ -136,42 +137,70 @@ func TestAbsentFromCollectives(t *testing.T) {
 // Inquiries are checked and bounded, and those of a rank that has ended are forgotten.
 func TestInquiriesAreChecked(t *testing.T) {
 	s, e, c, _ := bereaved(t)
-	for _, q := range []strand{{ctx: 9}, {ctx: c.firstColl(), tag: 1}, {ctx: c.firstColl(), tag: 1<<32 - 1}, {ctx: c.firstColl(), tag: TaskTag | rootMask}} {
+	for _, q := range []collStream{{ctx: 9}, {ctx: c.firstCollContext(), tag: 1}, {ctx: c.firstCollContext(), tag: 1<<32 - 1}, {ctx: c.firstCollContext(), tag: TaskTag | rootMask}} {
 		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, q.name())})
 	}
 	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil}, frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
 	e.poll()
 	require.EqualValues(t, 6, e.refused)
-	require.Empty(t, e.gives.asked)
-	for i := range uint32(maxInquiries + 9) {
-		e.gives.asked = append(e.gives.asked, inquiry{strand{ctx: collContext | i}, 3})
+	require.Empty(t, e.inquiries.pending.order)
+
+	// A peer may wait for more collectives than one communicator has tags; each is answered once.
+	const many = 1<<taskBits + 9
+	ask := func(from, to uint32) {
+		for i := from; i < to; i++ {
+			name := collStream{ctx: collContext | 1<<30 | i}.name()
+			s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name)})
+		}
+		e.poll()
 	}
-	e.gives.asked = e.gives.asked[:maxInquiries]
-	s.inbox = []frame{{fabric.ClassFlow, flowInquire, appendUint64(nil, strand{ctx: c.firstColl()}.name())}}
+	ask(0, many)
+	ask(0, many)
+	require.Len(t, e.inquiries.pending.order, many)
+	require.Len(t, e.inquiries.pending.known, many)
+	require.Empty(t, s.cut)
+	require.EqualValues(t, 6, e.refused)
+
+	// A peer that inquires about more than can be under way is cut off, and its inquiries are
+	// forgotten.
+	ask(many, maxInquiries+1)
+	require.Equal(t, []proc.Cause{{Kind: proc.Corrupt}}, s.cut)
+	s.down = 1
 	e.poll()
-	require.EqualValues(t, 7, e.refused)
-	require.Len(t, e.gives.asked, maxInquiries)
-	s.down = proc.ID(3)
-	e.poll()
-	require.Empty(t, e.gives.asked)
+	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+len(e.inquiries.pending.count))
 }
 
-// Collectives' tags have the number of their task and the root.
+// All inquiries of a peer are answered when this process begins no collectives any more.
+func TestInquiriesAreAnsweredOnLeaving(t *testing.T) {
+	s, e, c, _ := bereaved(t)
+	const many = 1<<16 + 9
+	for i := range uint32(many) {
+		name := collStream{ctx: c.firstCollContext(), tag: uint32(TagOf(i + 1))}.name()
+		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, name)})
+	}
+	e.poll()
+	e.StopCollectives()
+	require.Equal(t, many, s.count(fabric.ClassFlow, flowGaveUp))
+	require.Zero(t, len(e.inquiries.pending.order)+len(e.inquiries.pending.known)+len(e.inquiries.pending.count))
+	require.Zero(t, e.refused)
+}
+
+// The tags of collectives contain the number and the root.
 func TestTags(t *testing.T) {
 	for _, n := range []uint32{0, 1, 15, 16, 17, 1<<taskBits - 1} {
 		tag := TagOf(n)
-		require.Equal(t, n, numberOf(uint32(tag)))
-		require.Equal(t, n, numberOf(uint32(WithRoot(tag, 4095))))
+		require.Equal(t, n, taskNumber(uint32(tag)))
+		require.Equal(t, n, taskNumber(uint32(WithRoot(tag, 4095))))
 		require.LessOrEqual(t, WithRoot(tag, 4095), MaxTag)
 		require.Equal(t, tag, TagOf(n+1<<taskBits))
 	}
 	const ctx = 1 << 63
-	require.True(t, rivals(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(1, 3))))
-	require.False(t, rivals(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(1, 2))))
-	require.True(t, rivals(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(2, 3))))
-	require.True(t, rivals(ctx|uint64(WithRoot(TagOf(7), 2)), ctx|uint64(TagOf(7))))
-	require.False(t, rivals(ctx|uint64(TagOf(8)), ctx|uint64(TagOf(7))))
-	require.False(t, rivals(ctx|uint64(TagOf(8)), ctx|uint64(BlockingTag(8, 0))))
-	require.False(t, rivals(ctx|1<<4, ctx|2<<4), "these are of no collective")
-	require.False(t, rivals(uint64(BlockingTag(1, 2)), uint64(BlockingTag(1, 3))), "nor these")
+	require.True(t, conflicting(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(1, 3))))
+	require.False(t, conflicting(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(1, 2))))
+	require.True(t, conflicting(ctx|uint64(BlockingTag(1, 2)), ctx|uint64(BlockingTag(2, 3))))
+	require.True(t, conflicting(ctx|uint64(WithRoot(TagOf(7), 2)), ctx|uint64(TagOf(7))))
+	require.False(t, conflicting(ctx|uint64(TagOf(8)), ctx|uint64(TagOf(7))))
+	require.False(t, conflicting(ctx|uint64(TagOf(8)), ctx|uint64(BlockingTag(8, 0))))
+	require.False(t, conflicting(ctx|1<<4, ctx|2<<4), "these are of no collective")
+	require.False(t, conflicting(uint64(BlockingTag(1, 2)), uint64(BlockingTag(1, 3))), "nor these")
 }

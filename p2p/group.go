@@ -8,18 +8,18 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Group maps ranks to process ids. It is kept as runs of equal stride, because
-// groups are cut from others by range and by stride: a world takes one run,
-// whatever its size. The zero Group is empty. A Group does not change.
+// Group maps ranks to process ids. It is stored as runs of equal stride, because groups are mostly
+// cut from others by range and stride: a world is one run, whatever its size. The zero Group is
+// empty. A Group is immutable.
 type Group struct {
 	size int
 	// dense: rank r is process base+r, as in a world.
 	dense bool
 	base  proc.ID
 	runs  []run
-	// ranks is the way back where there are too many runs to look through.
+	// ranks is the inverse map of a group of too many runs.
 	ranks map[proc.ID]int32
-	// kept says which of from are the members, where few runs do not; else nil.
+	// kept marks the members among the ranks of from, for a group of too many runs; else nil.
 	kept *tree.Alive
 	from *Group
 }
@@ -30,7 +30,7 @@ type run struct {
 	start, stride int64
 }
 
-// fewRuns can be looked through faster than a map.
+// fewRuns are searched faster one by one than a map.
 const fewRuns = 12
 
 // WorldGroup is the group of the processes 0 … n-1.
@@ -65,7 +65,7 @@ func NewGroup(procs []proc.ID) Group {
 // Size is the number of members.
 func (g Group) Size() int { return g.size }
 
-// Proc gives the process with a rank of 0 … Size()-1.
+// Proc returns the process with a rank of 0 … Size()-1.
 func (g Group) Proc(rank int) proc.ID {
 	if g.kept != nil {
 		return g.from.Proc(g.kept.Rank(rank))
@@ -77,10 +77,10 @@ func (g Group) Proc(rank int) proc.ID {
 	return proc.ID(r.start + int64(rank-r.first)*r.stride)
 }
 
-// Rank gives the rank of a process, or -1. It is on the way of every receive.
+// Rank returns the rank of a process, or -1. Every receive calls it.
 func (g *Group) Rank(p proc.ID) int {
 	if g.dense && int64(p-g.base) < int64(g.size) {
-		return int(p - g.base) // ids below the base wrap round
+		return int(p - g.base) // ids below the base wrap around
 	}
 	return g.search(p)
 }
@@ -123,8 +123,7 @@ func (g Group) Equal(o Group) bool {
 		(g.kept == nil && o.kept == nil && slices.Equal(g.runs, o.runs) || slices.Equal(g.Procs(), o.Procs()))
 }
 
-// digest is a number that groups with other members or another order hardly
-// ever share.
+// digest is a hash of the members and their order.
 func (g Group) digest() uint64 {
 	h := uint64(g.size)
 	for rank := range g.size {
@@ -133,7 +132,7 @@ func (g Group) digest() uint64 {
 	return h
 }
 
-// Digest is a number that groups with other members or another order hardly ever share.
+// Digest is a hash of the members and their order.
 func (g Group) Digest() uint32 {
 	h := g.digest()
 	return uint32(h ^ h>>32)
@@ -142,14 +141,14 @@ func (g Group) Digest() uint32 {
 // Has reports whether a process is a member.
 func (g Group) Has(p proc.ID) bool { return g.Rank(p) >= 0 }
 
-// without is the group of the members that are not gone, in their order. Where the gone lie
-// scattered it takes a bit for each rank of the group that it was first cut from.
-func (g Group) without(gone []proc.ID) Group {
+// without is the group of the members that are not in ended, in their order. If those are scattered
+// it takes one bit for each rank of the group that it was first cut from.
+func (g Group) without(ended []proc.ID) Group {
 	whole, words := &g, []uint64(nil)
 	if g.kept != nil {
 		whole, words = g.from, g.kept.Words()
 	}
-	for _, p := range gone {
+	for _, p := range ended {
 		rank := whole.Rank(p)
 		if rank < 0 {
 			continue
@@ -173,19 +172,19 @@ func (g Group) without(gone []proc.ID) Group {
 	return left
 }
 
-// rest is without where the group is kept in memory: the same if nobody of it is gone.
-func (g *Group) rest(gone []proc.ID) *Group {
-	if len(gone) == 0 {
+// remaining is without for a group in memory: the group itself if no member is in ended.
+func (g *Group) remaining(ended []proc.ID) *Group {
+	if len(ended) == 0 {
 		return g
 	}
-	left := g.without(gone)
+	left := g.without(ended)
 	if left.size == g.size {
 		return g
 	}
 	return &left
 }
 
-// mix folds a word into a hash.
+// mix adds a word to a hash.
 func mix(h, word uint64) uint64 {
 	h = (h ^ word) * 0x9e3779b97f4a7c15
 	return h ^ h>>29

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Groups that others are cut from, twice, against lists: of sizes around those of words and of
-// blocks, with few gone, with many and with all but one.
+// Groups cut from others, twice, against lists: of sizes around those of words and of blocks, with
+// few ended members, with many and with all but one.
 func TestGroupWithout(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 6))
 	scattered := 0

@@ -6,11 +6,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// anyTag stands in the tag's half of an imm that matches every tag; tags are
-// at most MaxTag.
+// anyTag stands for AnyTag in the lower half of an imm; tags are at most MaxTag.
 const anyTag = 1<<32 - 1
 
-// hash is the same for the messages of a process that may come in place of each other; see tags.go.
+// hash is equal for messages of a process that may take each other's place; see tags.go.
 func hash(src proc.ID, imm uint64) uint64 {
 	h := (binned(imm) ^ uint64(src)*0x9e3779b97f4a7c15) * 0xd6e8feb86659fd93
 	return h ^ h>>32
@@ -18,13 +17,13 @@ func hash(src proc.ID, imm uint64) uint64 {
 
 const firstBins = 256
 
-// posted holds the receives that wait for a message, in bins by what they
-// match. A wildcard is a key like any other: a message looks into as many
-// keys as there are kinds of wildcards posted, and the sequence number says
-// which receive came first.
-type posted struct {
+// postedQueue holds the posted receives in hashed bins. A wildcard is a key like any other: a
+// message is looked up once for each kind of wildcard posted, and the sequence number decides which
+// receive came first.
+type postedQueue struct {
 	bins []bin
-	// full has a bit for each bin that is not empty: there are more of them than of what a process mostly waits for.
+	// full has a bit for each bin that is not empty: there are more bins than a process mostly has
+	// receives.
 	full []uint64
 	n    int
 	seq  uint64
@@ -40,7 +39,7 @@ const (
 
 type bin struct{ first, last *Request }
 
-func wildness(src proc.ID, imm uint64) int {
+func wildcards(src proc.ID, imm uint64) int {
 	w := 0
 	if src == proc.None {
 		w |= wildSource
@@ -51,9 +50,8 @@ func wildness(src proc.ID, imm uint64) int {
 	return w
 }
 
-// widen gives the key under which a receive with wildcards of kind w looks for a
-// message.
-func widen(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
+// wildcardKey is the key under which a receive with wildcards w is posted that matches the message.
+func wildcardKey(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
 	if w&wildSource != 0 {
 		src = proc.None
 	}
@@ -63,28 +61,30 @@ func widen(w int, src proc.ID, imm uint64) (proc.ID, uint64) {
 	return src, imm
 }
 
-// newPosted makes one with a number of bins that is a power of two.
-func newPosted(bins int) posted {
-	return posted{bins: make([]bin, bins), full: make([]uint64, (bins+63)/64)}
+// newPosted makes a queue; the number of bins is a power of two.
+func newPosted(bins int) postedQueue {
+	return postedQueue{bins: make([]bin, bins), full: make([]uint64, (bins+63)/64)}
 }
 
-func (q *posted) at(src proc.ID, imm uint64) uint64 { return hash(src, imm) & uint64(len(q.bins)-1) }
+func (q *postedQueue) at(src proc.ID, imm uint64) uint64 {
+	return hash(src, imm) & uint64(len(q.bins)-1)
+}
 
-func (q *posted) push(r *Request) {
+func (q *postedQueue) push(r *Request) {
 	i := q.at(r.src, r.imm)
 	q.bins[i].push(r)
 	q.full[i/64] |= 1 << (i % 64)
 }
 
-// add posts r behind all others.
-func (q *posted) add(r *Request) {
+// add appends r.
+func (q *postedQueue) add(r *Request) {
 	if q.n >= 2*len(q.bins) {
 		q.grow()
 	}
 	q.n++
 	q.seq++
 	r.seq = q.seq
-	q.wild[wildness(r.src, r.imm)]++
+	q.wild[wildcards(r.src, r.imm)]++
 	q.push(r)
 }
 
@@ -112,7 +112,7 @@ func (b *bin) remove(r *Request) {
 	r.next, r.prev = nil, nil
 }
 
-func (q *posted) grow() {
+func (q *postedQueue) grow() {
 	old, wider := q.bins, newPosted(2*len(q.bins))
 	q.bins, q.full = wider.bins, wider.full
 	for i := range old {
@@ -124,17 +124,17 @@ func (q *posted) grow() {
 	}
 }
 
-// remove takes r out, wherever it stands.
-func (q *posted) remove(r *Request) {
+// remove removes r from any place.
+func (q *postedQueue) remove(r *Request) {
 	q.n--
-	q.wild[wildness(r.src, r.imm)]--
+	q.wild[wildcards(r.src, r.imm)]--
 	i := q.at(r.src, r.imm)
 	if q.bins[i].remove(r); q.bins[i].first == nil {
 		q.full[i/64] &^= 1 << (i % 64)
 	}
 }
 
-func (q *posted) find(src proc.ID, imm uint64) *Request {
+func (q *postedQueue) find(src proc.ID, imm uint64) *Request {
 	for r := q.bins[q.at(src, imm)].first; r != nil; r = r.next {
 		if r.imm == imm && r.src == src {
 			return r
@@ -143,9 +143,8 @@ func (q *posted) find(src proc.ID, imm uint64) *Request {
 	return nil
 }
 
-// match takes out the receive that a message from src matches: the one posted
-// first, or nil.
-func (q *posted) match(src proc.ID, imm uint64) *Request {
+// match removes and returns the receive that a message matches: the one posted first, or nil.
+func (q *postedQueue) match(src proc.ID, imm uint64) *Request {
 	if q.n == 0 {
 		return nil
 	}
@@ -159,12 +158,12 @@ func (q *posted) match(src proc.ID, imm uint64) *Request {
 	return best
 }
 
-func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
+func (q *postedQueue) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 	for w := wildSource; w <= wildSource|wildTag; w++ {
 		if q.wild[w] == 0 {
 			continue
 		}
-		if r := q.find(widen(w, src, imm)); r != nil && (best == nil || r.seq < best.seq) {
+		if r := q.find(wildcardKey(w, src, imm)); r != nil && (best == nil || r.seq < best.seq) {
 			best = r
 		}
 	}
@@ -175,7 +174,7 @@ func (q *posted) matchWild(best *Request, src proc.ID, imm uint64) *Request {
 }
 
 // all calls fn for every posted receive; fn may remove it.
-func (q *posted) all(fn func(*Request)) {
+func (q *postedQueue) all(fn func(*Request)) {
 	if q.n == 0 {
 		return
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// matches is the rule itself: what the bins must amount to.
+// matches is the matching rule.
 func matches(wantSrc proc.ID, wantIMM uint64, src proc.ID, imm uint64) bool {
 	return (wantSrc == proc.None || wantSrc == src) && wantIMM>>32 == imm>>32 &&
 		(uint32(wantIMM) == anyTag || wantIMM == imm)
@@ -27,8 +27,8 @@ func randomKey(r *rand.Rand, wild bool) (proc.ID, uint64) {
 	return src, imm
 }
 
-// listSeeds is how many random histories are compared with a list: few under the race
-// detector, since no two goroutines have a part in them.
+// listSeeds is the number of random histories compared with a list: few under the race detector,
+// since they use one goroutine.
 func listSeeds() int {
 	if testing.Short() {
 		return 2
@@ -36,8 +36,7 @@ func listSeeds() int {
 	return 20
 }
 
-// Posted receives behave as one list in order of posting, searched from the
-// front.
+// Posted receives behave as one list in order of posting, searched from the front.
 func TestPostedAgainstList(t *testing.T) {
 	for seed := range uint64(listSeeds()) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -76,12 +75,11 @@ func TestPostedAgainstList(t *testing.T) {
 	}
 }
 
-// Unexpected messages behave as one list in order of arrival, searched from the
-// front.
+// Unexpected messages behave as one list in order of arrival, searched from the front.
 func TestUnexpectedAgainstList(t *testing.T) {
 	for seed := range uint64(listSeeds()) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		u := unexpected{index: [4][]msgBin{make([]msgBin, 4)}}
+		u := unexpectedQueue{index: [4][]msgBin{make([]msgBin, 4)}}
 		var list []*message
 		for range 20_000 {
 			if r.IntN(2) == 0 && len(list) < 3000 {
@@ -107,7 +105,7 @@ func TestUnexpectedAgainstList(t *testing.T) {
 }
 
 func TestBuffersComeBack(t *testing.T) {
-	var u unexpected
+	var u unexpectedQueue
 	for _, n := range []int{0, 1, 64, 65, 4096, 5000} {
 		m := u.newMessage()
 		m.data = append(u.buffer(n), make([]byte, n)...)

@@ -8,71 +8,70 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// A receive from any source cannot know whether the dead would have been the one
-// to send. So the death of a possible sender puts it in doubt: whoever waits for it
-// gets ErrProcFailedPending, each time, until the application has acknowledged the
-// failure. The receive itself goes on. It stays in the queue of posted ones
-// where it is, is matched if a message comes, and can be taken back (S1-13, S4-13,
-// S4-14). Calls that block and probes cannot leave anything behind: they end, with
-// ErrProcFailed.
+// A receive from any source cannot know whether a failed rank would have been its sender. So the
+// failure of a possible sender puts it in doubt: a wait returns ErrProcFailedPending, each time,
+// until the application has acknowledged the failure. The receive itself goes on. It keeps its
+// place in the posted queue, can be matched, and can be cancelled (ULFM 17.2.2). Blocking calls and
+// probes cannot leave a request behind: they end, with ErrProcFailed.
 //
-// A request in doubt has a completion that is done, so that waiters wake and
-// look; a match or an acknowledgement takes that back.
+// The completion of a request in doubt is done, so that waiting goroutines wake and look; a match
+// or an acknowledgement reopens it.
 
-// suspend has waits for a posted receive end. Precondition: it is in the queue.
+// suspend puts a posted receive in doubt. Precondition: it is in the queue.
 func (r *Request) suspend() {
 	r.pending = true
 	r.Finish()
 }
 
-// resume ends the doubt: a message has been matched, or the failures have been
-// acknowledged.
+// resume ends the doubt: a message has been matched, or the failures have been acknowledged.
 func (r *Request) resume() {
 	r.pending = false
 	r.Reopen()
 }
 
-// unpost takes a receive out of the queue, in doubt or not.
+// unpost removes a receive from the queue, in doubt or not.
 func (e *Engine) unpost(r *Request) {
 	e.posted.remove(r)
 	r.pending = false
 }
 
-// inDoubtBy reports whether the end of l's peer leaves a receive or probe without
-// knowing whether its message will come: the failed is one of those that it may be
-// from.
-func (r *Request) inDoubtBy(l *link, cause proc.Cause) bool {
+// inDoubtAfter reports whether the end of l's peer puts a receive or probe in doubt: the peer may
+// have been its sender.
+func (r *Request) inDoubtAfter(l *link, cause proc.Cause) bool {
 	return cause.Failed() && r.src == proc.None && r.comm.peers.Rank(l.peer) >= 0
 }
 
-// finishNow waits for a request of a call that blocks.
-func (e *Engine) finishNow(h Handle) (Status, error) {
+// waitBlocking waits for the request of a blocking call.
+func (e *Engine) waitBlocking(h Handle) (Status, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
-	return e.Conclude(h)
+	return e.TakeBlocking(h)
 }
 
-// Conclude is Take for calls that block: a receive that would stay pending is taken
-// back and ends with ft.ErrProcFailed. Precondition: the lock is held.
-func (e *Engine) Conclude(h Handle) (Status, error) {
+// TakeBlocking is Take for blocking calls: a receive in doubt is cancelled and ends with
+// ft.ErrProcFailed.
+//
+// Precondition: the lock is held.
+func (e *Engine) TakeBlocking(h Handle) (Status, error) {
 	st, err := e.Take(h)
 	if err == nil || h.r.gen != h.gen || !h.r.pending {
 		return st, err
 	}
-	err = h.r.comm.doubt(h.r.kind.String(), false)
-	e.takeBack(h.r)
+	err = h.r.comm.unacknowledgedError(h.r.kind.String(), false)
+	e.cancel(h.r)
 	e.recycle(h.r)
 	return Status{}, err
 }
 
-// doubtful reports whether there is a peer that has failed and has not been
-// acknowledged. Of an intercommunicator those of the other side count: nobody
-// else sends. Precondition: the lock is held.
-func (c *Comm) doubtful() bool {
+// hasUnacknowledged reports whether a peer has an unacknowledged failure. In an intercommunicator
+// only the remote side counts, since only it sends.
+//
+// Precondition: the lock is held.
+func (c *Comm) hasUnacknowledged() bool {
 	if c.state.Load()&stateFailed == 0 {
 		return false
 	}
-	for _, p := range c.failed()[c.acked:] {
+	for _, p := range c.failedMembers()[c.acked:] {
 		if c.peers.Rank(p) >= 0 {
 			return true
 		}
@@ -80,44 +79,45 @@ func (c *Comm) doubtful() bool {
 	return false
 }
 
-// doubt is the error that names the peers that have failed and have not been
-// acknowledged: of an operation that has ended or, if pending, has not.
+// unacknowledgedError names the peers with unacknowledged failures; pending: the operation has not
+// ended.
+//
 // Precondition: the lock is held.
-func (c *Comm) doubt(op string, pending bool) error {
+func (c *Comm) unacknowledgedError(op string, pending bool) error {
 	e := &ft.ProcFailedError{Op: op + " from any source", Comm: c.Name(), Pending: pending}
-	for _, p := range c.failed()[c.acked:] {
+	for _, p := range c.failedMembers()[c.acked:] {
 		if c.peers.Rank(p) >= 0 {
-			c.blame(e, p)
+			c.addFailed(e, p)
 		}
 	}
 	return e
 }
 
-// deserted is the error of a wildcard when no peer is left to send, and none of
-// them has failed without the application saying that it knows.
-func (c *Comm) deserted(op string) error {
-	if c.doubtful() {
+// wildcardImpossible is the error of a wildcard when no peer is alive and no failure is
+// unacknowledged; else nil.
+func (c *Comm) wildcardImpossible(op string) error {
+	if c.hasUnacknowledged() {
 		return nil
 	}
 	failed := false
 	for rank := range c.reach {
-		l := c.e.known(c.peers.Proc(rank))
+		l := c.e.findLink(c.peers.Proc(rank))
 		if l == nil || l.ep.State == progress.Alive {
 			return nil
 		}
 		failed = failed || l.ep.State == progress.Failed
 	}
 	if failed {
-		return c.bereaved(op + " from any source")
+		return c.failedMembersError(op + " from any source")
 	}
-	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNobodyLeft)
+	return fmt.Errorf("%s on %s from any source: %w", op, c.name, errNoOtherRank)
 }
 
-// nullStatus is what a receive from nobody gets.
+// nullStatus is the status of a receive from a null rank.
 var nullStatus = Status{Source: ProcNull, Tag: AnyTag}
 
-// nullRecv gives a receive from nobody, or a probe for it. Precondition: the lock is
-// held.
+// nullRecv returns a completed receive from a null rank, or a probe for it. Precondition: the lock
+// is held.
 func (e *Engine) nullRecv(c *Comm) Handle {
 	r := e.newRequest(c, reqNull, nil)
 	r.cancelled = true // no message, and no error

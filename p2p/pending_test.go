@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// bereaved gives rank 0 of a communicator of four, and what kills its members.
-// Rank 1 says what is put into the inbox.
+// bereaved returns rank 0 of a communicator of four, and a function that kills members. Rank 1
+// sends what is put into the inbox.
 func bereaved(t *testing.T) (s *stray, e *Engine, c *Comm, kill func(proc.ID)) {
 	s, e, _ = newStray(t)
 	c, err := e.NewComm("four", WorldGroup(4), 0, 9)
@@ -27,11 +27,11 @@ func arrival(tag uint64, text string) frame {
 	return frame{fabric.ClassEager, 9<<32 | tag, []byte(text)}
 }
 
-// inDoubt checks that a request is pending for the failure of some ranks.
+// inDoubt checks that a request is pending because of the failure of some ranks.
 func inDoubt(t *testing.T, e *Engine, h Handle, ranks ...int) {
 	t.Helper()
 	var failed *ft.ProcFailedError
-	for range 2 { // each time that it is asked
+	for range 2 { // at each wait
 		_, done, err := e.Test(h)
 		require.False(t, done)
 		require.ErrorIs(t, err, ft.ErrProcFailedPending)
@@ -45,8 +45,8 @@ func inDoubt(t *testing.T, e *Engine, h Handle, ranks ...int) {
 	require.Equal(t, InDoubt, e.State(h))
 }
 
-// S1-7(3), S1-13, S4-13, S4-14: a wildcard receive that is in doubt keeps its place
-// among the posted ones and is matched in its turn.
+// A wildcard receive in doubt keeps its place among the posted ones and is matched in its turn
+// (ULFM 17.2.2).
 func TestPendingKeepsItsPlace(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	bufs := make([][]byte, 3)
@@ -71,8 +71,7 @@ func TestPendingKeepsItsPlace(t *testing.T) {
 	require.Zero(t, e.posted.n)
 }
 
-// One that is in doubt may be matched with an announced message, whose data come
-// in many frames.
+// A receive in doubt may be matched with an announced message whose data come in many frames.
 func TestPendingIsStreamedTo(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	buf := make([]byte, 9)
@@ -94,7 +93,7 @@ func TestPendingIsStreamedTo(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// S4-13, S4-14: it can be taken back, and by closing too.
+// A receive in doubt can be cancelled, and Close ends it too.
 func TestPendingIsTakenBack(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	first, second := Irecv[Aware](c, make([]byte, 8), AnySource, 5), Irecv[Aware](c, make([]byte, 8), AnySource, 5)
@@ -115,8 +114,8 @@ func TestPendingIsTakenBack(t *testing.T) {
 	require.Equal(t, Ended, e.State(third))
 }
 
-// S1-10, S1-13: with a failure known already a wildcard receive begins without an
-// error, takes a message that is there, and else is in doubt at once.
+// With a known failure a wildcard receive starts without an error, takes a message that has
+// arrived, and else is in doubt at once.
 func TestWildcardBegunAfterAFailure(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	kill(2)
@@ -129,8 +128,8 @@ func TestWildcardBegunAfterAFailure(t *testing.T) {
 	inDoubt(t, e, h, 2)
 }
 
-// S1-14, S2-13, S4-13: calls that block, and probes, have nothing that could stay
-// pending: they end with ErrProcFailed, and leave nothing behind.
+// Blocking calls and probes cannot stay pending: they end with ErrProcFailed and leave nothing
+// behind.
 func TestBlockingWildcardsEnd(t *testing.T) {
 	for name, op := range map[string]func(c *Comm) error{
 		"recv":         func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, 1); return err },
@@ -163,7 +162,7 @@ func TestBlockingWildcardsEnd(t *testing.T) {
 	}
 }
 
-// A probe that waits when the possible sender dies ends too, of either kind.
+// A waiting probe of either kind ends when the possible sender fails.
 func TestWaitingProbesEnd(t *testing.T) {
 	for _, claim := range []bool{false, true} {
 		_, e, c, kill := bereaved(t)
@@ -177,8 +176,8 @@ func TestWaitingProbesEnd(t *testing.T) {
 	}
 }
 
-// S1-7(3): on an intercommunicator only the other side's ranks are possible senders;
-// on either side collectives need them.
+// On an intercommunicator only the remote ranks are possible senders; on either side collectives
+// need them.
 func TestWildcardOfAnIntercommunicator(t *testing.T) {
 	s, e, _ := newStray(t)
 	side, err := e.NewComm("side", NewGroup([]proc.ID{0, 5}), 0, 8)
@@ -190,7 +189,7 @@ func TestWildcardOfAnIntercommunicator(t *testing.T) {
 	e.poll()
 	require.Equal(t, Pending, e.State(h))
 	require.Equal(t, Pending, e.State(Irecv[Aware](inter, nil, AnySource, 2)))
-	require.ErrorIs(t, inter.Collective("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, inter.CheckMembers("barrier"), ft.ErrProcFailed)
 	s.down = 6
 	e.poll()
 	inDoubt(t, e, h, 0)
@@ -202,7 +201,7 @@ func TestWildcardOfAnIntercommunicator(t *testing.T) {
 	_, err = inter.Acknowledge(2)
 	require.NoError(t, err)
 	require.Equal(t, Pending, e.State(h))
-	s.down = 1 // nobody is left to send
+	s.down = 1 // no possible sender is left
 	e.poll()
 	_, err = inter.Acknowledge(3)
 	require.NoError(t, err)
@@ -210,8 +209,8 @@ func TestWildcardOfAnIntercommunicator(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrProcFailed)
 }
 
-// A goroutine that waits when the death comes and one that acknowledges meet: in
-// the simulator a lost wake-up is a deadlock.
+// A failure and its acknowledgement meet a waiting goroutine: in the simulator a lost wake-up is a
+// deadlock.
 func TestAcknowledgedWhileWaiting(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	h := Irecv[Aware](c, make([]byte, 8), AnySource, 5)

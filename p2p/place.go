@@ -5,18 +5,17 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Long payloads on media that are read by system calls are received where they
-// belong: the provider asks when it has the frame's header, and tells when it has
-// it all. In between the message is on its way in, as one in fragments is.
+// On media that are read by system calls, a long payload is received straight into its final place.
+// The provider asks for the place when it has the frame's header, and reports when the payload is
+// complete. In between the message is arriving, like one in fragments.
 
-// place says where the payload of an arriving frame goes; nil: it is to be
-// delivered.
+// place is the memory for the payload of an arriving frame; nil: the frame is to be delivered.
 func (e *Engine) place(from proc.ID, class fabric.Class, imm uint64, n int) []byte {
-	ep := e.p.Known(from)
+	ep := e.p.Lookup(from)
 	if ep == nil {
 		return nil
 	}
-	l := e.adopt(ep)
+	l := e.linkFor(ep)
 	switch {
 	case class == fabric.ClassEager && l.in == nil:
 		return e.placeEager(l, imm, n)
@@ -30,7 +29,7 @@ func (e *Engine) place(from proc.ID, class fabric.Class, imm uint64, n int) []by
 	return nil
 }
 
-// rest gives the n bytes from at on, nil if the buffer is shorter.
+// rest is the n bytes from at, or nil if the buffer is shorter.
 func rest(buf []byte, at, n int) []byte {
 	if at+n > len(buf) {
 		return nil
@@ -38,35 +37,35 @@ func rest(buf []byte, at, n int) []byte {
 	return buf[at:][:n:n]
 }
 
-// placeEager matches a message whose header has come: into its receive's buffer, or
-// into one of its own if nobody has asked for it, or for less.
+// placeEager matches a message whose header has arrived: into its receive's buffer, or into a
+// buffer of its own if there is no receive or a shorter one.
 func (e *Engine) placeEager(l *link, imm uint64, n int) []byte {
 	r := e.posted.match(l.peer, imm)
 	if r == nil {
-		m := e.unexpected(l.peer, imm, n)
+		m := e.newUnexpected(l.peer, imm, n)
 		if m == nil {
 			return nil // onEager drops it
 		}
 		m.data, m.placed = m.data[:n], true
 		l.in = m
-		e.keep(m)
+		e.addUnexpected(m)
 		return m.data
 	}
-	m := e.early.newMessage()
+	m := e.unexpected.newMessage()
 	m.from, m.imm, m.total, m.link, m.req, m.placed = l.peer, imm, n, l, r, true
 	l.in = m
 	r.matched(l.peer, imm)
-	l.attend(r)
+	l.addActive(r)
 	if n > len(r.buf) {
-		m.data = e.early.buffer(n)[:n]
+		m.data = e.unexpected.buffer(n)[:n]
 		return m.data
 	}
 	return r.buf[:n:n]
 }
 
-// placed continues with a payload that is whole.
-func (e *Engine) placed(from proc.ID, class fabric.Class, imm uint64, n int) {
-	l := e.known(from)
+// onPlaced continues with a complete payload.
+func (e *Engine) onPlaced(from proc.ID, class fabric.Class, imm uint64, n int) {
+	l := e.findLink(from)
 	switch {
 	case l == nil:
 	case class == fabric.ClassFrag && imm != 0:
@@ -85,21 +84,20 @@ func (e *Engine) placed(from proc.ID, class fabric.Class, imm uint64, n int) {
 	}
 }
 
-// returned completes the sends whose last loan has come back.
-func (e *Engine) returned(peer proc.ID, n int) {
-	l := e.known(peer)
+// onReturned completes the sends whose last loan has been returned.
+func (e *Engine) onReturned(peer proc.ID, n int) {
+	l := e.findLink(peer)
 	for ; l != nil && n > 0 && l.loans.n > 0; n-- {
 		r := l.loans.pop()
 		r.lent--
 		if r.lent == 0 && r.handed {
-			l.leave(r)
+			l.removeActive(r)
 			r.Finish()
 		}
 	}
 }
 
-// loans are the requests whose payloads have been lent, in order, one entry for
-// each loan.
+// loans are the requests whose payloads have been lent, in order, one entry for each loan.
 type loans struct {
 	ring     []*Request
 	first, n int
@@ -125,11 +123,11 @@ func (q *loans) pop() *Request {
 	return r
 }
 
-// lendFrom is the length from which fragments are lent instead of copied: shorter
-// ones are copied faster than their return is told.
+// lendFrom is the length from which fragments are lent instead of copied: for shorter ones the copy
+// is cheaper than the notice of return.
 const lendFrom = 32 << 10
 
-// lend hands over the next fragment where it is; false: no credit.
+// lend hands over the next fragment without a copy, or returns false without credit.
 func (o *op) lend(l *link) bool {
 	n := min(len(o.data), l.ep.Lends)
 	if !l.ep.TryLend(o.class, o.imm, o.data[:n]) {

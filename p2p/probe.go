@@ -8,23 +8,22 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Probe waits until a message from src (or AnySource) with a tag (or AnyTag)
-// has arrived that no receive has taken, and gives its Status without receiving
-// it. One whose data are still under way counts, with its full length. Errors
-// as of Recv.
+// Probe waits until an unreceived message from src (or AnySource) with a tag (or AnyTag) has
+// arrived, and returns its Status without receiving it. A message whose data are still arriving
+// counts with its full length. Errors as of Recv.
 func Probe[M Mode](c *Comm, src, tag int) (Status, error) {
 	m, _, err := probe[M](c, reqProbe, src, tag, true)
 	return m.st, err
 }
 
-// Iprobe makes progress and says whether Probe would return at once.
+// Iprobe makes progress and reports whether Probe would return at once.
 func Iprobe[M Mode](c *Comm, src, tag int) (Status, bool, error) {
 	m, found, err := probe[M](c, reqProbe, src, tag, false)
 	return m.st, found, err
 }
 
-// Mprobe is Probe that takes the message out of matching: only the Message
-// receives it, so no other goroutine can come between.
+// Mprobe is Probe with the message removed from matching: only the returned Message receives it, so
+// no other goroutine can receive it in between.
 func Mprobe[M Mode](c *Comm, src, tag int) (Message, error) {
 	m, _, err := probe[M](c, reqClaim, src, tag, true)
 	return m, err
@@ -35,20 +34,19 @@ func Improbe[M Mode](c *Comm, src, tag int) (Message, bool, error) {
 	return probe[M](c, reqClaim, src, tag, false)
 }
 
-// Message is a message that a matched probe has taken out. It is to be
-// received, once; until then its bytes stay with this process or its sender.
+// Message is a message that a matched probe has removed from matching. It is received once; until
+// then its bytes stay with this process or its sender.
 type Message struct {
 	comm *Comm
 	m    *message // nil when received, or from ProcNull
 	st   Status
 }
 
-// Status tells what the message is.
+// Status describes the message.
 func (g *Message) Status() Status { return g.st }
 
-// Recv receives the message into buf. Errors: ft.ErrTruncate; ft.ErrProcFailed
-// if the sender died before it was whole; ft.ErrArgument if it has been
-// received before; ft.ErrRevoked.
+// Recv receives the message into buf. Errors: ft.ErrTruncate; ft.ErrProcFailed if the sender failed
+// before the message was complete; ft.ErrArgument if it has been received before; ft.ErrRevoked.
 func (g *Message) Recv(buf []byte) (Status, error) {
 	if g.st.Source == ProcNull {
 		return g.st, nil
@@ -56,7 +54,7 @@ func (g *Message) Recv(buf []byte) (Status, error) {
 	return g.comm.e.Wait(g.Irecv(buf))
 }
 
-// Irecv begins to receive the message into buf. Errors are the request's.
+// Irecv starts to receive the message into buf. Errors are the request's.
 func (g *Message) Irecv(buf []byte) Handle {
 	e := g.comm.e
 	e.p.Lock()
@@ -70,24 +68,24 @@ func (g *Message) Irecv(buf []byte) Handle {
 	case m == nil:
 		r.fail(fmt.Errorf("recv on %s: %w: the probed message has been received", g.comm.name, ft.ErrArgument))
 	case g.comm.state.Load()&stateRevoked != 0:
-		g.m = nil // it was discarded then
+		g.m = nil // the revocation discarded it
 		r.fail(g.comm.revokedError("recv"))
 	case (m.rts || m.got < m.total) && m.link.ep.State != progress.Alive:
 		r.matched(m.from, m.imm)
-		r.fail(g.comm.lost("recv", m.link))
+		r.fail(g.comm.peerEndedError("recv", m.link))
 		g.m = nil
-		e.early.unclaim(m)
+		e.unexpected.unclaim(m)
 		e.discard(m)
 	default:
 		g.m = nil
-		e.early.unclaim(m)
+		e.unexpected.unclaim(m)
 		e.take(r, m)
 	}
 	return h
 }
 
-// probe looks for a message, takes it out if kind is reqClaim, and waits for
-// one if told so.
+// probe looks for a message, removes it from matching if kind is reqClaim, and waits for one if
+// wait is set.
 func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, bool, error) {
 	if checked[M]() && c.state.Load() != 0 {
 		if err := c.checkState(kind.String(), src == AnySource); err != nil {
@@ -101,12 +99,12 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
-	if c.nobody(src) {
+	if c.isNullLocked(src) {
 		return Message{comm: c, st: nullStatus}, true, nil
 	}
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
-	if e.seek(r); wait && !r.Done() {
+	if e.tryProbe(r); wait && !r.Done() {
 		e.probing.push(r)
 		e.p.Wait(&r.Completion)
 	}
@@ -118,8 +116,8 @@ func probe[M Mode](c *Comm, kind reqKind, src, tag int, wait bool) (Message, boo
 	return g, found && err == nil, err
 }
 
-// BeginProbe begins a Probe, or with claim an Mprobe, for who waits for it in
-// another way than those do. Errors are the request's; TakeMessage ends an Mprobe.
+// BeginProbe starts a Probe, or with claim an Mprobe, as a request. Errors are the request's;
+// TakeMessage ends an Mprobe.
 func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
 	kind := reqProbe
 	if claim {
@@ -127,29 +125,28 @@ func BeginProbe[M Mode](c *Comm, src, tag int, claim bool) Handle {
 	}
 	if checked[M]() && c.state.Load() != 0 {
 		if err := c.checkState(kind.String(), src == AnySource); err != nil {
-			return c.e.failed(c, kind, err)
+			return c.e.failedRequest(c, kind, err)
 		}
 	}
 	key, err := c.source(kind.String(), src, tag)
 	if err != nil {
-		return c.e.failed(c, kind, err)
+		return c.e.failedRequest(c, kind, err)
 	}
 	e := c.e
 	e.p.Lock()
 	defer e.p.Unlock()
-	if c.nobody(src) {
+	if c.isNullLocked(src) {
 		return e.nullRecv(c)
 	}
 	r := e.newRequest(c, kind, nil)
 	r.src, r.imm, r.from = key, c.ctx|uint64(uint32(tag)), proc.None
-	if e.seek(r); !r.Done() {
+	if e.tryProbe(r); !r.Done() {
 		e.probing.push(r)
 	}
 	return Handle{r, r.gen}
 }
 
-// TakeMessage ends a complete Mprobe and gives what it has taken out.
-// Precondition: the lock is held.
+// TakeMessage ends a complete Mprobe and returns its message. Precondition: the lock is held.
 func (e *Engine) TakeMessage(h Handle) (Message, error) {
 	g := Message{comm: h.r.comm, m: h.r.claimed}
 	var err error
@@ -159,57 +156,56 @@ func (e *Engine) TakeMessage(h Handle) (Message, error) {
 	return g, nil
 }
 
-// seek completes a probe if it can be at once: with a message that has
-// arrived, or with an error.
-func (e *Engine) seek(r *Request) {
-	m := e.early.find(r.src, r.imm)
+// tryProbe completes a probe if that is possible at once: with a message or with an error.
+func (e *Engine) tryProbe(r *Request) {
+	m := e.unexpected.find(r.src, r.imm)
 	if m == nil {
 		e.p.Progress()
-		m = e.early.find(r.src, r.imm)
+		m = e.unexpected.find(r.src, r.imm)
 	}
 	if m != nil {
-		e.found(r, m)
+		e.completeProbe(r, m)
 		return
 	}
-	err := r.comm.hopeless(r.kind.String(), r.src)
-	if err == nil && r.src == proc.None && r.comm.doubtful() {
-		err = r.comm.doubt(r.kind.String(), false)
+	err := r.comm.matchImpossible(r.kind.String(), r.src)
+	if err == nil && r.src == proc.None && r.comm.hasUnacknowledged() {
+		err = r.comm.unacknowledgedError(r.kind.String(), false)
 	}
 	if err != nil {
 		r.fail(err)
 	}
 }
 
-// found completes a probe with a message, and takes it out for a matched one.
-func (e *Engine) found(r *Request, m *message) {
+// completeProbe completes a probe with a message, and removes it from matching for a matched probe.
+func (e *Engine) completeProbe(r *Request, m *message) {
 	r.matched(m.from, m.imm)
 	r.count = m.total
 	if r.kind == reqClaim {
-		e.early.claim(m)
+		e.unexpected.claim(m)
 		r.claimed = m
 	}
 	r.Finish()
 }
 
-// keep puts a message that no receive matched among the unexpected ones, and
-// shows it to the probes that wait, in their order.
-func (e *Engine) keep(m *message) {
+// addUnexpected adds an unmatched message to the unexpected queue and offers it to the waiting
+// probes, in their order.
+func (e *Engine) addUnexpected(m *message) {
 	if e.unwanted(m.imm) {
 		e.discard(m)
 		return
 	}
 	if collective(m.imm) {
-		if r := e.posted.rival(m.from, m.imm); r != nil {
-			e.otherRoot(r, m)
+		if r := e.posted.conflict(m.from, m.imm); r != nil {
+			e.failMismatch(r, m)
 			return
 		}
 	}
-	e.early.add(m)
+	e.unexpected.add(m)
 	for r := e.probing.first; r != nil && !m.claimed; {
 		next := r.next
 		if m.matches(r.src, r.imm) {
 			e.probing.remove(r)
-			e.found(r, m)
+			e.completeProbe(r, m)
 		}
 		r = next
 	}

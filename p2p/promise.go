@@ -1,53 +1,38 @@
 package p2p
 
-import (
-	"fmt"
-
-	"github.com/banyan-hpc/banyan/ft"
-)
-
-// Promise is a request of a layer above: what it stands for is done elsewhere, and it is
-// waited for, tested and put into sets like any other. Neither a revocation nor a free ends it; Close does.
+// Promise is the completing side of a request of a layer above. The request is waited for and
+// tested like any other. Neither a revocation nor a free ends it; Close does.
 type Promise struct {
 	e *Engine
 	h Handle
 }
 
-// NewPromise makes one of an operation on c. Precondition: the lock is held.
+// NewPromise makes a request for an operation on c. Precondition: the lock is held.
 func (e *Engine) NewPromise(c *Comm) (Promise, Handle) {
-	r := e.newRequest(c, reqAbove, nil)
-	e.promised.push(r)
+	r := e.newRequest(c, reqPromise, nil)
+	e.promises.push(r)
 	h := Handle{r, r.gen}
 	return Promise{e, h}, h
 }
 
-// NewAgreement is NewPromise of an agreement that the application calls: while it waits for that it begins no collective on c.
+// NewAgreement is NewPromise for an agreement that the application calls: a goroutine that waits
+// for it starts no collective on c.
+//
 // Precondition: the lock is held.
 func (e *Engine) NewAgreement(c *Comm) (Promise, Handle) {
 	p, h := e.NewPromise(c)
-	h.r.agrees = true
+	h.r.agreement = true
 	return p, h
 }
 
-// Keep ends the request with an error, or nil. It does nothing if Close has ended it. Precondition: the lock
-// is held.
-func (p Promise) Keep(err error) {
+// Complete ends the request with an error or nil. It does nothing if Close has ended it.
+//
+// Precondition: the lock is held.
+func (p Promise) Complete(err error) {
 	r := p.h.r
 	if r.gen != p.h.gen || r.Done() {
 		return
 	}
-	p.e.promised.remove(r)
+	p.e.promises.remove(r)
 	r.fail(err)
-}
-
-// Usable is the early exit of operations that a revocation does not stop, and failures neither: nil, or
-// ft.ErrClosed. Precondition: the lock is held.
-func (c *Comm) Usable(op string) error {
-	switch s := c.state.Load(); {
-	case s&stateFreed != 0:
-		return fmt.Errorf("%s on %s: %w: the communicator has been freed", op, c.name, ft.ErrClosed)
-	case s&stateFinal != 0:
-		return fmt.Errorf("%s on %s: %w", op, c.name, c.e.over)
-	}
-	return nil
 }

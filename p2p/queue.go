@@ -9,14 +9,14 @@ type op struct {
 	class fabric.Class
 	imm   uint64
 	data  []byte
-	// frags: data go out as fragments of at most a frame each.
+	// frags: data are sent as fragments of at most a frame each.
 	frags bool
-	// req completes when the last byte has been handed over; nil for control.
+	// req completes when the last byte has been handed over; nil for control frames.
 	req *Request
-	// synchronous is the send's that is held.
+	// synchronous: the held send is a synchronous one.
 	synchronous bool
 	answer      bool               // counted in link.answers
-	small       [controlBytes]byte // where the data of control frames are kept
+	small       [controlBytes]byte // holds the data of control frames
 	next        *op
 }
 
@@ -38,28 +38,28 @@ func (e *Engine) freeOp(o *op) {
 	e.freeOps = o
 }
 
-// control sends a control frame now or, without credit, as soon as there is.
+// control sends a control frame now or, without credit, later.
 func (e *Engine) control(l *link, class fabric.Class, imm uint64, payload []byte) {
-	if l.first == nil && l.ep.TrySend(class, imm, payload) || l.exceeded {
+	if l.first == nil && l.ep.TrySend(class, imm, payload) || l.cutOff {
 		return
 	}
 	o := e.newOp()
 	o.class, o.imm = class, imm
 	o.data = o.small[:copy(o.small[:], payload)]
-	if class != fabric.ClassFirst { // as many as there is room for messages
+	if class != fabric.ClassFirst { // First frames are bounded by the budget of messages
 		o.answer = true
 		if l.answers++; l.answers > maxAnswers {
-			e.excess(l)
+			e.cutOff(l)
 		}
 	}
 	e.enqueue(l, o)
 }
 
-// data queues a request's bytes and sends what there is credit for.
+// data queues a request's bytes and sends what credit permits.
 func (e *Engine) data(l *link, r *Request, class fabric.Class, imm uint64, frags bool) {
 	o := e.newOp()
 	o.class, o.imm, o.data, o.req, o.frags = class, imm, r.buf, r, frags
-	l.attend(r)
+	l.addActive(r)
 	e.enqueue(l, o)
 }
 
@@ -72,15 +72,14 @@ func (e *Engine) enqueue(l *link, o *op) {
 			e.stalled = append(e.stalled, l)
 		}
 		l.open()
-		e.p.Kick() // who sleeps has not armed for this one
+		e.p.Kick() // a sleeping goroutine does not wait for this credit yet
 		return
 	}
 	l.last.next = o
 	l.last = o
 }
 
-// pumpAll sends what was refused before, as far as there is credit now, and
-// says how many frames it was.
+// pumpAll sends queued frames as far as credit permits and returns their number.
 func (e *Engine) pumpAll() int {
 	if len(e.stalled) == 0 {
 		return 0
@@ -101,9 +100,9 @@ func (e *Engine) pumpAll() int {
 func (e *Engine) pump(l *link) int {
 	n := 0
 	for l.first != nil {
-		sent, whole := l.first.send(l)
+		sent, done := l.first.send(l)
 		n += sent
-		if !whole {
+		if !done {
 			return n
 		}
 		e.shift(l)
@@ -111,7 +110,7 @@ func (e *Engine) pump(l *link) int {
 	return n
 }
 
-// shift takes the first op out and completes its request.
+// shift removes the first op and completes its request.
 func (e *Engine) shift(l *link) {
 	o := l.first
 	l.first = o.next
@@ -122,20 +121,19 @@ func (e *Engine) shift(l *link) {
 		l.answers--
 	}
 	if r := o.req; r != nil && r.lent > 0 {
-		r.handed = true // returned completes it
+		r.handed = true // onReturned completes it
 	} else if r != nil {
-		l.leave(r)
+		l.removeActive(r)
 		r.Finish()
 	}
 	e.freeOp(o)
 }
 
-// pumpFrames bounds the fragments that one link sends before arrivals are
-// looked at again.
+// pumpFrames bounds the fragments that one link sends before arrivals are polled again.
 const pumpFrames = 16
 
-// send hands over as much as there is credit for.
-func (o *op) send(l *link) (frames int, whole bool) {
+// send hands over as much as credit permits.
+func (o *op) send(l *link) (frames int, done bool) {
 	if !o.frags {
 		ok := l.ep.TrySend(o.class, o.imm, o.data)
 		if !ok {

@@ -8,20 +8,22 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// ErrorRange says which failures end all operations on a communicator: as the info key mpi_error_range
-// of the ULFM working group, of which its implementation in Open MPI documents that the failure has an operation raise the class of
-// revoked communicators. So here: whatever waits, or is begun, is ft.ErrRevoked from the moment on in which this
-// process knows of the failure. The error's text names the failure, Failed lists it.
+// ErrorRange selects the failures that end all operations on a communicator, as the info key
+// mpi_error_range of the ULFM working group does. Open MPI's implementation documents that such a
+// failure raises the class of revoked communicators. So here: all operations, waiting and later
+// ones, return ft.ErrRevoked once this process knows of the failure. The error text names the
+// failure, and Failed lists it.
 type ErrorRange uint8
 
 const (
-	// ErrorsLocal is the default: an operation fails if it needs the dead (S1-3).
+	// ErrorsLocal is the default: an operation fails if it needs the failed rank.
 	ErrorsLocal ErrorRange = iota
-	// ErrorsGroup has the failure of any member that is not agreed to be gone revoke the communicator. No message is sent: each
-	// member learns of the failure.
+	// ErrorsGroup lets the failure of any member revoke the communicator, unless the member has
+	// been agreed to have ended. No message is sent: each member learns of the failure itself.
 	ErrorsGroup
-	// ErrorsUniverse has the failure of any process of the job revoke it, if it became known after the communicator was
-	// made. When that was may differ between members, so the first tells the others.
+	// ErrorsUniverse lets the failure of any process of the job revoke the communicator, if it
+	// became known after the communicator was made. That time may differ between members, so the
+	// first one notifies the others.
 	ErrorsUniverse
 )
 
@@ -38,16 +40,16 @@ func (r ErrorRange) String() string {
 	return fmt.Sprintf("ErrorRange(%d)", uint8(r))
 }
 
-// Uniformity says which operations end alike at all living members. It is kept here for the layers above,
-// so that it is inherited.
+// Uniformity selects the operations that have the same outcome at all living members. Layers above
+// use it; it is kept here because communicators inherit it.
 type Uniformity uint8
 
 const (
-	// UniformNothing is the default: each member gets its own outcome (S1-16, S1-18).
+	// UniformNothing is the default: each member gets its own outcome.
 	UniformNothing Uniformity = iota
-	// UniformCreation has operations that make communicators succeed at all members or fail at all (S4-21).
+	// UniformCreation makes the creation of communicators succeed at all members or fail at all.
 	UniformCreation
-	// UniformCollectives has collective operations do so as well.
+	// UniformCollectives extends that to collective operations.
 	UniformCollectives
 )
 
@@ -64,51 +66,54 @@ func (u Uniformity) String() string {
 	return fmt.Sprintf("Uniformity(%d)", uint8(u))
 }
 
-// manner is what communicators inherit from the one that they are made from. It is written and read with the lock held.
-type manner struct {
+// inherited are the settings that a communicator inherits from the one that it is derived from. The
+// lock guards them.
+type inherited struct {
 	profile Profile
 	errors  ErrorRange
 	uniform Uniformity
 }
 
-// ranged is what becomes of a communicator's range. It is written with the lock held.
-type ranged struct {
-	// since is how many failures this process knew when it made the communicator.
-	since int32
-	// cause is the process whose failure has revoked it; else proc.None.
+// rangeState is the state of a communicator's error range. It is written with the lock held.
+type rangeState struct {
+	// knownFailures is the number of failures that this process knew when it made the communicator.
+	knownFailures int32
+	// cause is the process whose failure has revoked the communicator; else proc.None.
 	cause proc.ID
-	// passedOn: the other members have been told that it is revoked.
-	passedOn bool
-	// level is manner.uniform for who has no lock.
+	// notified: the other members have been notified of the revocation.
+	notified bool
+	// level is inherited.uniform for readers without the lock.
 	level atomic.Uint32
 }
 
-// heritage is the manner for who has no lock.
-func (c *Comm) heritage() manner {
+// loadInherited returns the settings; the lock is not held.
+func (c *Comm) loadInherited() inherited {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	return c.manner
+	return c.inherited
 }
 
-// inherit takes over the manner of another communicator; nil: the one that all begin with. Precondition: the lock is held.
+// inherit copies the settings of another communicator, or the engine's for nil. Precondition: the
+// lock is held.
 func (c *Comm) inherit(from *Comm) {
-	c.manner = manner{profile: c.e.profile}
+	c.inherited = inherited{profile: c.e.profile}
 	if from != nil {
-		c.manner = from.manner
+		c.inherited = from.inherited
 	}
 	c.level.Store(uint32(c.uniform))
 }
 
-// follow is inherit for who has no lock: of a communicator that has been made in no manner.
-func (c *Comm) follow(from *Comm) {
+// inheritFrom is inherit without the lock, for a communicator that was made without a parent.
+func (c *Comm) inheritFrom(from *Comm) {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
 	c.inherit(from)
-	c.e.fell(c)
+	c.e.revokeIfInRange(c)
 }
 
-// SetErrorRange chooses the failures that revoke the communicator; members choose the same. If one of them is known
-// already it is revoked at once; one that a validate has agreed on is none of the group's any more. A communicator that has been revoked stays so. Errors: ft.ErrArgument,
+// SetErrorRange selects the failures that revoke the communicator; all members select the same. If
+// such a failure is known already, the communicator is revoked at once; failures that a validate
+// has agreed on do not count for ErrorsGroup. A revocation is never undone. Errors: ft.ErrArgument,
 // ft.ErrClosed.
 func (c *Comm) SetErrorRange(r ErrorRange) error {
 	e := c.e
@@ -120,81 +125,81 @@ func (c *Comm) SetErrorRange(r ErrorRange) error {
 	case c.state.Load()&(stateFreed|stateFinal) != 0:
 		return c.check("set error range")
 	}
-	for _, o := range c.contexts(nil) {
+	for _, o := range c.linkedComms(nil) {
 		o.errors = r
 	}
-	e.fell(c)
+	e.revokeIfInRange(c)
 	return nil
 }
 
-// ErrorRange is the range in force.
-func (c *Comm) ErrorRange() ErrorRange { return c.heritage().errors }
+// ErrorRange is the current range.
+func (c *Comm) ErrorRange() ErrorRange { return c.loadInherited().errors }
 
-// SetUniformity chooses what ends alike; members choose the same, between the same operations.
-// Error: ft.ErrArgument.
+// SetUniformity selects the uniform operations; all members select the same, between the same
+// operations. Error: ft.ErrArgument.
 func (c *Comm) SetUniformity(u Uniformity) error {
 	if u > UniformCollectives {
 		return fmt.Errorf("set uniformity of %s: %w: %v", c.name, ft.ErrArgument, u)
 	}
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	for _, o := range c.contexts(nil) {
+	for _, o := range c.linkedComms(nil) {
 		o.uniform = u
 		o.level.Store(uint32(u))
 	}
 	return nil
 }
 
-// Uniformity is the level in force.
+// Uniformity is the current level.
 func (c *Comm) Uniformity() Uniformity { return Uniformity(c.level.Load()) }
 
-// fellAll revokes the communicators in whose range a failure lies that has become known.
-func (e *Engine) fellAll() {
+// revokeByRange revokes the communicators whose range contains a known failure.
+func (e *Engine) revokeByRange() {
 	var hit []*Comm
 	for c := range e.comms.all() {
-		if c.of == nil && c.errors != ErrorsLocal {
+		if c.parent == nil && c.errors != ErrorsLocal {
 			hit = append(hit, c)
 		}
 	}
-	for _, c := range hit { // revoking may make and free communicators
-		e.fell(c)
+	for _, c := range hit { // a revocation may make and free communicators
+		e.revokeIfInRange(c)
 	}
 }
 
-// fell revokes a communicator if a failure in its range is known.
-func (e *Engine) fell(c *Comm) {
+// revokeIfInRange revokes a communicator if its range contains a known failure.
+func (e *Engine) revokeIfInRange(c *Comm) {
 	if c.errors == ErrorsLocal || c.state.Load()&stateRevoked != 0 {
-		return // what has revoked it remains its cause
+		return // the first cause remains
 	}
 	for i, p := range e.p.View().Order() {
 		switch {
-		case c.errors == ErrorsGroup && c.awaits(p):
-			c.felledBy(p)
-			e.revokeHere(c)
+		case c.errors == ErrorsGroup && c.expects(p):
+			c.setRevokeCause(p)
+			e.revokeLocal(c)
 			return
-		case c.errors == ErrorsUniverse && i >= int(c.since):
-			c.felledBy(p)
+		case c.errors == ErrorsUniverse && i >= int(c.knownFailures):
+			c.setRevokeCause(p)
 			e.revoke(c)
 			return
 		}
 	}
 }
 
-// awaits reports whether a process is a member that is not agreed to be gone.
-func (c *Comm) awaits(p proc.ID) bool {
+// expects reports whether a process is a member that has not been agreed to have ended.
+func (c *Comm) expects(p proc.ID) bool {
 	if w := c.coll.Load(); w != nil {
 		return w.has(p)
 	}
 	return c.has(p)
 }
 
-func (c *Comm) felledBy(p proc.ID) {
-	for _, o := range c.contexts(nil) {
+func (c *Comm) setRevokeCause(p proc.ID) {
+	for _, o := range c.linkedComms(nil) {
 		o.cause = p
 	}
 }
 
-// revokedError is the error of an operation on a communicator that has been revoked.
+// revokedError is the error of an operation on a revoked communicator.
 func (c *Comm) revokedError(op string) error {
 	if c.cause == proc.None {
 		return &revokedError{op: op, comm: c.name}
@@ -207,11 +212,11 @@ func (c *Comm) revokedError(op string) error {
 		op, c.name, ft.ErrRevoked, who, c.errors, c.e.p.View().Cause(c.cause))
 }
 
-// revokedError is what all that waits gets when a communicator is revoked, before the next process can have its turn
-// on this core. So it becomes a text when somebody reads it.
+// revokedError is formatted when it is read. All waiting operations get one during a revocation,
+// before the next process can run on this core.
 type revokedError struct {
 	op     string
-	comm   title
+	comm   commName
 	during string // the operation that it was a part of
 }
 
@@ -225,8 +230,8 @@ func (e *revokedError) Error() string {
 
 func (e *revokedError) Unwrap() error { return ft.ErrRevoked }
 
-// During names the operation that has met an error of its own here, in the error itself. False: it is not one that a
-// revocation has ended.
+// During sets the operation that an error of a revocation is reported for. It returns false for any
+// other error.
 func During(op string, err error) bool {
 	e, ok := err.(*revokedError)
 	if ok {
@@ -235,40 +240,8 @@ func During(op string, err error) bool {
 	return ok
 }
 
-// RevokeHere revokes the communicator in this process: the caller knows that each other member learns of it by itself.
+// RevokeLocal revokes the communicator in this process only: the caller knows that each other
+// member revokes it as well.
+//
 // Precondition: the lock is held.
-func (c *Comm) RevokeHere() { c.e.revokeHere(c) }
-
-// Unrevoked is the error of an operation that makes a communicator from this one when this one is not to be used any more (S1-31).
-func (c *Comm) Unrevoked(op string) error {
-	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
-		return nil
-	}
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	return c.check(op)
-}
-
-// UnrevokedLocked is Unrevoked with the lock held.
-func (c *Comm) UnrevokedLocked(op string) error {
-	if c.state.Load()&(stateRevoked|stateFreed|stateFinal) == 0 {
-		return nil
-	}
-	return c.check(op)
-}
-
-// Dead is the error that names the failed members of g, if any is known.
-func (c *Comm) Dead(op string, g Group) error {
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	var dead []proc.ID
-	for p := range c.e.p.View().Set().All() {
-		if g.Has(p) {
-			dead = append(dead, p)
-		}
-	}
-	if dead == nil {
-		return nil
-	}
-	return c.Blame(op, dead)
-}
+func (c *Comm) RevokeLocal() { c.e.revokeLocal(c) }

@@ -9,8 +9,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A failure in a communicator's range ends all that waits on it and all that begins: with ErrorsGroup
-// without a word to others, with ErrorsUniverse with one. What does not lie in the range changes nothing.
+// A failure in a communicator's range ends all waiting and later operations: with ErrorsGroup
+// without notices to others, with ErrorsUniverse with one. Failures outside of the range change
+// nothing.
 func TestErrorRange(t *testing.T) {
 	for _, c := range []struct {
 		r     ErrorRange
@@ -60,12 +61,12 @@ func TestErrorRange(t *testing.T) {
 				require.NotErrorIs(t, err, ft.ErrProcFailed)
 				require.ErrorContains(t, err, "has failed")
 			}
-			require.ErrorIs(t, d.Collective("barrier"), ft.ErrRevoked)
+			require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrRevoked)
 		}
 	}
 }
 
-// A transfer that was under way with the dead ends with the communicator's class too.
+// A transfer under way with the failed rank ends with the communicator's class too.
 func TestErrorRangeOfATransferUnderWay(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetErrorRange(ErrorsGroup))
@@ -76,8 +77,8 @@ func TestErrorRangeOfATransferUnderWay(t *testing.T) {
 	require.NotErrorIs(t, err, ft.ErrProcFailed)
 }
 
-// Failures before a communicator was made do not count for ErrorsUniverse, or nothing could be made after one;
-// a member that is dead already does for ErrorsGroup.
+// Failures before a communicator was made do not count for ErrorsUniverse, or nothing could be made
+// after one; a failed member counts for ErrorsGroup.
 func TestErrorRangeOfWhatIsMadeAfterAFailure(t *testing.T) {
 	_, e, _, kill := bereaved(t)
 	kill(2)
@@ -102,7 +103,8 @@ func TestErrorRangeOfWhatIsMadeAfterAFailure(t *testing.T) {
 	require.True(t, d.Revoked())
 }
 
-// A communicator that a failure has revoked here is revoked for all when somebody says so: the word is passed on.
+// A communicator that a failure has revoked here is revoked everywhere on request: the notice is
+// forwarded.
 func TestRevokeAfterAFailureIsPassedOn(t *testing.T) {
 	for name, revoke := range map[string]func(*Engine, *Comm){
 		"own":       func(_ *Engine, c *Comm) { _ = c.Revoke() },
@@ -121,37 +123,38 @@ func TestRevokeAfterAFailureIsPassedOn(t *testing.T) {
 	}
 }
 
-// Members that a validate has found to be gone do not revoke what they have no part in any more, nor what is made from it; others do.
+// Members that a validate has found to have ended do not revoke the communicator or those derived
+// from it; others do.
 func TestErrorRangeAfterAValidate(t *testing.T) {
 	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
 		_, e, c, kill := bereaved(t)
 		kill(2)
 		e.Lock()
 		require.NoError(t, c.BeginValidate())
-		require.NoError(t, c.EndValidate(&Validation{Epoch: 7, Gone: []proc.ID{2}}))
+		require.NoError(t, c.EndValidate(&Validation{Epoch: 7, Ended: []proc.ID{2}}))
 		e.Unlock()
 		before, err := c.Dup()
 		require.NoError(t, err)
 		require.NoError(t, before.SetErrorRange(r))
 		if r == ErrorsUniverse {
-			c = before // of an older one it is a failure since it was made
+			c = before // for an older one it is a failure since it was made
 		}
 		require.NoError(t, c.SetErrorRange(r))
 		after, err := c.Dup()
 		require.NoError(t, err)
 		for _, o := range []*Comm{before, c, after} {
 			require.False(t, o.Revoked(), "%v", r)
-			require.NoError(t, o.Collective("barrier"))
+			require.NoError(t, o.CheckMembers("barrier"))
 		}
 		kill(3)
 		for _, o := range []*Comm{before, c, after} {
 			require.True(t, o.Revoked(), "%v", r)
-			require.ErrorIs(t, o.Collective("barrier"), ft.ErrRevoked)
+			require.ErrorIs(t, o.CheckMembers("barrier"), ft.ErrRevoked)
 		}
 	}
 }
 
-// What has been revoked by a rank says so also when somebody has died since.
+// A communicator that a rank has revoked reports so even after a later failure.
 func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
 	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
 		_, _, c, kill := bereaved(t)

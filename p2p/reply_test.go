@@ -33,8 +33,8 @@ func neighbours(t *testing.T) (e [2]*Engine, c [2]*Comm) {
 	return e, c
 }
 
-// A link knows whether the peer has sent anything since it was asked last; that
-// the peer has pulled a message is no answer.
+// A link knows whether the peer has sent anything since the last call; a notice that the peer has
+// pulled a message does not count.
 func TestAnswered(t *testing.T) {
 	e, c := neighbours(t)
 	send := func(from, bytes int) {
@@ -51,7 +51,7 @@ func TestAnswered(t *testing.T) {
 	answered := func() bool {
 		e[0].Lock()
 		defer e[0].Unlock()
-		return e[0].known(1).answered()
+		return e[0].findLink(1).hasReplied()
 	}
 	send(0, 8)
 	require.False(t, answered())

@@ -9,28 +9,26 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Status tells what a receive got.
+// Status describes a received message.
 type Status struct {
 	Source int // rank of the sender in the communicator
 	Tag    int
 	Count  int // bytes received
-	// Cancelled: the receive was taken back; the rest means nothing.
+	// Cancelled: the receive was cancelled; the rest means nothing.
 	Cancelled bool
 }
 
-// Request is one operation under way. It belongs to the engine's pool and is
-// used with the engine's lock held; the application holds a [Handle].
+// Request is an operation under way. It belongs to the engine's pool and is used with the engine's
+// lock held; the application holds a [Handle].
 type Request struct {
 	progress.Completion
 	comm *Comm
 	buf  []byte
-	// src and imm are what a posted receive matches; wildcards are proc.None
-	// and anyTag.
+	// src and imm are the key of a posted receive; wildcards are proc.None and anyTag.
 	src proc.ID
 	imm uint64
 	seq uint64 // order of posting
-	// next, prev: neighbours in a bin, or in the list of a link's active
-	// requests, or next in the pool.
+	// next, prev: neighbours in a bin, or among a link's active requests; next: also in the pool.
 	next, prev *Request
 
 	link    *link // the peer, once known
@@ -38,31 +36,31 @@ type Request struct {
 	tag     int
 	count   int
 	err     error
-	index   uint32 // its place in the engine's table, for handles on the wire
-	gen     uint32 // raised at each reuse
+	index   uint32 // in Engine.requests, for handles in frames
+	gen     uint32 // incremented at each reuse
 	kind    reqKind
-	pullErr error         // receive: outcome of the kernel copy
-	region  fabric.Region // receive: where the sender's data lie
+	pullErr error         // receive: result of the kernel copy
+	region  fabric.Region // receive: location of the sender's data
 	remote  uint64        // the peer's handle of this transfer
-	total   int           // bytes that the sender has
-	got     int           // receive: bytes that have arrived by streaming
-	claimed *message      // matched probe: the message it has taken out
-	// announced: a send whose receiver has not answered. streaming: a receive
-	// whose sender has been told to stream.
+	total   int           // length of the sender's message, in bytes
+	got     int           // receive: streamed bytes that have arrived
+	claimed *message      // matched probe: its message
+	// announced: a send whose receiver has not answered. streaming: a receive whose sender has been
+	// asked for a stream.
 	announced, streaming bool
-	// lent: send: loans of its buffer that are out; handed: there will be no more.
+	// lent: of a send, loans of its buffer that have not been returned; handed: there will be no
+	// more.
 	lent   int
 	handed bool
 	// awaited: a goroutine waits for it.
 	awaited bool
 	job     progress.Job
-	busy    bool // a job runs without the lock: finish when it is done
-	// cancelled: a receive or probe that was taken back, or one from nobody.
+	busy    bool // a job runs without the lock; the request finishes with it
+	// cancelled: a receive or probe that was cancelled, or one from a null rank.
 	cancelled bool
-	// pending: a posted wildcard receive that a death has put in doubt; see
-	// pending.go.
-	pending bool
-	agrees  bool // see NewAgreement
+	// pending: a posted wildcard receive that a failure has put in doubt; see pending.go.
+	pending   bool
+	agreement bool // see NewAgreement
 }
 
 type reqKind uint8
@@ -71,17 +69,17 @@ const (
 	reqRecv reqKind = iota
 	reqSend
 	reqProbe
-	reqClaim // a matched probe
-	reqNull  // a receive from nobody
-	reqAbove // of a layer above: see Promise
+	reqClaim   // a matched probe
+	reqNull    // a receive from a null rank
+	reqPromise // of a layer above: see Promise
 )
 
 func (k reqKind) String() string {
 	return [...]string{"recv", "send", "probe", "mprobe", "recv", "operation"}[k]
 }
 
-// Handle names a request to the application. It is a small value; the zero
-// Handle is a request that has completed successfully.
+// Handle identifies a request to the application. The zero Handle is a request that has completed
+// successfully.
 type Handle struct {
 	r   *Request
 	gen uint32
@@ -101,22 +99,22 @@ func (e *Engine) newRequest(c *Comm, kind reqKind, buf []byte) *Request {
 	return r
 }
 
-// recycle gives a request back. Its buffers are let go of.
+// recycle returns a request to the pool and drops its references.
 func (e *Engine) recycle(r *Request) {
 	r.Reset()
 	r.gen++
 	r.comm, r.buf, r.link, r.err, r.claimed = nil, nil, nil, nil, nil
 	r.count, r.got, r.total, r.lent = 0, 0, 0, 0
-	r.announced, r.streaming, r.cancelled, r.handed, r.agrees = false, false, false, false, false
+	r.announced, r.streaming, r.cancelled, r.handed, r.agreement = false, false, false, false, false
 	r.next, r.prev = e.free, nil
 	e.free = r
 }
 
-// wire is a request's name in messages; request finds it again.
+// wire is a request's name in frames; request finds it again.
 func (r *Request) wire() uint64 { return uint64(r.gen)<<32 | uint64(r.index) }
 
-// request gives the request that a peer names, or nil if there is none such:
-// the peer is wrong, or it ended meanwhile.
+// request returns the request that a peer names, or nil if there is none: the peer is faulty, or
+// the request has ended.
 func (e *Engine) request(wire uint64, l *link) *Request {
 	i := wire & 0xffffffff
 	if i >= uint64(len(e.requests)) {
@@ -130,7 +128,7 @@ func (e *Engine) request(wire uint64, l *link) *Request {
 }
 
 func (r *Request) status() Status {
-	if r.comm == nil || r.kind == reqSend || r.kind == reqAbove {
+	if r.comm == nil || r.kind == reqSend || r.kind == reqPromise {
 		return Status{}
 	}
 	if r.cancelled {
@@ -142,27 +140,27 @@ func (r *Request) status() Status {
 	return Status{Source: r.comm.peers.Rank(r.from), Tag: r.tag, Count: r.count}
 }
 
-// received completes a receive of total bytes, of which the buffer took what
-// it could.
+// received completes a receive of a message of total bytes.
 func (r *Request) received(total int) {
 	r.count = min(total, len(r.buf))
 	if total > len(r.buf) {
 		r.err = &truncated{fmt.Errorf("recv on %s: %w: %d bytes from rank %d, tag %d, for a buffer of %d",
-			r.comm.name, ft.ErrTruncate, total, r.comm.said(r.from), r.tag, len(r.buf)), total}
+			r.comm.name, ft.ErrTruncate, total, r.comm.originalRank(r.from), r.tag, len(r.buf)), total}
 	}
 	r.Finish()
 }
 
-// truncated is the error of a message that was too long.
+// truncated is the error of a message that was longer than the buffer.
 type truncated struct {
 	error
-	total int // its length in bytes
+	total int // the message's length in bytes
 }
 
 func (t *truncated) Unwrap() error { return t.error }
 
-// Truncated reports whether an operation's error is that a message was too long, and gives its length in bytes. errors.Is would look through all that another error consists
-// of, which takes as long as all else that happens here when a communicator is revoked.
+// Truncated reports whether err is the error of a message that was too long, and returns the
+// message's length in bytes. It compares types directly, since errors.Is through a joined error
+// takes as long as everything else during a revocation.
 func Truncated(err error) (total int, yes bool) {
 	t, yes := err.(*truncated)
 	if yes {
@@ -176,14 +174,14 @@ func (r *Request) fail(err error) {
 	r.Finish()
 }
 
-// matched notes what the receive was matched with.
+// matched records the message that the receive was matched with.
 func (r *Request) matched(from proc.ID, imm uint64) {
 	r.from, r.tag = from, int(uint32(imm))
 }
 
-// Wait waits for the request, gives its outcome and ends it; waiting for an
-// ended request gives a zero Status at once. With ft.ErrProcFailedPending it has
-// not ended: wait again, or take it back.
+// Wait waits for the request, returns its outcome and ends it; for an ended request it returns a
+// zero Status at once. After ft.ErrProcFailedPending the request has not ended: wait again, or
+// cancel it.
 func (e *Engine) Wait(h Handle) (Status, error) {
 	if h.r == nil {
 		return Status{}, nil
@@ -191,13 +189,12 @@ func (e *Engine) Wait(h Handle) (Status, error) {
 	e.p.Lock()
 	defer e.p.Unlock()
 	if e.State(h) == InDoubt {
-		e.p.Progress() // what it waits for may have arrived
+		e.p.Progress() // a matching message may have arrived
 	}
 	return e.Take(h)
 }
 
-// Take is Wait for who holds the lock; it makes no progress for a request that is in
-// doubt.
+// Take is Wait with the lock held; it makes no progress for a request in doubt.
 func (e *Engine) Take(h Handle) (Status, error) {
 	r := h.r
 	if r == nil || r.gen != h.gen {
@@ -213,33 +210,32 @@ func (e *Engine) Take(h Handle) (Status, error) {
 	return st, err
 }
 
-// await waits until the request can be taken, or has to be told to be pending.
+// await waits until the request can be taken or is in doubt.
 func (e *Engine) await(r *Request) error {
 	if r.awaited {
 		return r.twoWaiters()
 	}
 	r.awaited = true
-	if r.agrees {
-		e.absent(r)
+	if r.agreement {
+		e.waitAgreement(r)
 	} else {
 		e.p.Wait(&r.Completion)
 	}
 	r.awaited = false
 	if r.pending {
-		return r.comm.doubt(r.kind.String(), true)
+		return r.comm.unacknowledgedError(r.kind.String(), true)
 	}
 	return nil
 }
 
-// twoWaiters is the error of a second goroutine that waits for a request, or
-// tests one that another waits for: its record serves another operation as soon
-// as one of them has ended it.
+// twoWaiters is the error of a second goroutine that waits for a request or tests it: as soon as
+// one goroutine has ended the request, its record is used for another operation.
 func (r *Request) twoWaiters() error {
 	return fmt.Errorf("%v on %s: %w: another goroutine waits for this request", r.kind, r.comm.name, ft.ErrArgument)
 }
 
-// Test makes progress once and reports whether the request is complete; if so
-// it is ended as by Wait. One that is pending is not, and has an error.
+// Test makes progress once and reports whether the request is complete; if so it ends it as Wait
+// does. A request in doubt is not complete and has an error.
 func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 	if h.r == nil {
 		return Status{}, true, nil
@@ -262,5 +258,5 @@ func (e *Engine) Test(h Handle) (st Status, done bool, err error) {
 // Empty reports whether the handle is the zero Handle.
 func (h Handle) Empty() bool { return h.r == nil }
 
-// Failed gives a request that has ended with err, for a layer above.
-func (e *Engine) Failed(c *Comm, err error) Handle { return e.failed(c, reqSend, err) }
+// Failed returns a request that has ended with err, for a layer above.
+func (e *Engine) Failed(c *Comm, err error) Handle { return e.failedRequest(c, reqSend, err) }

@@ -6,48 +6,50 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Revoking a communicator ends, at every living member, whatever waits on it (ULFM
-// 17.3.1, S1-28 to S1-31). Here is what one process does about it; ft/control tells the others.
+// Revoking a communicator ends all waiting operations on it at every living member (ULFM 17.3.1).
+// This file does so in one process; package ft/control notifies the others.
 //
-// The state word flips first, so that what is begun afterwards fails at its top. Then receives and
-// probes that wait for a match end. Announced sends are withdrawn: their buffers are given
-// back when the receiver has said that it is not reading them. A message that has been matched is under way
-// between two living processes, and its receive, and its send, end by themselves. What has come
-// without a receive, or has been probed and not received, is dropped, and what comes later; whoever has announced it is told why.
+// The state word is set first, so that later operations fail at their start. Then unmatched
+// receives and probes end. Announced sends are withdrawn: their buffers are released when the
+// receiver confirms that it is not reading them. A matched message is in flight between two living
+// processes, so its receive and its send end by themselves. Unexpected messages, and probed ones
+// that have not been received, are dropped, and so are later ones; the sender of an announcement
+// gets a notice.
 //
-// An unaware process does not look at the state word, so a short message that is begun on a revoked communicator still
-// goes out, and is dropped where it arrives. Everything that waits ends as in an aware one.
+// An unaware process does not check the state word, so a short message on a revoked communicator is
+// still sent, and dropped at the receiver. All waiting operations end as in an aware one.
 
-// revocations are the contexts that were revoked and are in use, or will be.
+// revocations are the revoked contexts that are in use or will be.
 type revocations struct {
 	known map[uint32]struct{}
-	// early are those of communicators that are not made here yet, the oldest first. Some never will be: this process could
-	// not make them, or freed them so long ago that it has been forgotten.
-	early []uint32
-	// fresh are those whose contexts are not in known yet, but will be in the next round of the progress loop.
-	fresh   []*Comm
-	catchUp func() // Engine.catchUp
-	// ready is what the next one's first request gets.
-	ready *revokedError
-	tell  func(*Comm)
-	// done: called for each communicator that has been revoked here, by a member's word or by a failure.
-	done func(*Comm)
+	// unmade are contexts of communicators that have not been made here yet, the oldest first. Some
+	// will never be: this process failed to make them, or freed them so long ago that it has
+	// forgotten them.
+	unmade []uint32
+	// recent are communicators whose contexts enter known in the next round of the progress loop.
+	recent  []*Comm
+	catchUp func() // Engine.catchUp, bound once
+	// spare is the error of the next revocation's first request, allocated in advance.
+	spare  *revokedError
+	notify func(*Comm)
+	// onDone is called for each communicator that has been revoked here, by a notice or by a
+	// failure.
+	onDone func(*Comm)
 }
 
-// maxEarlyRevocations bounds the revocations that wait for their communicator; the oldest goes first.
-const maxEarlyRevocations = 1024
+// maxUnmade bounds unmade; the oldest context is dropped first.
+const maxUnmade = 1024
 
-// OnRevoke registers a function that passes on that a communicator has been revoked: it is
-// called once for each, with the lock held, before anything waits.
-func (e *Engine) OnRevoke(fn func(*Comm)) { e.revoked.tell = fn }
+// OnRevoke registers a function that notifies the other members of a revocation: it is called once
+// for each communicator, with the lock held.
+func (e *Engine) OnRevoke(fn func(*Comm)) { e.revoked.notify = fn }
 
-// OnRevoked registers a function that is called, with the lock held, when a communicator has been revoked
-// in this process, whoever revoked it; after all that waited on it has ended.
-func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.done = fn }
+// OnRevoked registers a function that is called, with the lock held, when a communicator has been
+// revoked in this process by any member, after its waiting operations have ended.
+func (e *Engine) OnRevoked(fn func(*Comm)) { e.revoked.onDone = fn }
 
-// Revoke ends all communication on the communicator, here at once and soon at every
-// living member. It does not wait, and may be called by any member at any time. Error:
-// ft.ErrClosed.
+// Revoke ends all communication on the communicator, here at once and soon at every living member.
+// It does not block, and any member may call it at any time. Error: ft.ErrClosed.
 func (c *Comm) Revoke() error {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
@@ -69,47 +71,51 @@ func (c *Comm) Revoked() bool {
 	return c.state.Load()&stateRevoked != 0
 }
 
-// RevokeContext is another member's word that the communicator with a context has been revoked. It reports whether there is, or
-// was, one, so that this process passes that on, and whether that is news.
+// RevokeContext handles another member's notice that a communicator has been revoked. known reports
+// whether this process has or had that communicator, and so forwards the notice; news, whether it
+// was not revoked before.
+//
 // Precondition: the lock is held.
 func (e *Engine) RevokeContext(ctx uint32) (known, news bool) {
-	if c := e.comms.with(uint64(ctx&^collContext)<<32, 0); c != nil {
+	if c := e.comms.find(uint64(ctx&^collContext)<<32, 0); c != nil {
 		return true, e.revoke(c)
 	}
 	if c := e.freed.known[ctx&^collContext].c; c != nil {
-		return true, e.revoke(c) // the others may need to hear it from here
+		return true, e.revoke(c) // the others may depend on this process's notice
 	}
 	return false, false
 }
 
-// RevokeUnmade has a communicator be revoked that RevokeContext does not know, if it is made here yet, and passes that on then.
+// RevokeUnmade records the revocation of a communicator that RevokeContext does not know. If it is
+// made here later it is revoked then.
+//
 // Precondition: the lock is held.
 func (e *Engine) RevokeUnmade(ctx uint32) {
 	v := &e.revoked
-	if ctx &^= collContext; slices.Contains(v.early, ctx) {
+	if ctx &^= collContext; slices.Contains(v.unmade, ctx) {
 		return
 	}
-	if len(v.early) == maxEarlyRevocations {
-		v.early = slices.Delete(v.early, 0, 1)
+	if len(v.unmade) == maxUnmade {
+		v.unmade = slices.Delete(v.unmade, 0, 1)
 	}
-	v.early = append(v.early, ctx)
+	v.unmade = append(v.unmade, ctx)
 }
 
-// revokeEarly revokes a communicator that others have revoked before it was made here.
-func (e *Engine) revokeEarly(c *Comm) {
-	if i := slices.Index(e.revoked.early, c.Context()); i >= 0 {
-		e.revoked.early = slices.Delete(e.revoked.early, i, i+1)
+// revokeUnmade revokes a new communicator that others revoked before it was made here.
+func (e *Engine) revokeUnmade(c *Comm) {
+	if i := slices.Index(e.revoked.unmade, c.Context()); i >= 0 {
+		e.revoked.unmade = slices.Delete(e.revoked.unmade, i, i+1)
 		e.revoke(c)
 	}
 }
 
-// revoke is Revoke with the lock held. It reports whether that was news: a second one does nothing.
+// revoke is Revoke with the lock held. It reports whether the communicator was not revoked before.
 func (e *Engine) revoke(c *Comm) (news bool) {
-	news = e.flip(c)
-	if !c.passedOn {
-		c.passedOn = true
-		if e.revoked.tell != nil {
-			e.revoked.tell(c)
+	news = e.setRevoked(c)
+	if !c.notified {
+		c.notified = true
+		if e.revoked.notify != nil {
+			e.revoked.notify(c)
 		}
 	}
 	if news {
@@ -118,84 +124,84 @@ func (e *Engine) revoke(c *Comm) (news bool) {
 	return news
 }
 
-// revokeHere is revoke where the other members need not be told.
-func (e *Engine) revokeHere(c *Comm) {
-	if e.flip(c) {
+// revokeLocal is revoke without notices to the other members.
+func (e *Engine) revokeLocal(c *Comm) {
+	if e.setRevoked(c) {
 		e.endRevoked(c)
 	}
 }
 
-// flip sets the state words, and reports whether that was to be done.
-func (e *Engine) flip(c *Comm) bool {
+// setRevoked sets the state words, and reports whether they were not set before.
+func (e *Engine) setRevoked(c *Comm) bool {
 	if c.state.Load()&stateRevoked != 0 {
 		return false
 	}
 	var room [maxContexts]*Comm
-	for _, o := range c.contexts(room[:0]) {
+	for _, o := range c.linkedComms(room[:0]) {
 		o.state.Or(stateRevoked)
 	}
 	return true
 }
 
-// endRevoked ends what waits on a communicator that has been revoked.
+// endRevoked ends the waiting operations of a revoked communicator.
 func (e *Engine) endRevoked(c *Comm) {
 	var room [maxContexts]*Comm
-	all := c.contexts(room[:0])
+	all := c.linkedComms(room[:0])
 	e.interrupt(func(r *Request) error {
 		if !slices.Contains(all, r.comm) {
 			return nil
 		}
-		return e.endedBy(r.comm, r.kind.String())
+		return e.nextRevokedError(r.comm, r.kind.String())
 	})
-	if e.revoked.fresh = append(e.revoked.fresh, c); len(e.revoked.fresh) == 1 {
-		e.p.Later(e.revoked.catchUp)
+	if e.revoked.recent = append(e.revoked.recent, c); len(e.revoked.recent) == 1 {
+		e.p.Defer(e.revoked.catchUp)
 	}
 	var own [maxContexts]uint32
-	for _, ctx := range c.ownContexts(own[:0]) {
-		e.forgetEarly(ctx)
-		e.forgetClaims(ctx)
+	for _, ctx := range c.linkedContexts(own[:0]) {
+		e.dropUnexpected(ctx)
+		e.dropClaims(ctx)
 	}
-	if e.revoked.done != nil {
-		e.revoked.done(c)
+	if e.revoked.onDone != nil {
+		e.revoked.onDone(c)
 	}
 	e.p.Kick()
 }
 
-// endedBy is the error of what a revocation ends: the one that lies ready, if it still does. Memory for another one would take as long
-// as all else here.
-func (e *Engine) endedBy(c *Comm, op string) error {
-	ready := e.revoked.ready
+// nextRevokedError is the error of an operation that a revocation ends. The first one is spare: an
+// allocation would take as long as everything else here.
+func (e *Engine) nextRevokedError(c *Comm, op string) error {
+	ready := e.revoked.spare
 	if c.cause != proc.None || ready == nil {
 		return c.revokedError(op)
 	}
-	e.revoked.ready = nil
+	e.revoked.spare = nil
 	ready.op, ready.comm = op, c.name
 	return ready
 }
 
-// catchUp makes ready for the next revocation, and notes those that were the last: who has waited on one has returned to its caller by now, for
-// which others have waited that share its core.
+// catchUp prepares the next revocation and records the last ones. By now the waiting goroutine has
+// returned to its caller, and the other processes on its core have run.
 func (e *Engine) catchUp() {
 	v := &e.revoked
-	for _, c := range v.fresh {
+	for _, c := range v.recent {
 		var room [maxContexts]*Comm
-		for _, o := range c.contexts(room[:0]) {
+		for _, o := range c.linkedComms(room[:0]) {
 			if o.state.Load()&stateFreed != 0 {
 				continue
 			}
-			if v.add(o.Context()); o.of == nil && o.coll.Load() == nil {
-				v.add(o.firstColl())
+			if v.add(o.Context()); o.parent == nil && o.coll.Load() == nil {
+				v.add(o.firstCollContext())
 			}
 		}
 	}
-	clear(v.fresh)
-	v.fresh = v.fresh[:0]
-	if v.ready == nil {
-		v.ready = new(revokedError)
+	clear(v.recent)
+	v.recent = v.recent[:0]
+	if v.spare == nil {
+		v.spare = new(revokedError)
 	}
 }
 
-// interrupt ends the requests for which why has an error, as far as they have not been matched.
+// interrupt ends the unmatched requests for which why returns an error.
 func (e *Engine) interrupt(why func(*Request) error) {
 	e.posted.all(func(r *Request) {
 		if err := why(r); err != nil {
@@ -212,62 +218,63 @@ func (e *Engine) interrupt(why func(*Request) error) {
 	e.withdraw(proc.None, why)
 }
 
-// forgetClaims drops what matched probes have taken out and nobody has received. Their
-// Messages do not look at it any more (see Message.Irecv).
-func (e *Engine) forgetClaims(ctx uint32) {
-	for m := e.early.claims; m != nil; {
+// dropClaims drops the probed messages of a context that have not been received. Their Message
+// values do not use them any more (see Message.Irecv).
+func (e *Engine) dropClaims(ctx uint32) {
+	for m := e.unexpected.claims; m != nil; {
 		next := m.older
 		if uint32(m.imm>>32) == ctx {
-			e.early.unclaim(m)
+			e.unexpected.unclaim(m)
 			e.discard(m)
 		}
 		m = next
 	}
 }
 
-// rejected ends a send whose receiver says that the communicator has been revoked, which is news here
-// unless the send was withdrawn (S1-30).
-func (e *Engine) rejected(l *link, r *Request) {
-	c, told := r.comm, r.err != nil
-	if !told {
+// onRejected ends a send whose receiver reports that the communicator has been revoked, and revokes
+// it here unless the send was withdrawn.
+func (e *Engine) onRejected(l *link, r *Request) {
+	c, withdrawn := r.comm, r.err != nil
+	if !withdrawn {
 		r.err = c.revokedError(r.kind.String())
 	}
-	e.answered(l, r)
+	e.endAnnouncement(l, r)
 	r.Finish()
-	if !told {
+	if !withdrawn {
 		e.RevokeContext(c.Context())
 	}
 }
 
-// maxContexts is how many communicators share one's fate at most.
+// maxContexts bounds the communicators that are revoked together.
 const maxContexts = 4
 
-// contexts appends the communicators that share one's fate, itself first.
-func (c *Comm) contexts(all []*Comm) []*Comm {
+// linkedComms appends the communicators that are revoked together with this one, itself first.
+func (c *Comm) linkedComms(all []*Comm) []*Comm {
 	all = append(all, c)
 	if w := c.coll.Load(); w != nil {
 		all = append(all, w)
 	}
 	if c.local != nil {
-		all = c.local.contexts(all)
+		all = c.local.linkedComms(all)
 	}
 	return all
 }
 
-// ownContexts appends the contexts of those, and of their collectives also where none has been called yet.
-func (c *Comm) ownContexts(all []uint32) []uint32 {
-	coll := c.firstColl()
+// linkedContexts appends their contexts, also those of collectives communicators that have not been
+// made yet.
+func (c *Comm) linkedContexts(all []uint32) []uint32 {
+	coll := c.firstCollContext()
 	if w := c.coll.Load(); w != nil {
 		coll = w.Context()
 	}
 	all = append(all, c.Context(), coll)
 	if c.local != nil {
-		all = c.local.ownContexts(all)
+		all = c.local.linkedContexts(all)
 	}
 	return all
 }
 
-// add has messages for a context be dropped, until it is freed.
+// add lets messages for a context be dropped until it is freed.
 func (v *revocations) add(ctx uint32) {
 	if v.known == nil {
 		v.known = make(map[uint32]struct{})
@@ -275,23 +282,24 @@ func (v *revocations) add(ctx uint32) {
 	v.known[ctx] = struct{}{}
 }
 
-// isFresh reports whether a message is for a communicator that was revoked in this round of the progress loop.
-func (v *revocations) isFresh(imm uint64) bool {
-	for _, c := range v.fresh {
+// isRecent reports whether a message is for a communicator that was revoked in this round of the
+// progress loop.
+func (v *revocations) isRecent(imm uint64) bool {
+	for _, c := range v.recent {
 		var room [maxContexts]uint32
-		if slices.Contains(c.ownContexts(room[:0]), uint32(imm>>32)) {
+		if slices.Contains(c.linkedContexts(room[:0]), uint32(imm>>32)) {
 			return true
 		}
 	}
 	return false
 }
 
-// wasRevoked reports whether a message is for a communicator that has been revoked.
+// wasRevoked reports whether a message is for a revoked communicator.
 func (e *Engine) wasRevoked(imm uint64) bool {
 	ctx := uint32(imm >> 32)
-	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isFresh(imm) {
+	if _, ok := e.revoked.known[ctx]; ok || e.revoked.isRecent(imm) {
 		return true
 	}
 	c := e.freed.known[ctx&^collContext].c
-	return c != nil && c.state.Load()&stateRevoked != 0 && !e.uses(ctx) && !e.uses(ctx&^collContext)
+	return c != nil && c.state.Load()&stateRevoked != 0 && !e.contextInUse(ctx) && !e.contextInUse(ctx&^collContext)
 }

@@ -19,7 +19,7 @@ func requireRevoked(t *testing.T, e *Engine, name string, h Handle) {
 	require.ErrorIs(t, err, ft.ErrRevoked, name)
 }
 
-// withdrawn has the peer answer every withdrawal so far: it has forgotten the announcement.
+// withdrawn makes the peer confirm every withdrawal so far.
 func (s *stray) withdrawn() (n int) {
 	for _, f := range s.sent {
 		if f.class == fabric.ClassFlow && f.imm == flowWithdraw {
@@ -30,8 +30,8 @@ func (s *stray) withdrawn() (n int) {
 	return n
 }
 
-// S1-29: everything that waits on a communicator ends when it is revoked, here or by
-// another member, and nothing that waits on others.
+// All waiting operations on a communicator end when it is revoked, here or by another member, and
+// none on others (ULFM 17.3.1).
 func TestRevokeEndsWhatWaits(t *testing.T) {
 	for _, here := range []bool{true, false} {
 		s, e, c, kill := bereaved(t)
@@ -80,8 +80,8 @@ func TestRevokeEndsWhatWaits(t *testing.T) {
 	}
 }
 
-// Sends that are announced end when the receiver has said that it does not read their buffers, and
-// with it those that wait in line.
+// Announced sends end when the receiver has confirmed that it does not read their buffers; held
+// ones end with them.
 func TestRevokeWithdraws(t *testing.T) {
 	s, e, c := newStray(t)
 	long := make([]byte, 5000)
@@ -93,10 +93,10 @@ func TestRevokeWithdraws(t *testing.T) {
 	last := Isend[Aware](c, long, 1, 0)
 	require.NoError(t, c.Revoke())
 	requireRevoked(t, e, "held", last)
-	require.Nil(t, e.known(1).held)
+	require.Nil(t, e.findLink(1).held)
 	require.Equal(t, maxAnnounced, s.withdrawn())
 	e.poll()
-	l := e.known(1)
+	l := e.findLink(1)
 	require.Nil(t, l.active)
 	require.Zero(t, l.announced)
 	require.Zero(t, e.refused)
@@ -107,7 +107,7 @@ func TestRevokeWithdraws(t *testing.T) {
 	}
 }
 
-// What has been matched is transferred: the receive has the data, and the send does not end before its
+// A matched message is transferred: the receive gets the data, and the send does not end before its
 // buffer is free.
 func TestRevokeLeavesWhatIsMatched(t *testing.T) {
 	s, e, c := newStray(t)
@@ -140,15 +140,15 @@ func TestRevokeLeavesWhatIsMatched(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// came are frames of one message that has come without a receive, in every way.
+// came are frames of one unexpected message, of every kind.
 var came = map[string][]frame{
 	"eager":     {arrival(5, "eager")},
 	"announced": half["announced"],
 	"arriving":  half["arriving"],
 }
 
-// What has come and has not been received is dropped, also if a matched probe has taken it
-// out, and what comes later; whoever has announced it is told why.
+// Unexpected messages are dropped, also those that a matched probe has taken, and so are later
+// ones; the sender of an announcement is notified.
 func TestRevokeDropsWhatCame(t *testing.T) {
 	for name, frames := range came {
 		for _, when := range []string{"before", "probed", "after", "after free"} {
@@ -157,7 +157,7 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 			if when == "before" || when == "probed" {
 				s.inbox = frames
 				e.poll()
-				require.Equal(t, 1, e.early.n)
+				require.Equal(t, 1, e.unexpected.n)
 			}
 			if when == "probed" {
 				var err error
@@ -180,12 +180,12 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 				}
 			}
 			if name == "arriving" {
-				require.NotNil(t, e.known(1).in)
+				require.NotNil(t, e.findLink(1).in)
 				s.inbox = []frame{{fabric.ClassFrag, 0, make([]byte, 44)}}
 				e.poll()
 			}
 			requireNothingOf(t, e, 1)
-			require.Nil(t, e.early.claims)
+			require.Nil(t, e.unexpected.claims)
 			require.Zero(t, s.count(fabric.ClassFin, 7), "%s, %s", name, when)
 			want := 0
 			if name == "announced" {
@@ -197,7 +197,7 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 	}
 }
 
-// A message that a matched probe has taken out is received once, and dropped once.
+// A message of a matched probe is received once, or dropped once.
 func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 	s, e, c := newStray(t)
 	other, err := e.NewComm("other", WorldGroup(2), 0, 10)
@@ -221,11 +221,11 @@ func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 	require.Equal(t, "b", string(buf))
 	_, err = ms[2].Recv(buf)
 	require.ErrorIs(t, err, ft.ErrRevoked)
-	require.Nil(t, e.early.claims)
+	require.Nil(t, e.unexpected.claims)
 }
 
-// S1-30: who is told that a send will not be received has its communicator revoked, and tells
-// others. A synchronous send never passes for matched.
+// A sender that is notified that its message will not be received revokes the communicator and
+// notifies others. A synchronous send never passes for matched (ULFM 17.3.1).
 func TestRejectedSend(t *testing.T) {
 	s, e, c := newStray(t)
 	told := 0
@@ -244,7 +244,7 @@ func TestRejectedSend(t *testing.T) {
 	require.EqualValues(t, 2, e.refused)
 }
 
-// Sends to oneself end like others: nobody receives them any more.
+// Sends to oneself end like others.
 func TestRevokeEndsSendsToOneself(t *testing.T) {
 	_, e, c := newStray(t)
 	long := make([]byte, loopbackBeyond)
@@ -266,66 +266,8 @@ func TestRevokeEndsSendsToOneself(t *testing.T) {
 // loopbackBeyond is a length that a process announces to itself.
 const loopbackBeyond = 1 << 20
 
-// A communicator that others have revoked before it is made here is revoked from the start, and
-// passes that on: to both sides if it has two.
-func TestRevokedBeforeItIsMade(t *testing.T) {
-	_, e, c := newStray(t)
-	var told []*Comm
-	e.OnRevoke(func(o *Comm) { told = append(told, o) })
-	find := func(make func() *Comm) uint32 { // its context: made once, and freed
-		o := make()
-		require.NoError(t, o.Free())
-		delete(e.freed.known, o.Context())
-		return o.Context()
-	}
-	plain := func() *Comm {
-		o, err := e.NewComm("late", WorldGroup(2), 0, 70)
-		require.NoError(t, err)
-		return o
-	}
-	inter := func() *Comm {
-		o, err := c.Bridge(5, NewGroup([]proc.ID{2, 3}), 99)
-		require.NoError(t, err)
-		return o
-	}
-	for _, make := range []func() *Comm{plain, inter} {
-		ctx := find(make)
-		known, _ := e.RevokeContext(ctx)
-		require.False(t, known, "nobody can pass it on here")
-		e.RevokeUnmade(ctx)
-		e.RevokeUnmade(ctx | collContext)
-		require.Len(t, e.revoked.early, 1)
-		told = nil
-		o := make()
-		require.True(t, o.Revoked())
-		require.Equal(t, []*Comm{o}, told)
-		require.Empty(t, e.revoked.early)
-		require.ErrorIs(t, Send[Aware](o, nil, 0, 1), ft.ErrRevoked)
-		if o.Local() != nil {
-			require.True(t, o.Local().Revoked())
-			require.True(t, o.Local().Coll().Revoked())
-			everyone := o.Everyone()
-			require.Equal(t, 4, everyone.Size())
-		}
-		require.NoError(t, o.Free())
-		require.Empty(t, e.revoked.known)
-	}
-}
-
-// The revocations that wait for a communicator are bounded, and the newest count.
-func TestEarlyRevocationsAreBounded(t *testing.T) {
-	_, e, _ := newStray(t)
-	for i := range uint32(3 * maxEarlyRevocations) {
-		e.RevokeUnmade(100 + i)
-		require.LessOrEqual(t, len(e.revoked.early), maxEarlyRevocations)
-	}
-	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxEarlyRevocations-1)
-	require.NoError(t, err)
-	require.True(t, c.Revoked())
-}
-
-// An intercommunicator, its communicator of this side and their collectives are revoked together; the parent
-// is not.
+// An intercommunicator, its local communicator and their collectives are revoked together; the
+// parent is not.
 func TestRevokeIntercommunicator(t *testing.T) {
 	_, e, c := newStray(t)
 	inter, err := c.Bridge(1, NewGroup([]proc.ID{2, 3}), 7)
@@ -333,7 +275,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	h := Irecv[Aware](inter.Local().Coll(), nil, 1, 0)
 	require.NoError(t, inter.Revoke())
 	requireRevoked(t, e, "local", h)
-	for _, o := range inter.contexts(nil) {
+	for _, o := range inter.linkedComms(nil) {
 		require.True(t, o.Revoked())
 	}
 	require.False(t, c.Revoked())
@@ -346,30 +288,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 	require.ErrorIs(t, err, ft.ErrRevoked)
 }
 
-// What outlives Free ends when another member revokes. Revoking what was freed here is
-// ErrClosed, and nothing is remembered of it.
-func TestRevokedAfterFree(t *testing.T) {
-	_, e, c := newStray(t)
-	told := 0
-	e.OnRevoke(func(*Comm) { told++ })
-	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, true)
-	require.NoError(t, c.Free())
-	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
-	require.Equal(t, Pending, e.State(h))
-	requireKnown(t, e, 1, true)
-	requireRevoked(t, e, "recv", h)
-	requireRevoked(t, e, "mprobe", p)
-	require.Equal(t, 1, told)
-	require.Empty(t, e.revoked.known)
-
-	again, err := e.NewComm("again", WorldGroup(2), 0, 1)
-	require.NoError(t, err)
-	require.False(t, again.Revoked(), "a context that is used once more is a new one")
-	require.NoError(t, Send[Aware](again, nil, 1, 0))
-	require.False(t, e.wasRevoked(1<<32))
-}
-
-// S1-32, S1-33: a revoked communicator can be freed, and its survivors make another. Others are not made of it.
+// A revoked communicator can be freed and shrunk; no others can be derived from it (ULFM 17.3.1).
 func TestCreationOnARevokedCommunicator(t *testing.T) {
 	_, e, c := newStray(t)
 	require.NoError(t, c.Revoke())
@@ -391,7 +310,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 	require.NoError(t, Send[Aware](left, nil, 1, 0))
 }
 
-// An unaware process ends what waits and what is begun and has to wait.
+// An unaware process ends waiting operations, and later ones that must wait.
 func TestRevokeUnaware(t *testing.T) {
 	_, e, c := newStray(t)
 	h := Irecv[Unaware](c, nil, 1, 5)
@@ -402,15 +321,8 @@ func TestRevokeUnaware(t *testing.T) {
 	require.NoError(t, Send[Unaware](c, nil, 1, 5), "it looks at nothing")
 }
 
-// requireKnown has another member revoke a communicator that this process has.
-func requireKnown(t *testing.T, e *Engine, ctx uint32, news bool) {
-	t.Helper()
-	known, first := e.RevokeContext(ctx)
-	require.True(t, known)
-	require.Equal(t, news, first)
-}
-
-// Each request has an error of its own, whether it was made before or has lain ready, and the operation that it was a part of is named there.
+// Each request has its own error, whether it was allocated in advance or not, with the operation
+// that it was a part of.
 func TestErrorsOfRevocations(t *testing.T) {
 	_, e, c := newStray(t)
 	first, second := Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, 1, 6)
@@ -421,7 +333,7 @@ func TestErrorsOfRevocations(t *testing.T) {
 	require.EqualError(t, one, "barrier: recv on "+c.Name()+": communicator revoked")
 	require.EqualError(t, two, "recv on "+c.Name()+": communicator revoked")
 	require.False(t, During("barrier", ft.ErrRevoked))
-	require.Nil(t, e.revoked.ready)
+	require.Nil(t, e.revoked.spare)
 	e.poll()
-	require.NotNil(t, e.revoked.ready)
+	require.NotNil(t, e.revoked.spare)
 }

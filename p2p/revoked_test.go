@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Who asks in a loop whether a communicator has been revoked hears of it: asking makes progress.
+// Revoked makes progress, so a loop that calls it ends.
 func TestRevokedMakesProgress(t *testing.T) {
 	s, _, c := newStray(t)
 	h := Issend[Aware](c, nil, 1, 5)
@@ -19,28 +19,29 @@ func TestRevokedMakesProgress(t *testing.T) {
 	require.True(t, c.Revoked())
 }
 
-// What waits ends once, and the layers above are told once, though a failure and then members revoke a communicator.
+// Waiting operations end once, and the layers above are notified once, though a failure and then
+// members revoke a communicator.
 func TestRevokedOnce(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetErrorRange(ErrorsGroup))
 	told := 0
 	e.OnRevoked(func(o *Comm) {
 		require.Same(t, c, o)
-		require.True(t, o.collected().Revoked())
+		require.True(t, o.collLocked().Revoked())
 		told++
 	})
 	kill(2)
 	require.NoError(t, c.Revoke())
 	e.RevokeContext(c.Context())
 	e.Lock()
-	c.RevokeHere()
+	c.RevokeLocal()
 	e.Unlock()
 	kill(3)
 	require.Equal(t, 1, told)
 }
 
-// The error of a revoked communicator says who has failed if that has revoked it, by rank if it has one here; a failure
-// that comes later is not to blame.
+// The error of a revoked communicator names the failed process that caused it, by rank if it has
+// one; a later failure does not count.
 func TestWhatRevokedACommunicator(t *testing.T) {
 	revoked := func(c *Comm) string {
 		err := Send[Aware](c, nil, 1, 5)
@@ -71,10 +72,11 @@ func TestWhatRevokedACommunicator(t *testing.T) {
 	require.NotContains(t, revoked(c), "failed")
 }
 
-// A collective's send that a failure has ended keeps its error when its receiver has the communicator revoked.
+// A collective's send that a failure has ended keeps its error when its receiver revokes the
+// communicator.
 func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 	s, e, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	h := Issend[Aware](c.Coll(), nil, 1, 5)
 	kill(2)
 	require.Equal(t, Pending, e.State(h))
@@ -85,7 +87,7 @@ func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 	require.NotErrorIs(t, err, ft.ErrRevoked)
 }
 
-// A new communicator of a revoked one's processes in a way that follows another's has its manner from the start.
+// A new communicator that inherits from a revoked one's has its settings from the start.
 func TestFollowersFall(t *testing.T) {
 	_, e, c, kill := bereaved(t)
 	require.NoError(t, c.SetUniformity(UniformCollectives))
@@ -98,14 +100,14 @@ func TestFollowersFall(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, from.SetErrorRange(ErrorsGroup))
 	require.NoError(t, from.SetUniformity(UniformCreation))
-	d.follow(from)
+	d.inheritFrom(from)
 	require.Equal(t, ErrorsGroup, d.ErrorRange())
 	require.Equal(t, UniformCreation, d.Uniformity())
 	require.True(t, d.Revoked(), "a failure in its range is known")
 	require.False(t, from.Revoked())
 }
 
-// Messages that wait for a receive on another communicator are not touched by a free, nor by a revocation.
+// Unexpected messages of other communicators are affected neither by a free nor by a revocation.
 func TestFreeDropsItsOwnMessages(t *testing.T) {
 	for _, revoke := range []bool{false, true} {
 		s, e, c, _ := bereaved(t)
@@ -113,13 +115,13 @@ func TestFreeDropsItsOwnMessages(t *testing.T) {
 		require.NoError(t, err)
 		s.inbox = []frame{arrival(5, "a"), {fabric.ClassEager, 10<<32 | 5, []byte("b")}, arrival(5, "c")}
 		e.poll()
-		require.Equal(t, 3, e.early.n)
+		require.Equal(t, 3, e.unexpected.n)
 		if revoke {
 			require.NoError(t, c.Revoke())
 		} else {
 			require.NoError(t, c.Free())
 		}
-		require.Equal(t, 1, e.early.n)
+		require.Equal(t, 1, e.unexpected.n)
 		buf := make([]byte, 1)
 		_, err = e.Wait(Irecv[Aware](other, buf, 1, 5))
 		require.NoError(t, err)
@@ -127,7 +129,7 @@ func TestFreeDropsItsOwnMessages(t *testing.T) {
 	}
 }
 
-// Of what was freed the last are remembered, each of them.
+// The communicators freed last are remembered, each of them.
 func TestFreedContextsAreTheLast(t *testing.T) {
 	var f freedContexts
 	for ctx := range uint32(3 * freedMax) {
@@ -143,8 +145,8 @@ func TestFreedContextsAreTheLast(t *testing.T) {
 	require.Contains(t, f.known, uint32(2*freedMax))
 }
 
-// A promise is kept once: neither a free nor a revocation ends it, closing does, and what is said then is too late, also
-// when its request serves something else.
+// A promise completes once: neither a free nor a revocation ends it, Close does, and a later
+// completion has no effect, also when its request is used again.
 func TestPromise(t *testing.T) {
 	_, e, c := newStray(t)
 	e.Lock()
@@ -155,8 +157,8 @@ func TestPromise(t *testing.T) {
 	require.NoError(t, c.Free())
 	require.Equal(t, Pending, e.State(h))
 	e.Lock()
-	first.Keep(ft.ErrDeparted)
-	first.Keep(nil)
+	first.Complete(ft.ErrDeparted)
+	first.Complete(nil)
 	e.Unlock()
 	_, err := e.Wait(h)
 	require.ErrorIs(t, err, ft.ErrDeparted)
@@ -165,20 +167,20 @@ func TestPromise(t *testing.T) {
 	again := Irecv[Aware](other, nil, 1, 5)
 	require.Same(t, h.r, again.r, "requests are used again")
 	e.Lock()
-	first.Keep(nil)
+	first.Complete(nil)
 	e.Unlock()
 	require.Equal(t, Pending, e.State(again))
-	require.NotNil(t, e.promised.first)
+	require.NotNil(t, e.promises.first)
 	e.Close()
-	require.Nil(t, e.promised.first)
+	require.Nil(t, e.promises.first)
 	e.Lock()
-	second.Keep(nil)
+	second.Complete(nil)
 	e.Unlock()
 	_, err = e.Wait(closed)
 	require.ErrorIs(t, err, ft.ErrClosed)
 }
 
-// Agreement goes on where a communicator has been revoked, not where it has been freed, or the library finalized.
+// Agreements go on on a revoked communicator, but not on a freed one or after Finalize.
 func TestUsable(t *testing.T) {
 	usable := func(c *Comm) error {
 		c.e.Lock()
@@ -201,15 +203,104 @@ func TestUsable(t *testing.T) {
 	require.ErrorIs(t, usable(other), ft.ErrClosed)
 }
 
-// The members of a group that are known to have failed are named, and nobody else.
+// FailedIn names the known failed members of a group, and no others.
 func TestDeadOfAGroup(t *testing.T) {
 	_, _, c, kill := bereaved(t)
 	group := NewGroup([]proc.ID{0, 2})
-	require.NoError(t, c.Dead("create", group))
+	require.NoError(t, c.FailedIn("create", group))
 	kill(3)
-	require.NoError(t, c.Dead("create", group))
+	require.NoError(t, c.FailedIn("create", group))
 	kill(2)
 	var failed *ft.ProcFailedError
-	require.ErrorAs(t, c.Dead("create", group), &failed)
+	require.ErrorAs(t, c.FailedIn("create", group), &failed)
 	require.Equal(t, []int{2}, failed.Ranks)
+}
+
+// A communicator that others have revoked before it is made here is revoked from the start, and
+// forwards that: to both sides if it has two.
+func TestRevokedBeforeItIsMade(t *testing.T) {
+	_, e, c := newStray(t)
+	var told []*Comm
+	e.OnRevoke(func(o *Comm) { told = append(told, o) })
+	find := func(make func() *Comm) uint32 { // its context: made once, and freed
+		o := make()
+		require.NoError(t, o.Free())
+		delete(e.freed.known, o.Context())
+		return o.Context()
+	}
+	plain := func() *Comm {
+		o, err := e.NewComm("late", WorldGroup(2), 0, 70)
+		require.NoError(t, err)
+		return o
+	}
+	inter := func() *Comm {
+		o, err := c.Bridge(5, NewGroup([]proc.ID{2, 3}), 99)
+		require.NoError(t, err)
+		return o
+	}
+	for _, make := range []func() *Comm{plain, inter} {
+		ctx := find(make)
+		known, _ := e.RevokeContext(ctx)
+		require.False(t, known, "nobody can pass it on here")
+		e.RevokeUnmade(ctx)
+		e.RevokeUnmade(ctx | collContext)
+		require.Len(t, e.revoked.unmade, 1)
+		told = nil
+		o := make()
+		require.True(t, o.Revoked())
+		require.Equal(t, []*Comm{o}, told)
+		require.Empty(t, e.revoked.unmade)
+		require.ErrorIs(t, Send[Aware](o, nil, 0, 1), ft.ErrRevoked)
+		if o.Local() != nil {
+			require.True(t, o.Local().Revoked())
+			require.True(t, o.Local().Coll().Revoked())
+			everyone := o.AllMembers()
+			require.Equal(t, 4, everyone.Size())
+		}
+		require.NoError(t, o.Free())
+		require.Empty(t, e.revoked.known)
+	}
+}
+
+// The revocations that wait for a communicator are bounded, and the newest are kept.
+func TestEarlyRevocationsAreBounded(t *testing.T) {
+	_, e, _ := newStray(t)
+	for i := range uint32(3 * maxUnmade) {
+		e.RevokeUnmade(100 + i)
+		require.LessOrEqual(t, len(e.revoked.unmade), maxUnmade)
+	}
+	c, err := e.NewComm("late", WorldGroup(2), 0, 100+3*maxUnmade-1)
+	require.NoError(t, err)
+	require.True(t, c.Revoked())
+}
+
+// Operations that outlive Free end when another member revokes. Revoking a freed communicator is
+// ErrClosed and leaves no record.
+func TestRevokedAfterFree(t *testing.T) {
+	_, e, c := newStray(t)
+	told := 0
+	e.OnRevoke(func(*Comm) { told++ })
+	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, true)
+	require.NoError(t, c.Free())
+	require.ErrorIs(t, c.Revoke(), ft.ErrClosed)
+	require.Equal(t, Pending, e.State(h))
+	requireKnown(t, e, 1, true)
+	requireRevoked(t, e, "recv", h)
+	requireRevoked(t, e, "mprobe", p)
+	require.Equal(t, 1, told)
+	require.Empty(t, e.revoked.known)
+
+	again, err := e.NewComm("again", WorldGroup(2), 0, 1)
+	require.NoError(t, err)
+	require.False(t, again.Revoked(), "a context that is used once more is a new one")
+	require.NoError(t, Send[Aware](again, nil, 1, 0))
+	require.False(t, e.wasRevoked(1<<32))
+}
+
+// requireKnown lets another member revoke a communicator of this process.
+func requireKnown(t *testing.T, e *Engine, ctx uint32, news bool) {
+	t.Helper()
+	known, first := e.RevokeContext(ctx)
+	require.True(t, known)
+	require.Equal(t, news, first)
 }

@@ -2,7 +2,6 @@ package p2p
 
 import (
 	"github.com/banyan-hpc/banyan/fabric"
-	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
@@ -11,66 +10,66 @@ import (
 // ft.ErrDeparted.
 func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 	if checked[M]() && c.state.Load() != 0 {
-		return c.sendInDoubt(buf, dst, tag)
+		return c.sendChecked(buf, dst, tag)
 	}
 	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
 		e := c.e
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
-		l.room -= len(buf) + perMessage
-		if l.room >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
+		l.budget -= len(buf) + perMessage
+		if l.budget >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
 			e.p.Unlock()
 			return nil
 		}
-		l.room += len(buf) + perMessage
+		l.budget += len(buf) + perMessage
 		e.p.Unlock()
 	}
 	return c.sendSlow(buf, dst, tag)
 }
 
-// Isend begins to send buf, which must not change until the request is
-// complete. Errors are the request's, also those of wrong arguments (S1-10).
+// Isend starts to send buf, which must not change until the request is complete. Errors are the
+// request's, also those of wrong arguments.
 func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 	if checked[M]() && c.state.Load() != 0 {
-		return c.isendInDoubt(buf, dst, tag)
+		return c.isendChecked(buf, dst, tag)
 	}
 	if l := c.link(dst); l != nil && uint(tag) <= MaxTag {
 		e := c.e
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
-		l.room -= len(buf) + perMessage
-		if l.room >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
+		l.budget -= len(buf) + perMessage
+		if l.budget >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
 			e.p.Unlock()
 			return Handle{}
 		}
-		l.room += len(buf) + perMessage
+		l.budget += len(buf) + perMessage
 		e.p.Unlock()
 	}
 	return c.isendSlow(buf, dst, tag)
 }
 
-// sendInDoubt is Send where the state word was not zero. It is a function of
-// its own so that the others keep their arguments in registers.
-func (c *Comm) sendInDoubt(buf []byte, dst, tag int) error {
+// sendChecked is Send with a state word that is not zero. It is a separate function so that the
+// others keep their arguments in registers.
+func (c *Comm) sendChecked(buf []byte, dst, tag int) error {
 	if err := c.checkState("send", false); err != nil {
-		return c.raise(err)
+		return c.notifyHandler(err)
 	}
 	return Send[Unaware](c, buf, dst, tag)
 }
 
-func (c *Comm) isendInDoubt(buf []byte, dst, tag int) Handle {
+func (c *Comm) isendChecked(buf []byte, dst, tag int) Handle {
 	if err := c.checkState("send", false); err != nil {
-		return c.e.failed(c, reqSend, err)
+		return c.e.failedRequest(c, reqSend, err)
 	}
 	return Isend[Unaware](c, buf, dst, tag)
 }
 
 func (c *Comm) sendSlow(buf []byte, dst, tag int) error {
 	_, err := c.e.Wait(c.isendSlow(buf, dst, tag))
-	return c.raise(err)
+	return c.notifyHandler(err)
 }
 
-// isendSlow is every standard send that does not go out at once in one frame.
+// isendSlow handles standard sends that do not leave at once in one frame.
 func (c *Comm) isendSlow(buf []byte, dst, tag int) Handle {
 	return c.begin(buf, dst, tag, false)
 }
@@ -80,15 +79,15 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	e := c.e
 	l, err := c.target("send", dst, tag)
 	if err != nil {
-		return e.failed(c, reqSend, err)
+		return e.failedRequest(c, reqSend, err)
 	}
 	if l == nil {
 		return Handle{}
 	}
 	e.p.Lock()
 	defer e.p.Unlock()
-	if l.spare == 0 && l.room < len(buf)+perMessage {
-		e.p.Progress() // the answer may be there already
+	if l.spareChunk == 0 && l.budget < len(buf)+perMessage {
+		e.p.Progress() // a grant may have arrived
 	}
 	r := e.newRequest(c, reqSend, buf)
 	h := Handle{r, r.gen}
@@ -98,19 +97,19 @@ func (c *Comm) begin(buf []byte, dst, tag int, synchronous bool) Handle {
 	case err != nil:
 		r.fail(err)
 	case l.ep.State != progress.Alive:
-		r.fail(c.lost("send", l))
-		e.stuck(r)
-	case c.state.Load() != 0 && r.unsure() && !e.waits(l, r):
+		r.fail(c.peerEndedError("send", l))
+		e.giveUpOwn(r)
+	case c.state.Load() != 0 && r.mustInquire() && !e.mayWait(l, r):
 	case l.held != nil || !e.issue(l, r, imm, synchronous):
 		e.hold(l, r, imm, synchronous)
 	}
 	if e.pump(l) > 0 && l.first != nil {
-		e.p.Kick() // whoever waits for credit has not armed for what is left
+		e.p.Kick() // a sleeping goroutine does not wait for this credit yet
 	}
 	return h
 }
 
-// target checks a send's arguments and gives the link; nil for ProcNull.
+// target checks a send's arguments and returns the link; nil for a null rank.
 func (c *Comm) target(op string, dst, tag int) (*link, error) {
 	switch {
 	case uint64(tag) > MaxTag:
@@ -119,68 +118,18 @@ func (c *Comm) target(op string, dst, tag int) (*link, error) {
 		return nil, nil
 	case uint(dst) >= uint(c.peers.size):
 		return nil, c.badRank(op, dst)
-	case c.recognized(dst):
+	case c.isNull(dst):
 		return nil, nil
 	}
 	l, err := c.connect(dst)
 	if err != nil {
-		return nil, c.unmetError(op, "to", dst, err)
+		return nil, c.connectError(op, "to", dst, err)
 	}
 	return l, nil
 }
 
-// sendRendezvous announces the message and keeps the buffer for the receiver.
-func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
-	var region fabric.Region
-	if len(r.buf) > 0 {
-		var err error
-		if region, err = l.ep.Conn().Expose(r.buf); err != nil {
-			region = fabric.Region{} // the receiver will ask to have it streamed
-		}
-	}
-	l.attend(r)
-	r.total, r.announced = len(r.buf), true
-	l.announced++
-	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
-}
-
-// onCTS streams the data of an announced message.
-func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
-	l := e.known(from)
-	r := e.announced(imm, l)
-	to, ok := decodeHandle(payload)
-	if r == nil || !ok || to == 0 {
-		e.refused++
-		return
-	}
-	e.answered(l, r)
-	e.data(l, r, fabric.ClassFrag, to, true)
-}
-
-// onFin completes a send whose data have been pulled, or that had none.
-func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
-	l := e.known(from)
-	r := e.announced(imm, l)
-	if r == nil {
-		e.refused++
-		return
-	}
-	l.fins++
-	e.answered(l, r)
-	r.Finish()
-}
-
-// announced gives the send that waits for the receiver under that name, or
-// nil: one that streams already is not to be answered again.
-func (e *Engine) announced(wire uint64, l *link) *Request {
-	if r := e.request(wire, l); r != nil && r.announced {
-		return r
-	}
-	return nil
-}
-
-// failed makes a request that has ended with err.
-func (e *Engine) failed(c *Comm, kind reqKind, err error) Handle {
+// failedRequest returns a request that has ended with err.
+func (e *Engine) failedRequest(c *Comm, kind reqKind, err error) Handle {
 	e.p.Lock()
 	defer e.p.Unlock()
 	r := e.newRequest(c, kind, nil)

@@ -13,17 +13,18 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// The contexts of what is left, of whoever is gone, at every number, of a communicator, its duplicate, what is left of
-// it, and both kinds of two sides, are all different, and alike at the members.
+// The contexts of survivors, for all sets of ended members and numbers, of a communicator, its
+// duplicate, its survivors, and both kinds of two sides, are all different, and alike at the
+// members.
 func TestContextsOfSurvivors(t *testing.T) {
 	const n = 6
 	contexts := make(map[uint32]string) // what has the context
 	made := func(name string, c *Comm, err error) *Comm {
 		require.NoError(t, err, name)
 		if c != nil {
-			for _, o := range c.contexts(nil) {
+			for _, o := range c.linkedComms(nil) {
 				members := slices.Compact(slices.Sorted(slices.Values(append(o.group.Procs(), o.peers.Procs()...))))
-				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.firstColl()} {
+				for what, ctx := range map[string]uint32{"messages": o.Context(), "collectives": o.firstCollContext()} {
 					where := fmt.Sprintf("%s: %s of %v, %s", name, o.name, members, what)
 					if was, ok := contexts[ctx]; ok {
 						require.Equal(t, was, where)

@@ -7,51 +7,52 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// The tags of collectives. Each has the root that its sender has named, so that a rank that has named another
-// one learns of it:
+// The tags of collectives contain the root that the sender named, so that a receiver with another
+// root notices:
 //
-//	bit     30  29   28 … 16   15 … 4   3 … 0
-//	blocks   0   1      0       root     kind
-//	task     1   -  number's    root     number's
+//	bit         30  29   28 … 16   15 … 4   3 … 0
+//	blocking     0   1      0       root     kind
+//	non-blocking 1   -  number's    root     number's
 //
-// Messages of collectives that block match in order. So a receive of one ends with ft.ErrArgument if the next
-// message of its source has another tag: the source has called another collective, or named another root. That
-// of a task does so if the message has another root. So as not to search for them, such tags share a bin.
+// Messages of blocking collectives match in order. So a receive of a blocking collective ends with
+// ft.ErrArgument if the next message of its source has another tag: the source has called another
+// collective, or named another root. A receive of a non-blocking collective does so if the message
+// has another root. Such tags share a bin, so that no search is needed.
 
-// TaskTag is the smallest tag of a collective that goes on by itself (Join). Smaller tags are those of
-// collectives that block.
+// TaskTag is the smallest tag of a non-blocking collective (Join). Blocking collectives have
+// smaller tags.
 const TaskTag = 1 << 30
 
-// Blocking is the tag of collectives that block, of kind 0 and root 0; see BlockingTag.
+// Blocking is the tag of blocking collectives, of kind 0 and root 0; see BlockingTag.
 const Blocking = 1 << 29
 
 const (
 	rootShift   = 4
-	rootMask    = 0xfff << rootShift // of larger roots the low bits
+	rootMask    = 0xfff << rootShift // the low bits of larger roots
 	kindMask    = 1<<rootShift - 1
 	numberShift = 16 - rootShift
-	// taskBits is the length of a task's number in its tag.
+	// taskBits is the length of a non-blocking collective's number in its tag.
 	taskBits = 30 - numberShift
 )
 
-// BlockingTag is the tag of a kind of collectives that block, of which there are 16.
+// BlockingTag is the tag of one of 16 kinds of blocking collectives.
 func BlockingTag(kind, root int) int { return Blocking | kind | root<<rootShift&rootMask }
 
-// TagOf is the tag of the task with a number, with root 0.
+// TagOf is the tag of the non-blocking collective with a number, with root 0.
 func TagOf(number uint32) int {
 	return TaskTag | int(number&kindMask) | int(number&(1<<taskBits-1)>>rootShift<<16)
 }
 
-// WithRoot is a task's tag with a root.
+// WithRoot is a non-blocking collective's tag with a root.
 func WithRoot(tag, root int) int { return tag&^rootMask | root<<rootShift&rootMask }
 
-// numberOf gives the number of a task's tag.
-func numberOf(tag uint32) uint32 { return tag&kindMask | tag&(TaskTag-1)>>16<<rootShift }
+// taskNumber is the number in a non-blocking collective's tag.
+func taskNumber(tag uint32) uint32 { return tag&kindMask | tag&(TaskTag-1)>>16<<rootShift }
 
-// collective reports whether a message is one of a collective: its context is.
+// collective reports whether a message belongs to a collective, by its context.
 func collective(imm uint64) bool { return int64(imm) < 0 }
 
-// binned is an imm without that in which messages may differ that are taken for the same collective.
+// binned is an imm without the bits in which conflicting messages differ.
 func binned(imm uint64) uint64 {
 	switch {
 	case !collective(imm):
@@ -64,34 +65,34 @@ func binned(imm uint64) uint64 {
 	return imm
 }
 
-// rivals reports whether one of two messages of a process is there in place of the other.
-func rivals(a, b uint64) bool {
+// conflicting reports whether one of two messages of a process takes the place of the other.
+func conflicting(a, b uint64) bool {
 	return a != b && collective(a) && a&(TaskTag|Blocking) != 0 && binned(a) == binned(b)
 }
 
-// contradicted reports whether a collective's receive has ended since another message is there in place of its
-// own.
-func (e *Engine) contradicted(r *Request) bool {
-	m := e.early.rival(r.src, r.imm)
+// mismatched fails a collective's receive if another message takes the place of its own.
+func (e *Engine) mismatched(r *Request) bool {
+	m := e.unexpected.conflict(r.src, r.imm)
 	if m != nil {
-		e.otherRoot(r, m)
+		e.failMismatch(r, m)
 	}
 	return m != nil
 }
 
-// otherRoot ends a receive for which a message with another root has come.
-func (e *Engine) otherRoot(r *Request, m *message) {
-	r.fail(r.comm.otherRoot(m.from))
+// failMismatch fails a receive because of a message with another root.
+func (e *Engine) failMismatch(r *Request, m *message) {
+	r.fail(r.comm.mismatchError(m.from))
 	e.discard(m)
 }
 
-func (c *Comm) otherRoot(from proc.ID) error {
+func (c *Comm) mismatchError(from proc.ID) error {
 	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: all ranks must call the same",
-		c.name, ft.ErrArgument, c.said(from))
+		c.name, ft.ErrArgument, c.originalRank(from))
 }
 
-// rival takes out the message that is there in place of the next one of a collective that a receive asks for.
-func (u *unexpected) rival(src proc.ID, imm uint64) *message {
+// conflict removes and returns the message that takes the place of the one that a receive of a
+// collective needs.
+func (u *unexpectedQueue) conflict(src proc.ID, imm uint64) *message {
 	if u.n == 0 {
 		return nil
 	}
@@ -100,7 +101,7 @@ func (u *unexpected) rival(src proc.ID, imm uint64) *message {
 		case m.from != src:
 		case m.imm == imm:
 			return nil
-		case rivals(m.imm, imm):
+		case conflicting(m.imm, imm):
 			u.remove(m)
 			return m
 		}
@@ -108,13 +109,13 @@ func (u *unexpected) rival(src proc.ID, imm uint64) *message {
 	return nil
 }
 
-// rival takes out the receive that waits for a collective's message and has named another root.
-func (q *posted) rival(from proc.ID, imm uint64) *Request {
+// conflict removes and returns the receive that conflicts with a collective's message.
+func (q *postedQueue) conflict(from proc.ID, imm uint64) *Request {
 	if q.n == 0 {
 		return nil
 	}
 	for r := q.bins[q.at(from, imm)].first; r != nil; r = r.next {
-		if r.src == from && rivals(r.imm, imm) {
+		if r.src == from && conflicting(r.imm, imm) {
 			q.remove(r)
 			return r
 		}
@@ -122,19 +123,21 @@ func (q *posted) rival(from proc.ID, imm uint64) *Request {
 	return nil
 }
 
-// fewMessages can be looked through whenever a task begins.
+// fewMessages can be searched at the start of each non-blocking collective.
 const fewMessages = 64
 
-// OtherRoot is ft.ErrArgument if a message of the task with a tag is here whose sender has named another root.
+// RootMismatch is ft.ErrArgument if an unexpected message of the non-blocking collective has
+// another root.
+//
 // Precondition: the lock is held.
-func (c *Comm) OtherRoot(tag int) error {
-	if c.e.early.n == 0 || c.e.early.n > fewMessages {
+func (c *Comm) RootMismatch(tag int) error {
+	if c.e.unexpected.n == 0 || c.e.unexpected.n > fewMessages {
 		return nil
 	}
 	imm := c.ctx | uint64(tag)
-	for m := c.e.early.oldest; m != nil; m = m.younger {
-		if rivals(m.imm, imm) {
-			return c.otherRoot(m.from)
+	for m := c.e.unexpected.oldest; m != nil; m = m.younger {
+		if conflicting(m.imm, imm) {
+			return c.mismatchError(m.from)
 		}
 	}
 	return nil

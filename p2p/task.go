@@ -1,27 +1,27 @@
 package p2p
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Task is an operation of a layer above that is made of requests and has no goroutine of its own: when the requests
-// that it waits for have all completed, it goes on in whatever goroutine makes progress. It costs requests that no task waits for nothing.
+// Task is an operation of a layer above that consists of requests and has no goroutine of its own:
+// when all requests that it awaits have completed, it continues in any goroutine that makes
+// progress. Requests outside of tasks pay nothing for it.
 //
-// Going on is a job of the progress engine and not part of the completion, which may come in the middle of anything: so it
-// runs without the lock, begins further requests as an application would, and may take its time to fold.
+// It continues as a job of the progress engine, not in the completion itself, which may occur at
+// any point. So it runs without the lock, may start further requests, and may take its time for
+// reductions.
 type Task struct {
 	e     *Engine
 	job   progress.Job
-	part  func() // one of the requests has completed
-	parts int    // requests that have not
+	part  func() // called when a request has completed
+	parts int    // requests under way
 }
 
-// NewTask makes one. Run is called without the lock, by one goroutine at a time, whenever the task goes on.
+// NewTask makes a task. Run is called without the lock, by one goroutine at a time, whenever the
+// task continues.
 func (e *Engine) NewTask(run func()) *Task {
 	t := &Task{e: e}
 	t.part = t.completed
@@ -29,8 +29,10 @@ func (e *Engine) NewTask(run func()) *Task {
 	return t
 }
 
-// Await reports whether all of the requests have completed; if not, the task goes on when they have. Whoever gets false does not touch
-// the task any more once it has let go of the lock. Precondition: the lock is held; nobody else waits for the requests.
+// Await reports whether all of the requests have completed; if not, the task continues when they
+// have. After false the caller must not touch the task once it has released the lock.
+//
+// Precondition: the lock is held; nothing else waits for the requests.
 func (t *Task) Await(hs []Handle) bool {
 	for _, h := range hs {
 		if t.e.State(h) == Pending {
@@ -47,73 +49,73 @@ func (t *Task) completed() {
 	}
 }
 
-// Go has the task go on soon. Precondition: the lock is held.
+// Go schedules the task to continue soon. Precondition: the lock is held.
 func (t *Task) Go() { t.e.p.Submit(&t.job) }
 
-// Join is Ready for an operation that goes on by itself: it gives the communicator to send on, and the operation's number, which
-// is the same at all members if they join in the same order. Until Quit is called a Free leaves that communicator as it is.
-// Error: as of Ready. The operation has joined all the same, unless there is no communicator to send on any more.
+// Join is Ready for a non-blocking collective. It returns the communicator to send on and the
+// operation's number, which is the same at all members if they join in the same order. Free keeps
+// that communicator until Quit. Errors are those of Ready. With an error the operation has joined
+// as well, unless w is nil.
 func (c *Comm) Join(op string) (w *Comm, number uint32, err error) {
 	c.e.p.Lock()
 	defer c.e.p.Unlock()
-	c.settle()
+	c.awaitValidate()
 	if c.state.Load()&stateFreed != 0 {
 		return nil, 0, c.check(op)
 	}
-	w = c.collected()
+	w = c.collLocked()
 	w.joined++
-	w.under++
-	s := w.rare()
+	w.joinedOps++
+	s := w.mutableFT()
 	s.running = append(s.running, uint32(TagOf(w.joined)))
 	return w, w.joined, w.ready(op)
 }
 
-// Done says that the operation with a number sends nothing more. Precondition: the lock is held.
+// Done declares that the operation with a number sends nothing more. Precondition: the lock is
+// held.
 func (c *Comm) Done(number uint32) {
 	if c == nil { // it has not joined
 		return
 	}
-	s := c.rare()
+	s := c.mutableFT()
 	if i := slices.Index(s.running, uint32(TagOf(number))); i >= 0 {
 		s.running = slices.Delete(s.running, i, i+1)
-		c.e.answerAll()
+		c.e.answerInquiries()
 	}
 }
 
-// Quit ends what Join began, on the communicator that it gave. Precondition: the lock is held.
+// Quit ends a Join, on the communicator that it returned. Precondition: the lock is held.
 func (c *Comm) Quit(number uint32) {
 	c.Done(number)
-	if c.under--; c.under == 0 && c.state.Load()&(stateLeft|stateFreed) == stateLeft {
+	if c.joinedOps--; c.joinedOps == 0 && c.state.Load()&(stateLeft|stateFreed) == stateLeft {
 		c.free()
 	}
 }
 
-// leave is free for a communicator of collectives, of which some may be under way: the last of them frees it.
-func (c *Comm) leave() {
-	if c.under > 0 {
+// freeWhenIdle frees a communicator of collectives, if necessary at the end of the last one under
+// way.
+func (c *Comm) freeWhenIdle() {
+	if c.joinedOps > 0 {
 		c.state.Or(stateLeft)
 		return
 	}
 	c.free()
 }
 
-// Reach connects to a rank, so that what is begun later need not wait for that. It may wait, and is not to be called in a task that goes on.
-func (c *Comm) Reach(rank int) error {
+// Connect connects to a rank in advance. It may block, and must not be called by a running task.
+func (c *Comm) Connect(rank int) error {
 	if c.link(rank) != nil {
 		return nil
 	}
-	_, err := c.connect(rank)
-	if errors.Is(err, fabric.ErrNoAddress) {
-		return c.unmetError("connect", "to", rank, err)
-	}
-	if err != nil {
-		return fmt.Errorf("connect to rank %d of %s: %w", c.Said(rank), c.name, err)
+	if _, err := c.connect(rank); err != nil {
+		return c.connectError("connect", "to", rank, err)
 	}
 	return nil
 }
 
-// Named gives a context that belongs to the operation with a number of Join alone, for what is agreed on about it.
-func (c *Comm) Named(number uint32) uint32 {
+// OpContext is a context for agreements about the operation with a number, as returned by Join, and
+// for nothing else.
+func (c *Comm) OpContext(number uint32) uint32 {
 	return (uint32(mix(mix(c.ctx, c.ctx>>32), 3)>>32) + number) &^ collContext
 }
 

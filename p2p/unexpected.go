@@ -7,40 +7,37 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// message is one that has arrived before its receive, or one that arrives in
-// fragments, or an announced one (RTS).
+// message is an unexpected message, an announced one (RTS), or one that is arriving in fragments.
 type message struct {
 	from proc.ID
 	imm  uint64
-	// total is the sender's length, got what has arrived of it.
+	// total is the message's length, got the number of bytes that have arrived.
 	total, got int
-	data       []byte   // what has arrived while no receive was matched
-	req        *Request // the matched receive of a message still arriving
+	data       []byte   // bytes that arrived without a receive
+	req        *Request // the matched receive of a message that is still arriving
 	link       *link
-	cost       int // what it counts for in link.kept
+	cost       int // counted in link.kept
 	rts        bool
-	claimed    bool          // taken out by a matched probe, not received yet
-	orphan     bool          // still arriving, and nobody will receive it
-	placed     bool          // the provider writes into data, or into the receive's buffer, until it is whole
-	region     fabric.Region // rts: where the data lie
+	claimed    bool          // removed from matching by a matched probe, not received yet
+	orphan     bool          // still arriving, to be dropped
+	placed     bool          // the provider writes into data or the receive's buffer until the message is complete
+	region     fabric.Region // rts: location of the data
 	remote     uint64        // rts: the sender's request
 
-	in             [4]msgLink // its neighbours in the bins of each index
-	younger, older *message   // in order of arrival; or its neighbours among the claimed
+	in             [4]msgLink // neighbours in the bins of each index
+	younger, older *message   // neighbours in order of arrival, or among the claimed
 }
 
 type msgLink struct{ next, prev *message }
 
-// unexpected holds messages without a receive, in order of arrival and in bins
-// by what a receive may ask for: an index for each kind of wildcards (see
-// [wildness]), as if a message came once for each. The first index, without
-// wildcards, is kept always; another from the first search for its kind among
-// more than a few.
-type unexpected struct {
+// unexpectedQueue holds the unexpected messages in order of arrival, and in one index for each kind
+// of wildcard that a receive may have (see [wildcards]). The index without wildcards always exists;
+// another one is built by the first search for its kind among more than a few messages.
+type unexpectedQueue struct {
 	index          [4][]msgBin
 	n              int
 	oldest, newest *message
-	claims         *message // taken out by matched probes, in no order, linked by older
+	claims         *message // removed by matched probes, in no order, linked by older
 	free           *message // linked by younger
 	// buffers are free payload buffers by size class (log2 of capacity).
 	buffers [bits.UintSize][][]byte
@@ -48,15 +45,15 @@ type unexpected struct {
 
 type msgBin struct{ first, last *message }
 
-// fewUnexpected can be looked through one by one.
+// fewUnexpected messages are searched one by one.
 const fewUnexpected = 16
 
-func (u *unexpected) bin(w int, src proc.ID, imm uint64) *msgBin {
-	src, imm = widen(w, src, imm)
+func (u *unexpectedQueue) bin(w int, src proc.ID, imm uint64) *msgBin {
+	src, imm = wildcardKey(w, src, imm)
 	return &u.index[w][hash(src, imm)&uint64(len(u.index[w])-1)]
 }
 
-func (u *unexpected) newMessage() *message {
+func (u *unexpectedQueue) newMessage() *message {
 	m := u.free
 	if m == nil {
 		return new(message)
@@ -66,14 +63,14 @@ func (u *unexpected) newMessage() *message {
 	return m
 }
 
-// release ends a message that is in no list.
-func (u *unexpected) release(m *message) {
+// release recycles a message that is in no list.
+func (u *unexpectedQueue) release(m *message) {
 	u.dropData(m)
 	*m = message{younger: u.free, region: fabric.Region{Key: m.region.Key[:0]}}
 	u.free = m
 }
 
-func (u *unexpected) dropData(m *message) {
+func (u *unexpectedQueue) dropData(m *message) {
 	if c := cap(m.data); c > 0 {
 		class := bits.Len(uint(c)) - 1
 		u.buffers[class] = append(u.buffers[class], m.data[:0])
@@ -81,8 +78,8 @@ func (u *unexpected) dropData(m *message) {
 	m.data = nil
 }
 
-// buffer gives an empty buffer of capacity at least n.
-func (u *unexpected) buffer(n int) []byte {
+// buffer returns an empty buffer of capacity at least n.
+func (u *unexpectedQueue) buffer(n int) []byte {
 	class := bits.Len(uint(max(n, 64) - 1))
 	if list := u.buffers[class]; len(list) > 0 {
 		u.buffers[class] = list[:len(list)-1]
@@ -91,7 +88,7 @@ func (u *unexpected) buffer(n int) []byte {
 	return make([]byte, 0, 1<<class)
 }
 
-func (u *unexpected) add(m *message) {
+func (u *unexpectedQueue) add(m *message) {
 	u.n++
 	m.older, m.younger = u.newest, nil
 	if u.newest == nil {
@@ -112,7 +109,7 @@ func (u *unexpected) add(m *message) {
 }
 
 // build makes an index with room to grow.
-func (u *unexpected) build(w int) {
+func (u *unexpectedQueue) build(w int) {
 	bins := firstBins
 	for bins < u.n {
 		bins *= 2
@@ -148,7 +145,7 @@ func (b *msgBin) remove(w int, m *message) {
 	m.in[w] = msgLink{}
 }
 
-func (u *unexpected) remove(m *message) {
+func (u *unexpectedQueue) remove(m *message) {
 	u.n--
 	for w := range u.index {
 		if len(u.index[w]) > 0 {
@@ -168,8 +165,8 @@ func (u *unexpected) remove(m *message) {
 	m.older, m.younger = nil, nil
 }
 
-// claim takes a message out for a matched probe.
-func (u *unexpected) claim(m *message) {
+// claim removes a message from matching for a matched probe.
+func (u *unexpectedQueue) claim(m *message) {
 	u.remove(m)
 	m.claimed = true
 	if m.older = u.claims; m.older != nil {
@@ -178,8 +175,8 @@ func (u *unexpected) claim(m *message) {
 	u.claims = m
 }
 
-// unclaim ends that: its probe's Message is received, or nobody may receive it.
-func (u *unexpected) unclaim(m *message) {
+// unclaim undoes claim: the message is received or dropped.
+func (u *unexpectedQueue) unclaim(m *message) {
 	m.claimed = false
 	if m.younger == nil {
 		u.claims = m.older
@@ -192,9 +189,8 @@ func (u *unexpected) unclaim(m *message) {
 	m.older, m.younger = nil, nil
 }
 
-// match takes out the message that arrived first of those that a receive for
-// (src, imm) matches, or gives nil.
-func (u *unexpected) match(src proc.ID, imm uint64) *message {
+// match removes and returns the earliest message that a receive for (src, imm) matches, or nil.
+func (u *unexpectedQueue) match(src proc.ID, imm uint64) *message {
 	m := u.find(src, imm)
 	if m != nil {
 		u.remove(m)
@@ -202,12 +198,12 @@ func (u *unexpected) match(src proc.ID, imm uint64) *message {
 	return m
 }
 
-// find gives the message that match would take out.
-func (u *unexpected) find(src proc.ID, imm uint64) *message {
+// find returns the message that match would remove.
+func (u *unexpectedQueue) find(src proc.ID, imm uint64) *message {
 	if u.n == 0 {
 		return nil
 	}
-	w := wildness(src, imm)
+	w := wildcards(src, imm)
 	if len(u.index[w]) == 0 {
 		if u.n <= fewUnexpected {
 			return u.findAmongFew(src, imm)
@@ -222,7 +218,7 @@ func (u *unexpected) find(src proc.ID, imm uint64) *message {
 	return nil
 }
 
-func (u *unexpected) findAmongFew(src proc.ID, imm uint64) *message {
+func (u *unexpectedQueue) findAmongFew(src proc.ID, imm uint64) *message {
 	for m := u.oldest; m != nil; m = m.younger {
 		if m.matches(src, imm) {
 			return m
@@ -231,26 +227,27 @@ func (u *unexpected) findAmongFew(src proc.ID, imm uint64) *message {
 	return nil
 }
 
-// matches is the rule: whether a receive for (src, imm) takes the message.
+// matches is the matching rule: whether a receive for (src, imm) takes the message.
 func (m *message) matches(src proc.ID, imm uint64) bool {
 	return (src == proc.None || m.from == src) &&
 		m.imm>>32 == imm>>32 && (uint32(imm) == anyTag || m.imm == imm)
 }
 
-// unexpected makes a message with room for its data; nil: the sender may not have sent it.
-func (e *Engine) unexpected(from proc.ID, imm uint64, total int) *message {
-	ep := e.p.Known(from)
+// newUnexpected makes a message with room for its data, or returns nil if the sender may not have
+// sent it.
+func (e *Engine) newUnexpected(from proc.ID, imm uint64, total int) *message {
+	ep := e.p.Lookup(from)
 	if ep == nil {
 		e.refused++
 		return nil
 	}
-	l := e.adopt(ep)
+	l := e.linkFor(ep)
 	if !e.admits(l, total) {
 		return nil
 	}
-	m := e.early.newMessage()
+	m := e.unexpected.newMessage()
 	m.from, m.imm, m.total = from, imm, total
-	m.data = e.early.buffer(total)
+	m.data = e.unexpected.buffer(total)
 	m.kept(l)
 	return m
 }

@@ -8,53 +8,56 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Validating is acknowledging together: the living members of a communicator have agreed on who
-// is gone (package ft/repair), and here is what that changes at one of them (S2-5, S4-9, S4-19).
+// A validate is a collective acknowledgement: the living members of a communicator have agreed on
+// the ended ones (package ft/repair), and this file applies the decision at one member (Hursey &
+// Graham §3.2).
 //
-// The agreed failures are acknowledged. Collectives get a communicator of those that are left,
-// whose context follows from what has been agreed on: so it is the same at all, no message of an older
-// collective is ever received on it, and how often each member has called collectives
-// before does not matter (S4-20). A failure that is known here and has not been agreed on stays what it was:
-// not acknowledged, and collectives fail until it is agreed on too. The numbers of what is made from the
-// communicator begin again as well, in contexts of their own (S4-22).
+// The agreed failures are acknowledged. Collectives get a communicator of the remaining members,
+// whose context is derived from the decision. So it is the same at all members, it never receives a
+// message of an older collective, and the number of collectives that each member called before does
+// not matter. A failure that this process knows and that has not been agreed on stays
+// unacknowledged, and collectives fail until it is agreed on too. The numbers of derived
+// communicators start again as well, with other contexts.
 //
-// From its beginning to its end a validate holds up, at this process, what must come after it at all:
-// collectives, and making communicators.
+// From its start to its end a validate blocks, in this process, the operations that must come after
+// it at all members: collectives and creation of communicators.
 
-// Validation is what the members of a communicator have agreed on.
+// Validation is the members' decision.
 type Validation struct {
-	// Gone are the members that take no part any more. Those of them that have failed stand in
-	// the view of this process.
-	Gone []proc.ID
-	// Epoch is a number that no other validate of the communicator has.
+	// Ended are the members that take no part any more. The failed ones are in this process's view.
+	Ended []proc.ID
+	// Epoch is unique among the communicator's validates.
 	Epoch uint64
 }
 
-// BeginValidate has collectives wait until EndValidate. Error: ft.ErrClosed. Precondition: the lock is held.
+// BeginValidate blocks collectives until EndValidate. Error: ft.ErrClosed. Precondition: the lock
+// is held.
 func (c *Comm) BeginValidate() error {
 	if c.state.Load()&(stateFreed|stateFinal) != 0 {
 		return c.check("validate")
 	}
-	c.rare().validating++
-	c.collected().state.Or(stateValidating)
-	c.e.answerAll()
+	c.mutableFT().validating++
+	c.collLocked().state.Or(stateValidating)
+	c.e.answerInquiries()
 	return nil
 }
 
-// EndValidate takes over what has been agreed on; nil: nothing has been. It is called once for
-// each BeginValidate, at all members in the same order. Precondition: the lock is held.
+// EndValidate applies a decision; nil means that there is none. It is called once for each
+// BeginValidate, at all members in the same order.
+//
+// Precondition: the lock is held.
 func (c *Comm) EndValidate(v *Validation) error {
-	c.rare().validating--
-	defer c.settled()
+	c.mutableFT().validating--
+	defer c.wakeValidateWaiters()
 	var err error
 	if v != nil && c.state.Load()&stateFinal == 0 {
-		gone := setOf(v.Gone)
-		c.admit(&gone)
+		ended := setOf(v.Ended)
+		c.acknowledgeAgreed(&ended)
 		if c.state.Load()&stateFreed == 0 {
-			err = c.renew(v)
+			err = c.replaceColl(v)
 		}
 	}
-	if w := c.collected(); c.kept().validating == 0 {
+	if w := c.collLocked(); c.readFT().validating == 0 {
 		w.state.And(^uint32(stateValidating))
 	} else {
 		w.state.Or(stateValidating)
@@ -62,76 +65,77 @@ func (c *Comm) EndValidate(v *Validation) error {
 	return err
 }
 
-// renewed tells the context of collectives after a validate from those of what is made from the communicator, which begin
-// with its number: else the one with that number would find its context taken where nobody is gone.
-const renewed = 1 << 63
+// renewedBit distinguishes the context of collectives after a validate from those of derived
+// communicators, which are derived from a number. Otherwise the one with that number would find its
+// context taken if no member has ended.
+const renewedBit = 1 << 63
 
-// renew replaces the communicator of collectives.
-func (c *Comm) renew(v *Validation) error {
-	e, old := c.e, c.collected()
-	c.made = 0
-	clear(c.rare().partly)
+// replaceColl replaces the communicator of collectives.
+func (c *Comm) replaceColl(v *Validation) error {
+	e, old := c.e, c.collLocked()
+	c.derived = 0
+	clear(c.mutableFT().partly)
 	c.epoch.Store(v.Epoch)
-	words := []uint64{renewed}
-	for _, p := range v.Gone {
+	words := []uint64{renewedBit}
+	for _, p := range v.Ended {
 		words = append(words, uint64(p)+1)
 	}
-	ctx := c.context(words...) | collContext
+	ctx := c.deriveContext(words...) | collContext
 	if o := e.holder(ctx); o != nil {
 		return fmt.Errorf("context %#x of %s is taken by %s: validate once more", ctx, c.name, o.name)
 	}
-	group := old.group.rest(v.Gone)
+	group := old.group.remaining(v.Ended)
 	peers := group
 	if c.local != nil {
-		peers = old.peers.rest(v.Gone)
+		peers = old.peers.remaining(v.Ended)
 	}
-	c.gather(group, peers, ctx)
+	c.setColl(group, peers, ctx)
 	e.interrupt(func(r *Request) error {
 		if r.comm != old {
 			return nil
 		}
-		return old.overtaken(r.kind.String())
+		return old.validatedError(r.kind.String())
 	})
 	old.free()
 	if c.local == nil {
 		return nil
 	}
-	return c.local.renew(v)
+	return c.local.replaceColl(v)
 }
 
-// overtaken is the error of a collective that was under way when a validate ended.
-func (c *Comm) overtaken(op string) error {
+// validatedError is the error of a collective that was under way when a validate ended.
+func (c *Comm) validatedError(op string) error {
 	return fmt.Errorf("%s on %s: %w: it belongs to a collective that ran beside a validate of the communicator: wait for it before you validate",
 		op, c.name, ft.ErrArgument)
 }
 
-// settle waits until no validate is under way. Precondition: the lock is held.
-func (c *Comm) settle() {
-	for c.kept().validating > 0 && c.state.Load()&(stateFreed|stateFinal) == 0 {
+// awaitValidate waits until no validate is under way. Precondition: the lock is held.
+func (c *Comm) awaitValidate() {
+	for c.readFT().validating > 0 && c.state.Load()&(stateFreed|stateFinal) == 0 {
 		var done progress.Completion
-		c.seldom.settlers = append(c.seldom.settlers, &done)
+		c.ftState.validateWaiters = append(c.ftState.validateWaiters, &done)
 		c.e.p.Wait(&done)
 	}
 }
 
-// settled has those who wait in settle look again.
-func (c *Comm) settled() {
-	if c.seldom == nil {
+// wakeValidateWaiters lets the calls of awaitValidate look again.
+func (c *Comm) wakeValidateWaiters() {
+	if c.ftState == nil {
 		return
 	}
-	for _, waiter := range c.seldom.settlers {
+	for _, waiter := range c.ftState.validateWaiters {
 		waiter.Finish()
 	}
-	c.seldom.settlers = nil
+	c.ftState.validateWaiters = nil
 }
 
-// gone lists the members that are agreed to be gone.
-func (c *Comm) gone() (out []proc.ID) {
+// agreedEnded lists the members that have been agreed to have ended.
+func (c *Comm) agreedEnded() (out []proc.ID) {
 	w := c.coll.Load()
 	if w == nil || w.group.size == c.group.size && w.peers.size == c.peers.size {
 		return nil
 	}
-	for _, p := range c.Everyone().Procs() {
+	for _, p := range c.AllMembers().Procs() {
 		if !w.has(p) {
 			out = append(out, p)
 		}
@@ -139,9 +143,9 @@ func (c *Comm) gone() (out []proc.ID) {
 	return out
 }
 
-// Delegate gives the rank in Coll of a rank of Peers that is to be the root of an operation. False: that is agreed to be gone. Error:
-// ft.ErrArgument.
-func (c *Comm) Delegate(op string, rank int) (int, bool, error) {
+// CollRank translates a rank of Peers, the root of an operation, to its rank in Coll; false: the
+// rank has been agreed to have ended. Error: ft.ErrArgument.
+func (c *Comm) CollRank(op string, rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
 		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
 	}
@@ -151,14 +155,4 @@ func (c *Comm) Delegate(op string, rank int) (int, bool, error) {
 	}
 	at := w.peers.Rank(c.peers.Proc(rank))
 	return at, at >= 0, nil
-}
-
-// Lost is the error of an operation that needs a rank of Peers that is agreed to be gone.
-func (c *Comm) Lost(op string, rank int) error {
-	c.e.p.Lock()
-	defer c.e.p.Unlock()
-	if p := c.peers.Proc(rank); c.e.p.View().Failed(p) {
-		return c.Blame(op, []proc.ID{p})
-	}
-	return fmt.Errorf("%s on %s: rank %d: %w", op, c.name, rank, ft.ErrDeparted)
 }

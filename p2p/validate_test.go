@@ -12,20 +12,21 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// validate has a communicator validated, as if the others had agreed.
+// validate applies a decision, as if the others had agreed.
 func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
 	c.e.Lock()
 	defer c.e.Unlock()
 	if err := c.BeginValidate(); err != nil {
 		return err
 	}
-	return c.EndValidate(&Validation{Gone: gone, Epoch: epoch})
+	return c.EndValidate(&Validation{Ended: gone, Epoch: epoch})
 }
 
-// S2-5, S4-9: what has been agreed on is acknowledged, before what was known here earlier and has not been
-// agreed on; that keeps collectives from working, and receives from anybody in doubt.
+// Failures that have been agreed on are acknowledged, before those that were known here earlier and
+// have not been agreed on; the latter keep collectives from working, and receives from any source
+// in doubt (Hursey & Graham §3.2).
 func TestAgreedBeforeKnown(t *testing.T) {
-	for _, profile := range []Profile{ULFM, RTS} {
+	for _, profile := range []Profile{ULFM, RunThrough} {
 		_, e, c, kill := bereaved(t)
 		require.NoError(t, c.SetProfile(profile))
 		h := Irecv[Aware](c, nil, AnySource, 5)
@@ -36,29 +37,29 @@ func TestAgreedBeforeKnown(t *testing.T) {
 		require.Equal(t, []proc.ID{3}, c.Acknowledged())
 		inDoubt(t, e, h, 2)
 		err := Send[Aware](c, nil, 3, 0)
-		require.Equal(t, profile == RTS, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
+		require.Equal(t, profile == RunThrough, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
 		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
 		var failed *ft.ProcFailedError
-		require.ErrorAs(t, c.Collective("barrier"), &failed)
+		require.ErrorAs(t, c.CheckMembers("barrier"), &failed)
 		require.Equal(t, []int{2}, failed.Ranks, "by its rank in the communicator")
 		n, err := c.Acknowledge(2)
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		require.Equal(t, []proc.ID{3, 2}, c.Acknowledged())
 		require.Equal(t, Pending, e.State(h))
-		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed, "acknowledged is not agreed")
+		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed, "acknowledged is not agreed")
 		require.NoError(t, c.validate(2, 2, 3))
-		require.NoError(t, c.Collective("barrier"))
+		require.NoError(t, c.CheckMembers("barrier"))
 		require.Zero(t, c.state.Load(), "the fast path is taken again")
 		require.Equal(t, []proc.ID{0, 1}, c.Coll().Group().Procs())
 		kill(1)
 		require.Equal(t, []proc.ID{3, 2, 1}, c.Failed())
-		require.ErrorIs(t, c.Collective("barrier"), ft.ErrProcFailed)
+		require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrProcFailed)
 	}
 }
 
-// S4-19, S4-20, S4-22: nothing of a collective from before a validate is received after it, whether it
-// comes earlier or later, and what is made from the communicator matches from the beginning.
+// No message of a collective from before a validate is received after it, whether it arrives
+// earlier or later, and derived communicators match from the beginning.
 func TestValidateResetsMatching(t *testing.T) {
 	s, e, c, _ := bereaved(t)
 	for range 3 {
@@ -68,20 +69,20 @@ func TestValidateResetsMatching(t *testing.T) {
 	late := frame{fabric.ClassEager, old.ctx | 1, []byte("old")}
 	s.inbox = []frame{late}
 	e.poll()
-	require.Equal(t, 1, e.early.n)
+	require.Equal(t, 1, e.unexpected.n)
 	waiting := Irecv[Aware](old, nil, 1, 7)
-	before, seed := c.context(1), c.Seed(1)
+	before, seed := c.deriveContext(1), c.Seed(1)
 	require.NoError(t, c.validate(1))
-	require.Zero(t, e.early.n, "what was there is dropped")
+	require.Zero(t, e.unexpected.n, "what was there is dropped")
 	_, err := e.Wait(waiting)
 	require.ErrorIs(t, err, ft.ErrArgument)
 	require.ErrorContains(t, err, "beside a validate")
 	require.ErrorContains(t, Send[Aware](old, nil, 1, 7), "beside a validate")
 	s.inbox = []frame{late}
 	e.poll()
-	require.Zero(t, e.early.n, "what comes late is dropped")
+	require.Zero(t, e.unexpected.n, "what comes late is dropped")
 	require.EqualValues(t, 1, c.Count(), "numbers begin again")
-	require.NotEqual(t, before, c.context(1), "in contexts of their own")
+	require.NotEqual(t, before, c.deriveContext(1), "in contexts of their own")
 	require.NotEqual(t, seed, c.Seed(1), "those of two sides, too")
 
 	buf := make([]byte, 8)
@@ -100,8 +101,8 @@ func TestValidateResetsMatching(t *testing.T) {
 	}
 }
 
-// Two decisions on the same agreement, of which one was taken by somebody who died at once, do not share a context: a
-// digest of the gone is in it.
+// Two decisions of the same agreement, of which one was made by a process that failed at once, do
+// not share a context: it contains a digest of the ended members.
 func TestValidationsWithOtherGoneDoNotMeet(t *testing.T) {
 	contexts := map[uint64]bool{}
 	for _, gone := range [][]proc.ID{{}, {1}, {2}, {1, 2}, {3}} {
@@ -115,7 +116,7 @@ func TestValidationsWithOtherGoneDoNotMeet(t *testing.T) {
 	require.Len(t, contexts, 5)
 }
 
-// What must come after a validate that has been begun waits for it, also when nothing is agreed on
+// Operations that must come after a validate under way wait for it, also when nothing is agreed on
 // or the library is finalized.
 func TestCollectivesWaitForValidate(t *testing.T) {
 	for name, end := range map[string]func(c *Comm){
@@ -139,7 +140,7 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			err = c.Collective("barrier")
+			err = c.CheckMembers("barrier")
 			if !over || (name == "agreed") == (c.Coll() == old) || (name == "freed") == (err == nil) {
 				return fmt.Errorf("%s: over %v, %v", name, over, err)
 			}
@@ -148,11 +149,11 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 	}
 }
 
-// Communicators that are made from one of which some are agreed to be gone take that over, and their
+// Communicators derived from one with members agreed to have ended inherit that, and their
 // collectives work among the rest.
 func TestHeirsOfTheValidated(t *testing.T) {
 	_, _, c, kill := bereaved(t)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	kill(2)
 	kill(1)
 	require.NoError(t, c.validate(1, 1))
@@ -161,42 +162,42 @@ func TestHeirsOfTheValidated(t *testing.T) {
 	require.Equal(t, []proc.ID{1}, d.Acknowledged())
 	require.Equal(t, []proc.ID{1, 2}, d.Failed())
 	require.NoError(t, Send[Aware](d, nil, 1, 0))
-	require.ErrorIs(t, d.Collective("barrier"), ft.ErrProcFailed)
+	require.ErrorIs(t, d.CheckMembers("barrier"), ft.ErrProcFailed)
 	pair, err := c.Derive(c.Count(), NewGroup([]proc.ID{1, 0}), 0)
 	require.NoError(t, err)
-	require.NoError(t, pair.Collective("barrier"))
+	require.NoError(t, pair.CheckMembers("barrier"))
 	require.Equal(t, 2, pair.Size())
 	require.Equal(t, 1, pair.Coll().Size())
-	at, left, err := pair.Delegate("bcast", 1)
+	at, left, err := pair.CollRank("bcast", 1)
 	require.NoError(t, err)
 	require.True(t, left)
 	require.Zero(t, at)
-	require.Equal(t, 1, pair.Coll().Said(0))
-	_, left, err = pair.Delegate("bcast", 0)
+	require.Equal(t, 1, pair.Coll().OriginalRank(0))
+	_, left, err = pair.CollRank("bcast", 0)
 	require.NoError(t, err)
 	require.False(t, left)
 	require.ErrorIs(t, pair.Lost("bcast", 0), ft.ErrProcFailed)
-	_, _, err = pair.Delegate("bcast", 2)
+	_, _, err = pair.CollRank("bcast", 2)
 	require.ErrorIs(t, err, ft.ErrArgument)
 }
 
-// A communicator that has been revoked remains it.
+// A revoked communicator stays revoked.
 func TestValidateOfTheRevoked(t *testing.T) {
 	s, e, c, kill := bereaved(t)
 	kill(3)
 	require.NoError(t, c.Revoke())
 	require.NoError(t, c.validate(1, 3))
 	require.Equal(t, []proc.ID{3}, c.Acknowledged())
-	require.ErrorIs(t, c.Collective("barrier"), ft.ErrRevoked)
+	require.ErrorIs(t, c.CheckMembers("barrier"), ft.ErrRevoked)
 	s.inbox = []frame{{fabric.ClassEager, c.Coll().ctx | 1, []byte("of a collective")}}
 	e.poll()
-	require.Zero(t, e.early.n)
+	require.Zero(t, e.unexpected.n)
 	require.NoError(t, c.Free())
 	require.ErrorIs(t, c.validate(2, 3), ft.ErrClosed)
 }
 
-// S2-6: what a communicator keeps of those who are gone takes a bit for each rank, and as much
-// again to count those that are left; the communicators of collectives before it are let go.
+// The memory for ended members is a bit for each rank, and as much again to count the others;
+// earlier communicators of collectives are released.
 func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	const n, comms, rounds = 1 << 16, 8, 3
 	_, e, _ := newStray(t)
@@ -216,7 +217,7 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	for i := range comms {
 		c, err := e.NewComm("big", WorldGroup(n), 0, uint32(100+i))
 		require.NoError(t, err)
-		require.NoError(t, c.SetProfile(RTS))
+		require.NoError(t, c.SetProfile(RunThrough))
 		require.Equal(t, n, c.Coll().Size()) // has been used
 		all = append(all, c)
 	}
@@ -229,7 +230,7 @@ func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	each := int64(heap()-before) / comms
 	require.Equal(t, n/2, all[0].Coll().Size())
 	t.Logf("%d bytes for each of %d ranks", each, n)
-	// Twice a bit for each rank, and the sums; the table of links is no longer than it was.
+	// Twice a bit for each rank, and the sums; the table of links has not grown.
 	require.Less(t, each, int64(2*n/8+n/64+4096))
 	runtime.KeepAlive(all)
 	runtime.KeepAlive(dead)

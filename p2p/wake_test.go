@@ -23,8 +23,8 @@ func (e *Engine) aside(fn func()) {
 	})
 }
 
-// What another activity ends wakes the one that waits for it: in the simulator a
-// lost wake-up is a deadlock.
+// A request that another activity ends wakes the waiting one: in the simulator a lost wake-up is a
+// deadlock.
 func TestEndedByAnother(t *testing.T) {
 	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
 		h := Irecv[Aware](c, nil, 0, 1)
@@ -40,8 +40,8 @@ func TestEndedByAnother(t *testing.T) {
 	})
 }
 
-// Of two goroutines that wait for one request the second gets an error, and so
-// does one that tests it.
+// Of two goroutines that wait for one request the second gets an error, and so does one that tests
+// it.
 func TestTwoWaiters(t *testing.T) {
 	simulated(t, 1, Limits{}, func(e *Engine, c *Comm) error {
 		h := Irecv[Aware](c, make([]byte, 8), 0, 1)
@@ -63,7 +63,7 @@ func TestTwoWaiters(t *testing.T) {
 	})
 }
 
-// mortal is a provider whose peer 1 dies at the next poll.
+// mortal is a provider whose peer 1 fails at the next poll.
 type mortal struct {
 	stray
 	polled bool
@@ -78,8 +78,7 @@ func (m *mortal) Poll(s *fabric.Sink) int {
 	return 1
 }
 
-// A wildcard that finds the death itself, in the one poll that it makes before it
-// waits, does not wait.
+// A wildcard that finds the failure itself, in the one poll before it waits, does not wait.
 func TestWildcardThatPollsTheDeath(t *testing.T) {
 	for name, op := range map[string]func(c *Comm) error{
 		"probe":  func(c *Comm) error { _, err := Probe[Aware](c, AnySource, AnyTag); return err },
@@ -96,13 +95,13 @@ func TestWildcardThatPollsTheDeath(t *testing.T) {
 	}
 }
 
-// In run-through stabilization, with a member known to be dead, the messages of a collective end also where
-// they go to the living; those of the application do not.
+// Under run-through stabilization, with a member known to have failed, the messages of a collective
+// end also between living ranks; those of the application do not.
 func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	require.NoError(t, Send[Aware](c.Coll(), nil, 1, 0)) // the link is known
 	s.down = 2
 	e.poll()
@@ -121,7 +120,7 @@ func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
 	require.NoError(t, Send[Aware](c, nil, 1, 0))
 }
 
-// After Close nothing is begun and nothing waits, with and without awareness.
+// After Close no operation starts and none waits, aware or not.
 func TestClosed(t *testing.T) {
 	simulated(t, 2, Limits{Eager: 100}, func(e *Engine, c *Comm) error {
 		if c.Rank() == 1 {

@@ -15,7 +15,7 @@ type rts struct {
 
 const rtsFixed = 4 * 8
 
-// maxMessage bounds what a peer may announce: more than any memory holds.
+// maxMessage bounds the length that a peer may announce: more than any memory holds.
 const maxMessage = 1 << 46
 
 // maxKey bounds the provider's key in an RTS.
@@ -30,8 +30,8 @@ func appendRTS(b []byte, m rts) []byte {
 	return append(b, m.region.Key...)
 }
 
-// decodeRTS reads an announcement. The payload is borrowed, so the key is
-// copied into key.
+// decodeRTS decodes an announcement. The payload is borrowed, so the region's key is copied into
+// key.
 func decodeRTS(b, key []byte) (m rts, ok bool) {
 	if len(b) < rtsFixed || len(b) > rtsFixed+maxKey {
 		return m, false
@@ -45,7 +45,7 @@ func decodeRTS(b, key []byte) (m rts, ok bool) {
 
 func appendUint64(b []byte, v uint64) []byte { return binary.LittleEndian.AppendUint64(b, v) }
 
-// decodeLength reads the length of a message in fragments.
+// decodeLength decodes the length of a message in fragments.
 func decodeLength(b []byte) (int, bool) {
 	v, ok := decodeHandle(b)
 	return int(v), ok && v <= maxMessage

@@ -5,25 +5,25 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A send that has been announced ends when its receiver answers. If it belongs to
-// a collective that has failed, or to a communicator that has been revoked, the receiver may have left that, and will not
-// answer; but it may also be pulling the data at this moment, so the buffer cannot
-// be given back without asking. The sender withdraws the announcement: the
-// receiver forgets it and says so, or, if it has been matched, answers as always.
+// An announced send ends when its receiver answers. If its collective has failed or its
+// communicator has been revoked, the receiver may have left it and not answer. But the receiver may
+// also be pulling the data, so the buffer cannot be released without asking. So the sender
+// withdraws the announcement: the receiver drops it and confirms, or answers as usual if the
+// message has been matched.
 
-// withdrawAll withdraws, in run-through stabilization, what collectives have announced in the communicators that
-// the dead belongs to, and ends what they have not announced yet.
-func (e *Engine) withdrawAll(dead proc.ID) {
-	e.withdraw(dead, func(r *Request) error {
-		if !r.inCollectiveWith(dead) || r.insulated() {
+// withdrawCollectives ends, under run-through stabilization, the unmatched sends of collectives in
+// the communicators that contain the failed process.
+func (e *Engine) withdrawCollectives(failed proc.ID) {
+	e.withdraw(failed, func(r *Request) error {
+		if !r.inCollectiveWith(failed) || r.endsWithPeerOnly() {
 			return nil
 		}
-		return r.comm.bereaved(r.kind.String())
+		return r.comm.failedMembersError(r.kind.String())
 	})
 }
 
-// withdraw withdraws the announced sends for which why has an error, and ends those of them that
-// have not been announced yet, but for those to one peer.
+// withdraw withdraws the announced sends, and ends the held ones, for which why returns an error,
+// except those to one peer.
 func (e *Engine) withdraw(but proc.ID, why func(*Request) error) {
 	if e.active == 0 {
 		return // each link is a cache line
@@ -52,11 +52,11 @@ func (e *Engine) withdrawFrom(l *link, why func(*Request) error) {
 	}
 }
 
-// inCollectiveWith reports whether a request carries a collective's message in a
-// communicator that the process belongs to.
-func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.of != nil && r.comm.has(p) }
+// inCollectiveWith reports whether a request carries a message of a collective in a communicator
+// that contains the process.
+func (r *Request) inCollectiveWith(p proc.ID) bool { return r.comm.parent != nil && r.comm.has(p) }
 
-// dropHeld ends the held sends for which why has an error.
+// dropHeld ends the held sends for which why returns an error.
 func (e *Engine) dropHeld(l *link, why func(*Request) error) {
 	o := l.held
 	l.held, l.lastHeld = nil, nil
@@ -65,7 +65,7 @@ func (e *Engine) dropHeld(l *link, why func(*Request) error) {
 		o.next = nil
 		switch err := why(o.req); {
 		case err != nil:
-			l.leave(o.req)
+			l.removeActive(o.req)
 			o.req.fail(err)
 			e.freeOp(o)
 		case l.held == nil:
@@ -79,13 +79,13 @@ func (e *Engine) dropHeld(l *link, why func(*Request) error) {
 	l.open()
 }
 
-// forget drops the announcement of that name, unless a receive has taken it.
-func (e *Engine) forget(l *link, name uint64) {
-	for m := e.early.oldest; m != nil; m = m.younger {
+// onWithdraw drops the announcement with that name, unless a receive has taken it.
+func (e *Engine) onWithdraw(l *link, name uint64) {
+	for m := e.unexpected.oldest; m != nil; m = m.younger {
 		if m.rts && m.link == l && m.remote == name {
-			e.early.remove(m)
+			e.unexpected.remove(m)
 			l.waiting--
-			e.early.release(m)
+			e.unexpected.release(m)
 			e.control(l, fabric.ClassFlow, flowWithdrawn, appendUint64(e.scratch[:0], name))
 			return
 		}

@@ -9,13 +9,13 @@ import (
 	"github.com/banyan-hpc/banyan/ft"
 )
 
-// When a member dies, in run-through stabilization a collective's sends to the living end: held ones at once,
-// announced ones when the receiver has said that it forgets them. Others stay.
+// When a member fails, under run-through stabilization, a collective's sends to living ranks end:
+// held ones at once, announced ones when the receiver has confirmed the withdrawal. Others stay.
 func TestWithdraw(t *testing.T) {
 	s, e, _ := newStray(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
-	require.NoError(t, c.SetProfile(RTS))
+	require.NoError(t, c.SetProfile(RunThrough))
 	long := make([]byte, 5000)
 	own := Isend[Aware](c, long, 1, 0)
 	var hs []Handle
@@ -45,14 +45,14 @@ func TestWithdraw(t *testing.T) {
 	require.Equal(t, Pending, e.State(own))
 	require.Zero(t, e.refused)
 
-	// Nobody may end a send that way that has not been withdrawn.
+	// A confirmation for a send that has not been withdrawn has no effect.
 	s.inbox = []frame{{fabric.ClassFlow, flowWithdrawn, appendUint64(nil, own.r.wire())}, {fabric.ClassFlow, flowWithdraw, nil}}
 	e.poll()
 	require.Equal(t, Pending, e.State(own))
 	require.EqualValues(t, 2, e.refused)
 }
 
-// A receiver forgets what is withdrawn, once, if no receive has taken it.
+// A receiver drops a withdrawn announcement, once, if no receive has taken it.
 func TestForget(t *testing.T) {
 	s, e, c := newStray(t)
 	withdraw := func(name uint64) frame { return frame{fabric.ClassFlow, flowWithdraw, appendUint64(nil, name)} }
@@ -62,8 +62,8 @@ func TestForget(t *testing.T) {
 	}
 	s.inbox = append(s.inbox, withdraw(0), withdraw(2), withdraw(2))
 	e.poll()
-	require.Equal(t, 1, e.early.n)
-	require.Equal(t, 1, e.known(1).waiting)
+	require.Equal(t, 1, e.unexpected.n)
+	require.Equal(t, 1, e.findLink(1).waiting)
 	require.Equal(t, 1, s.count(fabric.ClassFlow, flowWithdrawn))
 	require.Equal(t, Pending, e.State(taken))
 	require.Equal(t, 1, s.count(fabric.ClassCTS, 0))

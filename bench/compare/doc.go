@@ -8,11 +8,11 @@
 // that drift meets them alike, and runs a control (the bare cache-line
 // ping-pong) before and after each sample. A sample around which the control
 // changed is dropped, and so is a pair whose two controls differ. What is left
-// is sorted by mood: the host moves the cores, and ratios differ between its
-// placements, so each mood has a result of its own and no pair spans two.
+// is sorted by distance: the host moves the cores, and ratios differ between its
+// placements, so each distance has a result of its own and no pair spans two.
 //
 // The statistic is the median of the paired ratios with an exact 95 % interval
-// ([MedianInterval]). Sampling goes on until the interval's half-width is what
+// ([stats.MedianInterval]). Sampling goes on until the interval's half-width is what
 // the measure asks for or the budget is spent; then the bound is judged:
 //
 //   - met or missed: the interval is narrow enough and lies on one side of the
@@ -22,7 +22,7 @@
 //
 // A [Sweep] is a measure with many points of which one sample yields several, such
 // as a program that measures a range of message sizes. Its parts are sampled in
-// turn, each point has pairs, moods and a verdict of its own, and the median over
+// turn, each point has pairs, distances and a verdict of its own, and the median over
 // the points can have a bound too, with one observation a round.
 //
 // A ratio is only as general as what varied while it was sampled. Two processes

@@ -36,8 +36,8 @@ type Bound struct {
 	// Limit is what a ratio of times must not exceed, or what a ratio of rates
 	// must reach. 0: there is no bound, the ratio is for information.
 	Limit float64 `json:"limit,omitempty"`
-	// OnlyFast: the bound holds in the fast mood only.
-	OnlyFast bool `json:"only_fast,omitempty"`
+	// OnlyNear: the bound holds in the fast distance only.
+	OnlyNear bool `json:"only_near,omitempty"`
 }
 
 // Plan is one measure.

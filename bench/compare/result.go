@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // Verdict on a bound.
@@ -17,17 +19,17 @@ const (
 	Info      Verdict = "-"
 )
 
-// Row is the result for one bound in one mood.
+// Row is the result for one bound in one distance.
 type Row struct {
 	Bound Bound `json:"bound"`
-	// Mood is empty for a bound without a pair in any mood.
-	Mood Mood `json:"mood"`
+	// Distance is empty for a bound without a pair in any distance.
+	Distance Distance `json:"distance"`
 	// Subject and Other are median seconds per message of the samples that were
-	// kept in this mood. They are for orientation: only Ratio is comparable.
-	Subject float64  `json:"subject_seconds"`
-	Other   float64  `json:"other_seconds"`
-	Ratio   Interval `json:"ratio"`
-	Verdict Verdict  `json:"verdict"`
+	// kept in this distance. They are for orientation: only Ratio is comparable.
+	Subject float64        `json:"subject_seconds"`
+	Other   float64        `json:"other_seconds"`
+	Ratio   stats.Interval `json:"ratio"`
+	Verdict Verdict        `json:"verdict"`
 	// Why an undecided bound is undecided.
 	Why string `json:"why,omitempty"`
 }
@@ -62,7 +64,7 @@ type pair struct {
 }
 
 // judge computes the rows from the rounds.
-func (r *Result) judge(l Limits, m moods) {
+func (r *Result) judge(l Limits, m distances) {
 	r.Rows, r.Kept, r.Dropped = []Row{}, 0, 0
 	for i := range r.Rounds {
 		for k := range r.Rounds[i].Samples {
@@ -74,11 +76,11 @@ func (r *Result) judge(l Limits, m moods) {
 		}
 	}
 	for _, b := range r.plan.Bounds {
-		byMood := r.pairs(b, l, m)
+		byDistance := r.pairs(b, l, m)
 		found := false
-		for _, mood := range allMoods {
-			if len(byMood[mood]) > 0 && (mood == Fast || !b.OnlyFast) {
-				r.Rows = append(r.Rows, r.row(b, mood, byMood[mood], l))
+		for _, distance := range allDistances {
+			if len(byDistance[distance]) > 0 && (distance == Near || !b.OnlyNear) {
+				r.Rows = append(r.Rows, r.row(b, distance, byDistance[distance], l))
 				found = true
 			}
 		}
@@ -91,35 +93,35 @@ func (r *Result) judge(l Limits, m moods) {
 // unseen is the row of a bound without pairs: a table that leaves it out looks as
 // if there were nothing to decide.
 func (r *Result) unseen(b Bound, l Limits) Row {
-	row := Row{Bound: b, Ratio: Interval{High: math.Inf(1)}, Verdict: Undecided, Why: fmt.Sprintf("0 of %d pairs", l.MinPairs)}
+	row := Row{Bound: b, Ratio: stats.Interval{High: math.Inf(1)}, Verdict: Undecided, Why: fmt.Sprintf("0 of %d pairs", l.MinPairs)}
 	isIt := func(s Source) bool { return s.Name == b.Over }
 	switch _, failed := r.Failed[b.Over]; {
 	case failed:
 		row.Why += ", it failed"
 	case b.Over != Control && !slices.ContainsFunc(r.plan.Sources, isIt):
 		row.Why = "not measured"
-	case b.OnlyFast:
-		row.Mood = Fast
+	case b.OnlyNear:
+		row.Distance = Near
 	}
 	return row
 }
 
-// row judges one bound in one mood.
-func (r *Result) row(b Bound, mood Mood, pairs []pair, l Limits) Row {
+// row judges one bound in one distance.
+func (r *Result) row(b Bound, distance Distance, pairs []pair, l Limits) Row {
 	var subject, other, ratio []float64
 	for _, p := range pairs {
 		subject = append(subject, p.subject)
 		other = append(other, p.other)
 		ratio = append(ratio, p.ratio)
 	}
-	row := Row{Bound: b, Mood: mood, Subject: Median(subject), Other: Median(other), Ratio: MedianInterval(ratio)}
+	row := Row{Bound: b, Distance: distance, Subject: stats.Median(subject), Other: stats.Median(other), Ratio: stats.MedianInterval(ratio)}
 	row.Verdict, row.Why = b.judge(row.Ratio, r.Precision, l.MinPairs)
 	return row
 }
 
 // judge says whether the interval decides the bound. The order matters: an
 // interval that is too wide decides nothing, wherever it lies.
-func (b Bound) judge(v Interval, precision float64, minPairs int) (Verdict, string) {
+func (b Bound) judge(v stats.Interval, precision float64, minPairs int) (Verdict, string) {
 	within, outside := v.High <= b.Limit, v.Low > b.Limit
 	if b.Ratio == OfRates {
 		within, outside = v.Low >= b.Limit, v.High < b.Limit
@@ -139,11 +141,11 @@ func (b Bound) judge(v Interval, precision float64, minPairs int) (Verdict, stri
 	return Undecided, "the interval holds the bound"
 }
 
-// pairs returns the observations of a bound by mood. Between two renewals all
-// pairs of a mood make one observation, their median; incarnations of which
+// pairs returns the observations of a bound by distance. Between two renewals all
+// pairs of a distance make one observation, their median; incarnations of which
 // less than half was kept are left out.
-func (r *Result) pairs(b Bound, l Limits, m moods) map[Mood][]pair {
-	out := map[Mood][]pair{}
+func (r *Result) pairs(b Bound, l Limits, m distances) map[Distance][]pair {
+	out := map[Distance][]pair{}
 	for start := 0; start < len(r.Rounds); {
 		end := start + 1
 		if r.plan.RenewEvery > 0 {
@@ -151,15 +153,15 @@ func (r *Result) pairs(b Bound, l Limits, m moods) map[Mood][]pair {
 				end++
 			}
 		}
-		kept := map[Mood][]pair{}
+		kept := map[Distance][]pair{}
 		for i := start; i < end; i++ {
-			if p, mood, ok := r.pairOf(&r.Rounds[i], b, l, m); ok {
-				kept[mood] = append(kept[mood], p)
+			if p, distance, ok := r.pairOf(&r.Rounds[i], b, l, m); ok {
+				kept[distance] = append(kept[distance], p)
 			}
 		}
-		for mood, ps := range kept {
+		for distance, ps := range kept {
 			if 2*len(ps) >= r.plan.RenewEvery {
-				out[mood] = append(out[mood], medianPair(ps))
+				out[distance] = append(out[distance], medianPair(ps))
 			}
 		}
 		start = end
@@ -168,17 +170,17 @@ func (r *Result) pairs(b Bound, l Limits, m moods) map[Mood][]pair {
 }
 
 // pairOf makes the pair of a round, if its samples are there, steady and of the
-// same mood.
-func (r *Result) pairOf(round *Round, b Bound, l Limits, m moods) (pair, Mood, bool) {
+// same distance.
+func (r *Result) pairOf(round *Round, b Bound, l Limits, m distances) (pair, Distance, bool) {
 	s := round.of(r.plan.Sources[0].Name)
 	if s == nil || !s.steady(l.MaxDrift) {
 		return pair{}, "", false
 	}
-	mood := m.of(s.control())
+	distance := m.of(s.control())
 	p := pair{subject: s.Seconds, other: s.control()}
 	if b.Over != Control {
 		o := round.of(b.Over)
-		if o == nil || !o.steady(l.MaxDrift) || !near(s.control(), o.control(), l.MaxDrift) || m.of(o.control()) != mood {
+		if o == nil || !o.steady(l.MaxDrift) || !within(s.control(), o.control(), l.MaxDrift) || m.of(o.control()) != distance {
 			return pair{}, "", false
 		}
 		p.other = o.Seconds
@@ -187,7 +189,7 @@ func (r *Result) pairOf(round *Round, b Bound, l Limits, m moods) (pair, Mood, b
 	if b.Ratio == OfRates {
 		p.ratio = p.other / p.subject
 	}
-	return p, mood, true
+	return p, distance, true
 }
 
 func medianPair(ps []pair) pair {
@@ -198,24 +200,24 @@ func medianPair(ps []pair) pair {
 	for _, p := range ps {
 		s, o, q = append(s, p.subject), append(o, p.other), append(q, p.ratio)
 	}
-	return pair{Median(s), Median(o), Median(q)}
+	return pair{stats.Median(s), stats.Median(o), stats.Median(q)}
 }
 
 // enough reports whether more rounds would not change what is decided: each
-// mood in which some bound has pairs enough has, for all its bounds, pairs
-// enough and intervals as narrow as asked for; and there is such a mood. Ratios
+// distance in which some bound has pairs enough has, for all its bounds, pairs
+// enough and intervals as narrow as asked for; and there is such a distance. Ratios
 // for information count only where there is nothing else.
 func (r *Result) enough(l Limits) bool {
 	bounded := slices.ContainsFunc(r.Rows, func(row Row) bool { return row.Bound.Limit != 0 && row.Ratio.N > 0 })
 	counts := func(row *Row) bool { return row.Ratio.N > 0 && (row.Bound.Limit != 0 || !bounded) }
-	seen := map[Mood]bool{}
+	seen := map[Distance]bool{}
 	for i := range r.Rows {
 		if row := &r.Rows[i]; counts(row) && row.Ratio.N >= l.MinPairs {
-			seen[row.Mood] = true
+			seen[row.Distance] = true
 		}
 	}
 	for i := range r.Rows {
-		if row := &r.Rows[i]; seen[row.Mood] && counts(row) && (row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
+		if row := &r.Rows[i]; seen[row.Distance] && counts(row) && (row.Ratio.N < l.MinPairs || row.Ratio.HalfWidth() > r.Precision) {
 			return false
 		}
 	}

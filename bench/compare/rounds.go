@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"time"
 )
 
 // Sample is one measurement of one source, in seconds per message, with the
@@ -24,68 +23,30 @@ type Round struct {
 }
 
 // Runner carries out plans. The controls of all its plans decide together what
-// the machine's moods are.
+// the machine's distances are.
 type Runner struct {
 	// Measure returns the time of the control, in seconds one way.
 	Measure func(ctx context.Context) (float64, error)
 	Limits  Limits
-	// Progress is called after each round, if it is not nil.
-	Progress func(p *Plan, r *Result)
-	// SweepProgress is called after each part of a sweep with the numbers of the
-	// round and the part, if it is not nil.
-	SweepProgress func(s *Sweep, round, part int)
+	// Progress gets a description of the state after each part of a round, if it is not nil.
+	Progress func(status string)
 
 	controls []float64
 }
 
-// Run samples until every mood that was seen often enough has its interval, or
-// the limits are reached, which is no error. They are looked at between rounds,
-// so that no sample is cut off. A source other than the subject that fails is
-// left out from then on and named in the result. On error the result has what
-// was sampled until then.
+// Run carries out a plan, see [Runner.Sweep].
 func (r *Runner) Run(ctx context.Context, p *Plan) (*Result, error) {
-	res := newResult(p)
-	begin := time.Now()
-	for i := 0; r.Limits.allow(i, time.Since(begin)); i++ {
-		round, err := r.round(ctx, p, i, res)
-		if err != nil {
-			return res, fmt.Errorf("compare %s: round %d: %w", p.Name, i+1, err)
-		}
-		res.Rounds = append(res.Rounds, round)
-		res.judge(r.Limits, findMoods(r.controls))
-		if r.Progress != nil {
-			r.Progress(p, res)
-		}
-		if res.enough(r.Limits) {
-			break
-		}
-	}
-	return res, nil
-}
-
-// round samples each source once, after a renewal where one is due.
-func (r *Runner) round(ctx context.Context, p *Plan, i int, res *Result) (Round, error) {
-	out := Round{}
-	if p.RenewEvery > 0 {
-		out.Incarnation = i / p.RenewEvery
-		if i%p.RenewEvery == 0 {
-			if err := p.Renew(ctx); err != nil {
-				return out, fmt.Errorf("renew the processes: %w", err)
-			}
-		}
-	}
-	sources := make([]SweepSource, len(p.Sources))
-	for k, src := range p.Sources {
-		sources[k] = SweepSource{Name: src.Name, Sample: func(ctx context.Context) ([]float64, error) {
+	part := Part{Points: []Point{{Bounds: p.Bounds}}}
+	for _, src := range p.Sources {
+		part.Sources = append(part.Sources, SweepSource{src.Name, func(ctx context.Context) ([]float64, error) {
 			seconds, err := src.Sample(ctx)
 			return []float64{seconds}, err
-		}}
+		}})
 	}
-	samples, err := r.turn(ctx, sources, 1, i, res.Failed)
-	for _, s := range samples {
-		out.Samples = append(out.Samples, s.at(0))
-	}
-	return out, err
+	c, err := r.Sweep(ctx, &Sweep{
+		Name: p.Name, Title: p.Title, Parts: []Part{part}, Precision: p.Precision, RenewEvery: p.RenewEvery, Renew: p.Renew,
+	})
+	return c.Points[0].Result, err
 }
 
 // values is one sample of one source that yields several values.
@@ -164,10 +125,10 @@ func (r *Runner) control(ctx context.Context) (float64, error) {
 func (s *Sample) control() float64 { return (s.Before + s.After) / 2 }
 
 // steady reports whether the control stayed within the drift.
-func (s *Sample) steady(drift float64) bool { return near(s.Before, s.After, drift) }
+func (s *Sample) steady(drift float64) bool { return within(s.Before, s.After, drift) }
 
-// near reports whether a and b differ by at most the relative drift.
-func near(a, b, drift float64) bool { return math.Abs(a-b) <= drift*math.Min(a, b) }
+// within reports whether a and b differ by at most the relative drift.
+func within(a, b, drift float64) bool { return math.Abs(a-b) <= drift*math.Min(a, b) }
 
 // of returns the round's sample of a source, nil if there is none.
 func (r *Round) of(source string) *Sample {

@@ -9,28 +9,30 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
-// machine is a simulated machine with moods and noise.
+// machine is a simulated machine with distances and noise.
 type machine struct {
-	rng   *rand.Rand
-	mood  float64 // the control's time in seconds
-	noise float64
-	order []string
+	rng      *rand.Rand
+	distance float64 // the control's time in seconds
+	noise    float64
+	order    []string
 }
 
 func newMachine() *machine {
-	return &machine{rng: rand.New(rand.NewPCG(3, 4)), mood: 0.056e-6, noise: 0.01}
+	return &machine{rng: rand.New(rand.NewPCG(3, 4)), distance: 0.056e-6, noise: 0.01}
 }
 
 func (m *machine) jitter() float64 { return 1 + m.noise*m.rng.NormFloat64() }
 
-func (m *machine) control(context.Context) (float64, error) { return m.mood * m.jitter(), nil }
+func (m *machine) control(context.Context) (float64, error) { return m.distance * m.jitter(), nil }
 
 func (m *machine) source(name string, factor float64) Source {
 	return Source{Name: name, Sample: func(context.Context) (float64, error) {
 		m.order = append(m.order, name)
-		return m.mood * factor * m.jitter(), nil
+		return m.distance * factor * m.jitter(), nil
 	}}
 }
 
@@ -46,7 +48,7 @@ func TestRunStopsWhenPrecise(t *testing.T) {
 		Bounds: []Bound{
 			{Over: "ucx", Ratio: OfTimes, Limit: 0.90},
 			{Over: "ucx", Ratio: OfRates, Limit: 1.0},
-			{Over: Control, Ratio: OfTimes, Limit: 1.3, OnlyFast: true},
+			{Over: Control, Ratio: OfTimes, Limit: 1.3, OnlyNear: true},
 			{Over: "ucx", Ratio: OfTimes},
 		},
 	}
@@ -61,7 +63,7 @@ func TestRunStopsWhenPrecise(t *testing.T) {
 	}{{1.4 / 1.7, Met}, {1.7 / 1.4, Met}, {1.4, Missed}, {1.4 / 1.7, Info}} {
 		require.InDelta(t, want.ratio, res.Rows[i].Ratio.Median, 0.03)
 		require.Equal(t, want.verdict, res.Rows[i].Verdict)
-		require.Equal(t, Fast, res.Rows[i].Mood)
+		require.Equal(t, Near, res.Rows[i].Distance)
 	}
 	require.Equal(t, 18, res.Kept+res.Dropped)
 }
@@ -83,24 +85,24 @@ func TestRunGivesUpUndecided(t *testing.T) {
 	require.Contains(t, res.Rows[0].Why, "half-width")
 }
 
-// A flip of the mood within a round spoils the pair; the moods have rows apart.
-func TestMoodsApart(t *testing.T) {
+// A flip of the distance within a round spoils the pair; the distances have rows apart.
+func TestDistancesApart(t *testing.T) {
 	m := newMachine()
 	ucx := m.source("ucx", 1.5)
 	plain, n := ucx.Sample, 0
 	ucx.Sample = func(ctx context.Context) (float64, error) {
 		if n++; n == 13 {
-			m.mood = 0.32e-6
+			m.distance = 0.32e-6
 		}
 		return plain(ctx)
 	}
 	p := &Plan{Name: "x", Precision: 0.001, Sources: []Source{m.source("banyan", 1), ucx},
-		Bounds: []Bound{{Over: "ucx", Ratio: OfTimes, Limit: 0.9}, {Over: Control, Ratio: OfTimes, Limit: 2, OnlyFast: true}}}
+		Bounds: []Bound{{Over: "ucx", Ratio: OfTimes, Limit: 0.9}, {Over: Control, Ratio: OfTimes, Limit: 2, OnlyNear: true}}}
 	res, err := m.runner(30).Run(t.Context(), p)
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Dropped)
-	require.Len(t, res.Rows, 3, "both moods for the first bound, the fast one for the second")
-	require.Equal(t, []Mood{Fast, Slow, Fast}, []Mood{res.Rows[0].Mood, res.Rows[1].Mood, res.Rows[2].Mood})
+	require.Len(t, res.Rows, 3, "both distances for the first bound, the fast one for the second")
+	require.Equal(t, []Distance{Near, Far, Near}, []Distance{res.Rows[0].Distance, res.Rows[1].Distance, res.Rows[2].Distance})
 	require.Equal(t, 12, res.Rows[0].Ratio.N)
 	require.Equal(t, 17, res.Rows[1].Ratio.N)
 	require.InDelta(t, 0.32e-6, res.Rows[1].Subject, 0.02e-6)
@@ -109,20 +111,20 @@ func TestMoodsApart(t *testing.T) {
 // One bound that is decided does not end the sampling for another.
 func TestEnoughIsForAllBounds(t *testing.T) {
 	bound := Bound{Limit: 1}
-	narrow, wide := Interval{1, 0.99, 1.01, 9}, Interval{1, 0.9, 1.1, 30}
-	few := Interval{1, 0.99, 1.01, 6}
+	narrow, wide := estimate(1, 0.99, 1.01, 9), estimate(1, 0.9, 1.1, 30)
+	few := estimate(1, 0.99, 1.01, 6)
 	for _, c := range []struct {
 		rows []Row
 		want bool
 	}{
 		{nil, false},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}}, true},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: few}}, false},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Fast, Ratio: few}}, false},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Fast, Ratio: wide}}, false},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Mood: Fast, Ratio: wide}}, true},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Slow, Ratio: few}}, true},
-		{[]Row{{Bound: bound, Mood: Fast, Ratio: narrow}, {Bound: bound, Mood: Slow, Ratio: wide}}, false},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: narrow}}, true},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: few}}, false},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: narrow}, {Bound: bound, Distance: Near, Ratio: few}}, false},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: narrow}, {Bound: bound, Distance: Near, Ratio: wide}}, false},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: narrow}, {Distance: Near, Ratio: wide}}, true},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: narrow}, {Bound: bound, Distance: Far, Ratio: few}}, true},
+		{[]Row{{Bound: bound, Distance: Near, Ratio: narrow}, {Bound: bound, Distance: Far, Ratio: wide}}, false},
 	} {
 		r := &Result{Precision: 0.03, Rows: c.rows}
 		require.Equal(t, c.want, r.enough(Limits{MinPairs: 9}), "%v", c.rows)
@@ -157,7 +159,7 @@ func TestRenewal(t *testing.T) {
 	for i := range 3 {
 		res.Rounds[i].Samples[0].After *= 2
 	}
-	res.judge(m.runner(0).Limits, findMoods([]float64{m.mood}))
+	res.judge(m.runner(0).Limits, findDistances([]float64{m.distance}))
 	require.Equal(t, 19, res.Rows[0].Ratio.N)
 }
 
@@ -205,7 +207,7 @@ func TestCancelled(t *testing.T) {
 		if n++; n == 3 {
 			cancel(stop)
 		}
-		return m.mood, context.Cause(ctx)
+		return m.distance, context.Cause(ctx)
 	}}
 	res, err := m.runner(10).Run(ctx, &Plan{Name: "x", Sources: []Source{src}})
 	require.ErrorIs(t, err, stop)
@@ -217,16 +219,16 @@ func TestJudge(t *testing.T) {
 	least := Bound{Ratio: OfRates, Limit: 0.95}
 	for _, c := range []struct {
 		b    Bound
-		v    Interval
+		v    stats.Interval
 		want Verdict
 	}{
-		{most, Interval{1.010, 1.009, 1.012, 9}, Met},
-		{most, Interval{1.012, 1.010, 1.0121, 9}, Undecided},
-		{most, Interval{1.02, 1.0121, 1.021, 9}, Missed},
-		{most, Interval{1.00, 0.99, 1.01, 8}, Undecided},
-		{least, Interval{0.96, 0.95, 0.97, 9}, Met},
-		{least, Interval{0.94, 0.93, 0.949, 9}, Missed},
-		{least, Interval{0.95, 0.94, 0.96, 9}, Undecided},
+		{most, estimate(1.010, 1.009, 1.012, 9), Met},
+		{most, estimate(1.012, 1.010, 1.0121, 9), Undecided},
+		{most, estimate(1.02, 1.0121, 1.021, 9), Missed},
+		{most, estimate(1.00, 0.99, 1.01, 8), Undecided},
+		{least, estimate(0.96, 0.95, 0.97, 9), Met},
+		{least, estimate(0.94, 0.93, 0.949, 9), Missed},
+		{least, estimate(0.95, 0.94, 0.96, 9), Undecided},
 	} {
 		got, why := c.b.judge(c.v, 0.03, 9)
 		require.Equal(t, c.want, got, "%v %v", c.b, c.v)
@@ -238,12 +240,12 @@ func TestJudge(t *testing.T) {
 // without one are not.
 func TestBoundsWithoutPairs(t *testing.T) {
 	m := newMachine()
-	m.mood = 0.25e-6 // slow
+	m.distance = 0.25e-6 // slow
 	broken := Source{Name: "mpich", Sample: func(context.Context) (float64, error) { return 0, errors.New("gone") }}
 	p := &Plan{Name: "bw/65536", Precision: 0.03, Sources: []Source{m.source("banyan", 1), m.source("ucx", 3), broken},
 		Bounds: []Bound{
 			{ID: "seen", Over: "ucx", Ratio: OfTimes, Limit: 1},
-			{ID: "fast", Over: "ucx", Ratio: OfTimes, Limit: 1, OnlyFast: true},
+			{ID: "near", Over: "ucx", Ratio: OfTimes, Limit: 1, OnlyNear: true},
 			{ID: "broken", Over: "mpich", Ratio: OfRates, Limit: 1},
 			{ID: "absent", Over: "openmpi", Ratio: OfRates, Limit: 1},
 			{ID: "info", Over: "openmpi", Ratio: OfRates},
@@ -254,14 +256,14 @@ func TestBoundsWithoutPairs(t *testing.T) {
 	require.Len(t, res.Rows, 4)
 	require.Equal(t, Met, res.Rows[0].Verdict)
 	for i, want := range []struct {
-		id, why string
-		mood    Mood
-	}{{"fast", "0 of 9 pairs", Fast}, {"broken", "0 of 9 pairs, it failed", ""}, {"absent", "not measured", ""}} {
+		id, why  string
+		distance Distance
+	}{{"near", "0 of 9 pairs", Near}, {"broken", "0 of 9 pairs, it failed", ""}, {"absent", "not measured", ""}} {
 		row := res.Rows[i+1]
 		require.Equal(t, want.id, row.Bound.ID)
 		require.Equal(t, Undecided, row.Verdict)
 		require.Equal(t, want.why, row.Why)
-		require.Equal(t, want.mood, row.Mood)
+		require.Equal(t, want.distance, row.Distance)
 	}
 	b, err := json.Marshal(res)
 	require.NoError(t, err)
@@ -276,4 +278,9 @@ func TestBoundsWithoutPairs(t *testing.T) {
 	b, err = json.Marshal([]any{res, newResult(p)})
 	require.NoError(t, err)
 	require.NotContains(t, string(b), `:null`)
+}
+
+// estimate is an interval with its median.
+func estimate(median, low, high float64, n int) stats.Interval {
+	return stats.Interval{Median: median, Low: low, High: high, N: n}
 }

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // Sweep is a measure with many points, such as a curve over message sizes, of
 // which one sample yields several: a run of a program that measures a range of
-// sizes. Each point has pairs, moods and a verdict of its own.
+// sizes. Each point has pairs, distances and a verdict of its own.
 type Sweep struct {
 	// Name is short and without spaces, such as "netpipe".
 	Name string
@@ -24,6 +26,10 @@ type Sweep struct {
 	// a bound named MiddleOf, of the ratio over the better of the others there.
 	Middle   Bound
 	MiddleOf string
+	// RenewEvery is the number of rounds after which Renew replaces the processes of the sources;
+	// it does so before the first round too. 0: never.
+	RenewEvery int
+	Renew      func(ctx context.Context) error
 }
 
 // Part is the points that one sample yields.
@@ -53,7 +59,7 @@ type Curve struct {
 	Name   string        `json:"name"`
 	Title  string        `json:"title"`
 	Points []*CurvePoint `json:"points"`
-	// Middle is the median over points, in each mood; see [Sweep].
+	// Middle is the median over points, in each distance; see [Sweep].
 	Middle []Row `json:"middle,omitempty"`
 
 	sweep *Sweep
@@ -66,27 +72,18 @@ type CurvePoint struct {
 	*Result
 }
 
-// Sweep samples until each point has what [Runner.Run] would stop at, or the
-// limits are reached, which is no error. Limits are looked at between rounds. A
-// source other than the subject that fails is left out from then on. On error
-// the curve has what was sampled until then.
+// Sweep samples until, at each point, every core distance that was seen often enough has its
+// interval, or the limits are reached, which is no error. Limits are checked between rounds, so that
+// no sample is cut off. A source other than the subject that fails is left out from then on and named
+// in the result. On error the curve has what was sampled until then.
 func (r *Runner) Sweep(ctx context.Context, s *Sweep) (*Curve, error) {
 	c := newCurve(s)
-	begin := time.Now()
-	for i := 0; r.Limits.allow(i, time.Since(begin)); i++ {
-		first := 0
-		for k := range s.Parts {
-			part := &s.Parts[k]
-			points := c.Points[first : first+len(part.Points)]
-			if err := r.sweepPart(ctx, part, points, i); err != nil {
-				return c, fmt.Errorf("compare %s: round %d, from %s on: %w", s.Name, i+1, part.Points[0].Label, err)
-			}
-			first += len(points)
-			if r.SweepProgress != nil {
-				r.SweepProgress(s, i, k)
-			}
+	start := time.Now()
+	for i := 0; r.Limits.allow(i, time.Since(start)); i++ {
+		if err := r.sweepRound(ctx, c, i); err != nil {
+			return c, fmt.Errorf("compare %s: round %d%w", s.Name, i+1, err)
 		}
-		if c.judge(r.Limits, findMoods(r.controls)); c.enough(r.Limits) {
+		if c.judge(r.Limits, findDistances(r.controls)); c.enough(r.Limits) {
 			break
 		}
 	}
@@ -97,8 +94,10 @@ func newCurve(s *Sweep) *Curve {
 	c := &Curve{Name: s.Name, Title: s.Title, sweep: s}
 	for _, part := range s.Parts {
 		for _, p := range part.Points {
-			name := s.Name + "/" + p.Label
-			plan := &Plan{Name: name, Bounds: p.Bounds, Precision: s.Precision}
+			plan := &Plan{Name: s.Name + "/" + p.Label, Bounds: p.Bounds, Precision: s.Precision, RenewEvery: s.RenewEvery}
+			if p.Label == "" { // the one point of a plan
+				plan.Name, plan.Title = s.Name, s.Title
+			}
 			for _, src := range part.Sources {
 				plan.Sources = append(plan.Sources, Source{Name: src.Name})
 			}
@@ -108,24 +107,58 @@ func newCurve(s *Sweep) *Curve {
 	return c
 }
 
-// sweepPart samples a part once and files the values with their points.
-func (r *Runner) sweepPart(ctx context.Context, part *Part, points []*CurvePoint, i int) error {
-	failed := points[0].Failed
-	samples, err := r.turn(ctx, part.Sources, len(points), i, failed)
-	if err != nil {
-		return err
-	}
-	for k, p := range points {
-		round := Round{}
-		for _, s := range samples {
-			round.Samples = append(round.Samples, s.at(k))
+// sweepRound samples each part once, after a renewal where one is due.
+func (r *Runner) sweepRound(ctx context.Context, c *Curve, i int) error {
+	s, incarnation, first := c.sweep, 0, 0
+	if s.RenewEvery > 0 {
+		incarnation = i / s.RenewEvery
+		if i%s.RenewEvery == 0 {
+			if err := s.Renew(ctx); err != nil {
+				return fmt.Errorf(": renew the processes: %w", err)
+			}
 		}
-		p.Rounds, p.Failed = append(p.Rounds, round), failed
+	}
+	for k := range s.Parts {
+		part := &s.Parts[k]
+		points := c.Points[first : first+len(part.Points)]
+		first += len(points)
+		samples, err := r.turn(ctx, part.Sources, len(points), i, points[0].Failed)
+		switch from := part.Points[0].Label; {
+		case err != nil && from != "":
+			return fmt.Errorf(", from %s on: %w", from, err)
+		case err != nil:
+			return fmt.Errorf(": %w", err)
+		}
+		for n, p := range points {
+			round := Round{Incarnation: incarnation}
+			for _, v := range samples {
+				round.Samples = append(round.Samples, v.at(n))
+			}
+			p.Rounds, p.Failed = append(p.Rounds, round), points[0].Failed
+		}
+		if r.Progress != nil {
+			r.Progress(c.status(i, k))
+		}
 	}
 	return nil
 }
 
-func (c *Curve) judge(l Limits, m moods) {
+// status describes how far a sweep has come, with the ratios of a sweep of one point.
+func (c *Curve) status(round, part int) string {
+	text := fmt.Sprintf("%s: round %d", c.Name, round+1)
+	if len(c.Points) > 1 {
+		return text + fmt.Sprintf(", part %d of %d", part+1, len(c.sweep.Parts))
+	}
+	text += fmt.Sprintf(", %d samples dropped", c.Points[0].Dropped)
+	for _, row := range c.Points[0].Rows {
+		if row.Ratio.N > 0 {
+			text += fmt.Sprintf(", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Distance, row.Ratio.Median, 100*row.Ratio.HalfWidth())
+		}
+	}
+	return text
+}
+
+func (c *Curve) judge(l Limits, m distances) {
 	for _, p := range c.Points {
 		p.judge(l, m)
 	}
@@ -133,22 +166,22 @@ func (c *Curve) judge(l Limits, m moods) {
 		return
 	}
 	c.Middle = nil
-	for _, mood := range allMoods {
-		if row, ok := c.middle(mood, l, m); ok {
+	for _, distance := range allDistances {
+		if row, ok := c.middle(distance, l, m); ok {
 			c.Middle = append(c.Middle, row)
 		}
 	}
 }
 
-// better returns, of a point's rows for one bound in one mood, the one over the
+// better returns, of a point's rows for one bound in one distance, the one over the
 // other that leaves the subject looking worst: that is the better of the others.
 // It is chosen by the medians of all rounds; choosing anew in each round would
 // take the luckier of two samples as the measure of the better.
-func (r *Result) better(id string, mood Mood) *Row {
+func (r *Result) better(id string, distance Distance) *Row {
 	var worst *Row
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		if row.Bound.ID != id || row.Mood != mood {
+		if row.Bound.ID != id || row.Distance != distance {
 			continue
 		}
 		if worst == nil || row.lead() < worst.lead() {
@@ -168,12 +201,12 @@ func (r *Row) lead() float64 {
 
 // middle computes the median over the points. One round is one observation,
 // if at least half of the points were kept in it.
-func (c *Curve) middle(mood Mood, l Limits, m moods) (Row, bool) {
+func (c *Curve) middle(distance Distance, l Limits, m distances) (Row, bool) {
 	var points []*CurvePoint
 	var bounds []Bound // over the better, at each of the points
 	rounds := 0
 	for _, p := range c.Points {
-		if row := p.better(c.sweep.MiddleOf, mood); row != nil {
+		if row := p.better(c.sweep.MiddleOf, distance); row != nil {
 			points, bounds = append(points, p), append(bounds, row.Bound)
 			rounds = max(rounds, len(p.Rounds))
 		}
@@ -185,18 +218,18 @@ func (c *Curve) middle(mood Mood, l Limits, m moods) (Row, bool) {
 			if i >= len(p.Rounds) {
 				continue
 			}
-			if o, got, ok := p.pairOf(&p.Rounds[i], bounds[k], l, m); ok && got == mood {
+			if o, got, ok := p.pairOf(&p.Rounds[i], bounds[k], l, m); ok && got == distance {
 				ratios = append(ratios, o.ratio)
 			}
 		}
 		if len(ratios) > 0 && 2*len(ratios) >= len(points) {
-			medians = append(medians, Median(ratios))
+			medians = append(medians, stats.Median(ratios))
 		}
 	}
 	if len(medians) == 0 {
 		return Row{}, false
 	}
-	row := Row{Bound: c.sweep.Middle, Mood: mood, Ratio: MedianInterval(medians)}
+	row := Row{Bound: c.sweep.Middle, Distance: distance, Ratio: stats.MedianInterval(medians)}
 	row.Verdict, row.Why = row.Bound.judge(row.Ratio, c.sweep.Precision, l.MinPairs)
 	return row, true
 }
@@ -224,7 +257,7 @@ func (c *Curve) Seconds(source string, maxDrift float64) []float64 {
 }
 
 // Seconds returns the median seconds of a source over all samples that were
-// steady, whatever the mood: for a picture. It is 0 if there are none.
+// steady, whatever the distance: for a picture. It is 0 if there are none.
 func (r *Result) Seconds(source string, maxDrift float64) float64 {
 	var all []float64
 	for k := range r.Rounds {
@@ -235,5 +268,5 @@ func (r *Result) Seconds(source string, maxDrift float64) float64 {
 	if len(all) == 0 {
 		return 0
 	}
-	return Median(all)
+	return stats.Median(all)
 }

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// curveOf is a source whose times at the points are factors of the mood.
+// curveOf is a source whose times at the points are factors of the distance.
 func (m *machine) curveOf(name string, factors ...float64) SweepSource {
 	return SweepSource{Name: name, Sample: func(context.Context) ([]float64, error) {
 		m.order = append(m.order, name)
 		var out []float64
 		for _, f := range factors {
-			out = append(out, m.mood*f*m.jitter())
+			out = append(out, m.distance*f*m.jitter())
 		}
 		return out, nil
 	}}
@@ -43,7 +43,7 @@ func TestSweep(t *testing.T) {
 	m := newMachine()
 	r := m.runner(500)
 	parts := 0
-	r.SweepProgress = func(*Sweep, int, int) { parts++ }
+	r.Progress = func(string) { parts++ }
 	c, err := r.Sweep(t.Context(), testSweep(m))
 	require.NoError(t, err)
 	require.Equal(t, []string{"ours", "a", "b", "ours", "a", "b", "a", "b", "ours"}, m.order[:9], "all parts in each round, and the order rotates")
@@ -56,7 +56,7 @@ func TestSweep(t *testing.T) {
 	}{{"a", 0.8, Missed}, {"b", 1, Met}, {"a", 2, Met}} {
 		p := c.Points[i]
 		require.Equal(t, []float64{1, 2, 4}[i], p.X)
-		row := p.better("R", Fast)
+		row := p.better("R", Near)
 		require.Equal(t, want.over, row.Bound.Over)
 		require.InDelta(t, want.ratio, row.Ratio.Median, 0.03)
 		require.Equal(t, want.verdict, row.Verdict)
@@ -66,11 +66,11 @@ func TestSweep(t *testing.T) {
 	require.InDelta(t, 1, c.Middle[0].Ratio.Median, 0.03, "of 0.8, 1 and 2")
 	require.Equal(t, Met, c.Middle[0].Verdict)
 	require.Len(t, c.Rows(), 7)
-	require.InDelta(t, 5*m.mood, c.Seconds("ours", 0.15)[2], 0.03*5*m.mood)
+	require.InDelta(t, 5*m.distance, c.Seconds("ours", 0.15)[2], 0.03*5*m.distance)
 	require.Zero(t, c.Points[0].Result.Seconds("nobody", 0.15))
 }
 
-// A round in which the mood changes within a part loses that part's pairs only.
+// A round in which the distance changes within a part loses that part's pairs only.
 // The median over the points does without a round that kept less than half.
 func TestSweepDropsPartsNotRounds(t *testing.T) {
 	m := newMachine()
@@ -78,7 +78,7 @@ func TestSweepDropsPartsNotRounds(t *testing.T) {
 	plain, n := s.Parts[1].Sources[2].Sample, 0
 	s.Parts[1].Sources[2].Sample = func(ctx context.Context) ([]float64, error) {
 		if n++; n == 5 {
-			m.mood = 0.32e-6
+			m.distance = 0.32e-6
 		}
 		return plain(ctx)
 	}
@@ -87,8 +87,8 @@ func TestSweepDropsPartsNotRounds(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 0, c.Points[0].Dropped)
 	require.Equal(t, 1, c.Points[2].Dropped)
-	require.Equal(t, 5, c.Points[0].better("R", Fast).Ratio.N)
-	require.Equal(t, 25, c.Points[0].better("R", Slow).Ratio.N)
+	require.Equal(t, 5, c.Points[0].better("R", Near).Ratio.N)
+	require.Equal(t, 25, c.Points[0].better("R", Far).Ratio.N)
 	require.Len(t, c.Middle, 2)
 	require.Equal(t, []int{5, 25}, []int{c.Middle[0].Ratio.N, c.Middle[1].Ratio.N}, "two of three points are more than half")
 }
@@ -102,7 +102,7 @@ func TestSweepErrors(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"a": "no such device"}, c.Points[2].Failed)
 	require.Equal(t, map[string]string{"b": "a sample of 1 values, 2 were to come"}, c.Points[0].Failed)
-	require.Equal(t, "b", c.Points[2].better("R", Fast).Bound.Over)
+	require.Equal(t, "b", c.Points[2].better("R", Near).Bound.Over)
 	var b strings.Builder
 	require.NoError(t, WriteCurve(&b, c))
 	require.Contains(t, b.String(), "a could not be measured any more from 4 on: no such device")
@@ -127,8 +127,8 @@ func TestSweepForInformationEnds(t *testing.T) {
 
 func TestWriteCurve(t *testing.T) {
 	row := func(id, over string, limit, ratio float64, v Verdict) Row {
-		return Row{Bound: Bound{ID: id, Over: over, Ratio: OfRates, Limit: limit}, Mood: Fast, Subject: 1e-6, Other: ratio * 1e-6,
-			Ratio: Interval{ratio, ratio - 0.01, ratio + 0.01, 9}, Verdict: v}
+		return Row{Bound: Bound{ID: id, Over: over, Ratio: OfRates, Limit: limit}, Distance: Near, Subject: 1e-6, Other: ratio * 1e-6,
+			Ratio: estimate(ratio, ratio-0.01, ratio+0.01, 9), Verdict: v}
 	}
 	c := &Curve{
 		Title: "a curve", sweep: &Sweep{Label: "bytes", Middle: Bound{Over: "the better"}},
@@ -142,11 +142,11 @@ func TestWriteCurve(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, WriteCurve(&b, c))
 	require.Equal(t, `a curve (9 rounds, 54 values kept, 1 dropped: the control changed)
-  id  bytes  mood  pairs  ours µs  a µs  ratio  95 % interval  b µs  ratio  95 % interval        bound  verdict
-   R     64  fast      9        1   1.5  1.500  1.490 … 1.510   0.9  0.900  0.890 … 0.910  ≥ 0.95 rate   missed
-   R     96  fast      9        1  1.25  1.250  1.240 … 1.260     -      -              -  ≥ 0.95 rate      met
-         99  fast      9        1     1  1.000  0.990 … 1.010     1  1.000  0.990 … 1.010         rate        -
-M, median of the points over the better of the others, fast mood: 1.100, interval 1.090 … 1.110 of 9 rounds, bound ≥ 1 rate: met
+  id  bytes  cores  pairs  ours µs  a µs  ratio  95 % interval  b µs  ratio  95 % interval        bound  verdict
+   R     64   near      9        1   1.5  1.500  1.490 … 1.510   0.9  0.900  0.890 … 0.910  ≥ 0.95 rate   missed
+   R     96   near      9        1  1.25  1.250  1.240 … 1.260     -      -              -  ≥ 0.95 rate      met
+         99   near      9        1     1  1.000  0.990 … 1.010     1  1.000  0.990 … 1.010         rate        -
+M, median of the points over the better of the others, near cores: 1.100, interval 1.090 … 1.110 of 9 rounds, bound ≥ 1 rate: met
 
 `, b.String())
 }

@@ -6,19 +6,21 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // WriteTable prints the results for people. Times are in µs per message; for
-// each bound and mood it gives the ratio, its interval and the verdict.
+// each bound and distance it gives the ratio, its interval and the verdict.
 func WriteTable(w io.Writer, results ...*Result) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, r := range results {
 		fmt.Fprintf(w, "%s (%d rounds, %d samples kept, %d dropped: the control changed)\n",
 			r.Title, len(r.Rounds), r.Kept, r.Dropped)
-		fmt.Fprint(t, "id\tover\tmood\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
+		fmt.Fprint(t, "id\tover\tcores\tpairs\tours µs\ttheirs µs\tratio\t95 % interval\tbound\tverdict\t\n")
 		for _, row := range r.Rows {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over, row.Mood.label(),
-				row.Ratio.N, micro(row.Subject), micro(row.Other), row.Ratio.median(), row.Ratio, row.Bound, row.verdict())
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", row.Bound.ID, row.Bound.Over, row.Distance.label(),
+				row.Ratio.N, micro(row.Subject), micro(row.Other), median(row.Ratio), interval(row.Ratio), row.Bound, row.verdict())
 		}
 		if err := t.Flush(); err != nil {
 			return fmt.Errorf("compare: print the table: %w", err)
@@ -45,24 +47,24 @@ func micro(seconds float64) string {
 }
 
 // median is that of the interval, for tables.
-func (v Interval) median() string {
+func median(v stats.Interval) string {
 	if v.N == 0 {
 		return none
 	}
 	return fmt.Sprintf("%.3f", v.Median)
 }
 
-// label is the mood, for tables.
-func (m Mood) label() string {
+// label is the distance, for tables.
+func (m Distance) label() string {
 	if m == "" {
 		return none
 	}
 	return string(m)
 }
 
-// String gives "0.851 … 0.880", "too few" where there is no interval, or "-" where
+// interval writes "0.851 … 0.880", "too few" where there is no interval, or "-" where
 // there are no observations.
-func (v Interval) String() string {
+func interval(v stats.Interval) string {
 	if v.N == 0 {
 		return none
 	}

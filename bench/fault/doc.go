@@ -1,40 +1,54 @@
-// Package fault measures how long a death takes to be known: from kill(2), called
-// by the harness, to the error of the operation in which each survivor waits.
+// Package fault measures what failures cost: how long their detection takes ([Detection], [Silence],
+// [Soak]), the operations of recovery ([Recovery], [SimulateAgree]), collectives among the survivors
+// ([Collective]), and the plan of a rank in their trees ([Planning]).
 //
-//	result, err := fault.Detect(ctx, o, start, rest, watch) // in the harness
-//	err := fault.Rank(w, o, os.Stdout)                        // in each rank that it starts
+// An experiment is a value: its options. All of them work in the same way.
 //
-// # A round
+//	err := o.Check()                                          // options that make no sense
+//	result, err := o.Measure(ctx, start, rest, step)          // in the harness
+//	err := o.Rank(w, os.Stdout)                               // in each rank
 //
-// A job has Ranks-1 survivors and some victims, each for one round. A victim whose
-// turn has come touches the memory it is to have, sends a message to every survivor,
-// so that all know each other, and waits for rank 0. Each survivor receives that
-// message, says on its standard output that it is ready, and waits: for the victim, for
-// anybody, or in a barrier, on a communicator of the survivors and this victim.
-// When all are ready and [Options.Settle] more has passed, the harness reads the clock
-// and kills. Each survivor reads the clock when its operation has returned with the
-// error, tells the harness, and then sleeps until all have: where ranks share cores, what
-// it did next would be measured as the others' delay. Both read CLOCK_MONOTONIC, which is one for all
-// processes of a machine, namespaces included, so the ranks are on one machine.
+// Measure starts jobs by a [Start], such as [Processes] or, in virtual time, [Collective.Simulated].
+// Ranks write reports to their standard output: progress, intermediate values, the result. All other
+// output passes through to rest. Victims end themselves by SIGKILL before the measurement, apart from
+// those that the harness kills.
 //
-// Settle decides how deeply survivors wait: ranks with a core of their own spin for
-// a millisecond or so before they sleep. It varies by half from round to round, so that no
-// timer's phase is hit again and again.
+// # Detection
 //
-// [Result.Each] counts every survivor of every round, [Result.Last] the slowest
-// survivor of each round.
+// A job has Ranks-1 survivors and some victims, each for one round. In its turn a victim sends a
+// message to every survivor, so that all are connected. The survivors report that they are ready, and
+// wait: for the victim, for any source, or in a barrier. When all are ready and [Detection.Settle]
+// more has passed, the harness reads the clock and kills. Each survivor reads the clock when its
+// operation has returned the error, reports it, and sleeps until all have: where ranks share cores,
+// its next work would delay the others. CLOCK_MONOTONIC is common to all processes of a machine, so
+// the ranks are on one. Settle decides how deeply survivors wait, since ranks spin before they sleep. It
+// varies by half, so that rounds do not hit the same phase of a timer. The error must name the victim
+// and no other rank.
 //
-// # What is checked
+// # Collectives
 //
-// That the error is banyan.ErrProcFailed, or banyan.ErrProcFailedPending of a wildcard,
-// and names the victim and nobody else. A survivor that notices nothing within
-// [Options.Timeout] is an error that names it, and so is a rank that is not ready within
-// [Options.StartLimit], which grows with the job: a slow start is no slow detection.
+// The victims are killed first, in one of three orders ([kill.Order]). The survivors validate a
+// communicator for each design. The baseline is the design Unaware on a communicator of the survivors:
+// as many ranks, in the same processes, in the same order (Hursey & Graham §4.3, §4.4). A set is a loop
+// of operations, and its time that of the slowest rank. All lines have a set in turn, in an order that
+// changes from round to round, so that ratios and differences of sets of one round count. In a round
+// before all others the results are checked.
+//
+// In [Collective.MeasureUnknown] ranks die one after another while all are in operations: the time
+// until all others have the error, and until they have validated.
+//
+// # Recovery
+//
+// A round is a block of calls of the operation and a block of its baseline, in one job, in an order
+// that alternates; their ratio counts. Agree is compared with a reduction and a broadcast of one
+// integer, with failures with agree on a communicator of the survivors; shrink with agree on the
+// same communicator, revoke with a barrier. A call is timed at every rank from the return of the call
+// before; the first of a block does not count. A revocation lasts from the call of Revoke to the return
+// of the last rank's barrier.
 //
 // # What it does not do
 //
-// It starts no processes itself: start does, and hands the ranks' output to a
-// writer that Detect gives. It prints nothing.
+// It prints nothing and computes no intervals.
 //
 // Floor 8: a harness on the public interface.
 package fault

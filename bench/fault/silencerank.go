@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"github.com/banyan-hpc/banyan"
 )
 
-// SilenceRank is what each rank of a job does that Silence has started: it waits for
-// messages from all ranks of the host that falls silent, and says when all of these have
-// ended with an error. On that host it waits until the detector ends it.
-func SilenceRank(w *banyan.World, o SilenceOptions, out io.Writer) error {
+// Rank is the part of each rank of a job that [Silence.Measure] has started. It waits for messages
+// from all ranks of the silent host and reports when all these receives have failed. On that host it
+// waits until the detector ends it.
+func (o Silence) Rank(w *banyan.World, out io.Writer) error {
 	c := w.Comm()
 	var victims []int
 	for rank := range c.Size() {
@@ -27,30 +26,30 @@ func SilenceRank(w *banyan.World, o SilenceOptions, out io.Writer) error {
 	if err := c.Barrier(); err != nil {
 		return err
 	}
-	said := line{rank: c.Rank(), pid: os.Getpid()}
-	if slices.Contains(victims, c.Rank()) {
-		said.victim = 1
-		if err := said.write(out); err != nil {
+	s := sighting{Rank: c.Rank(), PID: os.Getpid(), Cause: o.Silent, Silent: w.Node(c.Rank()) == o.Silent}
+	if s.Silent {
+		if err := reportNote(out, s); err != nil {
 			return err
 		}
 		_, err := c.Recv(nil, (victims[len(victims)-1]+1)%c.Size(), tagNever)
-		return errors.Join(fmt.Errorf("fault silence: rank %d goes on though it was cut off", c.Rank()), err)
+		return errors.Join(fmt.Errorf("fault silence: rank %d continues though it was cut off", c.Rank()), err)
 	}
 	waits := make([]banyan.Request, len(victims))
 	for i, v := range victims {
 		waits[i] = c.Irecv(nil, v, tagNever)
 	}
-	if err := said.write(out); err != nil {
+	if err := reportNote(out, s); err != nil {
 		return err
 	}
 	for i := range waits {
-		if _, err := waits[i].Wait(); rightly(err, ForVictim, victims[i]) != nil {
-			return fmt.Errorf("fault silence: rank %d: %w", c.Rank(), rightly(err, ForVictim, victims[i]))
+		_, err := waits[i].Wait()
+		if err := checkBlame(err, ForVictim, victims[i]); err != nil {
+			return fmt.Errorf("fault silence: rank %d: %w", c.Rank(), err)
 		}
 	}
 	var err error
-	if said.at, err = now(); err != nil {
+	if s.At, err = machineClock(); err != nil {
 		return err
 	}
-	return said.write(out)
+	return reportNote(out, s)
 }

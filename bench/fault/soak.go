@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,20 +11,20 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// SoakOptions of a run in which nobody may be taken for dead.
-type SoakOptions struct {
+// Soak runs ranks under full load, none of which may be reported failed.
+type Soak struct {
 	// Ranks, at least 2.
 	Ranks int `json:"ranks"`
-	// For is how long phases begin.
+	// For is how long new phases start.
 	For time.Duration `json:"for_ns"`
-	// Absent is how long a rank whose turn it is makes no call.
+	// Absent is how long a rank makes no call in its turn.
 	Absent time.Duration `json:"absent_ns"`
 }
 
-// Check finds what makes no sense.
-func (o SoakOptions) Check() error {
-	if o.Ranks < 2 || o.Ranks > MaxRanks {
-		return fmt.Errorf("fault soak: -n %d is not within 2…%d", o.Ranks, MaxRanks)
+// Check returns an error for options that make no sense.
+func (o Soak) Check() error {
+	if err := checkLimits("soak", limit{"-n", o.Ranks, 2, MaxRanks}); err != nil {
+		return err
 	}
 	if o.For <= 0 {
 		return fmt.Errorf("fault soak: --for %v: a time above 0 is needed", o.For)
@@ -34,7 +35,7 @@ func (o SoakOptions) Check() error {
 	return nil
 }
 
-// Seen is what one rank has seen by the end of a phase.
+// Seen is the state of one rank at the end of a phase.
 type Seen struct {
 	Rank        int             `json:"rank"`
 	Phases      int             `json:"phases"`
@@ -43,26 +44,10 @@ type Seen struct {
 	Detector    banyan.Detector `json:"detector"`
 }
 
-const seenFormat = "soak: rank %d phases %d messages %d collections %d late %d silence %d suspicions %d\n"
-
-// write puts it out in one piece.
-func (s Seen) write(to io.Writer) error {
-	d := s.Detector
-	_, err := fmt.Fprintf(to, seenFormat, s.Rank, s.Phases, s.Messages, s.Collections, int64(d.Late), int64(d.Silence), d.Suspicions)
-	return err
-}
-
-// parseSeen reads what write has written.
-func parseSeen(text []byte) (s Seen, ok bool) {
-	d := &s.Detector
-	_, err := fmt.Sscanf(string(text), seenFormat, &s.Rank, &s.Phases, &s.Messages, &s.Collections, &d.Late, &d.Silence, &d.Suspicions)
-	return s, err == nil
-}
-
-// SoakResult is what the ranks have seen, each last.
+// SoakResult has the last state of each rank.
 type SoakResult struct {
-	Options SoakOptions `json:"options"`
-	Ranks   []Seen      `json:"ranks"`
+	Options Soak   `json:"options"`
+	Ranks   []Seen `json:"ranks"`
 }
 
 // All is the sum over the ranks, with the longest times and the fewest phases.
@@ -79,9 +64,9 @@ func (r *SoakResult) All() Seen {
 	return sum
 }
 
-// Soak runs one job of ranks that call [SoakRank], and calls each for whatever a rank
-// has seen. There is a result beside the error of a job in which a rank failed.
-func Soak(ctx context.Context, o SoakOptions, start Start, rest io.Writer, each func(*SoakResult)) (*SoakResult, error) {
+// Measure runs one job of ranks that call [Soak.Rank], and calls each after every report. It returns
+// a result beside the error of a job in which a rank failed.
+func (o Soak) Measure(ctx context.Context, start Start, rest io.Writer, each func(*SoakResult)) (*SoakResult, error) {
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
@@ -89,21 +74,23 @@ func Soak(ctx context.Context, o SoakOptions, start Start, rest io.Writer, each 
 	for i := range r.Ranks {
 		r.Ranks[i].Rank = i
 	}
-	err := start(ctx, o.Ranks, 0, &wire{rest: rest, take: func(text []byte) bool {
-		s, ok := parseSeen(text)
-		if ok = ok && s.Rank >= 0 && s.Rank < o.Ranks; ok {
-			r.Ranks[s.Rank] = s
-			if each != nil {
-				each(r)
-			}
+	j := job{ranks: o.Ranks, start: start, rest: rest, note: func(text json.RawMessage) error {
+		var s Seen
+		if err := json.Unmarshal(text, &s); err != nil || s.Rank < 0 || s.Rank >= o.Ranks {
+			return fmt.Errorf("fault soak: a rank's report %q: %w", text, err)
 		}
-		return ok
-	}})
-	if err != nil {
+		r.Ranks[s.Rank] = s
+		if each != nil {
+			each(r)
+		}
+		return nil
+	}}
+	if _, err := j.run(ctx); err != nil {
 		return r, err
 	}
 	if all := r.All(); all.Phases == 0 || all.Messages == 0 || all.Collections == 0 {
-		return r, errors.New("fault soak: it was too short: a rank has finished no phase, or none has sent or collected anything")
+		return r, errors.New("fault soak: the run was too short: " +
+			"a rank finished no phase, or sent or collected nothing")
 	}
 	return r, nil
 }

@@ -15,19 +15,18 @@ import (
 )
 
 const (
-	// oneIn ranks is absent in a phase.
-	oneIn = 4
-	// rounds are the exchanges of a phase, in bursts of so many with computing between.
-	rounds, burst = 24, 6
-	// pieces of memory that a rank holds, of up to pieceBytes each; they are replaced
-	// without end.
-	pieces, pieceBytes = 1 << 14, 1 << 10
+	// One of so many ranks is absent in a phase.
+	absentOneIn = 4
+	// A phase has so many exchanges, in bursts with computing between.
+	soakExchanges, soakBurst = 24, 6
+	// A rank holds so many pieces of memory of up to so many bytes, and replaces them.
+	soakPieces, soakPieceBytes = 1 << 14, 1 << 10
 )
 
-// SoakRank keeps a core busy with computing and with garbage, and meanwhile talks to
-// the others: in each phase a fourth of the ranks makes no call for some time, the
-// others exchange messages in bursts. It fails if anybody does.
-func SoakRank(w *banyan.World, o SoakOptions, out io.Writer) error {
+// Rank is the part of each rank. It keeps a core busy with computing and with garbage. In each phase a
+// fourth of the ranks makes no call for some time, and the others exchange messages in bursts. It
+// fails if any rank does.
+func (o Soak) Rank(w *banyan.World, out io.Writer) error {
 	if err := o.Check(); err != nil {
 		return err
 	}
@@ -39,52 +38,50 @@ func SoakRank(w *banyan.World, o SoakOptions, out io.Writer) error {
 	defer stop.Store(true)
 	go litter(&stop)
 	seen := Seen{Rank: c.Rank()}
-	for begun := time.Now(); ; seen.Phases++ {
+	for start := time.Now(); ; {
 		on := []byte{0}
-		if time.Since(begun) < o.For {
+		if time.Since(start) < o.For {
 			on[0] = 1
 		}
 		if err := c.Bcast(on, 0); err != nil || on[0] == 0 {
 			return err
 		}
-		if err := phase(c, o, &seen); err != nil {
+		if err := o.phase(c, &seen); err != nil {
 			return fmt.Errorf("fault soak: rank %d, phase %d: %w", c.Rank(), seen.Phases, err)
 		}
 		var gc debug.GCStats
 		debug.ReadGCStats(&gc)
+		seen.Phases++
 		seen.Collections, seen.Detector = gc.NumGC, w.Counters().Detector
-		told := seen
-		told.Phases++
-		if err := told.write(out); err != nil {
+		if err := reportNote(out, seen); err != nil {
 			return err
 		}
 	}
 }
 
-// phase is spent without a call, or in exchanges with all who are not absent.
-func phase(c *banyan.Comm, o SoakOptions, seen *Seen) error {
+// phase passes without a call, or in exchanges with all present ranks.
+func (o Soak) phase(c *banyan.Comm, seen *Seen) error {
 	var present []int
 	for rank := range c.Size() {
-		if (rank+seen.Phases)%oneIn != oneIn-1 {
+		if (rank+seen.Phases)%absentOneIn != absentOneIn-1 {
 			present = append(present, rank)
 		}
 	}
-	me := slices.Index(present, c.Rank())
+	me, n := slices.Index(present, c.Rank()), len(present)
 	if me < 0 {
 		compute(o.Absent)
 		return nil
 	}
-	n := len(present)
 	if n < 2 {
 		return nil
 	}
-	for r := range rounds {
-		if r%burst == 0 {
+	for r := range soakExchanges {
+		if r%soakBurst == 0 {
 			compute(time.Duration(1+(c.Rank()*7+r)%13) * time.Millisecond)
 		}
-		d := 1 + (seen.Phases*rounds+r)%(n-1)
+		d := 1 + (seen.Phases*soakExchanges+r)%(n-1)
 		to, from := present[(me+d)%n], present[(me-d+n)%n]
-		size := 8 << (r % 14) // to 64 KiB: short messages, and rendezvous
+		size := 8 << (r % 14) // up to 64 KiB: eager messages and rendezvous
 		mine, its := make([]byte, size), make([]byte, size)
 		mine[size-1] = byte(c.Rank() + r)
 		if _, err := c.Sendrecv(mine, to, r, its, from, r); err != nil {
@@ -99,9 +96,9 @@ func phase(c *banyan.Comm, o SoakOptions, seen *Seen) error {
 }
 
 // compute makes no call for some time.
-func compute(long time.Duration) {
+func compute(d time.Duration) {
 	sum := 0
-	for begun := time.Now(); time.Since(begun) < long; {
+	for start := time.Now(); time.Since(start) < d; {
 		for i := range 10_000 {
 			sum += i * i
 		}
@@ -109,13 +106,12 @@ func compute(long time.Duration) {
 	runtime.KeepAlive(sum)
 }
 
-// litter makes garbage until it is stopped, so that a core and the collector always
-// have something to do.
+// litter makes garbage until it is stopped.
 func litter(stop *atomic.Bool) {
-	held := make([]*[]byte, pieces)
+	held := make([]*[]byte, soakPieces)
 	for !stop.Load() {
-		piece := make([]byte, 16+rand.N(pieceBytes))
-		held[rand.N(pieces)] = &piece
+		piece := make([]byte, 16+rand.N(soakPieceBytes))
+		held[rand.N(soakPieces)] = &piece
 	}
 	runtime.KeepAlive(held)
 }

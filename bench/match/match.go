@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // Batch is the number of matches in an iteration, and the shortest queue.
@@ -66,11 +67,7 @@ func (r *Result) Ratio(long, short int) (ratio float64, ok bool) {
 	if a == nil || b == nil {
 		return 0, false
 	}
-	ratios := make([]float64, len(a.Rounds))
-	for i := range ratios {
-		ratios[i] = a.Rounds[i] / b.Rounds[i]
-	}
-	return median(ratios), true
+	return stats.Median(stats.Ratios(a.Rounds, b.Rounds)), true
 }
 
 func (r *Result) point(length int) *Point {
@@ -80,11 +77,6 @@ func (r *Result) point(length int) *Point {
 		}
 	}
 	return nil
-}
-
-func median(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
 // The names of the series.
@@ -127,7 +119,7 @@ func Run(w *banyan.World, o Options, emit func(Result) error) error {
 			continue
 		}
 		for i := range r.Points {
-			r.Points[i].Seconds = median(r.Points[i].Rounds)
+			r.Points[i].Seconds = stats.Median(r.Points[i].Rounds)
 		}
 		if err := emit(r); err != nil {
 			return err

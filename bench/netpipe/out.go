@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -65,4 +66,14 @@ func parseRow(f []string) (Row, error) {
 		}
 	}
 	return row, nil
+}
+
+// ReadFile is [ReadRows] of a file.
+func ReadFile(path string) ([]Row, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return ReadRows(f)
 }

@@ -22,5 +22,5 @@
 //
 // It starts no ranks and keeps no file: the command does.
 //
-// Floor 8.5: it stands on bench/predict, bench/collective, bench/rebalance, bench/compare and bench/figure, whose results and charts it puts together.
+// Floor 8.5: it stands on bench/predict, bench/fault, bench/compare and bench/figure, whose results and charts it puts together.
 package paper

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
@@ -23,8 +23,8 @@ const MinRanks = 4
 // Check finds what makes no sense.
 func (s Size) Check() error {
 	for _, n := range s.Ranks {
-		if n < MinRanks || n > collective.MaxRanks {
-			return fmt.Errorf("--ranks %d is not within %d…%d", n, MinRanks, collective.MaxRanks)
+		if n < MinRanks || n > fault.MaxSimulatedRanks {
+			return fmt.Errorf("--ranks %d is not within %d…%d", n, MinRanks, fault.MaxSimulatedRanks)
 		}
 	}
 	if len(s.Ranks) == 0 || s.Sets < 1 || s.Calls < 1 {
@@ -35,7 +35,7 @@ func (s Size) Check() error {
 
 // Experiment is one job of real ranks.
 type Experiment struct {
-	collective.Options
+	fault.Collective
 	// Unknown has the ranks die during operations, one after another. Number counts such jobs: it is the design that meets the first death.
 	Unknown bool
 	Number  int
@@ -74,11 +74,11 @@ var (
 func Experiments(s Size) []Experiment {
 	ranks := slices.Sorted(slices.Values(s.Ranks))
 	largest := ranks[len(ranks)-1]
-	base := collective.Options{Sets: s.Sets, Calls: s.Calls, Kill: kill.Worst, Trees: binomial, Designs: threeDesigns}
+	base := fault.Collective{Sets: s.Sets, Calls: s.Calls, Kill: kill.Worst, Trees: binomial, Designs: threeDesigns}
 	var out []Experiment
-	add := func(o collective.Options) { out = append(out, Experiment{Options: o}) }
-	for _, base.Op = range []collective.Op{collective.Barrier, collective.Bcast} {
-		if base.Op == collective.Bcast {
+	add := func(o fault.Collective) { out = append(out, Experiment{Collective: o}) }
+	for _, base.Op = range []fault.Op{fault.Barrier, fault.Bcast} {
+		if base.Op == fault.Bcast {
 			base.Size = bcastBytes
 		}
 		for n := 2; n < ranks[0]; n *= 2 { // figures 5 and 8
@@ -96,17 +96,17 @@ func Experiments(s Size) []Experiment {
 		add(o)
 	}
 	unknown := base
-	unknown.Op, unknown.Size, unknown.Calls, unknown.Ranks = collective.Barrier, 0, 1, min(unknownRanks, largest)
+	unknown.Op, unknown.Size, unknown.Calls, unknown.Ranks = fault.Barrier, 0, 1, min(unknownRanks, largest)
 	unknown.Failures = min(unknown.Ranks*3/4, unknown.Ranks-2)
 	for number := 0; number*unknown.Failures < s.Sets*len(threeDesigns); number++ {
-		out = append(out, Experiment{Options: unknown, Unknown: true, Number: number})
+		out = append(out, Experiment{Collective: unknown, Unknown: true, Number: number})
 	}
 	return out
 }
 
 // amongFailures are the jobs of one number of ranks: quarters of them dead in each order, and for the figures the paper's numbers of failures
 // in the scale of this job.
-func amongFailures(o collective.Options, ranks int, all bool) []collective.Options {
+func amongFailures(o fault.Collective, ranks int, all bool) []fault.Collective {
 	o.Ranks = ranks
 	failures := quarters(ranks)
 	if all {
@@ -115,7 +115,7 @@ func amongFailures(o collective.Options, ranks int, all bool) []collective.Optio
 		}
 	}
 	slices.Sort(failures)
-	var out []collective.Options
+	var out []fault.Collective
 	for _, o.Kill = range allOrders {
 		for _, o.Failures = range slices.Compact(slices.Clone(failures)) {
 			if o.Kill != kill.Worst && o.Failures == 0 {
@@ -137,21 +137,21 @@ func quarters(ranks int) []int {
 }
 
 // beyond are the jobs that the paper does not have.
-func beyond(base collective.Options, ranks int) []collective.Options {
-	var out []collective.Options
+func beyond(base fault.Collective, ranks int) []fault.Collective {
+	var out []fault.Collective
 	base.Ranks = ranks
 	o := base
-	o.Op, o.Size = collective.Allreduce, smallBytes
+	o.Op, o.Size = fault.Allreduce, smallBytes
 	for _, o.Failures = range quarters(ranks) {
 		out = append(out, o)
 	}
 	o = base
-	o.Op, o.Failures, o.Designs, o.Calls = collective.Bcast, ranks/2, twoDesigns, max(1, base.Calls/largeDivisor)
+	o.Op, o.Failures, o.Designs, o.Calls = fault.Bcast, ranks/2, twoDesigns, max(1, base.Calls/largeDivisor)
 	for _, o.Size = range largeSizes[1:] {
 		out = append(out, o)
 	}
 	o = base
-	o.Op, o.Size, o.Designs, o.Trees = collective.Barrier, 0, balanced, otherTrees
+	o.Op, o.Size, o.Designs, o.Trees = fault.Barrier, 0, balanced, otherTrees
 	for _, o.Failures = range quarters(ranks) {
 		out = append(out, o)
 	}

@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/banyan-hpc/banyan/bench/collective"
-	"github.com/banyan-hpc/banyan/bench/compare"
-	"github.com/banyan-hpc/banyan/bench/rebalance"
+	"github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // Measured is what real processes have taken on one machine. Nothing of it is needed: the report says what is absent.
@@ -15,11 +14,11 @@ type Measured struct {
 	CPU  string `json:"cpu"`
 	CPUs int    `json:"cpus"`
 	// Messages are of §4.1, Plans of §4.2.
-	Messages []Message          `json:"messages,omitempty"`
-	Plans    []rebalance.Result `json:"plans,omitempty"`
+	Messages []Message    `json:"messages,omitempty"`
+	Plans    []fault.Plan `json:"plans,omitempty"`
 	// Jobs are of §4.3, §4.4 and beyond, Deaths those that nobody knew of.
-	Jobs   []*collective.Result `json:"jobs,omitempty"`
-	Deaths []Deaths             `json:"deaths,omitempty"`
+	Jobs   []*fault.CollectiveResult `json:"jobs,omitempty"`
+	Deaths []Deaths                  `json:"deaths,omitempty"`
 	// Absent is why something could not be measured, by what it is.
 	Absent map[string]string `json:"absent,omitempty"`
 }
@@ -38,23 +37,23 @@ type Message struct {
 
 // Deaths are those of one job.
 type Deaths struct {
-	Options collective.Options `json:"options"`
-	Number  int                `json:"number"` // of the job
-	Deaths  []collective.Death `json:"deaths"`
+	Options fault.Collective `json:"options"`
+	Number  int              `json:"number"` // of the job
+	Deaths  []fault.Death    `json:"deaths"`
 }
 
 // Lacking are those of the experiments that have not been done, whatever the numbers of their sets and operations.
 func (m *Measured) Lacking(all []Experiment) []Experiment {
 	return slices.DeleteFunc(slices.Clone(all), func(e Experiment) bool {
 		if e.Unknown {
-			return slices.ContainsFunc(m.Deaths, func(d Deaths) bool { return d.Number == e.Number && alike(d.Options, e.Options) })
+			return slices.ContainsFunc(m.Deaths, func(d Deaths) bool { return d.Number == e.Number && alike(d.Options, e.Collective) })
 		}
-		return slices.ContainsFunc(m.Jobs, func(r *collective.Result) bool { return alike(r.Options, e.Options) })
+		return slices.ContainsFunc(m.Jobs, func(r *fault.CollectiveResult) bool { return alike(r.Options, e.Collective) })
 	})
 }
 
 // alike reports whether two jobs are of the same thing.
-func alike(a, b collective.Options) bool {
+func alike(a, b fault.Collective) bool {
 	return a.Op == b.Op && a.Ranks == b.Ranks && a.Failures == b.Failures && a.Kill == b.Kill && a.Size == b.Size &&
 		slices.Equal(a.Designs, b.Designs) && slices.Equal(a.Trees, b.Trees)
 }
@@ -96,7 +95,7 @@ func scaled(values []float64, by float64) []float64 {
 }
 
 // time is the median of the sets of a line.
-func (m *Measured) time(k point) value { return valueOf(compare.MedianInterval(m.sets(k))) }
+func (m *Measured) time(k point) value { return valueOf(stats.MedianInterval(m.sets(k))) }
 
 // over is the median of the ratios of two lines, set by set: of one job they were measured in turn.
 func (m *Measured) over(k, base point) value {
@@ -108,7 +107,7 @@ func (m *Measured) over(k, base point) value {
 	for i := range a {
 		ratios[i] = a[i] / b[i]
 	}
-	return valueOf(compare.MedianInterval(ratios))
+	return valueOf(stats.MedianInterval(ratios))
 }
 
 // beyond is the median of the differences of two lines, set by set.
@@ -121,7 +120,7 @@ func (m *Measured) beyond(k, base point) value {
 	for i := range a {
 		differences[i] = a[i] - b[i]
 	}
-	return valueOf(compare.DifferenceInterval(differences))
+	return valueOf(stats.DifferenceInterval(differences))
 }
 
 // message is that of a size.
@@ -134,10 +133,10 @@ func (m *Measured) message(bytes int) (Message, bool) {
 }
 
 // plan is the time to rebalance so many ranks.
-func (m *Measured) plan(ranks, failures int) (rebalance.Result, bool) {
-	i := slices.IndexFunc(m.Plans, func(r rebalance.Result) bool { return r.Ranks == ranks && r.Failures == failures })
+func (m *Measured) plan(ranks, failures int) (fault.Plan, bool) {
+	i := slices.IndexFunc(m.Plans, func(r fault.Plan) bool { return r.Ranks == ranks && r.Failures == failures })
 	if i < 0 {
-		return rebalance.Result{}, false
+		return fault.Plan{}, false
 	}
 	return m.Plans[i], true
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/predict"
 	"github.com/banyan-hpc/banyan/coll/tree"
@@ -78,16 +78,16 @@ func TestExperiments(t *testing.T) {
 		require.NoError(t, e.Check(), "%v", e)
 		require.Len(t, m.Lacking([]Experiment{e}), 1, "%v is there twice", e)
 		if e.Unknown {
-			m.Deaths = append(m.Deaths, Deaths{Options: e.Options, Number: e.Number})
+			m.Deaths = append(m.Deaths, Deaths{Options: e.Collective, Number: e.Number})
 		} else {
-			m.Jobs = append(m.Jobs, &collective.Result{Options: e.Options})
+			m.Jobs = append(m.Jobs, &fault.CollectiveResult{Options: e.Collective})
 		}
 	}
 	require.Empty(t, m.Lacking(all))
 	require.Equal(t, []int{16, 64}, m.ranks())
 	var seen []int
 	for _, e := range all {
-		if e.Op == collective.Bcast && e.Size == bcastBytes && e.Ranks == 64 && e.Kill == kill.Average {
+		if e.Op == fault.Bcast && e.Size == bcastBytes && e.Ranks == 64 && e.Kill == kill.Average {
 			seen = append(seen, e.Failures)
 		}
 	}
@@ -103,12 +103,12 @@ func TestExperiments(t *testing.T) {
 
 // Ratios and differences are of sets of the same turn: a machine that is slower in one turn changes neither.
 func TestPairs(t *testing.T) {
-	line := func(d tree.Design, ns ...float64) collective.Times {
-		return collective.Times{Line: collective.Line{Design: d.String(), Tree: "binomial"}, Sets: ns}
+	line := func(d tree.Design, ns ...float64) fault.Times {
+		return fault.Times{Line: fault.Line{Design: d.String(), Tree: "binomial"}, Sets: ns}
 	}
-	m := &Measured{Jobs: []*collective.Result{{
-		Options: collective.Options{Op: collective.Barrier, Ranks: 8, Failures: 4, Kill: kill.Worst},
-		Lines:   []collective.Times{line(tree.Unaware, 1e3, 2e3, 3e3, 9e3, 5e3, 6e3), line(tree.Reroute, 2e3, 4e3, 6e3, 18e3, 10e3, 12e3)},
+	m := &Measured{Jobs: []*fault.CollectiveResult{{
+		Options: fault.Collective{Op: fault.Barrier, Ranks: 8, Failures: 4, Kill: kill.Worst},
+		Lines:   []fault.Times{line(tree.Unaware, 1e3, 2e3, 3e3, 9e3, 5e3, 6e3), line(tree.Reroute, 2e3, 4e3, 6e3, 18e3, 10e3, 12e3)},
 	}}}
 	k := point{op: predict.Barrier, design: tree.Reroute, ranks: 8, failures: 4}
 	base := k

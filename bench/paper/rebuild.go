@@ -3,9 +3,9 @@ package paper
 import (
 	"fmt"
 
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
-	"github.com/banyan-hpc/banyan/bench/rebalance"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
@@ -19,16 +19,16 @@ var (
 )
 
 // Rebuilds are the measurements of figures 3 and 4, to be done by package rebalance, with so many rounds each.
-func Rebuilds(rounds int) []rebalance.Options {
-	o := rebalance.Options{Kill: kill.Worst, Designs: []tree.Design{tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial}, PerNode: 1, Rounds: rounds}
+func Rebuilds(rounds int) []fault.Planning {
+	o := fault.Planning{Kill: kill.Worst, Designs: []tree.Design{tree.Rebalance}, Shapes: []tree.Shape{tree.Binomial}, PerNode: 1, Rounds: rounds}
 	growing, failing := o, o
 	growing.Ranks, growing.Failures = rebuildRanks, failures(0)
 	failing.Ranks, failing.Failures = []int{largestRebuilt}, failures(rebuildFailed[1:]...)
-	return []rebalance.Options{growing, failing}
+	return []fault.Planning{growing, failing}
 }
 
-func failures(numbers ...int) []rebalance.Failures {
-	out := make([]rebalance.Failures, len(numbers))
+func failures(numbers ...int) []fault.Failures {
+	out := make([]fault.Failures, len(numbers))
 	for i, n := range numbers {
 		if err := out[i].UnmarshalText([]byte(fmt.Sprint(n))); err != nil {
 			panic(err) // they are the constants above

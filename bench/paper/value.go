@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/stats"
 )
 
 // value is a median of n observations with its 95 % interval. Without observations it has not been measured, without bounded there is no interval.
@@ -14,7 +14,7 @@ type value struct {
 	n                 int
 }
 
-func valueOf(v compare.Interval) value {
+func valueOf(v stats.Interval) value {
 	if v.N == 0 {
 		return value{}
 	}
@@ -40,11 +40,11 @@ func (v value) String() string {
 }
 
 // interval is it as compare's, to be judged.
-func (v value) interval() compare.Interval {
+func (v value) interval() stats.Interval {
 	if !v.bounded {
-		return compare.Interval{Median: v.median, High: math.Inf(1), N: v.n}
+		return stats.Interval{Median: v.median, High: math.Inf(1), N: v.n}
 	}
-	return compare.Interval{Median: v.median, Low: v.low, High: v.high, N: v.n}
+	return stats.Interval{Median: v.median, Low: v.low, High: v.high, N: v.n}
 }
 
 // number writes about three digits, and no fewer than there are before the point.

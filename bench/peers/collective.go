@@ -5,19 +5,9 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
-)
-
-// The programs that time operations of all ranks.
-var (
-	//go:embed mpi/coll.c
-	collSource []byte
-	//go:embed mpi/ulfm.c
-	ulfmSource []byte
 )
 
 // Collective is an operation of a number of bytes.
@@ -49,53 +39,13 @@ func CollectiveArgs(file string, each time.Duration, ops []Collective) []string 
 	return args
 }
 
-// Collectives returns what builds the command that has n ranks of mpi/coll.c time collectives. It compiles where that
-// has not been done; the error is a [*NotInstalledError] when a tool is missing.
-func (m MPI) Collectives(ctx context.Context) (func(n int, args []string) Command, error) {
-	return m.crowd(ctx, "coll", collSource)
-}
-
-// Recovery is as Collectives with mpi/ulfm.c, which needs fault tolerance, see [ULFM]; its operations have no bytes.
-func (m MPI) Recovery(ctx context.Context) (func(n int, args []string) Command, error) {
-	return m.crowd(ctx, "ulfm", ulfmSource)
-}
-
-// crowd compiles a program for any number of ranks.
-func (m MPI) crowd(ctx context.Context, name string, source []byte) (func(n int, args []string) Command, error) {
-	program, err := m.compile(ctx, name, source)
-	if err != nil {
-		return nil, err
-	}
-	launcher, err := m.find(m.Launcher)
-	if err != nil {
-		return nil, err
-	}
-	return func(n int, args []string) Command {
-		argv := append([]string{launcher}, m.Options...)
-		argv = append(append(argv, m.Crowded...), "-n", strconv.Itoa(n), program)
-		return Command{Argv: append(argv, args...), Env: m.Env, CPU: -1}
-	}, nil
-}
-
 // TimeCollectives runs a command that times collectives and returns their seconds.
 func TimeCollectives(ctx context.Context, each time.Duration, ops []Collective, command func(args []string) Command) ([]float64, error) {
-	dir, err := Scratch("coll")
+	text, err := runWithFile(ctx, collectivesMax, func(file string) Command { return command(CollectiveArgs(file, each, ops)) })
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "times")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	if err := RunProgram(ctx, command(CollectiveArgs(file, each, ops)), collectivesMax); err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, fmt.Errorf("peers: %w", err)
-	}
-	return parseCollectives(string(text), ops)
+	return parseCollectives(text, ops)
 }
 
 // collectivesMax bounds one run.

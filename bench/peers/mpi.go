@@ -3,7 +3,7 @@ package peers
 import (
 	"context"
 	"crypto/sha256"
-	_ "embed"
+	"embed"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,14 +13,11 @@ import (
 	"syscall"
 )
 
-// The benchmarks on MPI: peer.c takes samples on command, startup.c starts, meets
-// and ends.
-var (
-	//go:embed mpi/peer.c
-	peerSource []byte
-	//go:embed mpi/startup.c
-	startupSource []byte
-)
+// The benchmarks in C: mpi/peer.c takes samples on command, startup.c times the start of a job, coll.c and
+// ulfm.c operations of all ranks; bare/turns.c needs no MPI.
+//
+//go:embed mpi/*.c bare/turns.c
+var sources embed.FS
 
 // MPI is one implementation of MPI, by the names that Debian gives its tools.
 type MPI struct {
@@ -96,7 +93,7 @@ func (e *NotInstalledError) Error() string {
 // Start compiles the benchmark where that has not been done and starts its two
 // ranks on cpus. The error is a [*NotInstalledError] when a tool is missing.
 func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
-	program, err := m.compile(ctx, "peer", peerSource)
+	program, err := m.compile(ctx, "peer")
 	if err != nil {
 		return nil, err
 	}
@@ -111,6 +108,36 @@ func (m MPI) Start(ctx context.Context, cpus [2]int) (*Server, error) {
 	})
 }
 
+// Startup returns what builds the command that starts n ranks of mpi/startup.c: MPI_Init, MPI_Barrier and
+// [Pass]. Its argument is the file of Pass. It compiles where that has not been done; the error is a
+// [*NotInstalledError] when a tool is missing.
+func (m MPI) Startup(ctx context.Context) (Program, error) { return m.program(ctx, "startup") }
+
+// Collectives is [MPI.Startup] with mpi/coll.c, which times collectives; see [CollectiveArgs].
+func (m MPI) Collectives(ctx context.Context) (Program, error) { return m.program(ctx, "coll") }
+
+// Recovery is [MPI.Startup] with mpi/ulfm.c, which needs fault tolerance, see [ULFM]; its operations have
+// no bytes.
+func (m MPI) Recovery(ctx context.Context) (Program, error) { return m.program(ctx, "ulfm") }
+
+// Program builds the command that starts n ranks with arguments.
+type Program func(n int, args []string) Command
+
+func (m MPI) program(ctx context.Context, name string) (Program, error) {
+	program, err := m.compile(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	launcher, err := m.find(m.Launcher)
+	if err != nil {
+		return nil, err
+	}
+	return func(n int, args []string) Command {
+		argv := slices.Concat([]string{launcher}, m.Options, m.Crowded, []string{"-n", strconv.Itoa(n), program}, args)
+		return Command{Argv: argv, Env: m.Env, CPU: -1}
+	}, nil
+}
+
 func (m MPI) find(tool string) (string, error) {
 	path, err := exec.LookPath(filepath.Join(m.Bin, tool))
 	if err != nil {
@@ -122,8 +149,12 @@ func (m MPI) find(tool string) (string, error) {
 // compile returns the path of a benchmark for this MPI, made from the source
 // in this binary. It is kept in the user's cache directory; the name depends on
 // the source, on the compiler wrapper and on what that would run.
-func (m MPI) compile(ctx context.Context, name string, source []byte) (string, error) {
+func (m MPI) compile(ctx context.Context, name string) (string, error) {
 	cc, err := m.find(m.Compiler)
+	if err != nil {
+		return "", err
+	}
+	source, err := sources.ReadFile("mpi/" + name + ".c")
 	if err != nil {
 		return "", err
 	}

@@ -1,6 +1,7 @@
 package peers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,25 +86,6 @@ func findPin(peer string) (string, error) {
 	return pin, nil
 }
 
-// Startup returns what builds the command that starts n ranks of mpi/startup.c:
-// MPI_Init, MPI_Barrier, and what [Pass] does. It compiles where that has not been
-// done; the error is a [*NotInstalledError] when a tool is missing.
-func (m MPI) Startup(ctx context.Context) (func(n int, file string) Command, error) {
-	program, err := m.compile(ctx, "startup", startupSource)
-	if err != nil {
-		return nil, err
-	}
-	launcher, err := m.find(m.Launcher)
-	if err != nil {
-		return nil, err
-	}
-	return func(n int, file string) Command {
-		argv := append([]string{launcher}, m.Options...)
-		argv = append(append(argv, m.Crowded...), "-n", strconv.Itoa(n), program, file)
-		return Command{Argv: argv, Env: m.Env, CPU: -1}
-	}, nil
-}
-
 // Monotonic reads CLOCK_MONOTONIC, which all processes of a machine share.
 func Monotonic() (time.Duration, error) {
 	var t unix.Timespec
@@ -151,33 +133,43 @@ func parsePasses(text string, n int) (last time.Duration, err error) {
 // TimeStartup runs the command that starts n ranks and returns the times from
 // before the launcher is started until the last rank has passed its barrier, and
 // until the launcher has ended. command gets the file for [Pass].
-func TimeStartup(ctx context.Context, n int, command func(n int, file string) Command) (passed, ended time.Duration, err error) {
-	dir, err := Scratch("startup")
-	if err != nil {
-		return 0, 0, err
-	}
-	defer os.RemoveAll(dir)
-	file := filepath.Join(dir, "passed")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		return 0, 0, fmt.Errorf("peers: %w", err)
-	}
-	begin, err := Monotonic()
-	if err != nil {
-		return 0, 0, err
-	}
-	if err := RunProgram(ctx, command(n, file), startupMax); err != nil {
+func TimeStartup(ctx context.Context, n int, command Program) (passed, ended time.Duration, err error) {
+	var start time.Duration
+	var failed error
+	text, err := runWithFile(ctx, startupMax, func(file string) Command {
+		start, failed = Monotonic()
+		return command(n, []string{file})
+	})
+	if err = cmp.Or(failed, err); err != nil {
 		return 0, 0, err
 	}
 	end, err := Monotonic()
 	if err != nil {
 		return 0, 0, err
 	}
+	last, err := parsePasses(text, n)
+	return last - start, end - start, err
+}
+
+// runWithFile runs a command to which it gives an empty file, and returns the file's content.
+func runWithFile(ctx context.Context, limit time.Duration, command func(file string) Command) (string, error) {
+	dir, err := Scratch("times")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "times")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		return "", fmt.Errorf("peers: %w", err)
+	}
+	if err := RunProgram(ctx, command(file), limit); err != nil {
+		return "", err
+	}
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return 0, 0, fmt.Errorf("peers: %w", err)
+		return "", fmt.Errorf("peers: %w", err)
 	}
-	last, err := parsePasses(string(text), n)
-	return last - begin, end - begin, err
+	return string(text), nil
 }
 
 // startupMax bounds one start: hundreds of spinning ranks on two cores take long.

@@ -30,9 +30,9 @@ func TestRunProgram(t *testing.T) {
 
 // The test's own ranks: as many shells as the command says, each passing.
 func TestTimeStartup(t *testing.T) {
-	command := func(script string) func(n int, file string) Command {
-		return func(n int, file string) Command {
-			return Command{Argv: []string{"sh", "-c", script, "sh", strconv.Itoa(n), file}}
+	command := func(script string) Program {
+		return func(n int, args []string) Command {
+			return Command{Argv: []string{"sh", "-c", script, "sh", strconv.Itoa(n), args[0]}}
 		}
 	}
 	_, _, err := TimeStartup(t.Context(), 3, command(`echo "passed 1" >>"$2"`))
@@ -40,9 +40,9 @@ func TestTimeStartup(t *testing.T) {
 
 	file := t.TempDir() + "/none"
 	require.Error(t, Pass(file), "the file is made by who measures")
-	passed, ended, err := TimeStartup(t.Context(), 2, func(_ int, file string) Command {
-		require.NoError(t, Pass(file))
-		require.NoError(t, Pass(file))
+	passed, ended, err := TimeStartup(t.Context(), 2, func(_ int, args []string) Command {
+		require.NoError(t, Pass(args[0]))
+		require.NoError(t, Pass(args[0]))
 		return shell("true")
 	})
 	require.NoError(t, err)

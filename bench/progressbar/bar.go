@@ -9,51 +9,52 @@ import (
 	"sync"
 	"time"
 
+	"github.com/schollz/progressbar/v3"
 	"golang.org/x/sys/unix"
 )
 
 const (
-	// quiet is how long nothing is drawn, interval what lies between drawings.
+	// quiet is the time before the first drawing, interval the time between drawings.
 	quiet    = 2 * time.Second
 	interval = time.Second
-	// cells is the length of the bar, in characters.
+	// cells is the length of the bar in characters.
 	cells = 24
-	// erase returns to the begin of the line and clears it.
+	// erase returns to the start of the line and clears it.
 	erase = "\r\033[K"
 )
 
-// Bar is a bar of so many steps. Its zero value is one that is never drawn.
+// Bar is a progress bar. Its zero value is never drawn.
 type Bar struct {
 	mu     sync.Mutex
 	term   io.Writer // nil: never drawn
 	label  string
-	total  int // 0: unknown
-	done   int
-	note   string
-	now    func() time.Time
-	start  time.Time
-	shown  bool // there is something to erase
-	midway bool // a line has been begun that is not the bar's
+	bar    *progressbar.ProgressBar // renders text; this package writes it
+	shown  bool                     // there is something to erase
+	midway bool                     // the line of the terminal holds an unfinished line of output
 	once   sync.Once
 	stop   chan struct{} // closed by Stop
 	ended  chan struct{}
 }
 
-// Start begins a bar of total steps, 0 if their number is unknown, on w if that
-// is a terminal. [Bar.Stop] ends it.
+// Start starts a bar of total steps on w if w is a terminal. A total of 0 is an unknown number.
+// [Bar.Stop] ends it.
 func Start(w io.Writer, label string, total int) *Bar {
 	if !Terminal(w) {
 		return &Bar{}
 	}
-	return begin(w, label, total, quiet, interval, time.Now)
+	return start(w, label, total, quiet, interval)
 }
 
-// begin is Start; now is the clock that the bar shows.
-func begin(w io.Writer, label string, total int, quiet, interval time.Duration, now func() time.Time) *Bar {
-	b := &Bar{
-		term: w, label: label, total: total, now: now, start: now(),
-		stop: make(chan struct{}), ended: make(chan struct{}),
+func start(w io.Writer, label string, total int, quiet, interval time.Duration) *Bar {
+	b := &Bar{term: w, label: label, stop: make(chan struct{}), ended: make(chan struct{})}
+	if total == 0 {
+		total = -1
 	}
+	b.bar = progressbar.NewOptions(total,
+		progressbar.OptionSetWriter(io.Discard), progressbar.OptionSetDescription(label),
+		progressbar.OptionSetWidth(cells), progressbar.OptionShowCount(), progressbar.OptionSetSpinnerChangeInterval(0),
+		progressbar.OptionSetTheme(progressbar.Theme{Saucer: "#", SaucerPadding: ".", BarStart: "[", BarEnd: "]"}))
+	b.bar.StartWithoutRender()
 	go b.run(quiet, interval)
 	return b
 }
@@ -78,7 +79,7 @@ func (b *Bar) run(quiet, interval time.Duration) {
 		case <-b.stop:
 			return
 		case <-next.C:
-			if b.mu.TryLock() { // else somebody writes, and who writes draws
+			if b.mu.TryLock() { // otherwise a write is under way, and it draws
 				b.draw()
 				b.mu.Unlock()
 			}
@@ -91,30 +92,37 @@ func (b *Bar) run(quiet, interval time.Duration) {
 func (b *Bar) Step(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.done += n
+	b.step(n)
 }
 
-// Note replaces what stands behind the bar.
+func (b *Bar) step(n int) {
+	if b.bar != nil {
+		_ = b.bar.Add(n) // fails beyond the total, where the bar stays full
+	}
+}
+
+// Note replaces the text beside the label.
 func (b *Bar) Note(text string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.note = text
+	if b.bar != nil {
+		progressbar.OptionSetDescription(b.label + ", " + text)(b.bar)
+	}
 }
 
-// Stop erases the bar for good. Calling it again does nothing. It does not wait
-// for a write that hangs because nobody reads: beside one there is no bar.
+// Stop erases the bar for good; further calls do nothing. It does not wait for a write that blocks
+// because its reader does not read: such a write has erased the bar already.
 func (b *Bar) Stop() {
 	if b.term == nil {
 		return
 	}
 	b.once.Do(func() { close(b.stop) })
 	<-b.ended
-	b.last()
+	b.eraseStopped()
 }
 
-// last erases the bar if it has been stopped. Where a write is under way, that
-// does it.
-func (b *Bar) last() {
+// eraseStopped erases a stopped bar. A write that is under way does the same when it ends.
+func (b *Bar) eraseStopped() {
 	select {
 	case <-b.stop:
 		if b.mu.TryLock() {
@@ -125,13 +133,14 @@ func (b *Bar) last() {
 	}
 }
 
-// draw shows the bar as it is now. A terminal that cannot be written to is no
-// reason to end a measurement: errors are dropped.
+// draw shows the bar as it is now. Errors of the terminal are dropped: they must not end a
+// measurement.
 func (b *Bar) draw() {
 	if b.midway {
 		return
 	}
-	fmt.Fprint(b.term, erase, b.text())
+	_ = b.bar.RenderBlank() // it writes to io.Discard
+	fmt.Fprint(b.term, erase, strings.Trim(b.bar.String(), "\r "))
 	b.shown = true
 }
 
@@ -142,29 +151,12 @@ func (b *Bar) erase() {
 	}
 }
 
-// text is the bar: "osu bw [######......] 12/23, 8 s".
-func (b *Bar) text() string {
-	seconds := int(b.now().Sub(b.start).Seconds())
-	var s string
-	if b.total > 0 {
-		full := cells * min(b.done, b.total) / b.total
-		s = fmt.Sprintf("%s [%s%s] %d/%d, %d s", b.label, strings.Repeat("#", full), strings.Repeat(".", cells-full), b.done, b.total, seconds)
-	} else {
-		s = fmt.Sprintf("%s %d done, %d s", b.label, b.done, seconds)
-	}
-	if b.note != "" {
-		s += ", " + b.note
-	}
-	return s
-}
-
-// Over returns a writer to w beside which the bar can stand: it is erased before
-// something is written and drawn again after. It is w itself where nobody
-// watches.
+// Over returns a writer to w that erases the bar before a write and draws it again after it. Without
+// a terminal it is w itself.
 func (b *Bar) Over(w io.Writer) io.Writer { return b.Lines(w, nil) }
 
-// Lines is [Bar.Over]; besides, each written line that counts is a step. A line
-// must be written whole to be counted; counts gets it with its end.
+// Lines is [Bar.Over], and each line for which counts returns true is a step. counts gets a line with
+// its end; lines must be written whole.
 func (b *Bar) Lines(w io.Writer, counts func(line []byte) bool) io.Writer {
 	if b.term == nil {
 		return w
@@ -181,7 +173,7 @@ type lines struct {
 // Write implements io.Writer.
 func (l *lines) Write(p []byte) (int, error) {
 	b := l.b
-	defer b.last()
+	defer b.eraseStopped()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	again := b.shown
@@ -189,7 +181,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	if l.counts != nil {
 		for line := range bytes.Lines(p) {
 			if l.counts(line) {
-				b.done++
+				b.step(1)
 			}
 		}
 	}

@@ -1,26 +1,18 @@
-// Package progressbar shows on a terminal how far a command is that prints
-// results line by line.
+// Package progressbar shows on a terminal the progress of a command that prints results line by
+// line. The bar is that of github.com/schollz/progressbar; this package adds when it is drawn.
 //
 //	bar := progressbar.Start(os.Stderr, "osu bw", 23)
 //	defer bar.Stop()
 //	out := bar.Lines(os.Stdout, isRow) // each row that is printed is a step
 //
-// The command that starts the ranks of a job sees their rows pass, so it can show
-// the bar; the ranks, whose output is a pipe, need not know of it.
+// The command that starts the ranks of a job prints their rows, so it shows the bar; the ranks write
+// to a pipe and do not know of it.
 //
-// Nothing is drawn where nobody watches (the writer is no terminal, or TERM says
-// that it cannot erase), nor in the first two seconds: who prints results then
-// has said enough. After that it is drawn once a second, because what is measured
-// may need the core on which the drawing is done.
+// Nothing is drawn without a terminal (or with a TERM that cannot erase a line), nor in the first two
+// seconds. Later it is drawn once a second, because the measured processes may need the core.
 //
-// What is printed through [Bar.Lines] and [Bar.Over] never shares a line with the
-// bar: it is erased before and drawn again after. What is printed past them may.
+// Output through [Bar.Lines] and [Bar.Over] never shares a line with the bar.
 //
-// # What it does not do
-//
-// It estimates no time that is left: sizes that double take times that double.
-//
-// Floor 8: a tool of the harnesses and of the command; it imports nothing of
-// Banyan's. All methods may be called concurrently, also on what [Start] returns
-// where nobody watches.
+// Floor 8: a tool of the harnesses and of the command; it imports nothing of Banyan's. All methods
+// may be called concurrently.
 package progressbar

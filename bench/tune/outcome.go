@@ -3,6 +3,8 @@ package tune
 import (
 	"fmt"
 	"slices"
+
+	"github.com/banyan-hpc/banyan/bench/compare"
 )
 
 // MinGain is the smallest relative difference that is worth a setting.
@@ -20,12 +22,12 @@ const (
 )
 
 // Distance is how far apart the cores were.
-type Distance string
+type Distance = compare.Distance
 
 // The distances: cores that share a cache, and others.
 const (
-	Near Distance = "near"
-	Far  Distance = "far"
+	Near = compare.Near
+	Far  = compare.Far
 )
 
 // Row is what a trial has found at one distance: the new setting against the old.

@@ -5,28 +5,19 @@ import (
 	"fmt"
 	"maps"
 
+	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
 // Values are settings that differ from the defaults.
 type Values map[settings.ID]int
 
-// Job is what is measured: round trips of blocking messages, or windows of
-// non-blocking ones.
+// Job is what is measured: round trips of blocking messages, or windows of non-blocking ones.
 type Job struct {
-	Test   Test `json:"test"`
-	Size   int  `json:"size"` // bytes
-	Window int  `json:"window"`
+	Test   peers.Test `json:"test"`
+	Size   int        `json:"size"` // bytes
+	Window int        `json:"window"`
 }
-
-// Test is what a job does.
-type Test string
-
-// The tests.
-const (
-	Latency   Test = "lat"
-	Bandwidth Test = "bw"
-)
 
 // Trial compares two settings in one job.
 type Trial struct {
@@ -100,11 +91,11 @@ const burst = 1024
 func (t *Tuner) rings() []ring {
 	lines, bytes := settings.Of(settings.RingLines).Default, settings.Of(settings.RingBytes).Default
 	if t.Quick {
-		return []ring{{settings.RingBytes, []int{2 * bytes}, []Job{{Bandwidth, 4 << 10, window}}}}
+		return []ring{{settings.RingBytes, []int{2 * bytes}, []Job{{peers.Bandwidth, 4 << 10, window}}}}
 	}
 	return []ring{
-		{settings.RingLines, []int{lines / 2, 2 * lines, 4 * lines}, []Job{{Bandwidth, 8, window}, {Bandwidth, 8, burst}}},
-		{settings.RingBytes, []int{bytes / 2, 2 * bytes, 4 * bytes}, []Job{{Bandwidth, 4 << 10, window}, {Bandwidth, 1 << 10, burst}}},
+		{settings.RingLines, []int{lines / 2, 2 * lines, 4 * lines}, []Job{{peers.Bandwidth, 8, window}, {peers.Bandwidth, 8, burst}}},
+		{settings.RingBytes, []int{bytes / 2, 2 * bytes, 4 * bytes}, []Job{{peers.Bandwidth, 4 << 10, window}, {peers.Bandwidth, 1 << 10, burst}}},
 	}
 }
 
@@ -153,7 +144,7 @@ func (t *Tuner) try(ctx context.Context, trial Trial) ([]Row, error) {
 
 // jobs are the latency and the bandwidth of a size.
 func jobs(size int) []Job {
-	return []Job{{Test: Latency, Size: size, Window: 1}, {Test: Bandwidth, Size: size, Window: window}}
+	return []Job{{Test: peers.Latency, Size: size, Window: 1}, {Test: peers.Bandwidth, Size: size, Window: window}}
 }
 
 // limits finds the two eager limits.

@@ -1,115 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/compare"
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
-
-// collectiveRun starts a job that times collectives for each sample.
-type collectiveRun struct {
-	name    string
-	command func(n int, args []string) peers.Command
-}
-
-// collectives are all that start such jobs.
-const collectives = "collectives"
-
-// ourJob is what has ranks of this binary carry out a command.
-func (c *contest) ourJob(command string) collectiveRun {
-	return collectiveRun{ours, func(n int, args []string) peers.Command {
-		argv := []string{c.self, "run", "-n", strconv.Itoa(n), "--on-failure", "abort", "--", c.self, command}
-		return peers.Command{Argv: append(argv, args...), CPU: -1}
-	}}
-}
-
-// addCollectives finds the programs.
-func (c *contest) addCollectives(ctx context.Context) error {
-	c.collectives = append(c.collectives, c.ourJob("meet"))
-	for _, m := range theMPIs {
-		command, err := m.Collectives(ctx)
-		if err := c.present(ctx, collectiveName(m), err); err != nil {
-			return err
-		}
-		if command != nil {
-			c.collectives = append(c.collectives, collectiveRun{m.Name, command})
-		}
-	}
-	for _, run := range c.collectives {
-		c.commands["collectives "+run.name] = commandLine(run.command(2, []string{"FILE", "MILLISECONDS", "barrier:0"}))
-	}
-	return nil
-}
-
-// collectiveName is under which a program that lacks is told.
-func collectiveName(m peers.MPI) string { return m.Name + " collectives" }
-
-// crowds are the numbers of ranks, more than there are cores, that the bounds speak of.
-var crowds = []int{16, 64}
-
-// pairCollectives is B7-10: two ranks, each operation at each size.
-func (c *contest) pairCollectives() *compare.Sweep {
-	ops := []peers.Collective{{Op: "barrier"}}
-	for _, size := range []int{8, 64, 512, 4 << 10, 32 << 10, 256 << 10, 1 << 20} {
-		ops = append(ops, peers.Collective{Op: "bcast", Bytes: size}, peers.Collective{Op: "allreduce", Bytes: size})
-	}
-	// not above the better of the two is not above either
-	return c.jobSweep("coll/2", "collectives of 2 ranks, mean over calls and ranks", c.collectives, 2, ops, map[string]compare.Bound{
-		openmpi: {ID: "B7-10", Over: openmpi, Ratio: compare.OfTimes, Limit: 1.05},
-		mpich:   {ID: "B7-10", Over: mpich, Ratio: compare.OfTimes, Limit: 1.05},
-	})
-}
-
-// crowdCollectives are B7-11 and B7-12: more ranks than cores. Open MPI yields then by itself.
-func (c *contest) crowdCollectives() []*compare.Sweep {
-	var out []*compare.Sweep
-	ops := []peers.Collective{{Op: "barrier"}, {Op: "bcast", Bytes: 1024}, {Op: "allreduce", Bytes: 8}}
-	for i, n := range crowds {
-		title := fmt.Sprintf("collectives of %d ranks, mean over calls and ranks", n)
-		out = append(out, c.jobSweep(fmt.Sprintf("crowd/%d", n), title, c.collectives, n, ops, map[string]compare.Bound{
-			openmpi: {ID: fmt.Sprintf("B7-%d", 11+i), Over: openmpi, Ratio: compare.OfTimes, Limit: 0.5},
-		}))
-	}
-	return out
-}
-
-// crowdSamples is how many samples' time an operation has in a job of more ranks than cores: for some tens of milliseconds the kernel finds out
-// where to have so many run.
-const crowdSamples = 4
-
-// jobSweep has each of runs start jobs of n ranks that time operations; those without a bound, but for Banyan, do not take part.
-func (c *contest) jobSweep(name, title string, runs []collectiveRun, n int, ops []peers.Collective, bounds map[string]compare.Bound) *compare.Sweep {
-	var part compare.Part
-	for i, op := range ops {
-		part.Points = append(part.Points, compare.Point{X: float64(i + 1), Label: op.String()})
-	}
-	each := c.target
-	if n > len(c.cpus) {
-		each *= crowdSamples
-	}
-	for _, run := range runs {
-		bound, bounded := bounds[run.name]
-		if !bounded && run.name != ours {
-			continue // MPICH's ranks do not yield: a run of 64 takes a minute
-		}
-		part.Sources = append(part.Sources, compare.SweepSource{Name: run.name, Sample: func(ctx context.Context) ([]float64, error) {
-			return peers.TimeCollectives(ctx, each, ops, func(args []string) peers.Command { return run.command(n, args) })
-		}})
-		for i := range part.Points {
-			if bounded {
-				part.Points[i].Bounds = append(part.Points[i].Bounds, bound)
-			}
-		}
-	}
-	return &compare.Sweep{Name: name, Title: title, Label: "operation:bytes", Precision: precisionRuns, Parts: []compare.Part{part}}
-}
 
 // meetCmd is one rank of a job that times collectives as bench/peers/mpi/coll.c does.
 type meetCmd struct {

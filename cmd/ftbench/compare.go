@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/figure"
-	"github.com/banyan-hpc/banyan/bench/peers"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 )
 
@@ -32,8 +29,8 @@ type compareCmd struct {
 func (compareCmd) Help() string {
 	return `Banyan and each peer that is installed are sampled in turn on the same two CPUs, with
 a bare cache-line ping-pong before and after each sample. A sample around which that
-control changed is dropped; the machine's moods (where the host puts the cores) have
-results of their own. Printed is the median of the paired ratios with its 95 %
+control changed is dropped; near and far cores (the host moves them) have results of
+their own. Printed is the median of the paired ratios with its 95 %
 interval, and whether the bounds of docs/status.md are met. A measure ends when its
 interval's half-width is 3 % (0.3 % for aware against unaware) or its time is spent.
 
@@ -72,29 +69,10 @@ Examples:
   ftbench compare --only ulfm --ulfm /opt/openmpi-5/bin`
 }
 
-// compareResults are the results in the JSON file.
-type compareResults struct {
-	CPUs     [2]int            `json:"cpus"`
-	Words    map[string]string `json:"implementations"`
-	Commands map[string]string `json:"commands"`
-	// Variables are those of the environment that change what the peers do.
-	Variables []string          `json:"variables,omitempty"`
-	Absent    map[string]string `json:"absent,omitempty"`
-	// Busy is the share of the CPUs that others took before it began.
-	Busy     float64           `json:"busy"`
-	Measures []*compare.Result `json:"measures"`
-	// Curves are measures of many points: netpipe, tcp, unix and startup.
-	Curves []*compare.Curve `json:"curves,omitempty"`
-	// Strangers is what was done at the rank's port, and what it has made of it.
-	Strangers *besieged `json:"strangers,omitempty"`
-}
-
-// maxDrift is the relative change of the control that spoils a sample.
-const maxDrift = 0.15
-
 // Run compares.
 func (c *compareCmd) Run(to *call) error {
-	if err := c.check(); err != nil {
+	o, err := c.prepare()
+	if err != nil {
 		return usage(err)
 	}
 	if err := checkFiles(c.JSON, c.Plot); err != nil {
@@ -104,189 +82,65 @@ func (c *compareCmd) Run(to *call) error {
 	defer stop()
 	file := report.Begin("compare")
 	words := to.words(c.JSON)
-	all, err := openContest(ctx, names(c.Only), c.Sample, c.ULFM)
+	all, err := suite.Open(ctx, o)
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	fmt.Fprintln(words.out, all.describe())
-	results := compareResults{CPUs: all.cpus, Words: all.words, Commands: all.commands, Variables: variables(os.Environ()), Absent: all.absent, Busy: all.busy, Measures: []*compare.Result{}}
-	err = orInterrupt(ctx, c.measure(ctx, all, &results, words))
+	fmt.Fprintln(words.out, all.Describe())
+	bar := progressbar.Start(to.err, "compare", 0)
+	results, err := all.Run(ctx, bar.Over(words.out), bar.Note)
+	bar.Stop()
+	err = orInterrupt(ctx, err)
 	if stored := to.store(file, c.JSON, results); stored == nil {
 		fmt.Fprint(words.out, named("all samples:", c.JSON)) // also of a run that was cut short
 	} else {
 		err = errors.Join(err, stored)
 	}
-	if err = errors.Join(err, all.close()); err != nil {
+	if err = errors.Join(err, all.Close()); err != nil {
 		return err
 	}
-	told, err := c.draw(&results)
-	if err != nil {
+	if err := c.draw(results, words); err != nil {
 		return err
 	}
-	fmt.Fprint(words.out, told)
-	if results.missed() {
+	if results.Missed() {
 		return exitCode(exitMissed)
 	}
 	return nil
 }
 
-// check finds what is wrong before anything is measured.
-func (c *compareCmd) check() error {
-	if c.Pairs < 9 || c.MaxTime <= 0 || c.Sample <= 0 {
-		return fmt.Errorf("compare: --pairs %d, --max-time %v, --sample %v: at least 9 pairs and times above 0 are needed", c.Pairs, c.MaxTime, c.Sample)
+// prepare finds what is wrong before anything is measured.
+func (c *compareCmd) prepare() (o suite.Options, err error) {
+	o = suite.Options{
+		Groups: c.Only, Pairs: c.Pairs, MaxTime: c.MaxTime, Sample: c.Sample, Entries: c.Entries, Ranks: c.Ranks, ULFM: c.ULFM,
 	}
-	for _, n := range c.Entries {
-		if n < peers.MatchBatch || n > peers.MaxEntries {
-			return fmt.Errorf("compare: a queue of %d entries: %d to %d are possible", n, peers.MatchBatch, peers.MaxEntries)
+	if c.Sizes != "" {
+		o.Sizes = suite.SizeRange{Low: 1, High: suite.LargestSize}
+		if err := parseSizes(c.Sizes, &o.Sizes.Low, &o.Sizes.High); err != nil {
+			return o, err
 		}
 	}
-	if c.Ranks < 1 || c.Ranks > maxStartup {
-		return fmt.Errorf("compare: a start of %d ranks: 1 to %d are possible", c.Ranks, maxStartup)
+	if err := o.Check(); err != nil || c.Plot == "" {
+		return o, err
 	}
-	if _, err := c.sizes(); err != nil {
-		return err
+	if !slices.ContainsFunc(c.Only, suite.Plots) {
+		return o, errors.New("compare: --plot draws the curves of netpipe, tcp, unix and match, and none of them is asked for")
 	}
+	return o, figure.Check(c.Plot)
+}
+
+// draw makes the picture, where one is asked for. A run without curves has not failed.
+func (c *compareCmd) draw(r *suite.Results, to *call) error {
 	if c.Plot == "" {
 		return nil
 	}
-	if !slices.ContainsFunc(c.Only, func(group string) bool { return group == groupMatch || netpipeGroups[group] != nil }) {
-		return errors.New("compare: --plot draws the curves of netpipe, tcp, unix and match, and none of them is asked for")
-	}
-	return figure.Check(c.Plot)
-}
-
-// sizes are those of NetPIPE that are asked for.
-func (c *compareCmd) sizes() (sizeRange, error) {
-	if c.Sizes == "" {
-		return sizeRange{}, nil
-	}
-	r := sizeRange{1, netpipeLargest}
-	if err := parseSizes(c.Sizes, &r.low, &r.high); err != nil {
-		return r, err
-	}
-	if r.low > r.high || r.high < 1 || r.low > netpipeLargest {
-		return r, fmt.Errorf("compare: --sizes %s: there are sizes from 1 to %d", c.Sizes, netpipeLargest)
-	}
-	return r, nil
-}
-
-// maxStartup bounds the ranks that spin on one machine.
-const maxStartup = 1024
-
-// names returns the implementations that the groups need, each once.
-func names(groups []string) []string {
-	var out []string
-	for _, g := range groups {
-		for _, name := range participants[g] {
-			if !slices.Contains(out, name) {
-				out = append(out, name)
-			}
-		}
-	}
-	return out
-}
-
-// measure carries out the plans and prints each result when it is there.
-func (c *compareCmd) measure(ctx context.Context, all *contest, results *compareResults, to *call) error {
-	line := newStatusLine(to.err)
-	r := compare.Runner{
-		Measure:       all.control.Measure,
-		Limits:        compare.Limits{MinPairs: c.Pairs, MaxTime: c.MaxTime, MaxDrift: maxDrift},
-		Progress:      line.show,
-		SweepProgress: line.showSweep,
-	}
-	sizes, err := c.sizes()
-	if err != nil {
+	charts := r.Charts()
+	if len(charts) == 0 {
+		_, err := fmt.Fprintln(to.out, "curves: none, as no sample was kept: give it more --max-time")
 		return err
 	}
-	run := func(plan *compare.Plan) error {
-		if err := all.revive(ctx); err != nil {
-			return err
-		}
-		res, err := r.Run(ctx, plan)
-		line.clear()
-		results.Measures = append(results.Measures, res)
-		return errors.Join(err, compare.WriteTable(to.out, res))
-	}
-	for _, group := range c.Only {
-		for _, plan := range all.plans(group, c.Entries) {
-			if err := run(plan); err != nil {
-				return err
-			}
-		}
-		for _, sweep := range all.sweeps(group, sizes, c.Ranks) {
-			curve, err := r.Sweep(ctx, sweep)
-			line.clear()
-			results.Curves = append(results.Curves, curve)
-			if err := errors.Join(err, compare.WriteCurve(to.out, curve)); err != nil {
-				return err
-			}
-		}
-		if group == groupStrangers {
-			if err := siege(ctx, all, results, to, run); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// siege sends strangers to a rank's port while its latency is measured, and says
-// what has come of it.
-func siege(ctx context.Context, all *contest, results *compareResults, to *call, run func(*compare.Plan) error) error {
-	b, err := besiege(ctx, all.servers[overTCP])
-	if err != nil {
+	if err := figure.Save(c.Plot, charts...); err != nil {
 		return err
 	}
-	results.Strangers = b
-	if err := errors.Join(run(all.strangersPlan(b)), b.conclude(ctx)); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(to.out, b)
+	_, err := fmt.Fprint(to.out, named("curves:", c.Plot))
 	return err
-}
-
-// variables returns the settings of the peers' libraries in an environment.
-func variables(env []string) []string {
-	return slices.DeleteFunc(slices.Sorted(slices.Values(env)), func(e string) bool {
-		for _, prefix := range []string{"UCX_", "OMPI_MCA_", "MPIR_CVAR_", "BANYAN_", "GOMAXPROCS=", "GOGC=", "GODEBUG="} {
-			if strings.HasPrefix(e, prefix) {
-				return false
-			}
-		}
-		return true
-	})
-}
-
-// missed reports whether a bound is.
-func (r *compareResults) missed() bool {
-	var rows []compare.Row
-	for _, m := range r.Measures {
-		rows = append(rows, m.Rows...)
-	}
-	for _, c := range r.Curves {
-		rows = append(rows, c.Rows()...)
-	}
-	if r.Strangers != nil && r.Strangers.Joined > 0 {
-		return true
-	}
-	return slices.ContainsFunc(rows, func(row compare.Row) bool { return row.Verdict == compare.Missed })
-}
-
-// show says how far a measure has got.
-func (s statusLine) show(p *compare.Plan, r *compare.Result) {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: round %d, %d samples dropped", p.Name, len(r.Rounds), r.Dropped)
-	for _, row := range r.Rows {
-		if row.Ratio.N == 0 {
-			continue
-		}
-		fmt.Fprintf(&b, ", %s %s %.3f ± %.1f %%", row.Bound.Over, row.Mood, row.Ratio.Median, 100*row.Ratio.HalfWidth())
-	}
-	s.print(b.String())
-}
-
-// showSweep says how far a sweep has got.
-func (s statusLine) showSweep(p *compare.Sweep, round, part int) {
-	s.print(fmt.Sprintf("%s: round %d, part %d of %d", p.Name, round+1, part+1, len(p.Parts)))
 }

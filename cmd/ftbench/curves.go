@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -33,22 +32,13 @@ func readCurves(with []string) ([]curve, error) {
 		if !named {
 			name, path = filepath.Base(w), w
 		}
-		rows, err := readRows(path)
+		rows, err := netpipe.ReadFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("netpipe: --with %s: %w", w, err)
 		}
 		out = append(out, curve{name, rows})
 	}
 	return out, nil
-}
-
-func readRows(path string) ([]netpipe.Row, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return netpipe.ReadRows(f)
 }
 
 // netpipeCharts are NetPIPE's two figures: throughput against size, and the

@@ -9,7 +9,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/stretchr/testify/require"
 
-	"github.com/banyan-hpc/banyan/bench/collective"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/osu"
 )
 
@@ -24,7 +24,7 @@ func TestPageOfBenchmarks(t *testing.T) {
 	for _, command := range []string{"tour", "osu init", "netpipe", "match", "fault detect", "fault silence", "fault soak", "fault rebalance", "fault drill", "sim", "paper", "compare", "tune"} {
 		require.True(t, strings.Contains(page, "| `ftbench "+command+"` |"), command)
 	}
-	for _, op := range collective.Ops {
+	for _, op := range fault.CollectiveOps {
 		require.Regexp(t, "(?m)^\\| `ftbench fault .*`"+string(op)+"`|^\\| `ftbench fault "+string(op)+"`", page, op)
 	}
 	lines := regexp.MustCompile(`(?m)^(?:\$ )?ftbench ([^|\n]*)`).FindAllStringSubmatch(page, -1)

@@ -1,142 +1,153 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
-	"sync"
+	"os"
+	"regexp"
 	"time"
 
+	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/figure"
+	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
-// fault is a disturbance of the network between namespaces.
-type fault struct {
-	text    string
-	kind    byte // '-', '>', '/', or 0 for a cable
-	a, b    int  // b is a where there is one host
-	at, dur time.Duration
+// faultCmd has the measurements of failures.
+type faultCmd struct {
+	Detect    faultDetectCmd    `cmd:"" help:"Time from the death of a rank to the error at those that wait for it."`
+	Silence   faultSilenceCmd   `cmd:"" help:"Time from the cut of a host's network to the error at the ranks of the others."`
+	Soak      faultSoakCmd      `cmd:"" help:"Ranks under full load, none of which may be taken for dead."`
+	Agree     faultAgreeCmd     `cmd:"" help:"Time of an agreement, against a reduction and a broadcast."`
+	Shrink    faultShrinkCmd    `cmd:"" help:"Time to make a communicator of the ranks that live, against an agreement."`
+	Revoke    faultRevokeCmd    `cmd:"" help:"Time until all ranks have left a communicator that one revokes, against a barrier."`
+	Rebalance faultRebalanceCmd `cmd:"" help:"Time to compute a rank's place in the tree of a collective, after failures."`
+	Barrier   faultBarrierCmd   `cmd:"" help:"A barrier of the ranks that live, in each design, against one that knows of no failures among as many."`
+	Bcast     faultRootedCmd    `cmd:"" help:"A broadcast among the ranks that live, measured like the barrier."`
+	Reduce    faultRootedCmd    `cmd:"" help:"A reduction to one rank, measured like the barrier."`
+	Allreduce faultAllreduceCmd `cmd:"" help:"A reduction whose result all get, measured like the barrier."`
+	Gather    faultRootedCmd    `cmd:"" help:"The blocks of all ranks, collected at one; measured like the barrier."`
+	Scatter   faultRootedCmd    `cmd:"" help:"The blocks of one rank, dealt out to all; measured like the barrier."`
+	Drill     faultDrillCmd     `cmd:"" help:"Random programs whose ranks are killed anywhere: the survivors must end, with the right data."`
 }
 
-// String gives it as it was written.
-func (f fault) String() string { return f.text }
+func newFaultCmd() faultCmd {
+	op := func(op fault.Op) recoverOptions { return recoverOptions{Op: op} }
+	of := func(op fault.Op) collectiveOptions { return collectiveOptions{Op: op} }
+	rooted := func(op fault.Op) faultRootedCmd { return faultRootedCmd{collectiveOptions: of(op)} }
+	return faultCmd{
+		Agree: faultAgreeCmd{recoverOptions: op(fault.Agree)}, Shrink: faultShrinkCmd{recoverOptions: op(fault.Shrink)},
+		Revoke: faultRevokeCmd{recoverOptions: op(fault.Revoke)}, Barrier: faultBarrierCmd{of(fault.Barrier)},
+		Allreduce: faultAllreduceCmd{collectiveOptions: of(fault.Allreduce)},
+		Bcast:     rooted(fault.Bcast), Reduce: rooted(fault.Reduce), Gather: rooted(fault.Gather), Scatter: rooted(fault.Scatter),
+	}
+}
 
-// UnmarshalText reads WHAT@AT[+FOR].
-func (f *fault) UnmarshalText(text []byte) error {
-	f.text = string(text)
-	wrong := func(why string) error {
-		return fmt.Errorf("%q: %s; want WHAT@AT[+FOR], as 0-1@2s+500ms, 0>1@2s, 1@2s+1s or 0/1@2s", f.text, why)
+// startedBy is the variable by which a rank knows that this command has started it: in another
+// launcher's job nobody kills.
+const startedBy = "BANYAN_FAULT_DETECT"
+
+// faultJob returns what starts this command's ranks: with the arguments of the call and more
+// variables, bound to a core each where there are enough for so many. Kills are not logged.
+func faultJob(to *call, exits exitsFlag, log io.Writer, processes int, export ...string) (fault.Processes, error) {
+	self, err := selfPath()
+	if err != nil {
+		return fault.Processes{}, err
 	}
-	what, when, ok := strings.Cut(f.text, "@")
-	if !ok {
-		return wrong("it does not say when")
+	cpus, err := affinity.Allowed()
+	return fault.Processes{
+		Argv: append([]string{self}, to.args...), Export: append([]string{startedBy + "=1"}, export...),
+		Stderr: &without{log, killed}, Bind: len(cpus) >= processes,
+		Prepare: func(spec *launch.Spec) error { exits.setExits(spec); return nil },
+	}, err
+}
+
+// warnShared warns where ranks share cores.
+func warnShared(to *call, ranks int, consequence string) error {
+	cpus, err := affinity.Allowed()
+	if err == nil && len(cpus) < ranks {
+		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns%s\n", ranks, len(cpus), consequence)
 	}
-	at, dur, lasts := strings.Cut(when, "+")
-	var err error
-	if f.at, err = time.ParseDuration(at); err != nil || f.at < 0 {
-		return wrong(strconv.Quote(at) + " is no time")
-	}
-	if lasts {
-		if f.dur, err = time.ParseDuration(dur); err != nil || f.dur <= 0 {
-			return wrong(strconv.Quote(dur) + " is no time")
+	return err
+}
+
+// onHosts places a job's ranks on the namespaces of a network.
+func onHosts(net *netns.Net, hosts int) func(*launch.Spec) error {
+	return func(spec *launch.Spec) (err error) {
+		if spec.Proxy, err = proxyCommand(""); err == nil {
+			spread(spec, net, hosts)
 		}
-	}
-	a, b := what, what
-	if i := strings.IndexAny(what, "->/"); i >= 0 {
-		f.kind, a, b = what[i], what[:i], what[i+1:]
-	}
-	if f.kind == '/' && lasts {
-		return wrong("connections that are reset are reset once")
-	}
-	if f.a, err = strconv.Atoi(a); err != nil || f.a < 0 {
-		return wrong(strconv.Quote(a) + " is no host")
-	}
-	if f.b, err = strconv.Atoi(b); err != nil || f.b < 0 {
-		return wrong(strconv.Quote(b) + " is no host")
-	}
-	if f.kind != 0 && f.a == f.b {
-		return wrong("that is one host")
-	}
-	return nil
-}
-
-// begin disturbs the network, end lets it be again.
-func (f fault) begin(net *netns.Net) error {
-	switch f.kind {
-	case '-':
-		return net.Cut(f.a, f.b)
-	case '>':
-		return net.CutOneWay(f.a, f.b)
-	case '/':
-		_, err := net.KillConnectionsTo(f.a, f.b)
 		return err
 	}
-	return net.LinkDown(f.a)
 }
 
-func (f fault) end(net *netns.Net) error {
-	switch f.kind {
-	case '-':
-		return net.Mend(f.a, f.b)
-	case '>':
-		return net.MendOneWay(f.a, f.b)
+// faultRank is a rank of a job that a command of fault has started itself. It examines every error.
+func faultRank(command string, do func(*banyan.World) error, fabrics fabricList, opts ...banyan.Option) error {
+	if os.Getenv(startedBy) == "" {
+		return usagef("fault %s: it starts its ranks itself and kills some: run it alone, not in another launcher's job", command)
 	}
-	return net.LinkUp(f.a)
-}
-
-// says names what happens to the network.
-func (f fault) says() string {
-	switch f.kind {
-	case '-':
-		return fmt.Sprintf("nothing passes between hosts %d and %d", f.a, f.b)
-	case '>':
-		return fmt.Sprintf("nothing passes from host %d to host %d", f.a, f.b)
-	case '/':
-		return fmt.Sprintf("the connections between hosts %d and %d are reset", f.a, f.b)
+	if fabrics != "" {
+		opts = append(opts, banyan.WithFabric(string(fabrics)))
 	}
-	return fmt.Sprintf("the cable of host %d is pulled", f.a)
+	return inJob(true, do, append(opts, banyan.WithErrorsFatal(false))...)
 }
 
-// disturb has every fault happen in its time and says so. The function returned ends
-// that, and answers what did not work.
-func disturb(net *netns.Net, faults []fault, log io.Writer) (stop func() error) {
-	var mu sync.Mutex
-	var wrong []error
-	done := make(chan struct{})
-	var all sync.WaitGroup
-	act := func(f fault, do func(*netns.Net) error, what string) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(log, "banyan: %s\n", what)
-		if err := do(net); err != nil {
-			wrong = append(wrong, fmt.Errorf("--netns-fault=%v: %w", f, err))
+// without is a log without some lines of the launcher, which writes whole lines.
+type without struct {
+	to       io.Writer
+	unwanted *regexp.Regexp
+}
+
+var (
+	// killed matches the death of a victim.
+	killed = regexp.MustCompile(`(?m)^banyan: rank \d+ was killed by SIGKILL after .*\n`)
+	// expelled matches the end of a rank that was cut off.
+	expelled = regexp.MustCompile(fmt.Sprintf(
+		`(?m)^banyan: rank \d+(: nothing was heard of rank | ends itself: | (on \S+ )?exited with code %d ).*\n`, banyan.ExitExpelled))
+)
+
+// Write implements io.Writer.
+func (w *without) Write(p []byte) (int, error) {
+	if rest := w.unwanted.ReplaceAll(p, nil); len(rest) > 0 {
+		if _, err := w.to.Write(rest); err != nil {
+			return 0, err
 		}
 	}
-	begun := time.Now()
-	wait := func(until time.Duration) bool {
-		select {
-		case <-done:
-			return false
-		case <-time.After(time.Until(begun.Add(until))):
-			return true
+	return len(p), nil
+}
+
+// latencyTable formats the rows of survivors' times in a unit.
+func latencyTable(l *fault.Latencies, unit time.Duration) string {
+	in := func(d time.Duration) float64 { return float64(d) / float64(unit) }
+	text := fmt.Sprintf("%-18s%10s%12s%12s%12s%12s%12s\n", "# Survivor", "Samples", "Min", "P50", "P90", "P99", "Max")
+	for _, row := range []struct {
+		name string
+		s    stats.Spread
+	}{{"each", l.Each}, {"last", l.Last}} {
+		s := row.s
+		text += fmt.Sprintf("%-18s%10d%12.1f%12.1f%12.1f%12.1f%12.1f\n", row.name, s.Count, in(s.Min), in(s.P50), in(s.P90), in(s.P99), in(s.Max))
+	}
+	return text
+}
+
+// seriesByName collects points into series, in the order in which their names come first.
+type seriesByName struct {
+	list []figure.Series
+	at   map[string]int
+}
+
+func (s *seriesByName) add(name string, x, y float64) {
+	k, ok := s.at[name]
+	if !ok {
+		if s.at == nil {
+			s.at = make(map[string]int)
 		}
+		k = len(s.list)
+		s.at[name] = k
+		s.list = append(s.list, figure.Series{Name: name})
 	}
-	for _, f := range faults {
-		all.Go(func() {
-			if !wait(f.at) {
-				return
-			}
-			act(f, f.begin, fmt.Sprintf("%v: %s", f.at, f.says()))
-			if f.dur > 0 && wait(f.at+f.dur) {
-				act(f, f.end, fmt.Sprintf("%v: no more: %s", f.at+f.dur, f.says()))
-			}
-		})
-	}
-	return func() error {
-		close(done)
-		all.Wait()
-		return errors.Join(wrong...)
-	}
+	s.list[k].Points = append(s.list[k].Points, figure.Point{X: x, Y: y})
 }

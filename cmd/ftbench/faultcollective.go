@@ -9,23 +9,18 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/collective"
-	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/bench/ranks"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
-// collectiveOptions are those of all collective operations among those who are left.
+// collectiveOptions are those of all collective operations among the survivors.
 type collectiveOptions struct {
-	Op collective.Op `kong:"-"`
+	Op fault.Op `kong:"-"`
 
 	N        int          `short:"n" default:"16" placeholder:"RANKS" help:"Ranks of each job, the failed ones included. Default: ${default}."`
 	Failures []int        `placeholder:"LIST" help:"How many ranks are killed before anything is measured, a job for each number. Default: 0, 1, 2, 4 and so on, up to three quarters of the ranks."`
@@ -41,7 +36,7 @@ type collectiveOptions struct {
 	Fabric anyFabric `placeholder:"LIST" help:"shm, unix, tcp, or several with commas: the fabrics that may be used, each pair of ranks takes the first that joins it; or sim. Default: BANYAN_FABRIC, else all."`
 }
 
-// sizeFlag is that of operations that move something.
+// sizeFlag is that of operations with data.
 type sizeFlag struct {
 	Size int `default:"1024" placeholder:"BYTES" help:"Of what each rank gives or gets. Default: ${default}."`
 }
@@ -84,7 +79,7 @@ Examples:
 	case c.Op.Rooted():
 		text += `
   ftbench fault OP --roots rotate --size 65536 --tree binomial,chain`
-	case c.Op == collective.Allreduce:
+	case c.Op == fault.Allreduce:
 		text += `
   ftbench fault OP --size 8 --tree binomial,knomial:4`
 	}
@@ -92,220 +87,193 @@ Examples:
 }
 
 // Run measures, or is a rank of a job that it has started.
-func (c *faultBarrierCmd) Run(to *call) error { return c.run(collective.Options{}, to) }
+func (c *faultBarrierCmd) Run(to *call) error { return c.run(fault.Collective{}, to) }
 
 // Run measures, or is a rank of a job that it has started.
 func (c *faultAllreduceCmd) Run(to *call) error {
-	return c.run(collective.Options{Size: c.Size}, to)
+	return c.run(fault.Collective{Size: c.Size}, to)
 }
 
 // Run measures, or is a rank of a job that it has started.
 func (c *faultRootedCmd) Run(to *call) error {
-	return c.run(collective.Options{Size: c.Size, Rotate: c.Roots == "rotate"}, to)
+	return c.run(fault.Collective{Size: c.Size, Rotate: c.Roots == "rotate"}, to)
 }
 
 // jobs makes the options of all jobs.
-func (c *collectiveOptions) jobs(o collective.Options) []collective.Options {
+func (c *collectiveOptions) jobs(o fault.Collective) []fault.Collective {
 	o.Op, o.Ranks, o.Sets, o.Calls, o.Designs, o.Trees = c.Op, c.N, 30, 300, c.Design, c.Tree
 	if c.Fabric == simulator {
 		o.Sets, o.Calls = 2, 20
 	}
+	failures := c.Failures
+	if len(failures) == 0 {
+		failures = fault.DefaultFailures(c.N)
+	}
+	if c.Unknown {
+		o.Sets, failures = 30, []int{max(1, min(c.N*3/4, c.N-2))}
+		if len(c.Failures) > 0 {
+			failures = []int{slices.Max(c.Failures)}
+		}
+	}
 	if c.Sets != nil {
 		o.Sets = *c.Sets
 	}
-	if c.Ops != nil {
+	if c.Unknown {
+		o.Calls = 1
+	} else if c.Ops != nil {
 		o.Calls = *c.Ops
 	}
-	var out []collective.Options
+	var out []fault.Collective
 	for _, o.Kill = range c.Kill {
-		for _, o.Failures = range c.failures() {
+		for _, o.Failures = range failures {
 			out = append(out, o)
+			for k := 1; c.Unknown && k < o.UnknownJobs(); k++ {
+				out = append(out, o)
+			}
 		}
 	}
 	return out
 }
 
-// failures are the numbers of ranks to kill.
-func (c *collectiveOptions) failures() []int {
-	if len(c.Failures) > 0 {
-		return c.Failures
+// check returns an error for options that make no sense.
+func (c *collectiveOptions) check(jobs []fault.Collective) error {
+	if c.Unknown && len(c.Plot) > 0 {
+		return usagef("fault %s: --unknown gives no curve: it does not go with --plot", c.Op)
 	}
-	out := []int{0}
-	for f, most := 1, min(c.N*3/4, c.N-2); f <= most; f = min(2*f, max(most, f+1)) {
-		out = append(out, f)
-	}
-	return out
-}
-
-// jobEnv tells a rank which of the jobs it belongs to.
-const jobEnv = "BANYAN_FAULT_JOB"
-
-func (c *collectiveOptions) run(o collective.Options, to *call) error {
-	if c.Unknown {
-		return c.runUnknown(c.unknownJobs(o), to)
-	}
-	jobs := c.jobs(o)
 	for _, o := range jobs {
-		if err := o.Check(); err != nil {
+		check := o.Check
+		if c.Unknown {
+			check = o.CheckUnknown
+		}
+		if err := check(); err != nil {
 			return usage(err)
 		}
 	}
-	if launch.Started() {
-		return c.rank(jobs, func(w *banyan.World, number int) error { return collective.Rank(w, jobs[number], to.out) })
+	return nil
+}
+
+// jobEnv is the variable that tells a rank which of the jobs it belongs to.
+const jobEnv = "BANYAN_FAULT_JOB"
+
+func (c *collectiveOptions) run(o fault.Collective, to *call) error {
+	jobs := c.jobs(o)
+	if err := c.check(jobs); err != nil {
+		return err
+	}
+	if join.Started() {
+		return c.rank(jobs, to)
 	}
 	if lines := len(jobs[0].Lines()) * len(c.Kill); len(c.Plot) > 0 && lines > figure.MaxSeries {
-		return usagef("fault %s: --plot of %d lines: at most %d can be told apart; name fewer of --design, --tree or --kill", c.Op, lines, figure.MaxSeries)
+		return usagef("fault %s: --plot of %d lines: at most %d can be told apart; name fewer of --design, --tree or --kill",
+			c.Op, lines, figure.MaxSeries)
 	}
 	files := outputs{c.Plot, c.JSON}
 	if err := files.check(); err != nil {
 		return err
 	}
-	file := report.Begin("fault-" + string(c.Op))
-	results, err := c.measure(jobs, to)
+	kind, measure := "fault-"+string(c.Op), c.measure
+	if c.Unknown {
+		kind, measure = kind+"-unknown", c.measureUnknown
+	}
+	file := report.Begin(kind)
+	results, chart, err := measure(jobs, to)
 	if err != nil {
 		return err
 	}
-	return files.keep(file, results, c.chart(results), to)
+	return files.keep(file, results, chart, to)
 }
 
 // rank is one of a job's.
-func (c *collectiveOptions) rank(jobs []collective.Options, do func(w *banyan.World, number int) error) error {
+func (c *collectiveOptions) rank(jobs []fault.Collective, to *call) error {
 	if c.Fabric == simulator {
 		return usagef("fault %s: --fabric sim has all ranks in one process: start it alone", c.Op)
 	}
-	return deadlyRank(string(c.Op), func(w *banyan.World) error {
+	return faultRank(string(c.Op), func(w *banyan.World) error {
 		var number int
 		if _, err := fmt.Sscan(os.Getenv(jobEnv), &number); err != nil || number < 0 || number >= len(jobs) {
 			return fmt.Errorf("fault %s: %s=%q is none of %d jobs", c.Op, jobEnv, os.Getenv(jobEnv), len(jobs))
 		}
-		return do(w, number)
+		if c.Unknown {
+			return jobs[number].RankUnknown(w, number, to.out)
+		}
+		return jobs[number].Rank(w, to.out)
 	}, fabricList(c.Fabric))
 }
 
 // collectiveResults are the results in the JSON file.
 type collectiveResults struct {
-	Fabric string          `json:"fabric"` // as given; "": all
-	Jobs   []collectiveJob `json:"jobs"`
-}
-
-type collectiveJob struct {
-	Options collective.Options `json:"options"`
-	Lines   []collectiveLine   `json:"lines"`
-}
-
-// collectiveLine is what one design has taken on one tree. Times are of one operation.
-type collectiveLine struct {
-	collective.Times
-	Median     float64          `json:"median_ns"`
-	Difference compare.Interval `json:"difference_ns"` // to the baseline
-	Ratio      compare.Interval `json:"ratio"`
-	Verdict    string           `json:"verdict"`
-}
-
-// tolerance is how far from the baseline a design may be and still be equal to it.
-const tolerance = 0.05
-
-// judged compares the lines of a job with their baselines, round by round.
-func (c *collectiveOptions) judged(r *collective.Result) collectiveJob {
-	out := collectiveJob{Options: r.Options}
-	for _, l := range r.Lines {
-		base := r.Against(l.Line)
-		var differences, ratios []float64
-		for i, ns := range l.Sets {
-			differences, ratios = append(differences, ns-base.Sets[i]), append(ratios, ns/base.Sets[i])
-		}
-		line := collectiveLine{Times: l, Median: compare.Median(l.Sets), Verdict: "baseline"}
-		line.Difference, line.Ratio = compare.DifferenceInterval(differences), compare.MedianInterval(ratios)
-		if c.Fabric == simulator { // nothing is random but what the seed says
-			line.Difference.Low, line.Difference.High = slices.Min(differences), slices.Max(differences)
-			line.Ratio.Low, line.Ratio.High = slices.Min(ratios), slices.Max(ratios)
-		}
-		if !l.Baseline() {
-			line.Verdict = line.Ratio.Sameness(tolerance)
-		}
-		out.Lines = append(out.Lines, line)
-	}
-	return out
+	Fabric string                   `json:"fabric"` // as given; "": all
+	Jobs   []fault.JudgedCollective `json:"jobs"`
 }
 
 // measure runs the jobs and prints the table.
-func (c *collectiveOptions) measure(jobs []collective.Options, to *call) (*collectiveResults, error) {
-	o := jobs[0]
-	bar := progressbar.Start(to.err, "fault "+string(c.Op), o.Sets*len(jobs))
+func (c *collectiveOptions) measure(jobs []fault.Collective, to *call) (any, figure.Chart, error) {
+	results := &collectiveResults{Fabric: string(c.Fabric)}
+	bar := progressbar.Start(to.err, "fault "+string(c.Op), jobs[0].Sets*len(jobs))
 	defer bar.Stop()
 	ctx, stop, start, err := c.starter(bar, to)
 	if err != nil {
-		return nil, err
+		return nil, figure.Chart{}, err
 	}
 	defer stop()
 	out := bar.Over(to.words(c.JSON).out)
-	if err := collectiveHead(out, o, c.Fabric == simulator); err != nil {
-		return nil, err
-	}
-	results := &collectiveResults{Fabric: string(c.Fabric)}
+	err = collectiveHead(out, jobs[0], c.Fabric == simulator)
 	for i, o := range jobs {
-		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
-		r, err := collective.Measure(ctx, o, start(i, o), out, func() { bar.Step(1) })
 		if err != nil {
-			return nil, orInterrupt(ctx, err)
+			break
 		}
-		results.Jobs = append(results.Jobs, c.judged(r))
-		if err := results.Jobs[i].rows(out); err != nil {
-			return nil, err
+		bar.Note(fmt.Sprintf("%d of %d ranks dead", o.Failures, o.Ranks))
+		r, merr := o.Measure(ctx, start(i, o), out, func() { bar.Step(1) })
+		if merr != nil {
+			return nil, figure.Chart{}, orInterrupt(ctx, merr)
 		}
+		judged := r.Judge(c.Fabric == simulator)
+		results.Jobs = append(results.Jobs, judged)
+		err = collectiveRows(out, judged)
 	}
-	return results, nil
+	return results, c.chart(results), err
 }
 
-// starter gives what starts a job: in the simulator, or of processes.
-func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (ctx context.Context, stop func(), start func(int, collective.Options) ranks.Start, err error) {
+// starter returns what starts a job: in the simulator, or of processes.
+func (c *collectiveOptions) starter(bar *progressbar.Bar, to *call) (
+	ctx context.Context, stop func(), start func(int, fault.Collective) fault.Start, err error,
+) {
 	if c.Fabric == simulator {
 		if err := alone("fault " + string(c.Op)); err != nil {
 			return nil, nil, nil, err
 		}
-		return context.Background(), func() {}, func(number int, o collective.Options) ranks.Start {
+		return context.Background(), func() {}, func(number int, o fault.Collective) fault.Start {
 			if c.Unknown {
-				return collective.SimulatedUnknown(o, number, uint64(number)+1, nil)
+				return o.SimulatedUnknown(number, uint64(number)+1, nil)
 			}
-			return collective.Simulated(o, 1, nil)
+			return o.Simulated(1, nil)
 		}, nil
 	}
-	cpus, err := affinity.Allowed()
-	if err != nil {
+	if err := warnShared(to, c.N, ""); err != nil {
 		return nil, nil, nil, err
-	}
-	if len(cpus) < c.N {
-		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns\n", c.N, len(cpus))
 	}
 	processes, err := c.startJobs(to, bar)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	ctx, stop = interruptible()
-	return ctx, stop, func(number int, _ collective.Options) ranks.Start { return processes(number) }, nil
+	return ctx, stop, func(number int, _ fault.Collective) fault.Start { return processes(number) }, nil
 }
 
-// startJobs gives what starts the processes of a job: with the arguments of the call, bound to a core each where there are enough.
-func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar) (func(number int) ranks.Start, error) {
-	cpus, err := affinity.Allowed()
-	if err != nil {
-		return nil, err
-	}
-	return func(number int) ranks.Start {
-		job := deadlyJob{
-			args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= c.N,
-			export: []string{fmt.Sprintf("%s=%d", jobEnv, number)},
-		}
-		return func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
-			return job.run(ctx, ranks, out, func(rank int, end launch.End) bool { return may(rank) && end.Signal == unix.SIGKILL })
-		}
-	}, nil
+// startJobs returns what starts the processes of a job with the arguments of the call.
+func (c *collectiveOptions) startJobs(to *call, bar *progressbar.Bar) (func(number int) fault.Start, error) {
+	job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), c.N)
+	return func(number int) fault.Start {
+		job := job
+		job.Export = append(slices.Clip(job.Export), fmt.Sprintf("%s=%d", jobEnv, number))
+		return job.Start
+	}, err
 }
 
-// collectiveHead prints what the table is of.
-func collectiveHead(out io.Writer, o collective.Options, virtual bool) error {
+// collectiveHead prints the title of the table.
+func collectiveHead(out io.Writer, o fault.Collective, virtual bool) error {
 	what, time := string(o.Op), "µs"
-	if o.Op != collective.Barrier {
+	if o.Op != fault.Barrier {
 		what += fmt.Sprintf(" of %d bytes", o.Size)
 	}
 	if o.Rotate {
@@ -314,14 +282,15 @@ func collectiveHead(out io.Writer, o collective.Options, virtual bool) error {
 	if virtual {
 		time = "virtual µs"
 	}
-	_, err := fmt.Fprintf(out, "# Banyan %s, %d ranks: %s of one operation, median of %d sets of %d; against unaware among the living\n%-8s  %-7s  %-9s  %-10s%10s%12s  %-18s%8s  %-13s  %s\n",
+	_, err := fmt.Fprintf(out, "# Banyan %s, %d ranks: %s of one operation, median of %d sets of %d; against unaware among the living\n"+
+		"%-8s  %-7s  %-9s  %-10s%10s%12s  %-18s%8s  %-13s  %s\n",
 		what, o.Ranks, time, o.Sets, o.Calls,
 		"# Failed", "Order", "Design", "Tree", "Time", "Difference", "95 % interval", "Ratio", "95 % interval", "Verdict")
 	return err
 }
 
-// rows prints the lines of a job.
-func (j *collectiveJob) rows(out io.Writer) error {
+// collectiveRows prints the lines of a job.
+func collectiveRows(out io.Writer, j fault.JudgedCollective) error {
 	for _, l := range j.Lines {
 		o := j.Options
 		if _, err := fmt.Fprintf(out, "%-8d  %-7s  %-9s  %-10s%10.2f", o.Failures, o.Kill, l.Design, l.Tree, l.Median/1e3); err != nil {
@@ -340,10 +309,10 @@ func (j *collectiveJob) rows(out io.Writer) error {
 	return nil
 }
 
-// few stands for an interval that there is not.
+// few replaces a missing interval.
 const few = "too few sets"
 
-// between writes an interval, or few where there was too little to find one.
+// between formats an interval, or few where there is none.
 func between(format, to string, low, high float64, few string) string {
 	if math.IsInf(high, 1) {
 		return few
@@ -353,11 +322,7 @@ func between(format, to string, low, high float64, few string) string {
 
 // chart draws the medians against the number of failures, a line for each design.
 func (c *collectiveOptions) chart(r *collectiveResults) figure.Chart {
-	chart := figure.Chart{
-		Title: fmt.Sprintf("Banyan %s, %d ranks", c.Op, c.N),
-		X:     figure.Axis{Title: "failures", Unit: figure.Linear}, Y: figure.Axis{Title: "time (µs)", Unit: figure.Linear},
-	}
-	at := make(map[string]int)
+	var lines seriesByName
 	for _, job := range r.Jobs {
 		for _, l := range job.Lines {
 			name := l.Design
@@ -367,15 +332,11 @@ func (c *collectiveOptions) chart(r *collectiveResults) figure.Chart {
 			if len(c.Kill) > 1 {
 				name += ", " + job.Options.Kill.String()
 			}
-			k, known := at[name]
-			if !known {
-				k = len(chart.Series)
-				at[name] = k
-				chart.Series = append(chart.Series, figure.Series{Name: name})
-			}
-			s := &chart.Series[k]
-			s.Points = append(s.Points, figure.Point{X: float64(job.Options.Failures), Y: l.Median / 1e3})
+			lines.add(name, float64(job.Options.Failures), l.Median/1e3)
 		}
 	}
-	return chart
+	return figure.Chart{
+		Title: fmt.Sprintf("Banyan %s, %d ranks", c.Op, c.N), Series: lines.list,
+		X: figure.Axis{Title: "failures", Unit: figure.Linear}, Y: figure.Axis{Title: "time (µs)", Unit: figure.Linear},
+	}
 }

@@ -16,7 +16,7 @@ func TestFaultDetect(t *testing.T) {
 	code, out, errs := ftbench(t, "fault", "detect", "-n", "3", "--kills", "4", "--per-job", "2", "--victim-rss", "2", "--settle", "1ms",
 		"--plot", plot, "--json", file)
 	require.Zero(t, code, errs)
-	require.NotContains(t, errs, "SIGKILL", "who was to die is not news")
+	require.NotContains(t, errs, "SIGKILL", "victims are not logged")
 	require.Contains(t, out, "3 ranks, 4 kills, wait: victim, victim with 2 MiB")
 	require.Regexp(t, `(?m)^each +8( +\d+\.\d){5}$`, out)
 	require.Regexp(t, `(?m)^last +4( +\d+\.\d){5}$`, out)
@@ -47,7 +47,7 @@ func TestFaultDetect(t *testing.T) {
 	require.Len(t, stored.Results.Rounds[0].Survivors, 2)
 }
 
-// In a job that somebody else has started nobody would kill.
+// In another launcher's job nobody kills.
 func TestFaultDetectInAJob(t *testing.T) {
 	self, err := selfPath()
 	require.NoError(t, err)
@@ -56,10 +56,10 @@ func TestFaultDetectInAJob(t *testing.T) {
 	require.Contains(t, errs, "run it alone")
 }
 
-// Only the deaths that were wanted are not reported.
-func TestWithoutKills(t *testing.T) {
+// Only the deaths of victims are left out.
+func TestLogWithoutKills(t *testing.T) {
 	var b strings.Builder
-	w := &withoutKills{&b}
+	w := &without{&b, killed}
 	text := "banyan: rank 1 was killed by SIGKILL after 31ms\nbanyan: rank 0 exited with code 1 after 3ms\n"
 	n, err := w.Write([]byte(text))
 	require.NoError(t, err)

@@ -14,8 +14,9 @@ import (
 	"github.com/banyan-hpc/banyan/bench/fault/drill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/bench/strangers"
+	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -101,7 +102,7 @@ func (c *faultDrillCmd) config() drill.Config {
 
 // Run drills, or is a rank of a run.
 func (c *faultDrillCmd) Run(to *call) error {
-	if launch.Started() {
+	if join.Started() {
 		if os.Getenv(drill.Env) == "" {
 			return usagef("fault drill: it starts its ranks itself and kills them: run it alone, not in another launcher's job")
 		}
@@ -230,7 +231,7 @@ func (c *faultDrillCmd) driver(cfg drill.Config, to *call) (*drill.Driver, func(
 	if c.Strangers > 0 {
 		const stay = 20 * time.Millisecond
 		d.Besiege = func(ctx context.Context, port netip.AddrPort) error {
-			_, err := strangers.Run(ctx, strangers.Config{To: port, Rate: c.Strangers, Stay: stay})
+			_, err := intrusion.Run(ctx, intrusion.Config{To: port, Rate: c.Strangers, Stay: stay})
 			return err
 		}
 	}

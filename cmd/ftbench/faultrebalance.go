@@ -6,24 +6,24 @@ import (
 	"io"
 	"slices"
 
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/kill"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/bench/rebalance"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/coll/tree"
 )
 
 type faultRebalanceCmd struct {
-	N        []int                `short:"n" default:"2,4,8,16,32,64,128,256,512,1024,8192,65536,1000000" placeholder:"RANKS" help:"Numbers of ranks, the failed ones included. Default: ${default}."`
-	Failures []rebalance.Failures `default:"0,50%,87.5%,98%" placeholder:"RANKS" help:"How many have failed: numbers or shares. Default: ${default}."`
-	Kill     kill.Order           `default:"worst" help:"Which have failed, of: worst, average, best; ranks 1, 2, 3 …, half of them and the leaves below them, or the highest ranks. Default: ${default}."`
-	Design   []string             `default:"reroute,rebalance" placeholder:"NAMES" help:"Designs, of unaware, reroute, lookup, rebalance. Default: ${default}."`
-	Tree     []string             `default:"binomial" placeholder:"NAMES" help:"Trees, of binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
-	PerNode  int                  `name:"per-node" default:"16" placeholder:"RANKS" help:"Ranks of each node, for --tree node. Default: ${default}."`
-	Rounds   int                  `default:"5" help:"How often each rank is measured; the median counts. Default: ${default}."`
-	Plot     []string             `placeholder:"FILE" help:"Draw the times against the ranks and against the failures; .svg or .png, or both with a comma."`
-	JSON     string               `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
+	N        []int            `short:"n" default:"2,4,8,16,32,64,128,256,512,1024,8192,65536,1000000" placeholder:"RANKS" help:"Numbers of ranks, the failed ones included. Default: ${default}."`
+	Failures []fault.Failures `default:"0,50%,87.5%,98%" placeholder:"RANKS" help:"How many have failed: numbers or shares. Default: ${default}."`
+	Kill     kill.Order       `default:"worst" help:"Which have failed, of: worst, average, best; ranks 1, 2, 3 …, half of them and the leaves below them, or the highest ranks. Default: ${default}."`
+	Design   []string         `default:"reroute,rebalance" placeholder:"NAMES" help:"Designs, of unaware, reroute, lookup, rebalance. Default: ${default}."`
+	Tree     []string         `default:"binomial" placeholder:"NAMES" help:"Trees, of binomial, knomial:K, binary, chain, flat, node. Default: ${default}."`
+	PerNode  int              `name:"per-node" default:"16" placeholder:"RANKS" help:"Ranks of each node, for --tree node. Default: ${default}."`
+	Rounds   int              `default:"5" help:"How often each rank is measured; the median counts. Default: ${default}."`
+	Plot     []string         `placeholder:"FILE" help:"Draw the times against the ranks and against the failures; .svg or .png, or both with a comma."`
+	JSON     string           `placeholder:"FILE" help:"Store all times and the environment; -: print them, and the table on standard error."`
 }
 
 // Help has the examples.
@@ -43,34 +43,16 @@ Examples:
   ftbench fault rebalance --kill average --failures 50% --json results/rebalance.json`
 }
 
-// printed are the means of Hursey and Graham's section 4.2, in microseconds, at rebalanceRanks ranks, by failures; the bound on ours
-// is one microsecond.
-var printed = map[int]float64{0: 16.1, 896: 50.9}
-
-const (
-	rebalanceRanks = 1024
-	rebalanceLimit = 1.0
-)
-
-// rebalanceBound is what was found where the paper has a number, in the JSON file.
-type rebalanceBound struct {
-	Failures int     `json:"failures"`
-	Mean     float64 `json:"mean_us"`
-	Paper    float64 `json:"paper_mean_us"`
-	Limit    float64 `json:"limit_us"`
-	Met      bool    `json:"met"`
-}
-
 // rebalanceResults are the results in the JSON file.
 type rebalanceResults struct {
-	Options rebalance.Options  `json:"options"`
-	Trees   []rebalance.Result `json:"trees"`
-	Bounds  []rebalanceBound   `json:"bounds,omitempty"`
+	Options fault.Planning    `json:"options"`
+	Trees   []fault.Plan      `json:"trees"`
+	Bounds  []fault.PlanBound `json:"bounds,omitempty"`
 }
 
 // options are those of the harness.
-func (c *faultRebalanceCmd) options() (rebalance.Options, error) {
-	o := rebalance.Options{Ranks: c.N, Failures: c.Failures, Kill: c.Kill, PerNode: c.PerNode, Rounds: c.Rounds}
+func (c *faultRebalanceCmd) options() (fault.Planning, error) {
+	o := fault.Planning{Ranks: c.N, Failures: c.Failures, Kill: c.Kill, PerNode: c.PerNode, Rounds: c.Rounds}
 	for _, text := range c.Design {
 		d, err := tree.ParseDesign(text)
 		if err != nil {
@@ -124,14 +106,14 @@ func (c *faultRebalanceCmd) Run(to *call) error {
 	if _, err := io.WriteString(out, named("files:", append(slices.Clone(c.Plot), c.JSON)...)); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(results.Bounds, func(b rebalanceBound) bool { return !b.Met }) {
+	if slices.ContainsFunc(results.Bounds, func(b fault.PlanBound) bool { return !b.Met }) {
 		return exitCode(exitMissed)
 	}
 	return nil
 }
 
 // measure prints the table.
-func (c *faultRebalanceCmd) measure(ctx context.Context, o rebalance.Options, to *call) (*rebalanceResults, error) {
+func (c *faultRebalanceCmd) measure(ctx context.Context, o fault.Planning, to *call) (*rebalanceResults, error) {
 	bar := progressbar.Start(to.err, "fault rebalance", o.Cells())
 	defer bar.Stop()
 	out := bar.Over(to.words(c.JSON).out)
@@ -140,7 +122,7 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o rebalance.Options, to
 		return nil, err
 	}
 	results := &rebalanceResults{Options: o}
-	err := rebalance.Run(ctx, o, func(r rebalance.Result) error {
+	err := o.Measure(ctx, func(r fault.Plan) error {
 		results.Trees = append(results.Trees, r)
 		bar.Step(1)
 		_, err := fmt.Fprintf(out, "%-11s%-12s%9d%9d%9.3f%9.3f%11.3f%11.2f%9d\n", r.Design, r.Shape, r.Ranks, r.Failures,
@@ -150,41 +132,28 @@ func (c *faultRebalanceCmd) measure(ctx context.Context, o rebalance.Options, to
 	if err != nil {
 		return nil, err
 	}
-	results.Bounds = judgeRebalance(results.Trees, c.Kill)
+	results.Bounds = fault.JudgePlans(results.Trees, c.Kill)
 	for _, b := range results.Bounds {
 		verdict := "met"
 		if !b.Met {
 			verdict = "missed"
 		}
 		if _, err := fmt.Fprintf(out, "# %d ranks, %d failed: mean %.3f µs, the prototype of 2011 %.1f, bound %g: %s\n",
-			rebalanceRanks, b.Failures, b.Mean, b.Paper, b.Limit, verdict); err != nil {
+			fault.BoundRanks, b.Failures, b.Mean, b.Paper, b.Limit, verdict); err != nil {
 			return nil, err
 		}
 	}
 	return results, nil
 }
 
-// judgeRebalance compares with the paper where it has numbers.
-func judgeRebalance(trees []rebalance.Result, order kill.Order) []rebalanceBound {
-	var out []rebalanceBound
-	for _, r := range trees {
-		paper, known := printed[r.Failures]
-		if known && r.Ranks == rebalanceRanks && r.Design == tree.Rebalance.String() && r.Shape == tree.Binomial.String() &&
-			(r.Failures == 0 || order == kill.Worst) {
-			out = append(out, rebalanceBound{r.Failures, r.MeanNs / 1e3, paper, rebalanceLimit, r.MeanNs/1e3 <= rebalanceLimit})
-		}
-	}
-	return out
-}
-
-// rebalanceCharts are the paper's figure 3, if there is more than one number of ranks, and its figure 4, if there are failures at rebalanceRanks or
+// rebalanceCharts are the paper's figure 3, if there is more than one number of ranks, and its figure 4, if there are failures at fault.BoundRanks or
 // else the largest of them.
-func rebalanceCharts(trees []rebalance.Result) []figure.Chart {
+func rebalanceCharts(trees []fault.Plan) []figure.Chart {
 	fewest, most, at := trees[0].Failures, 0, 0
 	for _, r := range trees {
 		fewest, most = min(fewest, r.Failures), max(most, r.Ranks)
-		if r.Ranks == rebalanceRanks {
-			at = rebalanceRanks
+		if r.Ranks == fault.BoundRanks {
+			at = fault.BoundRanks
 		}
 	}
 	if at == 0 {
@@ -192,11 +161,11 @@ func rebalanceCharts(trees []rebalance.Result) []figure.Chart {
 	}
 	y := figure.Axis{Title: "time of a plan (µs)"}
 	var charts []figure.Chart
-	byRanks := rebalanceSeries(trees, func(r rebalance.Result) (int, bool) { return r.Ranks, r.Failures == fewest })
+	byRanks := rebalanceSeries(trees, func(r fault.Plan) (int, bool) { return r.Ranks, r.Failures == fewest })
 	if len(byRanks[0].Points) > 1 {
 		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d failures", fewest), X: figure.Axis{Title: "ranks"}, Y: y, Series: byRanks})
 	}
-	byFailures := rebalanceSeries(trees, func(r rebalance.Result) (int, bool) { return r.Failures, r.Ranks == at && r.Failures > 0 })
+	byFailures := rebalanceSeries(trees, func(r fault.Plan) (int, bool) { return r.Failures, r.Ranks == at && r.Failures > 0 })
 	if len(byFailures) > 0 {
 		charts = append(charts, figure.Chart{Title: fmt.Sprintf("A rank's plan, %d ranks", at), X: figure.Axis{Title: "failed ranks"}, Y: y, Series: byFailures})
 	}
@@ -209,22 +178,12 @@ const rebalanceLines = 6
 
 // rebalanceSeries are the times of each design and tree against what of gives, where it has something, and
 // what the paper has there.
-func rebalanceSeries(trees []rebalance.Result, of func(rebalance.Result) (x int, ok bool)) []figure.Series {
+func rebalanceSeries(trees []fault.Plan, of func(fault.Plan) (x int, ok bool)) []figure.Series {
 	kinds := map[[2]string]bool{}
 	for _, r := range trees {
 		kinds[[2]string{r.Design, r.Shape}] = true
 	}
-	var out []figure.Series
-	names := map[string]int{}
-	add := func(name string, x int, us float64) {
-		at, known := names[name]
-		if !known {
-			at = len(out)
-			names[name] = at
-			out = append(out, figure.Series{Name: name})
-		}
-		out[at].Points = append(out[at].Points, figure.Point{X: float64(x), Y: us})
-	}
+	var lines seriesByName
 	for _, r := range trees {
 		x, ok := of(r)
 		if !ok {
@@ -234,15 +193,14 @@ func rebalanceSeries(trees []rebalance.Result, of func(rebalance.Result) (x int,
 		if r.Shape != tree.Binomial.String() {
 			name += " " + r.Shape
 		}
-		add(name+", mean", x, r.MeanNs/1e3)
+		lines.add(name+", mean", float64(x), r.MeanNs/1e3)
 		if len(kinds) <= 2 {
-			add(name+", greatest", x, r.MaxNs/1e3)
-			add(name+", least", x, r.MinNs/1e3)
+			lines.add(name+", greatest", float64(x), r.MaxNs/1e3)
+			lines.add(name+", least", float64(x), r.MinNs/1e3)
 		}
-		if us, known := printed[r.Failures]; known && r.Ranks == rebalanceRanks && r.Design == tree.Rebalance.String() &&
-			r.Shape == tree.Binomial.String() {
-			add("prototype of 2011, mean", x, us)
+		if us, ok := r.PaperMean(); ok {
+			lines.add("prototype of 2011, mean", float64(x), us)
 		}
 	}
-	return out
+	return lines.list
 }

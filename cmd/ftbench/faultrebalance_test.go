@@ -7,9 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/banyan-hpc/banyan/bench/kill"
-	"github.com/banyan-hpc/banyan/bench/rebalance"
 )
 
 func TestFaultRebalance(t *testing.T) {
@@ -45,15 +42,6 @@ func TestFaultRebalance(t *testing.T) {
 	require.Len(t, stored.Results.Trees, 2*3*(2+3))
 	require.Positive(t, stored.Results.Trees[0].Mean)
 	require.Len(t, stored.Results.Bounds, 2)
-}
-
-func TestJudgeRebalance(t *testing.T) {
-	r := rebalance.Result{Design: "rebalance", Shape: "binomial", Ranks: 1024, Failures: 896, MeanNs: 1500}
-	other := r
-	other.Design = "reroute"
-	bounds := judgeRebalance([]rebalance.Result{r, other}, kill.Worst)
-	require.Equal(t, []rebalanceBound{{896, 1.5, 50.9, 1, false}}, bounds)
-	require.Empty(t, judgeRebalance([]rebalance.Result{r}, kill.Best), "the paper has the worst order only")
 }
 
 func TestFaultRebalanceUsage(t *testing.T) {

@@ -2,29 +2,24 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/collective"
-	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
-	"github.com/banyan-hpc/banyan/bench/recovery"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/affinity"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/bench/stats"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // recoverOptions are those of all operations after a failure.
 type recoverOptions struct {
-	Op recovery.Op `kong:"-"`
+	Op fault.Op `kong:"-"`
 
 	N        []int    `short:"n" default:"2,4,8,16" placeholder:"RANKS" help:"Numbers of ranks, a job for each, the failed ones included. Default: ${default}."`
 	Failures int      `default:"0" placeholder:"RANKS" help:"How many ranks of each job are killed before anything is measured. Default: ${default}."`
@@ -54,19 +49,7 @@ type (
 	}
 )
 
-func newFaultCmd() faultCmd {
-	op := func(op recovery.Op) recoverOptions { return recoverOptions{Op: op} }
-	of := func(op collective.Op) collectiveOptions { return collectiveOptions{Op: op} }
-	rooted := func(op collective.Op) faultRootedCmd { return faultRootedCmd{collectiveOptions: of(op)} }
-	return faultCmd{
-		Barrier: faultBarrierCmd{of(collective.Barrier)}, Allreduce: faultAllreduceCmd{collectiveOptions: of(collective.Allreduce)},
-		Bcast: rooted(collective.Bcast), Reduce: rooted(collective.Reduce), Gather: rooted(collective.Gather), Scatter: rooted(collective.Scatter),
-		Agree: faultAgreeCmd{recoverOptions: op(recovery.Agree)}, Shrink: faultShrinkCmd{recoverOptions: op(recovery.Shrink)},
-		Revoke: faultRevokeCmd{recoverOptions: op(recovery.Revoke)},
-	}
-}
-
-// inPairs is what the helps have in common.
+// inPairs is common to the help texts.
 const inPairs = `Measured in turn, in one job, and told as the median of the rounds' ratios with
 its 95 % interval. With --failures so many ranks are killed with SIGKILL first, at equal
 distances and rank 0 among them, and the others acknowledge that. The command starts its ranks itself,
@@ -125,15 +108,15 @@ func (c *faultAgreeCmd) Run(to *call) error {
 	if c.Fabric == simulator {
 		return c.simulate(to)
 	}
-	return c.run(recovery.Options{}, fabricList(c.Fabric), to)
+	return c.run(fault.Recovery{}, fabricList(c.Fabric), to)
 }
 
 // Run measures, or is a rank of a job that it has started.
-func (c *faultShrinkCmd) Run(to *call) error { return c.run(recovery.Options{}, c.Fabric, to) }
+func (c *faultShrinkCmd) Run(to *call) error { return c.run(fault.Recovery{}, c.Fabric, to) }
 
 // Run measures, or is a rank of a job that it has started.
 func (c *faultRevokeCmd) Run(to *call) error {
-	return c.run(recovery.Options{Settle: c.Settle}, c.Fabric, to)
+	return c.run(fault.Recovery{Settle: c.Settle}, c.Fabric, to)
 }
 
 // recoverResults are the results in the JSON file.
@@ -143,14 +126,14 @@ type recoverResults struct {
 }
 
 type recoverResult struct {
-	*recovery.Result
-	Ratio compare.Interval `json:"ratio"`
+	*fault.RecoveryResult
+	Ratio stats.Interval `json:"ratio"`
 }
 
 // of makes the options of a job.
-func (c *recoverOptions) of(o recovery.Options, ranks int) recovery.Options {
+func (c *recoverOptions) of(o fault.Recovery, ranks int) fault.Recovery {
 	o.Op, o.Ranks, o.Failures, o.Rounds, o.Calls = c.Op, ranks, c.Failures, c.Rounds, 100
-	if c.Op == recovery.Shrink {
+	if c.Op == fault.Shrink {
 		o.Calls = 20
 	}
 	if c.Calls != nil {
@@ -159,15 +142,15 @@ func (c *recoverOptions) of(o recovery.Options, ranks int) recovery.Options {
 	return o
 }
 
-func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) error {
+func (c *recoverOptions) run(o fault.Recovery, fabrics fabricList, to *call) error {
 	for _, n := range c.N {
 		if err := c.of(o, n).Check(); err != nil {
 			return usage(err)
 		}
 	}
-	if launch.Started() {
-		return deadlyRank(string(c.Op), func(w *banyan.World) error {
-			return recovery.Rank(w, c.of(o, w.Comm().Size()), to.out)
+	if join.Started() {
+		return faultRank(string(c.Op), func(w *banyan.World) error {
+			return c.of(o, w.Comm().Size()).Rank(w, to.out)
 		}, fabrics)
 	}
 	if err := c.files().check(); err != nil {
@@ -183,15 +166,11 @@ func (c *recoverOptions) run(o recovery.Options, fabrics fabricList, to *call) e
 }
 
 // measure runs a job for each number of ranks and prints the table.
-func (c *recoverOptions) measure(o recovery.Options, to *call) (*recoverResults, error) {
+func (c *recoverOptions) measure(o fault.Recovery, to *call) (*recoverResults, error) {
 	ctx, stop := interruptible()
 	defer stop()
-	cpus, err := affinity.Allowed()
-	if err != nil {
+	if err := warnShared(to, slices.Max(c.N), ""); err != nil {
 		return nil, err
-	}
-	if most := slices.Max(c.N); len(cpus) < most {
-		fmt.Fprintf(to.err, "ftbench: %d ranks on %d CPU: they take turns\n", most, len(cpus))
 	}
 	bar := progressbar.Start(to.err, "fault "+string(c.Op), c.Rounds*len(c.N))
 	defer bar.Stop()
@@ -204,16 +183,16 @@ func (c *recoverOptions) measure(o recovery.Options, to *call) (*recoverResults,
 	}
 	results := &recoverResults{}
 	for _, n := range c.N {
-		job := deadlyJob{args: to.args, exits: c.exitsFlag, err: &withoutKills{bar.Over(to.err)}, bind: len(cpus) >= n}
-		start := func(ctx context.Context, ranks int, may func(int) bool, out io.Writer) error {
-			return job.run(ctx, ranks, out, func(rank int, end launch.End) bool { return may(rank) && end.Signal == unix.SIGKILL })
+		job, err := faultJob(to, c.exitsFlag, bar.Over(to.err), n)
+		if err != nil {
+			return nil, err
 		}
 		bar.Note(fmt.Sprintf("%d ranks", n))
-		r, err := recovery.Measure(ctx, c.of(o, n), start, out, func() { bar.Step(1) })
+		r, err := c.of(o, n).Measure(ctx, job.Start, out, func() { bar.Step(1) })
 		if err != nil {
 			return nil, orInterrupt(ctx, err)
 		}
-		result := recoverResult{r, compare.MedianInterval(r.Ratios)}
+		result := recoverResult{r, stats.MedianInterval(r.Ratios)}
 		results.Jobs = append(results.Jobs, result)
 		if err := recoverRow(out, result); err != nil {
 			return nil, err
@@ -222,9 +201,9 @@ func (c *recoverOptions) measure(o recovery.Options, to *call) (*recoverResults,
 	return results, nil
 }
 
-// against says what agree after failures is compared with, whatever the number of ranks.
+// against names the baseline of agree after failures, for all numbers of ranks.
 func (c *recoverOptions) against() string {
-	if c.Op == recovery.Agree && c.Failures > 0 {
+	if c.Op == fault.Agree && c.Failures > 0 {
 		return "agree of the living"
 	}
 	return ""
@@ -239,9 +218,8 @@ func recoverRow(out io.Writer, r recoverResult) error {
 }
 
 // recoverChart draws the medians against the number of ranks.
-func recoverChart(op recovery.Op, r *recoverResults) figure.Chart {
-	var mine, base figure.Series
-	mine.Name = string(op)
+func recoverChart(op fault.Op, r *recoverResults) figure.Chart {
+	mine, base := figure.Series{Name: string(op)}, figure.Series{}
 	for _, job := range r.Jobs {
 		x := float64(job.Options.Ranks)
 		mine.Points = append(mine.Points, figure.Point{X: x, Y: float64(job.Calls.P50) / 1e3})
@@ -256,7 +234,7 @@ func recoverChart(op recovery.Op, r *recoverResults) figure.Chart {
 
 // simulate runs jobs in virtual time.
 func (c *faultAgreeCmd) simulate(to *call) error {
-	if os.Getenv(startedBy) != "" || launch.Started() {
+	if os.Getenv(startedBy) != "" || join.Started() {
 		return usagef("fault agree: --fabric sim is for one process alone")
 	}
 	if err := c.files().check(); err != nil {
@@ -270,10 +248,10 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 		"# Ranks", "Failed", "2(living-1)", "Messages", "Time", "Agreement"); err != nil {
 		return err
 	}
-	var all []recovery.Point
+	var all []fault.AgreePoint
 	for _, n := range c.N {
 		bar.Note(fmt.Sprintf("%d ranks", n))
-		points, err := recovery.Simulate(n, c.Failures, 1)
+		points, err := fault.SimulateAgree(n, c.Failures, 1)
 		if err != nil {
 			return err
 		}
@@ -290,18 +268,12 @@ func (c *faultAgreeCmd) simulate(to *call) error {
 }
 
 // simChart draws the times against the number of ranks, a line for each kind of agreement.
-func simChart(points []recovery.Point) figure.Chart {
-	chart := figure.Chart{Title: "Banyan agree, simulated", X: figure.Axis{Title: "ranks"}, Y: figure.Axis{Title: "virtual time (µs)"}}
-	at := make(map[string]int)
+func simChart(points []fault.AgreePoint) figure.Chart {
+	var lines seriesByName
 	for _, p := range points {
-		k, known := at[p.What]
-		if !known {
-			k = len(chart.Series)
-			at[p.What] = k
-			chart.Series = append(chart.Series, figure.Series{Name: p.What})
-		}
-		s := &chart.Series[k]
-		s.Points = append(s.Points, figure.Point{X: float64(p.Ranks), Y: max(1e-3, float64(p.Time)/1e3)})
+		lines.add(p.What, float64(p.Ranks), max(1e-3, float64(p.Time)/1e3))
 	}
-	return chart
+	return figure.Chart{
+		Title: "Banyan agree, simulated", X: figure.Axis{Title: "ranks"}, Y: figure.Axis{Title: "virtual time (µs)"}, Series: lines.list,
+	}
 }

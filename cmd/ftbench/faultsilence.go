@@ -1,18 +1,21 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/banyan-hpc/banyan"
-	faultbench "github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -48,23 +51,23 @@ Examples:
   ftbench fault silence --hosts 3 -n 3 --fabric tcp`
 }
 
-// silentHost names the variable that tells a rank which host falls silent.
+// silentHost is the variable that names the silent host to a rank.
 const silentHost = "BANYAN_FAULT_SILENT"
 
 // Run measures, or is a rank of a job that it has started.
 func (c *faultSilenceCmd) Run(to *call) (err error) {
-	o := faultbench.SilenceOptions{
+	o := fault.Silence{
 		Ranks: c.N, Hosts: int(c.Hosts), Rounds: c.Rounds, Period: c.Period, Timeout: c.Timeout, Patience: c.Patience,
 	}
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
-		return deadlyRank("silence", func(w *banyan.World) error {
+	if join.Started() {
+		return faultRank("silence", func(w *banyan.World) error {
 			if o.Silent, err = strconv.Atoi(os.Getenv(silentHost)); err != nil {
 				return fmt.Errorf("fault silence: %s: %w", silentHost, err)
 			}
-			return faultbench.SilenceRank(w, o, to.out)
+			return o.Rank(w, to.out)
 		}, c.Fabric, banyan.WithDetection(c.Period, c.Timeout))
 	}
 	if err := c.Fabric.crossesHosts(); err != nil {
@@ -77,45 +80,42 @@ func (c *faultSilenceCmd) Run(to *call) (err error) {
 	if err != nil {
 		return fmt.Errorf("fault silence: %w", err)
 	}
-	defer func() {
-		if cerr := net.Close(); err == nil {
-			err = cerr
-		}
-	}()
+	defer func() { err = cmp.Or(err, net.Close()) }()
 	return c.measure(o, net, to)
 }
 
 // measure cuts hosts off, prints the table and writes the file.
-func (c *faultSilenceCmd) measure(o faultbench.SilenceOptions, net *netns.Net, to *call) error {
+func (c *faultSilenceCmd) measure(o fault.Silence, net *netns.Net, to *call) error {
 	file := report.Begin("fault-silence")
 	ctx, stop := interruptible()
 	defer stop()
-	words := to.words(c.JSON)
 	bar := progressbar.Start(to.err, "fault silence", o.Rounds)
 	defer bar.Stop()
-	network := faultbench.Network{
-		Start: func(ctx context.Context, silent int, out io.Writer) error {
-			job := deadlyJob{
-				args: to.args, export: []string{silentHost + "=" + strconv.Itoa(silent)},
-				err: &withoutEnds{bar.Over(to.err)}, net: net, hosts: o.Hosts,
-			}
-			// Survivors are checked by what they say, whoever counts as dead by their code.
-			return job.run(ctx, o.Ranks, out, func(_ int, end launch.End) bool { return end.Code == banyan.ExitExpelled })
+	job, err := faultJob(to, exitsFlag{}, bar.Over(to.err), o.Ranks)
+	if err != nil {
+		return err
+	}
+	job.Bind, job.Stderr, job.Prepare = false, &without{bar.Over(to.err), expelled}, onHosts(net, o.Hosts)
+	// Survivors are checked by their reports, failed ranks by their exit code.
+	job.MayEnd = func(_ bool, end launch.End) bool { return end.Code == banyan.ExitExpelled }
+	network := fault.Network{
+		Start: func(silent int) fault.Start {
+			job := job
+			job.Export = append(slices.Clip(job.Export), fmt.Sprintf("%s=%d", silentHost, silent))
+			return job.Start
 		},
 		Cut: net.Isolate, Heal: net.Heal,
 	}
-	result, err := faultbench.Silence(ctx, o, network, bar.Over(words.out), func(faultbench.Round) { bar.Step(1) })
+	out := to.words(c.JSON).out
+	result, err := o.Measure(ctx, network, bar.Over(out), func(fault.Round) { bar.Step(1) })
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
 	bar.Stop()
-	if err := faultSilenceTable(words.out, result); err != nil {
+	if err := faultSilenceTable(out, result); err != nil {
 		return err
 	}
-	if err := to.store(file, c.JSON, result); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(words.out, named("files:", c.JSON)); err != nil {
+	if err := (outputs{json: c.JSON}).keep(file, result, figure.Chart{}, to); err != nil {
 		return err
 	}
 	if result.Missed() {
@@ -125,23 +125,15 @@ func (c *faultSilenceCmd) measure(o faultbench.SilenceOptions, net *netns.Net, t
 }
 
 // faultSilenceTable prints the percentiles and the verdict.
-func faultSilenceTable(out io.Writer, r *faultbench.SilenceResult) error {
+func faultSilenceTable(out io.Writer, r *fault.SilenceResult) error {
 	o := r.Options
 	ms := func(d time.Duration) float64 { return float64(d) / 1e6 }
-	text := fmt.Sprintf("# Banyan silent hosts, from cut to error, ms; %d ranks on %d hosts, %d rounds; detect.period %v, detect.timeout %v\n"+
-		"%-18s%10s%12s%12s%12s%12s%12s\n", o.Ranks, o.Hosts, o.Rounds, o.Period, o.Timeout,
-		"# Survivor", "Samples", "Min", "P50", "P90", "P99", "Max")
-	for _, row := range []struct {
-		name string
-		s    faultbench.Spread
-	}{{"each", r.Each}, {"last", r.Last}} {
-		s := row.s
-		text += fmt.Sprintf("%-18s%10d%12.1f%12.1f%12.1f%12.1f%12.1f\n", row.name, s.Count, ms(s.Min), ms(s.P50), ms(s.P90), ms(s.P99), ms(s.Max))
-	}
 	verdict := "met"
 	if r.Missed() {
 		verdict = "missed"
 	}
-	_, err := fmt.Fprintf(out, "%s# B5-7: last survivor at most %.1f, bound %.1f (timeout + 2 periods): %s\n", text, ms(r.Last.Max), ms(r.Bound), verdict)
+	_, err := fmt.Fprintf(out, "# Banyan silent hosts, from cut to error, ms; %d ranks on %d hosts, %d rounds; detect.period %v, detect.timeout %v\n"+
+		"%s# B5-7: last survivor at most %.1f, bound %.1f (timeout + 2 periods): %s\n",
+		o.Ranks, o.Hosts, o.Rounds, o.Period, o.Timeout, latencyTable(&r.Latencies, time.Millisecond), ms(r.Last.Max), ms(r.Bound), verdict)
 	return err
 }

@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
-	faultbench "github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/fault"
+	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/ft/control"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -49,16 +51,15 @@ Examples:
 
 // Run soaks, or is a rank of the job that it has started.
 func (c *faultSoakCmd) Run(to *call) error {
-	o := faultbench.SoakOptions{Ranks: c.N, For: c.For, Absent: c.Absent}
+	o := fault.Soak{Ranks: c.N, For: c.For, Absent: c.Absent}
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if err := faultbench.CheckTimes(c.Period, c.Timeout); err != nil {
+	if err := fault.CheckTimes(c.Period, c.Timeout); err != nil {
 		return usagef("fault soak: %w", err)
 	}
-	if launch.Started() {
-		return deadlyRank("soak", func(w *banyan.World) error { return faultbench.SoakRank(w, o, to.out) },
-			c.Fabric, c.times()...)
+	if join.Started() {
+		return faultRank("soak", func(w *banyan.World) error { return o.Rank(w, to.out) }, c.Fabric, c.times()...)
 	}
 	if c.N < int(c.Netns) {
 		return usagef("fault soak: -n %d: --netns=%d needs a rank for each namespace", c.N, c.Netns)
@@ -74,7 +75,7 @@ func (c *faultSoakCmd) Run(to *call) error {
 	return c.soak(o, to)
 }
 
-// times are the detector's, where any is given.
+// times are the detector's, if any is given.
 func (c *faultSoakCmd) times() []banyan.Option {
 	if c.Period == 0 && c.Timeout == 0 {
 		return nil
@@ -83,7 +84,7 @@ func (c *faultSoakCmd) times() []banyan.Option {
 		cmp.Or(c.Period, time.Duration(control.DefaultPeriod)), cmp.Or(c.Timeout, time.Duration(control.DefaultTimeout)))}
 }
 
-// describe says which times those are.
+// describe formats these times.
 func (c *faultSoakCmd) describe() string {
 	if c.times() == nil {
 		return "the library's detect.period and detect.timeout"
@@ -92,29 +93,31 @@ func (c *faultSoakCmd) describe() string {
 		cmp.Or(c.Period, time.Duration(control.DefaultPeriod)), cmp.Or(c.Timeout, time.Duration(control.DefaultTimeout)))
 }
 
-// soak runs the job, prints the table, also of a job that failed, and writes the file.
-func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
+// soak runs the job, prints the table, also of a failed job, and writes the file.
+func (c *faultSoakCmd) soak(o fault.Soak, to *call) (err error) {
 	file := report.Begin("fault-soak")
 	ctx, stop := interruptible()
 	defer stop()
 	words := to.words(c.JSON)
-	job := deadlyJob{args: to.args, exits: c.exitsFlag, hosts: int(c.Netns), abort: true}
-	if c.Netns > 0 {
-		if job.net, err = netns.Open(netns.Config{Hosts: int(c.Netns)}); err != nil {
-			return fmt.Errorf("--netns: %w", err)
-		}
-		defer func() {
-			if cerr := job.net.Close(); err == nil {
-				err = cerr
-			}
-		}()
-	}
 	bar := progressbar.Start(to.err, "fault soak", int(c.For/time.Second))
 	defer bar.Stop()
-	job.err = bar.Over(to.err)
-	begun, shown := time.Now(), 0
-	result, err := faultbench.Soak(ctx, o, job.start, bar.Over(words.out), func(r *faultbench.SoakResult) {
-		spent := int(time.Since(begun) / time.Second)
+	job, err := faultJob(to, c.exitsFlag, io.Discard, o.Ranks)
+	if err != nil {
+		return err
+	}
+	job.Bind, job.Stderr, job.Abort = false, bar.Over(to.err), true
+	if c.Netns > 0 {
+		net, nerr := netns.Open(netns.Config{Hosts: int(c.Netns)})
+		if nerr != nil {
+			return fmt.Errorf("--netns: %w", nerr)
+		}
+		defer func() { err = cmp.Or(err, net.Close()) }()
+		setExits, place := job.Prepare, onHosts(net, int(c.Netns))
+		job.Prepare = func(spec *launch.Spec) error { return cmp.Or(setExits(spec), place(spec)) }
+	}
+	start, shown := time.Now(), 0
+	result, err := o.Measure(ctx, job.Start, bar.Over(words.out), func(r *fault.SoakResult) {
+		spent := int(time.Since(start) / time.Second)
 		bar.Step(spent - shown)
 		shown = spent
 		d := r.All().Detector
@@ -124,23 +127,19 @@ func (c *faultSoakCmd) soak(o faultbench.SoakOptions, to *call) (err error) {
 	if result == nil {
 		return orInterrupt(ctx, err)
 	}
-	if slices.ContainsFunc(result.Ranks, func(s faultbench.Seen) bool { return s.Phases > 0 }) {
-		if terr := c.table(words.out, result, err == nil, time.Since(begun)); terr != nil {
+	if slices.ContainsFunc(result.Ranks, func(s fault.Seen) bool { return s.Phases > 0 }) {
+		if terr := c.table(words.out, result, err == nil, time.Since(start)); terr != nil {
 			return terr
 		}
 	}
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	if err := to.store(file, c.JSON, result); err != nil {
-		return err
-	}
-	_, err = io.WriteString(words.out, named("files:", c.JSON))
-	return err
+	return outputs{json: c.JSON}.keep(file, result, figure.Chart{}, to)
 }
 
-// table prints what was seen, also of a job that has ended before its time.
-func (c *faultSoakCmd) table(out io.Writer, r *faultbench.SoakResult, whole bool, spent time.Duration) error {
+// table prints the counts, also of a job that has ended early.
+func (c *faultSoakCmd) table(out io.Writer, r *fault.SoakResult, whole bool, spent time.Duration) error {
 	length := r.Options.For.String()
 	if !whole {
 		length = fmt.Sprintf("%v of %v", spent.Round(time.Second), length)

@@ -7,9 +7,10 @@ import (
 	"strconv"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/peers"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/internal/insight"
+	"github.com/banyan-hpc/banyan/internal/job"
 )
 
 // gate is a rank's TCP port, as who floods it must know it. It is asked between
@@ -36,7 +37,7 @@ type worldGate struct {
 
 // gateOf returns the gate of a world; nil where it listens at no TCP port.
 func gateOf(w *banyan.World) gate {
-	blob := insight.Address(w, "tcp")
+	blob := job.Joined().Published("tcp")
 	if blob == nil {
 		return nil
 	}
@@ -57,14 +58,6 @@ func (g *worldGate) Forgery() []byte           { return g.forgery.Words }
 func (g *worldGate) Refused() uint64           { return g.world.Counters().Refused.Total() }
 func (g *worldGate) Joined() uint64            { return g.world.Counters().Admitted }
 
-// What the driver asks about a gate.
-const (
-	askListening = "listening"
-	askForgery   = "forgery"
-	askRefused   = "refused"
-	askJoined    = "joined"
-)
-
 // answersOf are a gate's answers; nil without one.
 func answersOf(g gate) peers.Answers {
 	if g == nil {
@@ -74,9 +67,9 @@ func answersOf(g gate) peers.Answers {
 		return func() string { return strconv.FormatUint(n(), 10) }
 	}
 	return peers.Answers{
-		askListening: func() string { return g.Listening().String() },
-		askForgery:   func() string { return hex.EncodeToString(g.Forgery()) },
-		askRefused:   number(g.Refused),
-		askJoined:    number(g.Joined),
+		suite.AskListening: func() string { return g.Listening().String() },
+		suite.AskForgery:   func() string { return hex.EncodeToString(g.Forgery()) },
+		suite.AskRefused:   number(g.Refused),
+		suite.AskJoined:    number(g.Joined),
 	}
 }

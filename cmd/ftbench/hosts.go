@@ -9,6 +9,7 @@ import (
 
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 )
 
 // hostFlags say on which machines ranks run, and how they are reached.
@@ -43,7 +44,7 @@ func (f *hostFlags) validateHosts() error {
 func (f *hostFlags) setHosts(spec *launch.Spec) (err error) {
 	switch {
 	case f.Hosts != nil:
-		spec.Hosts, err = launch.ParseHosts(*f.Hosts)
+		spec.Hosts, err = hosts.Parse(*f.Hosts)
 	case f.Hostfile != "":
 		spec.Hosts, err = readHostfile(f.Hostfile)
 	default:
@@ -60,7 +61,7 @@ func (f *hostFlags) setHosts(spec *launch.Spec) (err error) {
 		rsh = *f.Rsh
 	}
 	if rsh != "" { // else package launch knows
-		if spec.Shell, err = launch.ParseShell(rsh); err != nil {
+		if spec.Shell, err = hosts.ParseShell(rsh); err != nil {
 			return err
 		}
 	}
@@ -79,7 +80,7 @@ func readHostfile(name string) ([]launch.Host, error) {
 		return nil, fmt.Errorf("--hostfile: %w", err)
 	}
 	defer file.Close()
-	return launch.ReadHostfile(file, name)
+	return hosts.ReadFile(file, name)
 }
 
 // proxyCommand is what is started on a host.
@@ -102,5 +103,5 @@ func (proxyCmd) Run(*call) error {
 	if _, err := unix.IoctlGetTermios(int(os.Stdin.Fd()), unix.TCGETS); err == nil {
 		return usagef("ftbench proxy is started by ftbench run --hosts, through a remote shell without terminal")
 	}
-	return launch.Proxy(os.Stdin, os.Stdout, func() (launch.Exits, error) { return openExits(os.Getenv(exits.Env)) })
+	return hosts.Proxy(os.Stdin, os.Stdout, func() (launch.Exits, error) { return openExits(os.Getenv(exits.Env)) })
 }

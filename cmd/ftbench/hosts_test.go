@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -100,7 +100,7 @@ func TestRunOnHostsStopsAndContinues(t *testing.T) {
 
 func TestHelpNamesTheDefaultShell(t *testing.T) {
 	_, out, _ := ftbench(t, "run", "--help")
-	require.Contains(t, strings.Join(strings.Fields(out), " "), launch.DefaultShell)
+	require.Contains(t, strings.Join(strings.Fields(out), " "), hosts.DefaultShell)
 }
 
 func TestProxyWantsNoTerminal(t *testing.T) {

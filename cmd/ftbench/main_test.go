@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/match"
 )
 
@@ -260,7 +261,7 @@ func TestMatch(t *testing.T) {
 func TestJudge(t *testing.T) {
 	series := func(name string, long float64) match.Result {
 		return match.Result{Series: name, Points: []match.Point{
-			{Length: matchShort, Rounds: []float64{1}}, {Length: matchLong, Rounds: []float64{long}},
+			{Length: suite.MatchShort, Rounds: []float64{1}}, {Length: suite.MatchLong, Rounds: []float64{long}},
 		}}
 	}
 	require.Equal(t, []matchBound{{"B3-5", match.Posted, 3, 3, true}, {"B3-6", match.Unexpected, 3.5, 3, false}},
@@ -289,8 +290,4 @@ func TestTour(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "osu-bw.txt"))
 	require.NoError(t, err)
 	require.Contains(t, out, string(text))
-}
-
-func TestVariables(t *testing.T) {
-	require.Equal(t, []string{"GOMAXPROCS=1", "UCX_TLS=posix"}, variables([]string{"UCX_TLS=posix", "HOME=/", "GOMAXPROCS=1"}))
 }

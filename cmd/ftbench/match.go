@@ -5,10 +5,11 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/match"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 type matchCmd struct {
@@ -37,13 +38,6 @@ Examples:
 // matchBounds are B3-5 and B3-6 of docs/status.md.
 var matchBounds = []struct{ id, series string }{{"B3-5", match.Posted}, {"B3-6", match.Unexpected}}
 
-// The bounds' lengths and their limit.
-const (
-	matchLong  = 10_000
-	matchShort = 10
-	matchLimit = 3.0
-)
-
 // matchBound is a bound and what was found, in the JSON file.
 type matchBound struct {
 	ID     string  `json:"id"`
@@ -71,7 +65,7 @@ func (c *matchCmd) Run(to *call) error {
 	if err := o.Check(); err != nil {
 		return usage(err)
 	}
-	if launch.Started() {
+	if join.Started() {
 		var missed bool
 		err := inJob(c.Aware, func(w *banyan.World) (err error) {
 			missed, err = c.measure(w, o, to)
@@ -123,7 +117,7 @@ func (c *matchCmd) measure(w *banyan.World, o match.Options, to *call) (missed b
 		if !b.Met {
 			verdict, missed = "missed", true
 		}
-		fmt.Fprintf(out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, matchLong, matchShort, b.Ratio, b.Limit, verdict)
+		fmt.Fprintf(out, "# %s: %s, %d entries over %d: %.2f, bound %g: %s\n", b.ID, b.Series, suite.MatchLong, suite.MatchShort, b.Ratio, b.Limit, verdict)
 	}
 	return missed, to.store(file, c.JSON, results)
 }
@@ -133,8 +127,8 @@ func judge(series []match.Result) []matchBound {
 	var out []matchBound
 	for _, b := range matchBounds {
 		for _, r := range series {
-			if ratio, ok := r.Ratio(matchLong, matchShort); ok && r.Series == b.series {
-				out = append(out, matchBound{ID: b.id, Series: b.series, Ratio: ratio, Limit: matchLimit, Met: ratio <= matchLimit})
+			if ratio, ok := r.Ratio(suite.MatchLong, suite.MatchShort); ok && r.Series == b.series {
+				out = append(out, matchBound{ID: b.id, Series: b.series, Ratio: ratio, Limit: suite.MatchLimit, Met: ratio <= suite.MatchLimit})
 			}
 		}
 	}

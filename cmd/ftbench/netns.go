@@ -18,7 +18,7 @@ type netnsFlags struct {
 	Netns     netnsHosts `placeholder:"HOSTS" xor:"hosts" help:"Run on so many network namespaces of this machine as if they were hosts."`
 	NetnsRate netnsRate  `placeholder:"RATE" help:"Bandwidth of each namespace in each direction, as 10mbit, 2.5gbit or 10, which is 10^6 bit/s; default as fast as it goes."`
 	// NetnsFault is repeated for several.
-	NetnsFault []fault `sep:"none" placeholder:"WHAT@AT[+FOR]" help:"Disturb the network so long after the start, for so long or for good. WHAT is A-B: nothing passes between hosts A and B; A>B: nothing from A to B; A: the cable of host A is pulled; A/B: their TCP connections are reset. Hosts count from 0. As 0-1@2s+500ms; may be repeated."`
+	NetnsFault []netFault `sep:"none" placeholder:"WHAT@AT[+FOR]" help:"Disturb the network so long after the start, for so long or for good. WHAT is A-B: nothing passes between hosts A and B; A>B: nothing from A to B; A: the cable of host A is pulled; A/B: their TCP connections are reset. Hosts count from 0. As 0-1@2s+500ms; may be repeated."`
 }
 
 // netnsHosts is a number of namespaces; 0: the option was not given.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +12,9 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/netpipe"
+	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // netpipeCmd has NetPIPE's letters where it has the same options.
@@ -74,23 +76,24 @@ func (c *netpipeCmd) Run(to *call) error {
 			return err
 		}
 	}
-	if c.simulated() || !launch.Started() {
+	if c.simulated() || !join.Started() {
 		if err := checkFiles(c.Out, c.Plot, c.JSON); err != nil {
 			return err
 		}
 	}
-	m := newMeter(words, "sizes", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)), " times -->")
-	defer m.line.clear()
+	bar := progressbar.Start(to.err, "netpipe", len(netpipe.Sizes(o.Lower, o.Upper, o.Perturbation)))
+	defer bar.Stop()
+	isSize := func(line []byte) bool { return bytes.Contains(line, []byte(" times -->")) }
 	if words == to {
-		to = &call{to.args, m, to.err}
+		to = &call{to.args, bar.Lines(to.out, isSize), bar.Over(to.err)}
 	} else {
-		to = &call{to.args, to.out, m}
+		to = &call{to.args, bar.Over(to.out), bar.Lines(to.err, isSize)}
 	}
 	measure := func(w *banyan.World) error { return c.measure(w, o, others, to) }
 	switch {
 	case c.simulated():
 		return banyan.Simulate(2, banyan.Simulation{Options: []banyan.Option{banyan.WithAware(c.Aware)}}, measure)
-	case !launch.Started():
+	case !join.Started():
 		return startSelf(2, to)
 	}
 	return inJob(c.Aware, measure, c.options()...)

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +38,7 @@ func TestNetpipe(t *testing.T) {
 			require.Regexp(t, `^ *\d+: +\d+ bytes +\d+ times --> +[\d.]+ Mbps in +[\d.]+ usec`, line)
 			require.Equal(t, strings.Contains(c.args, "-i"), strings.HasSuffix(line, "integrity check passed"), line)
 		}
-		rows, err := readRows(out)
+		rows, err := netpipe.ReadFile(out)
 		require.NoError(t, err)
 		require.Len(t, rows, len(sizes))
 		for i, r := range rows {
@@ -93,38 +90,4 @@ func TestNetpipeWithAnother(t *testing.T) {
 	require.Equal(t, exitFailed, code)
 	require.Empty(t, out)
 	require.Contains(t, errs, "np.other: line 1: 2 columns")
-}
-
-// The status line stands below the output after two seconds, and goes before
-// the next line of output comes.
-func TestMeter(t *testing.T) {
-	var both bytes.Buffer
-	now := time.Unix(0, 0)
-	m := newMeter(&call{out: &both, err: io.Discard}, "sizes", 10, "-->")
-	m.line, m.started, m.now = statusLine{&both}, now, func() time.Time { return now }
-	_, err := io.WriteString(m, "1 --> a\n2 --> b\n")
-	require.NoError(t, err)
-	now = now.Add(6 * time.Second)
-	_, err = io.WriteString(m, "3 --> c\n")
-	require.NoError(t, err)
-	m.line.clear()
-	const clear = "\r\033[K"
-	require.Equal(t, clear+"1 --> a\n2 --> b\n"+clear+"3 --> c\n"+clear+"3 of 10 sizes, about 14s left"+clear, both.String())
-	_, err = io.WriteString(m, strings.Repeat("-->\n", 7))
-	require.NoError(t, err)
-	require.True(t, strings.HasSuffix(both.String(), "-->\n"), "nothing is left to wait for")
-}
-
-// A pipe is no terminal, and neither is a buffer.
-func TestStatusLineIsForTerminals(t *testing.T) {
-	r, w, err := os.Pipe()
-	require.NoError(t, err)
-	for _, to := range []io.Writer{w, new(bytes.Buffer)} {
-		newStatusLine(to).print("secret")
-	}
-	require.NoError(t, w.Close())
-	got, err := io.ReadAll(r)
-	require.NoError(t, err)
-	require.Empty(t, got)
-	require.NoError(t, r.Close())
 }

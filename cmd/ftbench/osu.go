@@ -11,7 +11,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // osuCmd has a command for each of osu.All; newOsuCmd says which is which.
@@ -218,7 +218,7 @@ func (c *osuOptions) run(o osu.Options, table osuTable, to *call) error {
 		if err := alone("osu " + c.Bench.Name); err != nil {
 			return err
 		}
-	} else if launch.Started() { // the job says how many ranks there are
+	} else if join.Started() { // the job says how many ranks there are
 		return inJob(c.Aware, func(w *banyan.World) error { return c.measure(w, o, table, to) }, c.options()...)
 	}
 	if err := c.Bench.Check(c.N, o); err != nil {

@@ -1,14 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/paper"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/wholefile"
 )
 
@@ -87,7 +89,7 @@ func (c *paperCmd) Run(to *call) error {
 	if c.Rounds < 0 {
 		return usagef("paper: --rounds %d: want 1 or more", c.Rounds)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return usagef("paper: it starts its ranks itself: run it alone, not in another launcher's job")
 	}
 	html, md := filepath.Join(c.Out, "report.html"), filepath.Join(c.Out, "report.md")
@@ -103,7 +105,7 @@ func (c *paperCmd) Run(to *call) error {
 			return err
 		}
 	}
-	r, err := c.predict(&store.measured, to)
+	r, err := c.predict(&store.Measured, to)
 	if err != nil {
 		return err
 	}
@@ -120,7 +122,47 @@ func (c *paperCmd) Run(to *call) error {
 	if err := wholefile.Write(md, []byte(r.Markdown()), 0); err != nil {
 		return err
 	}
-	_, err = fmt.Fprint(to.out, named("written:", html, md, store.kept()))
+	measured := ""
+	if store.Stored {
+		measured = store.Path
+	}
+	_, err = fmt.Fprint(to.out, named("written:", html, md, measured))
+	return err
+}
+
+// open reads the measurements that are to be continued, or begins new ones.
+func (c *paperCmd) open() (*paper.Store, error) {
+	if c.Measured == "" {
+		s, err := paper.NewStore(filepath.Join(c.Out, "measured.json"))
+		return s, cmp.Or(err, checkFiles(filepath.Join(c.Out, "measured.json")))
+	}
+	s, err := paper.OpenStore(c.Measured, c.Measure)
+	switch {
+	case err != nil:
+		return nil, usagef("paper: --measured %s: %w", c.Measured, err)
+	case !c.Measure:
+		return s, nil
+	}
+	return s, checkFiles(c.Measured)
+}
+
+// measure does what the store lacks.
+func (c *paperCmd) measure(s *paper.Store, to *call) error {
+	ctx, stop := interruptible()
+	defer stop()
+	m := &paper.Measurer{Store: s, Size: c.size()}
+	bar := progressbar.Start(to.err, "paper: measurements", m.Steps())
+	defer bar.Stop()
+	m.Output, m.Note, m.Step = bar.Over(to.err), bar.Note, bar.Step
+	m.Start = func(e paper.Experiment, args []string) (func(number int) fault.Start, error) {
+		o := collectiveOptions{Op: e.Op, N: e.Ranks, exitsFlag: c.exitsFlag, Fabric: "shm"}
+		return o.startJobs(&call{args, to.out, to.err}, bar)
+	}
+	err := orInterrupt(ctx, m.Run(ctx))
+	if err != nil && s.Stored {
+		bar.Stop()
+		fmt.Fprintf(to.err, "ftbench: what has been measured is in %s; go on with --measured %s\n", s.Path, s.Path)
+	}
 	return err
 }
 

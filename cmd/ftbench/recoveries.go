@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -9,62 +8,9 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/compare"
+	"github.com/banyan-hpc/banyan/bench/fault"
 	"github.com/banyan-hpc/banyan/bench/peers"
-	"github.com/banyan-hpc/banyan/bench/recovery"
 )
-
-// recoveries are all that start jobs that time recovery.
-const recoveries = "recoveries"
-
-// addRecoveries finds the programs.
-func (c *contest) addRecoveries(ctx context.Context) error {
-	c.recoveries = append(c.recoveries, c.ourJob("mend"))
-	command, err := peers.ULFM(c.ulfm).Recovery(ctx)
-	if err := c.present(ctx, ulfm, err); err != nil {
-		return err
-	}
-	if command != nil {
-		c.recoveries = append(c.recoveries, collectiveRun{ulfm, command})
-	}
-	command, err = peers.Turns(ctx)
-	if err := c.present(ctx, turns, err); err != nil {
-		return err
-	}
-	if command != nil {
-		c.recoveries = append(c.recoveries, collectiveRun{turns, command})
-	}
-	for _, run := range c.recoveries {
-		c.commands["recovery "+run.name] = commandLine(run.command(4, []string{"FILE", "MILLISECONDS", "agree:0"}))
-	}
-	return nil
-}
-
-// recoverySweeps are B6-2 and B6-4. Barrier and shrink are for information, and so is what the same takes without a library.
-func (c *contest) recoverySweeps() []*compare.Sweep {
-	ids := []string{"", "B6-2", "", "B6-4"}
-	var ops []peers.Collective
-	for _, op := range []string{"barrier", "agree", "shrink", "revoke"} {
-		ops = append(ops, peers.Collective{Op: op})
-	}
-	var out []*compare.Sweep
-	for _, n := range []int{4, 8, 16, 32} {
-		title := fmt.Sprintf("recovery of %d ranks without a failure", n)
-		s := c.jobSweep(fmt.Sprintf("ulfm/%d", n), title, c.recoveries, n, ops, map[string]compare.Bound{
-			ulfm:  {Over: ulfm, Ratio: compare.OfTimes},
-			turns: {Over: turns, Ratio: compare.OfTimes},
-		})
-		for i, p := range s.Parts[0].Points {
-			for k := range p.Bounds {
-				if ids[i] != "" && p.Bounds[k].Over == ulfm {
-					p.Bounds[k].ID, p.Bounds[k].Limit = ids[i], 0.5
-				}
-			}
-		}
-		out = append(out, s)
-	}
-	return out
-}
 
 // mendCmd is one rank of a job that times recovery as bench/peers/mpi/ulfm.c does.
 type mendCmd struct{ meetCmd }
@@ -106,7 +52,7 @@ func recoveryTime(comm *banyan.Comm, op string, calls int) (float64, error) {
 	took := make([]time.Duration, calls)
 	for i := range took {
 		var err error
-		if took[i], err = recovery.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
+		if took[i], err = fault.Revocation(comm, i%comm.Size(), 200*time.Microsecond); err != nil {
 			return 0, err
 		}
 	}

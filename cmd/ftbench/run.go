@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 )
 
 type runCmd struct {
@@ -136,7 +137,7 @@ func (c *runCmd) Run(to *call) error {
 		return usage(err)
 	}
 	if len(spec.Hosts) > 0 {
-		spec.N = launch.Slots(spec.Hosts)
+		spec.N = hosts.Slots(spec.Hosts)
 	}
 	if c.N != nil {
 		spec.N = *c.N

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/figure"
 	"github.com/banyan-hpc/banyan/bench/osu"
 	"github.com/banyan-hpc/banyan/bench/peers"
@@ -190,9 +190,7 @@ func (r *controls) pingPong(ctx context.Context, w io.Writer) error {
 		_, err = fmt.Fprintf(w, "no control: %v\n\n", err)
 		return err
 	}
-	c, err := peers.StartControl(ctx, cpus, func(dir string, side int) []string {
-		return []string{self, "control", dir, strconv.Itoa(side)}
-	})
+	c, err := suite.StartControl(ctx, self, cpus)
 	if err != nil {
 		return err
 	}

@@ -8,10 +8,11 @@ import (
 	"os"
 	"time"
 
+	"github.com/banyan-hpc/banyan/bench/compare/suite"
 	"github.com/banyan-hpc/banyan/bench/progressbar"
 	"github.com/banyan-hpc/banyan/bench/report"
 	"github.com/banyan-hpc/banyan/bench/tune"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/settings"
 )
 
@@ -58,7 +59,7 @@ func (c *tuneCmd) Run(to *call) error {
 	if c.Sample <= 0 {
 		return usagef("tune: --sample %v: a time above 0 is needed", c.Sample)
 	}
-	if launch.Started() {
+	if join.Started() {
 		return errors.New("tune: it starts its ranks itself: run it alone, not as a rank of a job")
 	}
 	path, err := c.path()
@@ -79,13 +80,13 @@ func (c *tuneCmd) Run(to *call) error {
 	ctx, stop := interruptible()
 	defer stop()
 	file := report.Begin("tune")
-	bench, err := openTuneBench(ctx, c.Quick, c.Sample)
+	bench, err := tune.OpenBench(ctx, c.Quick, c.Sample)
 	if err != nil {
 		return orInterrupt(ctx, err)
 	}
-	results := tuneResults{Machine: settings.Machine(), CPUs: bench.cpus, Busy: bench.busy, Tried: []tune.Tried{}}
+	results := tuneResults{Machine: settings.Machine(), CPUs: bench.CPUs, Busy: bench.Busy, Tried: []tune.Tried{}}
 	words := to.words(c.JSON)
-	err = errors.Join(orInterrupt(ctx, c.measure(ctx, bench, &results, words)), bench.close())
+	err = errors.Join(orInterrupt(ctx, c.measure(ctx, bench, &results, words)), bench.Close())
 	if err != nil {
 		return err
 	}
@@ -110,14 +111,14 @@ func (c *tuneCmd) path() (string, error) {
 }
 
 // measure runs the tuner and prints what it tries.
-func (c *tuneCmd) measure(ctx context.Context, bench *tuneBench, results *tuneResults, to *call) error {
-	t := tune.Tuner{Measure: bench.measure, Quick: c.Quick}
+func (c *tuneCmd) measure(ctx context.Context, bench *tune.Bench, results *tuneResults, to *call) error {
+	t := tune.Tuner{Measure: bench.Measure, Quick: c.Quick}
 	bar := progressbar.Start(to.err, "tune", t.Trials())
 	defer bar.Stop()
 	out := bar.Over(to.out)
-	fmt.Fprintf(out, "# %s, ranks on CPUs %d and %d\n", results.Machine, bench.cpus[0], bench.cpus[1])
-	if bench.busy > busyAbove {
-		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n", 100*bench.busy)
+	fmt.Fprintf(out, "# %s, ranks on CPUs %d and %d\n", results.Machine, bench.CPUs[0], bench.CPUs[1])
+	if bench.Busy > suite.BusyAbove {
+		fmt.Fprintf(out, "# others take %.0f %% of these CPUs: little will be significant; stop them first\n", 100*bench.Busy)
 	}
 	fmt.Fprintf(out, tuneHead, "# knob", "tried", "test", "bytes", "window", "cores", "pairs", "new µs", "old µs", "ratio", "95 % interval", "new is")
 	t.Progress = func(tried tune.Tried) {

@@ -135,7 +135,7 @@ func TestTunePath(t *testing.T) {
 // A pair that was never steady has no ratio, and the table says so.
 func TestTuneTable(t *testing.T) {
 	var out strings.Builder
-	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b", Job: tune.Job{Test: tune.Latency, Size: 8, Window: 1}}}
+	tried := tune.Tried{Trial: tune.Trial{Knob: settings.Eager, What: "a over b", Job: tune.Job{Test: peers.Latency, Size: 8, Window: 1}}}
 	printTried(&out, tried)
 	require.Contains(t, out.String(), "no pair was steady")
 	out.Reset()

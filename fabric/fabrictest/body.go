@@ -9,27 +9,29 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Case is one thing that every provider must do.
+// Case is one property that every provider must have.
 type Case struct {
 	Name  string
 	About string // the sentence of the contract that it checks
 	N     int    // processes
 	// Victims are killed at random moments, in each of Budget.Kills runs.
 	Victims []proc.ID
-	// Repeat: it is run Budget.Rounds times, because chance has a part in it.
+	// Repeat: the case runs Budget.Rounds times, because it depends on chance.
 	Repeat bool
 	// Args of the job; nil for none.
 	Args func(b Budget) map[string]int64
 	// Isolated cases need an address space for each process.
 	Isolated bool
-	// Body is what every process runs. When it returns the process departs,
-	// unless it has, and closes its provider.
+	// Body runs in every process. When it returns the process departs, unless it has, and closes
+	// its provider.
+	// Reaches are kinds of records. The runs of a repeated case together must produce a positive
+	// value of each: otherwise chance has missed the situation that the case is about.
 	Body func(e *Env)
 	// Reaches are kinds of records of which the runs of a repeated case, taken
 	// together, must bring a positive one: else chance has missed what the case
 	// is about.
 	Reaches []string
-	// Check looks at the outcomes, beyond what is checked always; may be nil.
+	// Check looks at the outcomes, beyond the checks of every case; may be nil.
 	Check func(outs []Outcome) error
 }
 
@@ -57,9 +59,9 @@ func findCase(name string) (Case, error) {
 	return Case{}, fmt.Errorf("fabrictest: there is no case %q", name)
 }
 
-// Play runs the body of the job's case in this process, then departs and
-// closes. Complaints, and panics of the code under test, become records.
-// Drivers call it, in the process. It reports whether all went well.
+// Play runs the body of the job's case in this process, then departs and closes. Failed checks, and
+// panics of the code under test, become records. Drivers call it, in the process. It reports
+// whether all went well.
 func (e *Env) Play() bool {
 	return e.Guard(func() {
 		c, err := findCase(e.Job.Case)
@@ -70,9 +72,9 @@ func (e *Env) Play() bool {
 	})
 }
 
-// Guard runs fn, of the body or of an activity that it started, and turns a
-// complaint or a panic into a record. Panics with a value that is neither an
-// error nor a string pass: a driver may unwind a killed process so.
+// Guard runs fn, of the body or of an activity that it started, and turns a failed check or a panic
+// into a record. Panics with a value that is neither an error nor a string pass: a driver may
+// unwind a killed process so.
 func (e *Env) Guard(fn func()) (ok bool) {
 	defer func() {
 		switch r := recover().(type) {

@@ -13,10 +13,10 @@ func concurrencyCases() []Case {
 	}
 }
 
-// turn is a lock that works on every host: who waits for it yields.
-type turn struct{ taken atomic.Bool }
+// spinLock is a lock that works on every host: contenders yield.
+type spinLock struct{ taken atomic.Bool }
 
-func (l *turn) with(e *Env, fn func()) {
+func (l *spinLock) with(e *Env, fn func()) {
 	for !l.taken.CompareAndSwap(false, true) {
 		e.Host.Yield()
 	}
@@ -24,11 +24,11 @@ func (l *turn) with(e *Env, fn func()) {
 	fn()
 }
 
-// goroutines has several activities of each process send to all peers, each
-// making progress for all while it waits.
+// goroutines makes several activities of each process send to all peers, each of which makes
+// progress for all while it waits.
 func goroutines(e *Env) {
 	const activities = 4
-	var lock turn
+	var lock spinLock
 	var left atomic.Int64
 	left.Store(activities)
 	for range activities {
@@ -52,7 +52,7 @@ func goroutines(e *Env) {
 	e.Others(e.AwaitFinish)
 }
 
-func sendInTurn(e *Env, lock *turn, id proc.ID) {
+func sendInTurn(e *Env, lock *spinLock, id proc.ID) {
 	for sent := false; !sent; {
 		lock.with(e, func() {
 			sent = e.TrySend(id, anySize(e, e.Conn(id).Caps().MaxFrame))

@@ -11,15 +11,14 @@ func cutCases() []Case {
 	}
 }
 
-// invalidateUnmet has process 0 cut off a process of which it has heard nothing:
-// by the seed before that one connects, or after it has sent, whichever of them
-// connected first.
+// invalidateUnmet makes process 0 invalidate a process from which nothing has arrived: by the seed
+// before that one connects, or after it has sent, whichever of them connected first.
 func invalidateUnmet(e *Env) {
 	const few = 4
 	other := 1 - e.ID
 	order := e.Job.Seed % 3
 	if e.ID == 1 {
-		e.peers[0].mayEnd = true // it may learn that it has been cut off
+		e.peers[0].mayEnd = true // it may see that it has been cut off
 		if order > 0 {
 			e.Control.Await(0, "ready")
 		}
@@ -46,7 +45,7 @@ func invalidateUnmet(e *Env) {
 	e.Control.Signal("heard")
 }
 
-// invalidate has process 0 cut off process 1 in the middle of its flow.
+// invalidate makes process 0 cut off process 1 in the middle of its flow.
 func invalidate(e *Env) {
 	switch e.ID {
 	case 0:
@@ -58,7 +57,7 @@ func invalidate(e *Env) {
 		for range burst {
 			cut.TrySend(rawClass, 0, nil) // must not arrive
 			e.Send(2, minFrame)
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Control.Signal("cut")
 		e.Finish(2)
@@ -67,12 +66,12 @@ func invalidate(e *Env) {
 		e.Control.Await(1, "silent")
 		e.Linger()
 	case 1:
-		e.peers[0].mayEnd = true // it may learn that it has been cut off
+		e.peers[0].mayEnd = true // it may see that it has been cut off
 		e.raw = func(from proc.ID, _ uint64, _ []byte) { e.Fail("a frame came from %v, which has cut us off", from) }
 		cut := func() bool { return e.Control.Seen(0, "cut") || e.Ended(0) }
 		for !cut() {
 			e.pump(forCredit, 0, func() bool { return cut() || e.TrySend(0, anySize(e, minFrame)) })
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Control.Await(0, "finished")
 		e.Linger()

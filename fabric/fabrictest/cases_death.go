@@ -12,7 +12,8 @@ func deathCases() []Case {
 	return []Case{
 		{Name: "kill-transfer", N: 3, Victims: []proc.ID{0}, Body: killTransfer,
 			Reaches: []string{framesOfDead},
-			About:   "A peer killed in mid-transfer: what came is whole and in order, the death is reported once, others go on."},
+			About: "A peer killed in mid-transfer: what came is whole and in order, the death is reported once, others " +
+				"go on."},
 		{Name: "kill-two", N: 4, Victims: []proc.ID{0, 1}, Body: killTransfer,
 			Reaches: []string{framesOfDead},
 			About:   "Two peers killed at about the same time."},
@@ -36,7 +37,7 @@ func deathCases() []Case {
 	}
 }
 
-// Records of what the runs have reached.
+// Records of the situations that the runs have reached.
 const (
 	framesOfDead  = "frames from the dead"
 	framesForDead = "frames to the dying"
@@ -44,14 +45,14 @@ const (
 	getsGone      = "gets that said ErrPeerGone"
 )
 
-// killedCause is what a victim's peers may learn.
+// killedCause is the cause that a victim's peers may see.
 var killedCause = proc.Cause{Kind: proc.Signaled, Code: 9}
 
 func killTransfer(e *Env) {
 	if slices.Contains(e.Job.Victims, e.ID) {
-		e.Others(func(id proc.ID) { e.MayEnd(id) }) // the other victim, and survivors who are done
-		e.Others(func(id proc.ID) { e.peers[id].mayQuit = true })
-		e.meet()
+		e.Others(func(id proc.ID) { e.MayEnd(id) }) // the other victim, and survivors that are done
+		e.Others(func(id proc.ID) { e.peers[id].mayDepart = true })
+		e.greetAll()
 		e.Control.Signal(SignalStarted)
 		for { // until it is killed
 			sendBurst(e, 1)
@@ -61,7 +62,7 @@ func killTransfer(e *Env) {
 		e.MayEnd(v)
 	}
 	e.SleepAlways = e.ID == 2
-	e.meet()
+	e.greetAll()
 	for e.victimsLeft() {
 		sendBurst(e, 1)
 	}
@@ -86,12 +87,12 @@ func (e *Env) victimsLeft() bool {
 	return slices.ContainsFunc(e.Job.Victims, func(v proc.ID) bool { return !e.Ended(v) })
 }
 
-// killConnect is about the moment of connecting, so nobody waits for anybody.
+// killConnect is about the moment of connecting, so no process waits for another.
 func killConnect(e *Env) {
 	if e.ID == 0 {
 		e.Control.Signal(SignalStarted)
 		for { // until it is killed
-			e.breathe()
+			e.pollOrYield()
 		}
 	}
 	e.MayEnd(0)
@@ -99,7 +100,7 @@ func killConnect(e *Env) {
 		e.Host.Yield()
 	}
 	for e.Send(0, anySize(e, e.frameLimit(0))) { // until it has ended
-		e.breathe()
+		e.pollOrYield()
 	}
 	e.Record(framesForDead, int64(e.Sent(0)))
 	e.checkCause(0, killedCause)
@@ -110,13 +111,13 @@ func killConnect(e *Env) {
 func killGet(e *Env) {
 	size := 2 << 10
 	if e.Isolated {
-		size = 1 << 20 // a copy that takes its time
+		size = 1 << 20 // a copy that takes a while
 	}
 	other := 1 - e.ID
 	if e.ID == 0 {
 		mine := make([]byte, size)
 		fillPattern(e.Job.Seed, 0, mine)
-		e.meet()
+		e.greetAll()
 		if c := e.Conn(other); c.Caps().Get {
 			r, err := c.Expose(mine)
 			e.Check(err == nil, "Expose: %v", err)
@@ -133,13 +134,13 @@ func killGet(e *Env) {
 		region = &r
 	}
 	c := e.Conn(0)
-	e.meet()
+	e.greetAll()
 	e.pump(forReply, 0, func() bool { return region != nil || e.Ended(0) })
 	switch {
 	case region != nil:
 		getUntilEnd(e, c, *region)
 	case c != nil && !c.Caps().Get:
-		e.Record(getsGood, 1) // there is nothing to reach
+		e.Record(getsGood, 1) // without Get there is nothing to reach
 	}
 	e.AwaitEnd(0)
 	e.checkCause(0, killedCause)
@@ -147,7 +148,7 @@ func killGet(e *Env) {
 	e.Linger()
 }
 
-// getUntilEnd gets again and again until the peer's end is known.
+// getUntilEnd gets repeatedly until the peer's end is known.
 func getUntilEnd(e *Env, c fabric.Conn, r fabric.Region) {
 	buf := make([]byte, r.Len)
 	good, gone := 0, 0
@@ -164,7 +165,7 @@ func getUntilEnd(e *Env, c fabric.Conn, r fabric.Region) {
 			e.Check(errors.Is(err, fabric.ErrPeerGone), "Get from a peer that dies: %v", err)
 			gone++
 		}
-		e.breathe()
+		e.pollOrYield()
 	}
 	err := c.Get(buf, r, 0)
 	e.Check(errors.Is(err, fabric.ErrPeerGone), "Get after Down: %v", err)
@@ -185,8 +186,8 @@ func dieBeforeConnect(e *Env) {
 	e.Linger()
 }
 
-// dieUnmet has process 0 connect to process 1, send and die before process 1
-// looks: what it sent comes before its end is known, or never.
+// dieUnmet makes process 0 connect to process 1, send and die before process 1 polls: its frames
+// arrive before its end is known, or never.
 func dieUnmet(e *Env) {
 	if e.ID == 0 {
 		for range 1 + e.Rand.IntN(burst) {
@@ -204,14 +205,14 @@ func dieUnmet(e *Env) {
 
 func dieAsleep(e *Env) {
 	if e.ID == 0 {
-		e.meet()
+		e.greetAll()
 		sendBurst(e, e.Rand.IntN(burst/4))
-		linger(e)
+		randomDelay(e)
 		e.Die()
 	}
 	e.MayEnd(0)
 	e.SleepAlways = true
-	e.meet()
+	e.greetAll()
 	e.AwaitEnd(0)
 	e.Record(framesOfDead, int64(e.Got(0)))
 	e.checkCause(0, killedCause)
@@ -221,12 +222,12 @@ func dieAsleep(e *Env) {
 
 func dieUnpolled(e *Env) {
 	if e.ID == 0 {
-		e.meet()
+		e.greetAll()
 		fillUp(e, 1, anySize(e, e.frameLimit(1)))
 		e.Die()
 	}
 	e.MayEnd(0)
-	e.meet()
+	e.greetAll()
 	e.Control.Await(0, SignalEnded)
 	e.AwaitEnd(0)
 	e.Record(framesOfDead, int64(e.Got(0)))
@@ -236,18 +237,18 @@ func dieUnpolled(e *Env) {
 
 func dieRefusing(e *Env) {
 	if e.ID == 0 {
-		e.meet()
+		e.greetAll()
 		e.Control.Await(1, "full")
-		linger(e)
+		randomDelay(e)
 		e.Die()
 	}
 	e.MayEnd(0)
 	e.SleepAlways = true
-	e.meet()
+	e.greetAll()
 	fillUp(e, 0, anySize(e, e.frameLimit(0)))
 	e.Control.Signal("full")
 	for e.Send(0, minFrame) { // until it has ended
-		e.breathe()
+		e.pollOrYield()
 	}
 	e.AwaitEnd(0)
 	e.checkCause(0, killedCause)

@@ -12,7 +12,7 @@ func endCases() []Case {
 	return []Case{
 		{Name: "depart", N: 3, Body: depart,
 			About: "Departed is reported once, after all frames, and never Down, whatever becomes of the process."},
-		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1), Args: attentive,
+		{Name: "depart-full", N: 2, Body: departFull, Check: allOf(0, 1), Args: attentiveArg,
 			About: "What was taken before Depart arrives, though its sender has closed and ended meanwhile."},
 		{Name: "depart-in-flight", N: 3, Body: departInFlight, Check: allOf(0, 1),
 			About: "A departure with traffic in flight both ways."},
@@ -21,7 +21,8 @@ func endCases() []Case {
 		{Name: "closed-connect", N: 2, Body: closedConnect,
 			About: "Connect to a process that lives but has departed and closed: ErrPeerGone, or Departed follows."},
 		{Name: "depart-unmet", N: 2, Repeat: true, Body: departUnmet,
-			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, or Down for reasons unknown, never silence."},
+			About: "A departure, of a process that polls no more, meets a newcomer: ErrPeerGone or Departed, or Down for " +
+				"reasons unknown, never silence."},
 		{Name: "exit", N: 2, Body: exit,
 			About: "Exit without Depart is Down, with the exit code if the provider knows it."},
 	}
@@ -29,7 +30,7 @@ func endCases() []Case {
 
 const burst = 200
 
-// sendBurst sends frames of any size to every peer that is left.
+// sendBurst sends frames of any size to every remaining peer.
 func sendBurst(e *Env, n int) {
 	for range n {
 		e.Others(func(id proc.ID) {
@@ -37,20 +38,20 @@ func sendBurst(e *Env, n int) {
 				e.Send(id, anySize(e, e.frameLimit(id)))
 			}
 		})
-		e.breathe() // a peer that is gone may take everything
+		e.pollOrYield() // an ended peer may take everything
 	}
 }
 
-// meet connects with every peer, and goes on until all are connected or dead: a medium
-// may need both sides to poll before it carries anything.
-func (e *Env) meet() {
+// greetAll connects with every peer, and returns when all are connected or dead: a medium may need
+// both sides to poll before it carries anything.
+func (e *Env) greetAll() {
 	e.Others(func(id proc.ID) { e.SendRaw(id, rawClass, greeting, nil) })
 	e.Others(func(id proc.ID) {
-		e.pump(forFrames, id, func() bool { return e.peers[id].met || e.Ended(id) })
+		e.pump(forFrames, id, func() bool { return e.peers[id].greeted || e.Ended(id) })
 	})
 }
 
-// greeting is the immediate of the frames by which processes meet.
+// greeting is the immediate of the frames of greetAll.
 const greeting = 0x6d656574
 
 // frameLimit is the largest frame to a peer, or a small one if it has ended.
@@ -62,7 +63,7 @@ func (e *Env) frameLimit(id proc.ID) int {
 }
 
 func depart(e *Env) {
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		sendBurst(e, burst)
 		e.Depart()
@@ -80,17 +81,17 @@ func depart(e *Env) {
 	e.Linger()
 }
 
-func attentive(b Budget) map[string]int64 {
+func attentiveArg(b Budget) map[string]int64 {
 	if b.Attentive {
 		return map[string]int64{"attentive": 1}
 	}
 	return nil
 }
 
-// departFull fills up a peer that does not poll before it departs, and polls again
-// when it has ended, or, if attentive, when it begins to depart.
+// departFull fills up a peer that does not poll before it departs, and polls again when it has
+// ended, or, if attentive, when it starts to depart.
 func departFull(e *Env) {
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		fillUp(e, 1, e.frameLimit(1)/3)
 		fillUp(e, 1, 0)
@@ -120,7 +121,7 @@ func allOf(sender, receiver int) func([]Outcome) error {
 }
 
 func departInFlight(e *Env) {
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		sendBurst(e, e.Rand.IntN(burst))
 		e.Record("sent", int64(e.Sent(1)))
@@ -130,8 +131,7 @@ func departInFlight(e *Env) {
 	e.Record("got", int64(e.Got(0)))
 }
 
-// floodUntilEnd sends to all peers until one of them has ended, then finishes
-// with the others.
+// floodUntilEnd sends to all peers until one of them has ended, then finishes with the others.
 func floodUntilEnd(e *Env, id proc.ID) {
 	for !e.Ended(id) {
 		sendBurst(e, 1)
@@ -153,9 +153,9 @@ func floodUntilEnd(e *Env, id proc.ID) {
 // closeInFlight closes while the process lives on, until peers know.
 func closeInFlight(e *Env) {
 	if e.ID != 0 {
-		e.MayEnd(0) // it may have closed before all others have met
+		e.MayEnd(0) // it may have closed before all others have connected
 	}
-	e.meet()
+	e.greetAll()
 	if e.ID == 0 {
 		sendBurst(e, e.Rand.IntN(burst))
 		e.Close()
@@ -177,7 +177,7 @@ func closedConnect(e *Env) {
 		e.Control.Await(1, "connected")
 		return
 	}
-	e.peers[0].mayEnd = true // who comes too late may not learn that it was in order
+	e.peers[0].mayEnd = true // a late newcomer may not learn that the departure was in order
 	e.Control.Await(0, "closed")
 	if e.Conn(0) != nil {
 		e.AwaitEnd(0)
@@ -186,12 +186,12 @@ func closedConnect(e *Env) {
 	e.Linger()
 }
 
-// departUnmet has process 1 connect when process 0 has departed, closed, or is
-// about to: the seed says which.
+// departUnmet makes process 1 connect when process 0 has departed, closed, or is about to, by the
+// seed.
 func departUnmet(e *Env) {
 	order := e.Job.Seed % 3
 	if e.ID == 0 {
-		linger(e)
+		randomDelay(e)
 		e.Depart()
 		if order == 1 {
 			e.Control.Signal("departed")
@@ -207,7 +207,7 @@ func departUnmet(e *Env) {
 	if order > 0 {
 		e.Control.Await(0, "departed")
 	}
-	linger(e)
+	randomDelay(e)
 	if e.Conn(0) != nil {
 		e.AwaitEnd(0)
 	}
@@ -221,7 +221,7 @@ func exit(e *Env) {
 	if e.ID != 0 {
 		e.MayEnd(0)
 	}
-	e.meet()
+	e.greetAll()
 	const code = 3
 	if e.ID == 0 {
 		sendBurst(e, burst)
@@ -233,11 +233,11 @@ func exit(e *Env) {
 	e.Linger()
 }
 
-// checkCause accepts the cause that is true, and those that claim less.
+// checkCause accepts the true cause, and less specific ones.
 func (e *Env) checkCause(id proc.ID, want proc.Cause) {
 	p := &e.peers[id]
 	if p.end != down {
-		return // Connect has said that it is gone
+		return // Connect has returned ErrPeerGone
 	}
 	ok := p.cause == want || p.cause.Kind == proc.Unknown || p.cause.Kind == proc.Connection
 	e.Check(ok, "Down of %v: %v, but it %v", id, p.cause, want)

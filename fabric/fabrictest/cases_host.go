@@ -21,7 +21,7 @@ func hostCases() []Case {
 	}
 }
 
-// rounds passes on Budget.Rounds.
+// rounds passes Budget.Rounds on.
 func rounds(b Budget) map[string]int64 { return map[string]int64{"rounds": int64(b.Rounds)} }
 
 func hostSleep(e *Env) {
@@ -68,7 +68,7 @@ func hostParker(e *Env) {
 	}
 }
 
-// hostRing sleeps for what another activity changes: it rings afterwards.
+// hostRing sleeps until another activity changes a value and then rings.
 func hostRing(e *Env) {
 	e.SleepAlways = true
 	var asked, done atomic.Int64

@@ -10,7 +10,8 @@ import (
 func informCases() []Case {
 	return []Case{
 		{Name: "informed", N: 3, Repeat: true, Body: informed, Check: allOf(1, 0),
-			About: "Of a peer that is said to have ended comes what had arrived, then Down with that cause, then nothing; others go on."},
+			About: "Of a peer that is said to have ended comes what had arrived, then Down with that cause, then " +
+				"nothing; others go on."},
 		{Name: "informed-unmet", N: 2, Repeat: true, Body: informedUnmet,
 			About: "A peer that was never met and is said to have ended is barred, and nobody is told."},
 		{Name: "informed-after", N: 2, Repeat: true, Body: informedAfter,
@@ -18,7 +19,7 @@ func informCases() []Case {
 	}
 }
 
-// informed has process 0 told that process 1 has ended, which goes on sending.
+// informed makes process 0 report the end of process 1, which keeps sending.
 func informed(e *Env) {
 	const few = 4
 	switch e.ID {
@@ -29,7 +30,7 @@ func informed(e *Env) {
 		e.Control.Await(1, "sent")
 		got := e.Got(1)
 		e.Provider.Inform(1, killedCause)
-		e.Provider.Inform(1, proc.Cause{Kind: proc.Exited, Code: 3}) // it is the first that counts
+		e.Provider.Inform(1, proc.Cause{Kind: proc.Exited, Code: 3}) // the first report counts
 		e.Check(e.Got(1) == got, "Inform delivers")
 		e.SleepAlways = e.Rand.IntN(2) == 0
 		e.AwaitEnd(1)
@@ -45,10 +46,10 @@ func informed(e *Env) {
 		e.Linger()
 	case 1:
 		e.Record(recordDoomed)
-		e.peers[0].mayEnd = true // it may learn what it is taken for
+		e.peers[0].mayEnd = true // it may see that it counts as dead
 		e.Send(0, minFrame)
 		e.Control.Await(0, "heard")
-		for range few { // as far as there is credit, since nobody polls
+		for range few { // as far as there is credit, since the peer does not poll
 			e.TrySend(0, minFrame)
 		}
 		e.Record("sent", int64(e.Sent(0)))
@@ -59,7 +60,7 @@ func informed(e *Env) {
 		e.Control.Await(0, "down")
 		for range burst {
 			e.TrySend(0, minFrame)
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Linger()
 		e.Control.Signal("silent")
@@ -69,8 +70,7 @@ func informed(e *Env) {
 	}
 }
 
-// informedUnmet has process 0 told of the end of process 1 before, or at the
-// moment when, that one connects.
+// informedUnmet makes process 0 report the end of process 1 before, or while, that one connects.
 func informedUnmet(e *Env) {
 	other := 1 - e.ID
 	if e.ID == 1 {
@@ -78,12 +78,13 @@ func informedUnmet(e *Env) {
 		e.peers[0].mayEnd = true
 		e.Control.Await(0, "told")
 		c, err := e.Provider.Connect(fabric.ConnectSpec{Peer: 0, Address: e.Addrs[0]})
-		e.Check(err == nil || errors.Is(err, fabric.ErrPeerGone) || errors.Is(err, fabric.ErrNoPath), "Connect to who bars this process: %v", err)
+		e.Check(err == nil || errors.Is(err, fabric.ErrPeerGone) || errors.Is(err, fabric.ErrNoPath),
+			"Connect to who bars this process: %v", err)
 		for range burst {
 			if c != nil && !e.Ended(0) {
 				c.TrySend(rawClass, 0, nil)
 			}
-			e.breathe()
+			e.pollOrYield()
 		}
 		e.Linger()
 		e.Control.Signal("tried")
@@ -105,13 +106,13 @@ func informedUnmet(e *Env) {
 	e.Control.Signal("heard")
 }
 
-// informedAfter has process 1 depart or die, by the seed.
+// informedAfter makes process 1 depart or die, by the seed.
 func informedAfter(e *Env) {
 	dies := e.Job.Seed%2 == 0
 	if dies && e.ID == 0 {
 		e.MayEnd(1)
 	}
-	e.meet()
+	e.greetAll()
 	if e.ID == 1 {
 		if dies {
 			e.Die()

@@ -36,8 +36,8 @@ func largeSizes(c fabric.Caps) []int {
 	return kept
 }
 
-// largeStream checks contents as one stream: the messages lie end to end in
-// the pattern, the immediate is the place.
+// largeStream checks contents as one stream: the messages lie end to end in the pattern, the
+// immediate is the position.
 func largeStream(e *Env) {
 	other := 1 - e.ID
 	c := e.Conn(other)
@@ -67,20 +67,20 @@ func largeStream(e *Env) {
 func encodeRegion(r fabric.Region) []byte {
 	b := binary.LittleEndian.AppendUint64(nil, r.Addr)
 	b = binary.LittleEndian.AppendUint64(b, r.Len)
-	return append(append(b, byte(r.Kind)), r.Key...)
+	return append(b, r.Key...)
 }
 
 func decodeRegion(b []byte) fabric.Region {
 	return fabric.Region{
 		Addr: binary.LittleEndian.Uint64(b), Len: binary.LittleEndian.Uint64(b[8:]),
-		Kind: fabric.MemKind(b[16]), Key: append([]byte(nil), b[17:]...),
+		Key: append([]byte(nil), b[16:]...),
 	}
 }
 
-// What raw frames of the cases with Get say.
+// The meaning of raw frames in the cases with Get.
 const (
 	sayRegion = iota // the payload is a region
-	sayDone          // the sender has got what it wanted
+	sayDone          // the sender has got its data
 )
 
 func largeGet(e *Env) {
@@ -128,7 +128,7 @@ func getPieces(e *Env, c fabric.Conn, r fabric.Region, n int) {
 	}
 }
 
-// math64 is an offset that overflows when it is added to.
+// math64 is an offset that overflows in an addition.
 const math64 = -1
 
 // getPiece checks also that nothing is written beside the piece.

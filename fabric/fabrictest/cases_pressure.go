@@ -17,15 +17,14 @@ func pressureCases() []Case {
 	}
 }
 
-// What a provider may take for a peer that does not poll.
+// Limits of what a provider may accept for a peer that does not poll.
 const (
 	maxUnpolledBytes  = 64 << 20
 	maxUnpolledFrames = 1 << 20
 )
 
-// fillUp sends frames of n bytes until a peer that does not poll has refused
-// often, and reports how many it took. This process polls: it is told no more
-// by that.
+// fillUp sends frames of n bytes until a peer that does not poll has refused often, and returns the
+// number accepted. This process polls, which does not help.
 func fillUp(e *Env, id proc.ID, n int) int {
 	const often = 300
 	took, bytes := 0, 0
@@ -43,7 +42,7 @@ func fillUp(e *Env, id proc.ID, n int) int {
 			break
 		}
 		refused++
-		e.breathe()
+		e.pollOrYield()
 	}
 	e.place.set(running, 0)
 	return took
@@ -74,7 +73,7 @@ func pressure(e *Env) {
 			continue
 		}
 		e.Control.Await(0, full)
-		e.pump(forFrames, 0, func() bool { return marks > last }) // it may have come before
+		e.pump(forFrames, 0, func() bool { return marks > last }) // it may have arrived before
 		last = marks
 		e.Check(e.Got(0) == marks, "%d frames came, %d were sent", e.Got(0), marks)
 		e.Control.Signal(full)
@@ -93,7 +92,7 @@ func pressureBoth(e *Env) {
 	exchange(e, 500)
 }
 
-// pressureIncast has the receiver take a few frames at a time.
+// pressureIncast makes the receiver take a few frames at a time.
 func pressureIncast(e *Env) {
 	e.SleepAlways = true
 	if e.ID != 0 {

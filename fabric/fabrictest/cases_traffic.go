@@ -17,15 +17,14 @@ func trafficCases() []Case {
 			About: "The same, sleeping on every wait."},
 		{Name: "all-to-all", N: 8, Body: allToAll, Args: rounds,
 			About: "Many peers at once; order is kept for each."},
-		{Name: "deaf", N: 2, Body: deaf,
+		{Name: "unhandled", N: 2, Body: unhandled,
 			About: "Frames of a class without listener are dropped, give their credit back and harm no others."},
 		{Name: "allocations", N: 2, Body: allocations, Isolated: true,
 			About: "TrySend and Poll do not allocate."},
 	}
 }
 
-// thresholds are the sizes at which a provider may change its ways, as far as a
-// frame can have them.
+// thresholds are the sizes at which a provider may change its method, up to the longest frame.
 func thresholds(c fabric.Caps) []int {
 	var list []int
 	add := func(n int) {
@@ -69,7 +68,7 @@ func sizesAsleep(e *Env) {
 	sizes(e)
 }
 
-// anySize draws a size, every order of magnitude as likely as any other.
+// anySize draws a size, every order of magnitude with the same probability.
 func anySize(e *Env, limit int) int {
 	return int(math.Exp(e.Rand.Float64()*math.Log(float64(limit+1)))+0.5) - 1
 }
@@ -86,10 +85,10 @@ func allToAll(e *Env) {
 	e.Others(e.AwaitFinish)
 }
 
-func deaf(e *Env) {
+func unhandled(e *Env) {
 	other := 1 - e.ID
 	for i := range 5000 {
-		e.SendRaw(other, deafClass, uint64(i), e.buffer(i%minFrame))
+		e.SendRaw(other, unhandledClass, uint64(i), e.buffer(i%minFrame))
 		if i%10 == 0 {
 			e.Send(other, i%minFrame)
 		}
@@ -99,8 +98,8 @@ func deaf(e *Env) {
 	e.Check(e.Got(other) == 500, "%d frames came, 500 were sent", e.Got(other))
 }
 
-// allocations bounces frames with a listener of its own: Env's allocates. A few
-// allocations in all are the runtime's own.
+// allocations bounces frames with a listener of its own, because Env's allocates. A few allocations
+// in all are the runtime's own.
 func allocations(e *Env) {
 	other := 1 - e.ID
 	c := e.Conn(other)
@@ -136,8 +135,8 @@ func allocations(e *Env) {
 	exchange(e, 1)
 }
 
-// breathe is one poll that lets others run if nothing was there.
-func (e *Env) breathe() {
+// pollOrYield is one poll that lets others run if there was nothing.
+func (e *Env) pollOrYield() {
 	e.inPoll = true
 	if e.Provider.Poll(&e.sink) == 0 {
 		e.Host.Yield()

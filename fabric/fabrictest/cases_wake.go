@@ -16,15 +16,15 @@ func wakeCases() []Case {
 	}
 }
 
-// linger spends a moment drawn anew each time, so that arrivals meet every point
-// of the receiver's way to sleep.
-func linger(e *Env) {
+// randomDelay spends a moment drawn anew each time, so that arrivals occur at every point of the
+// receiver's way to sleep.
+func randomDelay(e *Env) {
 	for range e.Rand.IntN(200) {
 		e.place.v.Load()
 	}
 }
 
-// heartbeat tells the watchdog about every so many rounds.
+// heartbeat shows the watchdog progress every so many rounds.
 func heartbeat(e *Env, round int) {
 	const every = 500
 	if round%every == every-1 {
@@ -37,12 +37,12 @@ func wakePingPong(e *Env) {
 	other := 1 - e.ID
 	for i := range e.Arg("wakeups") {
 		if e.ID == 0 {
-			linger(e)
+			randomDelay(e)
 			e.Send(other, i&7)
 		}
 		e.pump(forReply, other, func() bool { return e.Got(other) > i })
 		if e.ID == 1 {
-			linger(e)
+			randomDelay(e)
 			e.Send(other, i&7)
 		}
 		heartbeat(e, i)
@@ -51,7 +51,7 @@ func wakePingPong(e *Env) {
 	exchange(e, 1)
 }
 
-// wakeCredit lets the sender outrun a receiver that takes its time.
+// wakeCredit lets the sender outrun a slow receiver.
 func wakeCredit(e *Env) {
 	e.SleepAlways = true
 	other := 1 - e.ID
@@ -63,7 +63,7 @@ func wakeCredit(e *Env) {
 			continue
 		}
 		e.pump(forFrames, other, func() bool { return e.Got(other) > i })
-		linger(e)
+		randomDelay(e)
 	}
 	exchange(e, 1)
 }
@@ -100,7 +100,7 @@ func idle(e *Env) {
 		return
 	}
 	e.Control.Await(0, "silent")
-	const looks = 100 // what is left of the exchange has to be taken first
+	const looks = 100 // the rest of the exchange has to be taken first
 	for i := 0; ; i++ {
 		e.Host.Arm()
 		ready := e.Provider.Ready()

@@ -14,8 +14,8 @@ import (
 // Open makes the endpoint and the host of process id in a job of n.
 type Open func(id proc.ID, n int) (fabric.Provider, fabric.Host, error)
 
-// childVar marks a copy of the test binary that a [Real] driver has started.
-const childVar = "BANYAN_FABRICTEST_CHILD"
+// childVariable marks a copy of the test binary that a [Real] driver has started.
+const childVariable = "BANYAN_FABRICTEST_CHILD"
 
 // The descriptors that a child inherits.
 const (
@@ -23,8 +23,8 @@ const (
 	childOut = 4
 )
 
-// Main is for TestMain: it runs the tests or, in a process that [Real] has
-// started, that process's body. It does not return.
+// Main is for TestMain: it runs the tests or, in a process that [Real] has started, that process's
+// body. It does not return.
 func Main(m *testing.M, open Open) {
 	if IsChild() {
 		os.Exit(runChild(open))
@@ -33,12 +33,12 @@ func Main(m *testing.M, open Open) {
 }
 
 // IsChild reports whether this process was started by [Real].
-func IsChild() bool { return os.Getenv(childVar) != "" }
+func IsChild() bool { return os.Getenv(childVariable) != "" }
 
-// Exit codes of a child, apart from those that bodies choose.
+// Exit codes of a child, beside those that bodies choose.
 const (
 	exitOrphaned = 97 // the driver is gone
-	exitFailed   = 98 // it has complained in a record
+	exitFailed   = 98 // it has recorded a failure
 )
 
 func runChild(open Open) int {
@@ -49,7 +49,7 @@ func runChild(open Open) int {
 		return exitFailed
 	}
 	e := NewEnv(s)
-	c.begin(e)
+	c.setEnv(e)
 	if !e.Play() {
 		return exitFailed
 	}
@@ -66,13 +66,13 @@ type child struct {
 	out    line
 	jobs   chan message
 	peers  chan message
-	before census
+	before resources
 	id     proc.ID
 
-	mu   sync.Mutex
-	env  *Env // nil before begin
-	news sync.Cond
-	seen map[signal]bool
+	mu        sync.Mutex
+	env       *Env // nil before setEnv
+	signalled sync.Cond
+	seen      map[signal]bool
 }
 
 type signal struct {
@@ -86,20 +86,20 @@ func newChild() *child {
 		jobs: make(chan message, 1), peers: make(chan message, 1),
 		seen: make(map[signal]bool),
 	}
-	c.news.L = &c.mu
+	c.signalled.L = &c.mu
 	go func() {
-		receive(os.NewFile(childIn, "control"), c.obey)
+		receive(os.NewFile(childIn, "control"), c.handle)
 		os.Exit(exitOrphaned)
 	}()
 	return c
 }
 
-// prepare opens the endpoint and learns the peers' addresses.
+// prepare opens the endpoint and receives the peers' addresses.
 func (c *child) prepare(open Open) (Setup, error) {
 	m := <-c.jobs
 	c.id = m.ID
-	takeCensus() // opens what Go's runtime keeps for files
-	c.before = takeCensus()
+	countResources() // opens what Go's runtime keeps for files
+	c.before = countResources()
 	p, h, err := open(m.ID, m.Job.N)
 	if err != nil {
 		return Setup{}, fmt.Errorf("opening the provider: %w", err)
@@ -113,33 +113,33 @@ func (c *child) prepare(open Open) (Setup, error) {
 	}, nil
 }
 
-func (c *child) begin(e *Env) {
+func (c *child) setEnv(e *Env) {
 	c.mu.Lock()
 	c.env = e
 	c.mu.Unlock()
 }
 
-// obey handles what the driver says. It rings the host after a signal has been
-// noted, from a goroutine of its own.
-func (c *child) obey(m message) {
+// handle handles the driver's messages. It rings the host after it has noted a signal, from a
+// goroutine of its own.
+func (c *child) handle(m message) {
 	switch m.Op {
 	case opJob:
 		c.jobs <- m
 	case opPeers:
 		c.peers <- m
 	case opSignal:
-		c.note(m.ID, m.Name)
+		c.noteSignal(m.ID, m.Name)
 	case opWhere:
 		_ = c.out.send(message{Op: opWhere, Text: c.where()})
 	}
 }
 
-func (c *child) note(from proc.ID, name string) {
+func (c *child) noteSignal(from proc.ID, name string) {
 	c.mu.Lock()
 	c.seen[signal{from, name}] = true
 	e := c.env
 	c.mu.Unlock()
-	c.news.Broadcast()
+	c.signalled.Broadcast()
 	if e != nil {
 		e.Wake()
 	}
@@ -174,7 +174,7 @@ func (c *child) Await(peer proc.ID, name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.seen[signal{peer, name}] && !c.seen[signal{peer, SignalEnded}] {
-		c.news.Wait()
+		c.signalled.Wait()
 	}
 }
 

@@ -10,15 +10,15 @@ import (
 
 // The classes that are not part of flows.
 const (
-	finClass  = fabric.ClassTest // ends a flow: imm is the number of its frames
-	rawClass  = fabric.Class(25) // what a case makes of it
-	deafClass = fabric.Class(31) // nobody listens, ever
+	finClass       = fabric.ClassTest // ends a flow: imm is the number of its frames
+	rawClass       = fabric.Class(25) // its meaning depends on the case
+	unhandledClass = fabric.Class(31) // has no listener, ever
 )
 
-// flow is the sequence of frames from one process to another. Class, immediate
-// and contents of each frame follow from the seed, the pair and the frame's
-// number; only its length is the sender's choice, and that is in the immediate. So
-// the receiver, who knows the number that it expects, can tell every fault.
+// flow is the sequence of frames from one process to another. Class, immediate and contents of each
+// frame follow from the seed, the pair and the frame's number; only its length is the sender's
+// choice, and that is in the immediate. So the receiver, which knows the expected number, can
+// detect every fault.
 type flow struct {
 	seed uint64
 	seq  uint32 // of the next frame
@@ -38,7 +38,7 @@ func mix(x uint64) uint64 {
 
 func (f *flow) mask(seq uint32) uint64 { return mix(f.seed ^ uint64(seq)<<20) }
 
-// class draws from all classes but those that are not part of flows.
+// class draws from all classes that are part of flows.
 func (f *flow) class(seq uint32) fabric.Class {
 	c := fabric.Class(1 + mix(f.mask(seq))%28) // 1 … 28
 	if c >= finClass {
@@ -54,7 +54,7 @@ func (f *flow) imm(seq uint32, n int) uint64 {
 // fill writes the contents of frame seq.
 func (f *flow) fill(seq uint32, buf []byte) { fillPattern(f.seed+uint64(seq), 0, buf) }
 
-// check compares an arrived frame with the one that is due, and counts it.
+// check compares an arrived frame with the expected one, and counts it.
 func (f *flow) check(class fabric.Class, imm uint64, payload []byte) error {
 	plain := imm ^ f.mask(f.seq)
 	switch {
@@ -72,7 +72,7 @@ func (f *flow) check(class fabric.Class, imm uint64, payload []byte) error {
 	return nil
 }
 
-// identify says which frame of the flow an immediate belongs to.
+// identify names the frame of the flow to which an immediate belongs.
 func (f *flow) identify(imm uint64) string {
 	const reach = 1 << 16
 	for d := uint32(1); d < reach; d++ {
@@ -85,7 +85,7 @@ func (f *flow) identify(imm uint64) string {
 	return fmt.Sprintf("one with immediate %#x that is not of this flow", imm)
 }
 
-// pattern gives word i of the endless pattern of a key.
+// pattern returns word i of the endless pattern of a key.
 func pattern(key uint64, i int) uint64 { return mix(key ^ uint64(i)<<8) }
 
 // fillPattern writes bytes offset … offset+len(buf) of the pattern of a key.
@@ -106,7 +106,7 @@ func patternByte(key uint64, at int) byte {
 	return byte(pattern(key, at>>3) >> (at & 7 * 8))
 }
 
-// checkPattern gives the index of the first byte that differs, or -1.
+// checkPattern returns the index of the first byte that differs, or -1.
 func checkPattern(key uint64, offset int, buf []byte) int {
 	for i := 0; i < len(buf); {
 		aligned := (offset+i)&7 == 0 && len(buf)-i >= 8

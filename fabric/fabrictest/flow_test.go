@@ -41,7 +41,7 @@ func TestFlow(t *testing.T) {
 		require.NoError(t, in.check(out.class(seq), out.imm(seq, len(buf)), buf))
 	}
 	require.Len(t, classes, fabric.NumClasses-4, "all but class 0 and those of finClass, rawClass, deafClass")
-	for _, c := range []fabric.Class{0, finClass, rawClass, deafClass} {
+	for _, c := range []fabric.Class{0, finClass, rawClass, unhandledClass} {
 		require.NotContains(t, classes, c)
 	}
 	buf := make([]byte, 9)

@@ -61,7 +61,7 @@ func (d memDriver) Run(job Job) ([]Outcome, error) {
 		p.all = &all
 		p.start(p.play)
 	}
-	n.leave()
+	n.remove()
 	all.Wait()
 	outs := make([]Outcome, job.N)
 	for i, p := range n.procs {
@@ -112,13 +112,13 @@ func (n *memNet) idle() {
 	case victim >= 0:
 		n.procs[victim].end(proc.Cause{Kind: proc.Signaled, Code: 9})
 	default:
-		n.giveUp()
+		n.abort()
 	}
 	n.changed()
 }
 
-// giveUp ends the job. The lock is held.
-func (n *memNet) giveUp() {
+// abort ends the job. The lock is held.
+func (n *memNet) abort() {
 	n.stuck = true
 	for _, p := range n.procs {
 		if p.env != nil {
@@ -156,13 +156,13 @@ func (p *memProc) start(fn func()) {
 	p.all.Add(1)
 	go func() {
 		defer p.all.Done()
-		defer p.net.leave()
+		defer p.net.remove()
 		fn()
 	}()
 }
 
-// leave ends an activity.
-func (n *memNet) leave() {
+// remove ends an activity.
+func (n *memNet) remove() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.activities--
@@ -210,7 +210,7 @@ func (p *memProc) step() {
 		}
 	}
 	if n.steps > tooMany && !n.stuck {
-		n.giveUp()
+		n.abort()
 		n.changed()
 	}
 	if p.over || n.stuck {
@@ -227,12 +227,12 @@ func (p *memProc) end(c proc.Cause) {
 	p.over = true
 	p.outcome.End = End{c.Kind, int(c.Code)}
 	if c.Failed() && !p.departed {
-		p.tellPeers(memItem{kind: memDown, cause: c})
+		p.notifyPeers(memItem{kind: memDown, cause: c})
 	}
-	p.give(SignalEnded)
+	p.enqueue(SignalEnded)
 }
 
-func (p *memProc) give(name string) {
+func (p *memProc) enqueue(name string) {
 	p.net.seen[signal{p.id, name}] = true
 	for _, q := range p.net.procs {
 		q.ring()
@@ -244,7 +244,7 @@ func (p *memProc) give(name string) {
 func (p *memProc) Signal(name string) {
 	p.step()
 	defer p.net.mu.Unlock()
-	p.give(name)
+	p.enqueue(name)
 }
 
 func (p *memProc) Seen(peer proc.ID, name string) bool {
@@ -267,11 +267,11 @@ func (p *memProc) Record(r Record) {
 	p.outcome.Records = append(p.outcome.Records, r)
 }
 
-func (p *memProc) Die() { p.quit(proc.Cause{Kind: proc.Signaled, Code: 9}) }
+func (p *memProc) Die() { p.departedPeer(proc.Cause{Kind: proc.Signaled, Code: 9}) }
 
-func (p *memProc) Exit(code int) { p.quit(proc.Cause{Kind: proc.Exited, Code: int32(code)}) }
+func (p *memProc) Exit(code int) { p.departedPeer(proc.Cause{Kind: proc.Exited, Code: int32(code)}) }
 
-func (p *memProc) quit(c proc.Cause) {
+func (p *memProc) departedPeer(c proc.Cause) {
 	p.step()
 	p.end(c)
 	p.net.mu.Unlock()

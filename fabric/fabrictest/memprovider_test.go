@@ -107,7 +107,7 @@ func (p *memProc) push(it memItem) {
 	p.ring()
 }
 
-func (p *memProc) tellPeers(it memItem) {
+func (p *memProc) notifyPeers(it memItem) {
 	if p.closed {
 		return
 	}
@@ -182,7 +182,7 @@ func (p *memProc) Depart() {
 	if p.departed || p.closed {
 		return
 	}
-	p.tellPeers(memItem{kind: memDeparted})
+	p.notifyPeers(memItem{kind: memDeparted})
 	p.departed = true
 }
 
@@ -193,7 +193,7 @@ func (p *memProc) Close() error {
 		return nil
 	}
 	if !p.departed {
-		p.tellPeers(memItem{kind: memDown, cause: proc.Cause{Kind: proc.Connection}})
+		p.notifyPeers(memItem{kind: memDown, cause: proc.Cause{Kind: proc.Connection}})
 	}
 	p.closed = true
 	p.inbox = nil
@@ -203,7 +203,7 @@ func (p *memProc) Close() error {
 func (c *memConn) Peer() proc.ID { return c.to.id }
 
 func (c *memConn) Caps() fabric.Caps {
-	return fabric.Caps{Inline: 32, MaxFrame: memMaxFrame, Eager: 2 * memMaxFrame, Get: true, GetBlocks: true, Link: fabric.LinkNode}
+	return fabric.Caps{Inline: 32, MaxFrame: memMaxFrame, Eager: 2 * memMaxFrame, Get: true}
 }
 
 // fits leaves room for a largest frame, so that credit that is there is of use.

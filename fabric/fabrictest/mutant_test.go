@@ -7,13 +7,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// bent is a provider with a fault: each function, where it is set, stands for
+// mutantProvider is a provider with a fault: each function, where it is set, stands for
 // the method of its name.
-type bent struct {
+type mutantProvider struct {
 	*memProc
 	frames  int // sent so far
 	polls   int
-	send    func(c bentConn, class fabric.Class, imm uint64, payload []byte) bool
+	send    func(c mutantConn, class fabric.Class, imm uint64, payload []byte) bool
 	poll    func(s *fabric.Sink) int
 	ready   func() bool
 	depart  func()
@@ -21,25 +21,25 @@ type bent struct {
 	connect func(spec fabric.ConnectSpec) (fabric.Conn, error)
 	lookup  func(id proc.ID) fabric.Conn
 	inform  func(id proc.ID, cause proc.Cause)
-	get     func(c bentConn, local []byte, r fabric.Region, offset uint64) error
-	cut     func(c bentConn)
+	get     func(c mutantConn, local []byte, r fabric.Region, offset uint64) error
+	cut     func(c mutantConn)
 }
 
-// bentConn sends through its provider's fault. It is a value, so that two of one
+// mutantConn sends through its provider's fault. It is a value, so that two of one
 // connection are equal.
-type bentConn struct {
+type mutantConn struct {
 	*memConn
-	b *bent
+	b *mutantProvider
 }
 
-func (b *bent) wrap(c fabric.Conn) fabric.Conn {
+func (b *mutantProvider) wrap(c fabric.Conn) fabric.Conn {
 	if c == nil {
 		return nil
 	}
-	return bentConn{c.(*memConn), b}
+	return mutantConn{c.(*memConn), b}
 }
 
-func (b *bent) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
+func (b *mutantProvider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if b.connect != nil {
 		return b.connect(spec)
 	}
@@ -50,14 +50,14 @@ func (b *bent) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	return b.wrap(c), nil
 }
 
-func (b *bent) Lookup(id proc.ID) fabric.Conn {
+func (b *mutantProvider) Lookup(id proc.ID) fabric.Conn {
 	if b.lookup != nil {
 		return b.lookup(id)
 	}
 	return b.wrap(b.memProc.Lookup(id))
 }
 
-func (b *bent) Inform(id proc.ID, cause proc.Cause) {
+func (b *mutantProvider) Inform(id proc.ID, cause proc.Cause) {
 	if b.inform != nil {
 		b.inform(id, cause)
 		return
@@ -65,7 +65,7 @@ func (b *bent) Inform(id proc.ID, cause proc.Cause) {
 	b.memProc.Inform(id, cause)
 }
 
-func (b *bent) Poll(s *fabric.Sink) int {
+func (b *mutantProvider) Poll(s *fabric.Sink) int {
 	b.polls++
 	if b.poll != nil {
 		return b.poll(s)
@@ -73,14 +73,14 @@ func (b *bent) Poll(s *fabric.Sink) int {
 	return b.memProc.Poll(s)
 }
 
-func (b *bent) Ready() bool {
+func (b *mutantProvider) Ready() bool {
 	if b.ready != nil {
 		return b.ready()
 	}
 	return b.memProc.Ready()
 }
 
-func (b *bent) Depart() {
+func (b *mutantProvider) Depart() {
 	if b.depart != nil {
 		b.depart()
 		return
@@ -88,28 +88,28 @@ func (b *bent) Depart() {
 	b.memProc.Depart()
 }
 
-func (b *bent) Close() error {
+func (b *mutantProvider) Close() error {
 	if b.shut != nil {
 		return b.shut()
 	}
 	return b.memProc.Close()
 }
 
-func (c bentConn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+func (c mutantConn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if c.b.send == nil {
 		return c.memConn.TrySend(class, imm, payload)
 	}
 	return c.b.send(c, class, imm, payload)
 }
 
-func (c bentConn) Get(local []byte, r fabric.Region, offset uint64) error {
+func (c mutantConn) Get(local []byte, r fabric.Region, offset uint64) error {
 	if c.b.get == nil {
 		return c.memConn.Get(local, r, offset)
 	}
 	return c.b.get(c, local, r, offset)
 }
 
-func (c bentConn) Invalidate() {
+func (c mutantConn) Invalidate() {
 	if c.b.cut == nil {
 		c.memConn.Invalidate()
 		return
@@ -121,16 +121,16 @@ func (c bentConn) Invalidate() {
 type mutant struct {
 	name  string
 	in    string
-	fault func(b *bent)
+	fault func(b *mutantProvider)
 	host  func(h fabric.Host) fabric.Host // nil: sound
 }
 
-type sender = func(c bentConn, class fabric.Class, imm uint64, payload []byte) bool
+type sender = func(c mutantConn, class fabric.Class, imm uint64, payload []byte) bool
 
 // sometimes faults one frame in so many that the sound provider would take.
-func sometimes(b *bent, faulty sender) {
+func sometimes(b *mutantProvider, faulty sender) {
 	const often = 37
-	b.send = func(c bentConn, class fabric.Class, imm uint64, payload []byte) bool {
+	b.send = func(c mutantConn, class fabric.Class, imm uint64, payload []byte) bool {
 		if b.frames++; b.frames%often == 0 {
 			return faulty(c, class, imm, payload)
 		}
@@ -140,11 +140,11 @@ func sometimes(b *bent, faulty sender) {
 
 // frameMutants do wrong to single frames.
 var frameMutants = []mutant{
-	{name: "drops", in: "sizes", fault: func(b *bent) {
-		sometimes(b, func(bentConn, fabric.Class, uint64, []byte) bool { return true })
+	{name: "drops", in: "sizes", fault: func(b *mutantProvider) {
+		sometimes(b, func(mutantConn, fabric.Class, uint64, []byte) bool { return true })
 	}},
-	{name: "duplicates", in: "sizes", fault: func(b *bent) {
-		sometimes(b, func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "duplicates", in: "sizes", fault: func(b *mutantProvider) {
+		sometimes(b, func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			if !c.memConn.TrySend(class, imm, p) {
 				return false
 			}
@@ -152,13 +152,13 @@ var frameMutants = []mutant{
 			return true
 		})
 	}},
-	{name: "truncates", in: "sizes", fault: func(b *bent) {
-		sometimes(b, func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "truncates", in: "sizes", fault: func(b *mutantProvider) {
+		sometimes(b, func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			return c.memConn.TrySend(class, imm, p[:len(p)-len(p)/2])
 		})
 	}},
-	{name: "spoils a byte", in: "sizes", fault: func(b *bent) {
-		sometimes(b, func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "spoils a byte", in: "sizes", fault: func(b *mutantProvider) {
+		sometimes(b, func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			p = slices.Clone(p)
 			if len(p) > 0 {
 				p[len(p)-1] ^= 4
@@ -166,8 +166,8 @@ var frameMutants = []mutant{
 			return c.memConn.TrySend(class, imm, p)
 		})
 	}},
-	{name: "spoils the largest frame only", in: "sizes", fault: func(b *bent) {
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "spoils the largest frame only", in: "sizes", fault: func(b *mutantProvider) {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			if len(p) == memMaxFrame {
 				p = slices.Clone(p)
 				p[memMaxFrame/2] ^= 128
@@ -175,13 +175,13 @@ var frameMutants = []mutant{
 			return c.memConn.TrySend(class, imm, p)
 		}
 	}},
-	{name: "wrong class", in: "sizes", fault: func(b *bent) {
-		sometimes(b, func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "wrong class", in: "sizes", fault: func(b *mutantProvider) {
+		sometimes(b, func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			return c.memConn.TrySend(class%5+1, imm, p)
 		})
 	}},
-	{name: "immediate of 63 bits", in: "sizes", fault: func(b *bent) {
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "immediate of 63 bits", in: "sizes", fault: func(b *mutantProvider) {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			return c.memConn.TrySend(class, imm&^(1<<63), p)
 		}
 	}},
@@ -190,8 +190,8 @@ var frameMutants = []mutant{
 	{name: "does not copy", in: "sizes", fault: delay(func(p []byte) []byte { return p })},
 	{name: "keeps the last frame back", in: "depart-full", fault: delay(slices.Clone[[]byte])},
 	{name: "large frames come late", in: "large-stream", fault: reorder},
-	{name: "frames to another peer", in: "all-to-all", fault: func(b *bent) {
-		sometimes(b, func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "frames to another peer", in: "all-to-all", fault: func(b *mutantProvider) {
+		sometimes(b, func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			for _, other := range b.out {
 				return other.TrySend(class, imm, p) // of a map: any
 			}
@@ -202,16 +202,16 @@ var frameMutants = []mutant{
 
 // keptFrame is a frame that a mutant keeps back.
 type keptFrame struct {
-	c       bentConn
+	c       mutantConn
 	class   fabric.Class
 	imm     uint64
 	payload []byte
 }
 
 // reorder lets a frame be overtaken by the next.
-func reorder(b *bent) {
+func reorder(b *mutantProvider) {
 	var late *keptFrame
-	b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 		if b.frames++; b.frames%37 == 0 && late == nil {
 			late = &keptFrame{c, class, imm, slices.Clone(p)}
 			return true
@@ -227,7 +227,7 @@ func reorder(b *bent) {
 }
 
 // reorderClasses has the control classes overtake.
-func reorderClasses(b *bent) {
+func reorderClasses(b *mutantProvider) {
 	inner := (*memProc).Poll
 	b.poll = func(s *fabric.Sink) int {
 		b.net.mu.Lock()
@@ -243,10 +243,10 @@ func reorderClasses(b *bent) {
 }
 
 // delay sends each frame only when the next comes.
-func delay(keep func([]byte) []byte) func(*bent) {
-	return func(b *bent) {
+func delay(keep func([]byte) []byte) func(*mutantProvider) {
+	return func(b *mutantProvider) {
 		last := make(map[proc.ID]*keptFrame)
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			if h := last[c.Peer()]; h != nil && !c.memConn.TrySend(h.class, h.imm, h.payload) {
 				return false
 			}

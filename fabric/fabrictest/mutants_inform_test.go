@@ -8,13 +8,13 @@ import (
 
 // informMutants do wrong when they are told of an end.
 var informMutants = []mutant{
-	{name: "does not listen", in: "informed", fault: func(b *bent) {
+	{name: "does not listen", in: "informed", fault: func(b *mutantProvider) {
 		b.inform = func(proc.ID, proc.Cause) {}
 	}},
-	{name: "does not bar", in: "informed-unmet", fault: func(b *bent) {
+	{name: "does not bar", in: "informed-unmet", fault: func(b *mutantProvider) {
 		b.inform = func(proc.ID, proc.Cause) {}
 	}},
-	{name: "drops what has arrived", in: "informed", fault: func(b *bent) {
+	{name: "drops what has arrived", in: "informed", fault: func(b *mutantProvider) {
 		b.inform = func(id proc.ID, c proc.Cause) {
 			b.net.mu.Lock()
 			b.inbox = slices.DeleteFunc(b.inbox, func(it memItem) bool { return it.from == id })
@@ -22,10 +22,10 @@ var informMutants = []mutant{
 			b.memProc.Inform(id, c)
 		}
 	}},
-	{name: "forgets the cause", in: "informed", fault: func(b *bent) {
+	{name: "forgets the cause", in: "informed", fault: func(b *mutantProvider) {
 		b.inform = func(id proc.ID, _ proc.Cause) { b.memProc.Inform(id, proc.Cause{}) }
 	}},
-	{name: "says it twice", in: "informed-after", fault: func(b *bent) {
+	{name: "says it twice", in: "informed-after", fault: func(b *mutantProvider) {
 		b.inform = func(id proc.ID, c proc.Cause) {
 			b.net.mu.Lock()
 			b.out[id].ended = false
@@ -33,7 +33,7 @@ var informMutants = []mutant{
 			b.memProc.Inform(id, c)
 		}
 	}},
-	{name: "goes on listening", in: "informed", fault: func(b *bent) {
+	{name: "goes on listening", in: "informed", fault: func(b *mutantProvider) {
 		b.inform = func(id proc.ID, c proc.Cause) {
 			b.memProc.Inform(id, c)
 			b.net.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// bend changes what Poll hands to the sink.
-func bend(b *bent, change func(s *fabric.Sink, to *fabric.Sink)) {
+// wrapSink changes what Poll hands to the sink.
+func wrapSink(b *mutantProvider, change func(s *fabric.Sink, to *fabric.Sink)) {
 	b.poll = func(s *fabric.Sink) int {
 		to := *s
 		change(s, &to)
@@ -21,12 +21,12 @@ func bend(b *bent, change func(s *fabric.Sink, to *fabric.Sink)) {
 
 // endMutants do wrong to the evidence of a peer's end.
 var endMutants = []mutant{
-	{name: "Down twice", in: "die-asleep", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "Down twice", in: "die-asleep", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); s.Down(id, c) }
 		})
 	}},
-	{name: "Down again later", in: "die-asleep", fault: func(b *bent) {
+	{name: "Down again later", in: "die-asleep", fault: func(b *mutantProvider) {
 		var dead []proc.ID
 		b.poll = func(s *fabric.Sink) int {
 			for _, id := range dead {
@@ -37,40 +37,40 @@ var endMutants = []mutant{
 			return b.memProc.Poll(&to)
 		}
 	}},
-	{name: "no Down", in: "die-asleep", fault: func(b *bent) {
-		bend(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
+	{name: "no Down", in: "die-asleep", fault: func(b *mutantProvider) {
+		wrapSink(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
 	}},
-	{name: "no Down for who waits for credit", in: "die-refusing", fault: func(b *bent) {
-		bend(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
+	{name: "no Down for who waits for credit", in: "die-refusing", fault: func(b *mutantProvider) {
+		wrapSink(b, func(_, to *fabric.Sink) { to.Down = func(proc.ID, proc.Cause) {} })
 	}},
-	{name: "Down without a heartbeat", in: "die-asleep", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "Down without a heartbeat", in: "die-asleep", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, _ proc.Cause) { s.Down(id, proc.Cause{Kind: proc.Heartbeat}) }
 		})
 	}},
-	{name: "wrong signal", in: "die-asleep", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "wrong signal", in: "die-asleep", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, _ proc.Cause) { s.Down(id, proc.Cause{Kind: proc.Signaled, Code: 11}) }
 		})
 	}},
-	{name: "wrong exit code", in: "exit", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "wrong exit code", in: "exit", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, _ proc.Cause) { s.Down(id, proc.Cause{Kind: proc.Exited, Code: 1}) }
 		})
 	}},
-	{name: "failure as departure", in: "kill-transfer", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) { to.Down = func(id proc.ID, _ proc.Cause) { s.Departed(id) } })
+	{name: "failure as departure", in: "kill-transfer", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) { to.Down = func(id proc.ID, _ proc.Cause) { s.Departed(id) } })
 	}},
-	{name: "departure as failure", in: "depart", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) { to.Departed = func(id proc.ID) { s.Down(id, proc.Cause{}) } })
+	{name: "departure as failure", in: "depart", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) { to.Departed = func(id proc.ID) { s.Down(id, proc.Cause{}) } })
 	}},
-	{name: "departure, then failure", in: "depart", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "departure, then failure", in: "depart", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Departed = func(id proc.ID) { s.Departed(id); s.Down(id, proc.Cause{}) }
 		})
 	}},
-	{name: "does not announce its departure", in: "depart", fault: func(b *bent) { b.depart = func() {} }},
-	{name: "Departed before the last frames", in: "depart-full", fault: func(b *bent) {
+	{name: "does not announce its departure", in: "depart", fault: func(b *mutantProvider) { b.depart = func() {} }},
+	{name: "Departed before the last frames", in: "depart-full", fault: func(b *mutantProvider) {
 		b.poll = func(s *fabric.Sink) int {
 			b.net.mu.Lock()
 			for i := range b.inbox {
@@ -82,7 +82,7 @@ var endMutants = []mutant{
 			return b.memProc.Poll(s)
 		}
 	}},
-	{name: "Down of the living", in: "all-to-all", fault: func(b *bent) {
+	{name: "Down of the living", in: "all-to-all", fault: func(b *mutantProvider) {
 		b.poll = func(s *fabric.Sink) int {
 			if n := b.memProc.Poll(s); b.polls != 3 {
 				return n
@@ -91,12 +91,12 @@ var endMutants = []mutant{
 			return 1
 		}
 	}},
-	{name: "a frame after Down", in: "kill-transfer", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "a frame after Down", in: "kill-transfer", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, c proc.Cause) { s.Down(id, c); s.Deliver[fabric.ClassEager](id, 0, nil) }
 		})
 	}},
-	{name: "a newcomer does not learn of a departure", in: "depart-unmet", fault: func(b *bent) {
+	{name: "a newcomer does not learn of a departure", in: "depart-unmet", fault: func(b *mutantProvider) {
 		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
 			b.net.mu.Lock()
 			if q := b.net.procs[spec.Peer]; q.departed && b.out[q.id] == nil {
@@ -110,7 +110,7 @@ var endMutants = []mutant{
 			return b.wrap(c), nil
 		}
 	}},
-	{name: "Connect does not look for what has come", in: "die-unmet", fault: func(b *bent) {
+	{name: "Connect does not look for what has come", in: "die-unmet", fault: func(b *mutantProvider) {
 		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
 			b.net.mu.Lock()
 			over := b.net.procs[spec.Peer].over
@@ -125,48 +125,48 @@ var endMutants = []mutant{
 			return b.wrap(c), nil
 		}
 	}},
-	{name: "half a frame at death", in: "kill-transfer", fault: func(b *bent) {
-		bend(b, func(s, to *fabric.Sink) {
+	{name: "half a frame at death", in: "kill-transfer", fault: func(b *mutantProvider) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			to.Down = func(id proc.ID, c proc.Cause) {
 				s.Deliver[fabric.ClassEager](id, 0, []byte{1, 2})
 				s.Down(id, c)
 			}
 		})
 	}},
-	{name: "Close leaves no evidence", in: "close-in-flight", fault: func(b *bent) {
+	{name: "Close leaves no evidence", in: "close-in-flight", fault: func(b *mutantProvider) {
 		b.shut = func() error { b.net.mu.Lock(); defer b.net.mu.Unlock(); b.closed = true; return nil }
 	}},
-	{name: "a cut covers only who has been heard", in: "invalidate-unmet", fault: func(b *bent) {
+	{name: "a cut covers only who has been heard", in: "invalidate-unmet", fault: func(b *mutantProvider) {
 		heard := false
-		bend(b, func(s, to *fabric.Sink) {
+		wrapSink(b, func(s, to *fabric.Sink) {
 			for i, fn := range s.Deliver {
 				if fn != nil {
 					to.Deliver[i] = func(from proc.ID, imm uint64, p []byte) { heard = true; fn(from, imm, p) }
 				}
 			}
 		})
-		b.cut = func(c bentConn) {
+		b.cut = func(c mutantConn) {
 			if heard {
 				c.memConn.Invalidate()
 			}
 		}
 	}},
-	{name: "frames from the past of a cut", in: "invalidate", fault: func(b *bent) { b.cut = func(bentConn) {} }},
+	{name: "frames from the past of a cut", in: "invalidate", fault: func(b *mutantProvider) { b.cut = func(mutantConn) {} }},
 }
 
 // callMutants break what single calls promise.
 var callMutants = []mutant{
-	{name: "takes without bound", in: "pressure", fault: func(b *bent) {
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "takes without bound", in: "pressure", fault: func(b *mutantProvider) {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			b.net.mu.Lock()
 			c.frames, c.bytes = 0, 0
 			b.net.mu.Unlock()
 			return c.memConn.TrySend(class, imm, p)
 		}
 	}},
-	{name: "drops when full", in: "pressure-both", fault: func(b *bent) {
+	{name: "drops when full", in: "pressure-both", fault: func(b *mutantProvider) {
 		full := 0
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			if c.memConn.TrySend(class, imm, p) {
 				return true
 			}
@@ -174,8 +174,8 @@ var callMutants = []mutant{
 			return full%2 == 0
 		}
 	}},
-	{name: "never has credit again", in: "pressure", fault: func(b *bent) {
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "never has credit again", in: "pressure", fault: func(b *mutantProvider) {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			if b.frames < 0 || !c.memConn.TrySend(class, imm, p) {
 				b.frames = -1
 				return false
@@ -183,23 +183,23 @@ var callMutants = []mutant{
 			return true
 		}
 	}},
-	{name: "dropped frames keep their credit", in: "deaf", fault: func(b *bent) {
+	{name: "dropped frames keep their credit", in: "unhandled", fault: func(b *mutantProvider) {
 		lost := 0
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
-			if class == deafClass {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
+			if class == unhandledClass {
 				lost++
 			}
 			return lost < 10*memFrames && c.memConn.TrySend(class, imm, p)
 		}
 	}},
-	{name: "a class without listener is fatal", in: "deaf", fault: func(b *bent) {
-		bend(b, func(_, to *fabric.Sink) {
-			to.Deliver[deafClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
+	{name: "a class without listener is fatal", in: "unhandled", fault: func(b *mutantProvider) {
+		wrapSink(b, func(_, to *fabric.Sink) {
+			to.Deliver[unhandledClass] = func(proc.ID, uint64, []byte) { panic("nobody listens") }
 		})
 	}},
-	{name: "Ready sees nothing", in: "wakeups", fault: func(b *bent) { b.ready = func() bool { return false } }},
-	{name: "Ready is always true", in: "idle", fault: func(b *bent) { b.ready = func() bool { return true } }},
-	{name: "Ready forgets credit", in: "wakeups-credit", fault: func(b *bent) {
+	{name: "Ready sees nothing", in: "wakeups", fault: func(b *mutantProvider) { b.ready = func() bool { return false } }},
+	{name: "Ready is always true", in: "idle", fault: func(b *mutantProvider) { b.ready = func() bool { return true } }},
+	{name: "Ready forgets credit", in: "wakeups-credit", fault: func(b *mutantProvider) {
 		b.ready = func() bool {
 			b.net.mu.Lock()
 			defer b.net.mu.Unlock()
@@ -209,26 +209,26 @@ var callMutants = []mutant{
 			return len(b.inbox) > 0
 		}
 	}},
-	{name: "Poll counts nothing", in: "sizes", fault: func(b *bent) {
+	{name: "Poll counts nothing", in: "sizes", fault: func(b *mutantProvider) {
 		b.poll = func(s *fabric.Sink) int { b.memProc.Poll(s); return 0 }
 	}},
-	{name: "delivers while sending", in: "sizes", fault: func(b *bent) {
+	{name: "delivers while sending", in: "sizes", fault: func(b *mutantProvider) {
 		var sink *fabric.Sink
 		b.poll = func(s *fabric.Sink) int { sink = s; return b.memProc.Poll(s) }
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			if sink != nil {
 				b.memProc.Poll(sink)
 			}
 			return c.memConn.TrySend(class, imm, p)
 		}
 	}},
-	{name: "garbage is an address", in: "connect-garbage", fault: func(b *bent) {
+	{name: "garbage is an address", in: "connect-garbage", fault: func(b *mutantProvider) {
 		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
 			c, err := b.memProc.Connect(fabric.ConnectSpec{Peer: spec.Peer, Address: memAddress(spec.Peer)})
 			return b.wrap(c), err
 		}
 	}},
-	{name: "two connections to one peer", in: "connect", fault: func(b *bent) {
+	{name: "two connections to one peer", in: "connect", fault: func(b *mutantProvider) {
 		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
 			c, err := b.memProc.Connect(spec)
 			if err != nil {
@@ -238,55 +238,55 @@ var callMutants = []mutant{
 			return twin.wrap(c), nil
 		}
 	}},
-	{name: "Lookup gives a typed nil", in: "connect", fault: func(b *bent) {
+	{name: "Lookup gives a typed nil", in: "connect", fault: func(b *mutantProvider) {
 		b.lookup = func(id proc.ID) fabric.Conn { return b.out[id] }
 	}},
-	{name: "Lookup knows only own connections", in: "connect-passive", fault: func(b *bent) {
+	{name: "Lookup knows only own connections", in: "connect-passive", fault: func(b *mutantProvider) {
 		b.lookup = func(proc.ID) fabric.Conn { return nil }
 	}},
-	{name: "Get from the wrong place", in: "large-get", fault: func(b *bent) {
-		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+	{name: "Get from the wrong place", in: "large-get", fault: func(b *mutantProvider) {
+		b.get = func(c mutantConn, local []byte, r fabric.Region, offset uint64) error {
 			return c.memConn.Get(local, r, offset&^1)
 		}
 	}},
-	{name: "Get does not look at the end", in: "large-get", fault: func(b *bent) {
-		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+	{name: "Get does not look at the end", in: "large-get", fault: func(b *mutantProvider) {
+		b.get = func(c mutantConn, local []byte, r fabric.Region, offset uint64) error {
 			if offset+uint64(len(local)) > r.Len {
 				return nil
 			}
 			return c.memConn.Get(local, r, offset)
 		}
 	}},
-	{name: "Get from the dead", in: "kill-get", fault: func(b *bent) {
-		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+	{name: "Get from the dead", in: "kill-get", fault: func(b *mutantProvider) {
+		b.get = func(c mutantConn, local []byte, r fabric.Region, offset uint64) error {
 			if err := c.memConn.Get(local, r, offset); !errors.Is(err, fabric.ErrPeerGone) {
 				return err
 			}
 			return nil
 		}
 	}},
-	{name: "Get says only that it failed", in: "kill-get", fault: func(b *bent) {
-		b.get = func(c bentConn, local []byte, r fabric.Region, offset uint64) error {
+	{name: "Get says only that it failed", in: "kill-get", fault: func(b *mutantProvider) {
+		b.get = func(c mutantConn, local []byte, r fabric.Region, offset uint64) error {
 			if c.memConn.Get(local, r, offset) != nil {
 				return errors.New("input/output error")
 			}
 			return nil
 		}
 	}},
-	{name: "Close fails", in: "host-sleep", fault: func(b *bent) {
+	{name: "Close fails", in: "host-sleep", fault: func(b *mutantProvider) {
 		b.shut = func() error { _ = b.memProc.Close(); return errors.New("busy") }
 	}},
-	{name: "takes frames after its departure", in: "depart", fault: func(b *bent) {
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "takes frames after its departure", in: "depart", fault: func(b *mutantProvider) {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			return c.memConn.TrySend(class, imm, p) || b.departed && !b.closed
 		}
 	}},
-	{name: "takes frames after Close", in: "connect", fault: func(b *bent) {
-		b.send = func(c bentConn, class fabric.Class, imm uint64, p []byte) bool {
+	{name: "takes frames after Close", in: "connect", fault: func(b *mutantProvider) {
+		b.send = func(c mutantConn, class fabric.Class, imm uint64, p []byte) bool {
 			return c.memConn.TrySend(class, imm, p) || b.closed
 		}
 	}},
-	{name: "connects after its departure", in: "depart", fault: func(b *bent) {
+	{name: "connects after its departure", in: "depart", fault: func(b *mutantProvider) {
 		b.connect = func(spec fabric.ConnectSpec) (fabric.Conn, error) {
 			if c, _ := b.memProc.Lookup(spec.Peer).(*memConn); c != nil && !b.closed {
 				return b.wrap(c), nil
@@ -298,7 +298,7 @@ var callMutants = []mutant{
 			return b.wrap(c), nil
 		}
 	}},
-	{name: "Poll finds something after Close", in: "connect", fault: func(b *bent) {
+	{name: "Poll finds something after Close", in: "connect", fault: func(b *mutantProvider) {
 		b.poll = func(s *fabric.Sink) int {
 			if b.closed {
 				return 1
@@ -306,55 +306,57 @@ var callMutants = []mutant{
 			return b.memProc.Poll(s)
 		}
 	}},
-	{name: "lives on after Close", in: "close-in-flight", fault: func(b *bent) {
+	{name: "lives on after Close", in: "close-in-flight", fault: func(b *mutantProvider) {
 		b.shut = func() error { return nil }
 	}},
 }
 
-// deafHost hears no ring after one Arm in so many.
-type deafHost struct {
+// ringLossHost hears no ring after one Arm in so many.
+type ringLossHost struct {
 	fabric.Host
 	every, arms int
 }
 
-func (h *deafHost) Arm() {
+func (h *ringLossHost) Arm() {
 	h.Host.Arm()
 	if h.arms++; h.arms%h.every == 0 {
 		h.Host.Disarm()
 	}
 }
 
-// lateHost forgets what rang before it slept.
-type lateHost struct{ fabric.Host }
+// lateSleepHost forgets what rang before it slept.
+type lateSleepHost struct{ fabric.Host }
 
-func (h lateHost) Sleep(until fabric.Time) {
+func (h lateSleepHost) Sleep(until fabric.Time) {
 	h.Host.Arm()
 	h.Host.Sleep(until)
 }
 
-// forgetfulHost has parkers that lose an Unpark.
-type forgetfulHost struct{ fabric.Host }
+// unparkLossHost has parkers that lose an Unpark.
+type unparkLossHost struct{ fabric.Host }
 
-type forgetfulParker struct{ fabric.Parker }
+type unparkLossParker struct{ fabric.Parker }
 
-func (h forgetfulHost) NewParker() fabric.Parker { return forgetfulParker{h.Host.NewParker()} }
+func (h unparkLossHost) NewParker() fabric.Parker { return unparkLossParker{h.Host.NewParker()} }
 
-func (k forgetfulParker) Park() {
+func (k unparkLossParker) Park() {
 	k.Parker.(*memParker).token.Store(false)
 	k.Parker.Park()
 }
 
-// hastyHost pauses too shortly.
-type hastyHost struct{ fabric.Host }
+// shortPauseHost pauses too shortly.
+type shortPauseHost struct{ fabric.Host }
 
-func (h hastyHost) Pause(d fabric.Time) { h.Host.Pause(d / 2) }
+func (h shortPauseHost) Pause(d fabric.Time) { h.Host.Pause(d / 2) }
 
 var hostMutants = []mutant{
-	{name: "loses one ring in a hundred", in: "wakeups", host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 100} }},
-	{name: "hears no ring at all", in: "host-ring", host: func(h fabric.Host) fabric.Host { return &deafHost{Host: h, every: 1} }},
-	{name: "forgets a ring before Sleep", in: "host-sleep", host: func(h fabric.Host) fabric.Host { return lateHost{h} }},
-	{name: "pauses for too short a time", in: "host-pause", host: func(h fabric.Host) fabric.Host { return hastyHost{h} }},
-	{name: "forgets an Unpark", in: "host-parker", host: func(h fabric.Host) fabric.Host { return forgetfulHost{h} }},
+	{name: "loses one ring in a hundred", in: "wakeups",
+		host: func(h fabric.Host) fabric.Host { return &ringLossHost{Host: h, every: 100} }},
+	{name: "hears no ring at all", in: "host-ring",
+		host: func(h fabric.Host) fabric.Host { return &ringLossHost{Host: h, every: 1} }},
+	{name: "forgets a ring before Sleep", in: "host-sleep", host: func(h fabric.Host) fabric.Host { return lateSleepHost{h} }},
+	{name: "pauses for too short a time", in: "host-pause", host: func(h fabric.Host) fabric.Host { return shortPauseHost{h} }},
+	{name: "forgets an Unpark", in: "host-parker", host: func(h fabric.Host) fabric.Host { return unparkLossHost{h} }},
 }
 
 // TestMutants: the suite has teeth. Each mutant must be caught by the case that
@@ -367,7 +369,7 @@ func TestMutants(t *testing.T) {
 				c, err := findCase(m.in)
 				require.NoError(t, err)
 				d := memDriver{bend: func(p *memProc) (fabric.Provider, fabric.Host) {
-					b := &bent{memProc: p}
+					b := &mutantProvider{memProc: p}
 					var h fabric.Host = memHost{p}
 					if m.fault != nil {
 						m.fault(b)

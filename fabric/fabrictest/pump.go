@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// wait is what a body waits for.
+// wait is the reason of a body's wait.
 type wait uint32
 
 const (
@@ -28,13 +28,13 @@ var waitNames = [...]string{
 	"waits for the end of", "waits for a signal from", "waits for a reply from", "listens for what must not come from",
 }
 
-// waitPlace is a wait and a process, readable while the body hangs. The body
-// writes it, the driver's side reads it to answer the watchdog.
+// waitPlace is a wait and a process, readable while the body hangs. The body writes it, the
+// driver's side reads it for the watchdog.
 type waitPlace struct{ v atomic.Uint64 }
 
 func (w *waitPlace) set(why wait, who proc.ID) { w.v.Store(uint64(why)<<32 | uint64(who)) }
 
-// Where says what the body waits for. Any goroutine may call it.
+// Where describes the body's wait. Any goroutine may call it.
 func (e *Env) Where() string {
 	v := e.place.v.Load()
 	if wait(v>>32) == running {
@@ -43,22 +43,22 @@ func (e *Env) Where() string {
 	return fmt.Sprintf("%s %v", waitNames[v>>32], proc.ID(uint32(v)))
 }
 
-// poll is one Poll with what the contract says of its result.
+// poll is one Poll with the contract's checks of its result.
 func (e *Env) poll() int {
-	e.heard, e.inPoll = 0, true
+	e.callbacks, e.inPoll = 0, true
 	n := e.Provider.Poll(&e.sink)
 	e.inPoll = false
-	if n < e.heard || n > pollBound {
-		e.Fail("Poll answered %d after %d callbacks", n, e.heard)
+	if n < e.callbacks || n > pollBound {
+		e.Fail("Poll answered %d after %d callbacks", n, e.callbacks)
 	}
 	return n
 }
 
-// pollBound is far above what a bounded Poll may deliver at once.
+// pollBound is far above the frames of one bounded Poll.
 const pollBound = 1 << 20
 
-// pump makes progress until cond holds, and waits between as the engine must:
-// spin, yield, arm, look once more, sleep. cond may send.
+// pump makes progress until cond holds, and waits in between as the engine must: spin, yield, arm,
+// poll once more, sleep. cond may send.
 func (e *Env) pump(why wait, who proc.ID, cond func() bool) {
 	e.place.set(why, who)
 	e.pumpUntil(fabric.Forever, cond)
@@ -83,17 +83,16 @@ func (e *Env) pumpUntil(deadline fabric.Time, cond func() bool) bool {
 		case idle < spins:
 		case idle < spins+yields:
 			e.Host.Yield()
-		case e.doze(deadline, cond):
+		case e.sleepUnless(deadline, cond):
 			return true
 		}
 	}
 	return true
 }
 
-// doze is the one place where a body sleeps. It reports whether cond holds
-// after arming. Ready comes last: a send that cond tries may be refused, and from
-// then on the provider owes a ring.
-func (e *Env) doze(deadline fabric.Time, cond func() bool) bool {
+// sleepUnless is the one place where a body sleeps. It reports whether cond holds after arming.
+// Ready comes last: a send in cond may be refused, and from then on the provider owes a ring.
+func (e *Env) sleepUnless(deadline fabric.Time, cond func() bool) bool {
 	e.Host.Arm()
 	held := cond()
 	if held || e.Provider.Ready() {
@@ -105,8 +104,8 @@ func (e *Env) doze(deadline fabric.Time, cond func() bool) bool {
 	return false
 }
 
-// Conn gives the connection to a peer, made when first asked for. It is nil if
-// the peer may have failed and has: then its end counts as known.
+// Conn returns the connection to a peer, made on the first call. It is nil if the peer may have
+// failed and has: then its end counts as known.
 func (e *Env) Conn(id proc.ID) fabric.Conn {
 	p := &e.peers[id]
 	if p.conn != nil || e.Ended(id) {
@@ -115,7 +114,7 @@ func (e *Env) Conn(id proc.ID) fabric.Conn {
 	c, err := e.Provider.Connect(fabric.ConnectSpec{Peer: id, Address: e.Addrs[id]})
 	if err != nil {
 		e.Check(p.mayEnd && errors.Is(err, fabric.ErrPeerGone), "Connect to %v: %v", id, err)
-		p.absent = true
+		p.connectGone = true
 		return nil
 	}
 	e.Check(c.Peer() == id, "Connect to %v gave a connection to %v", id, c.Peer())
@@ -129,11 +128,11 @@ func (e *Env) checkCaps(c fabric.Caps) {
 		"capabilities make no sense: %+v", c)
 }
 
-// minFrame is what the suite's own frames need.
+// minFrame is the length of the suite's own frames.
 const minFrame = 64
 
-// Send sends the next frame of the flow to a peer, with n bytes, and makes
-// progress until there is credit. It reports false if the peer has ended.
+// Send sends the next frame of the flow to a peer, with n bytes, and makes progress until there is
+// credit. It reports false if the peer has ended.
 func (e *Env) Send(id proc.ID, n int) bool {
 	e.place.set(forCredit, id)
 	ok := e.pumpUntil(fabric.Forever, func() bool { return e.Ended(id) || e.TrySend(id, n) })
@@ -149,7 +148,7 @@ func (e *Env) TrySend(id proc.ID, n int) bool {
 	}
 	f := &e.peers[id].out
 	buf := e.buffer(n)
-	if offer := (offered{id, f.seq, n}); e.filled != offer { // a frame that was refused is there still
+	if offer := (offered{id, f.seq, n}); e.filled != offer { // a refused frame is still there
 		f.fill(f.seq, buf)
 		e.filled = offer
 	}
@@ -177,8 +176,7 @@ func (e *Env) buffer(n int) []byte {
 	return e.scratch[:n]
 }
 
-// SendRaw sends one frame of a class outside the flows. It reports false if the
-// peer has ended.
+// SendRaw sends one frame of a class outside the flows. It reports false if the peer has ended.
 func (e *Env) SendRaw(id proc.ID, class fabric.Class, imm uint64, payload []byte) bool {
 	e.pump(forCredit, id, func() bool {
 		if e.Ended(id) {
@@ -190,11 +188,11 @@ func (e *Env) SendRaw(id proc.ID, class fabric.Class, imm uint64, payload []byte
 	return !e.Ended(id)
 }
 
-// Finish ends the flow to a peer: the frame says how many came before it.
+// Finish ends the flow to a peer: the frame carries the number of frames before it.
 func (e *Env) Finish(id proc.ID) { e.SendRaw(id, finClass, uint64(e.Sent(id)), nil) }
 
-// AwaitFinish waits until a peer has ended its flow, or has ended itself. That
-// all of the flow came is checked on arrival.
+// AwaitFinish waits until a peer has ended its flow, or has ended itself. Each arrival is checked,
+// so the flow is complete.
 func (e *Env) AwaitFinish(id proc.ID) {
 	e.pump(forFin, id, func() bool { return e.peers[id].finDue >= 0 || e.Ended(id) })
 	p := &e.peers[id]
@@ -206,8 +204,7 @@ func (e *Env) AwaitEnd(id proc.ID) {
 	e.pump(forEnd, id, func() bool { return e.Ended(id) })
 }
 
-// Linger goes on polling for a while after the peer's processes have ended,
-// so that a report too many has its chance to come.
+// Linger polls for a while after the peers have ended, so that a duplicate report can arrive.
 func (e *Env) Linger() {
 	const while = 2_000_000 // ns
 	e.place.set(forSilence, proc.None)

@@ -9,28 +9,28 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Real is the driver of real processes: copies of the test binary, whose
-// TestMain must call [Main]. It kills them with SIGKILL. They end with the test
-// binary, whatever happens to it.
+// Real is the driver of real processes: copies of the test binary, whose TestMain must call [Main].
+// It kills them with SIGKILL. They end with the test binary, in whatever way that ends.
 type Real struct {
-	// Start, if set, is called in the stead of cmd.Start, from the same thread.
+	// Start, if set, replaces cmd.Start, on the same thread.
 	Start func(id proc.ID, cmd *exec.Cmd) error
-	// Meanwhile, if set, runs beside each job, from the moment when all processes know
-	// of each other, until done is closed. An error fails the job.
+	// Meanwhile, if set, runs beside each job, from the moment when all processes have each other's
+	// addresses, until done is closed. An error fails the job.
 	Meanwhile func(seed uint64, done <-chan struct{}) error
 
 	stall time.Duration
-	shm   string // where nothing may be left behind
+	shm   string // where no files may be left
 }
 
-// NewReal makes a driver. A job of which nothing has been heard for BANYAN_STALL
-// seconds, by default 60, counts as hanging.
+// NewReal makes a driver. A job without any message for BANYAN_STALL seconds, by default 60, counts
+// as hanging.
 func NewReal() *Real {
 	const otherwise = 60
 	return &Real{shm: shmDir, stall: time.Duration(cmp.Or(envInt("BANYAN_STALL", 0), otherwise)) * time.Second}
@@ -39,7 +39,7 @@ func NewReal() *Real {
 // Isolated implements [Driver].
 func (r *Real) Isolated() bool { return true }
 
-// SignalStarted is given by a victim when it may be killed from now on.
+// SignalStarted is the signal of a victim that it may be killed from now on.
 const SignalStarted = "started"
 
 // Run implements [Driver].
@@ -52,15 +52,15 @@ func (r *Real) Run(job Job) ([]Outcome, error) {
 		Job: job, driver: r, stall: r.stall, events: make(chan event, 64),
 		rand: rand.New(rand.NewPCG(job.Seed, uint64(job.N))),
 	}
-	defer j.abandon()
-	defer func() { _ = j.calm() }()
+	defer j.killRest()
+	defer func() { _ = j.stopMeanwhile() }()
 	if err := j.start(); err != nil {
 		return j.outcomes(), err
 	}
 	if err := j.conduct(); err != nil {
 		return j.outcomes(), err
 	}
-	if err := j.calm(); err != nil {
+	if err := j.stopMeanwhile(); err != nil {
 		return j.outcomes(), err
 	}
 	if left := orphans(r.shm, shm); left != nil {
@@ -72,19 +72,18 @@ func (r *Real) Run(job Job) ([]Outcome, error) {
 // realJob is one run.
 type realJob struct {
 	Job
-	driver    *Real
-	stall     time.Duration
-	done      chan struct{} // closed to end Meanwhile; nil: it does not run
-	disturbed chan error    // how it ended
-	rand      *rand.Rand
-	kids      []*kid
-	events    chan event
-	addresses int
-	ended     int
+	driver          *Real
+	stall           time.Duration
+	done            chan struct{} // closed to end Meanwhile; nil: it does not run
+	meanwhileResult chan error    // its result
+	rand            *rand.Rand
+	processes       []*process
+	events          chan event
+	addresses       int
+	ended           int
 }
 
-// event is something that happened to a process: a message from it, its end, or
-// that its time to be killed has come.
+// event is a message from a process, its end, or the time to kill it.
 type event struct {
 	id   proc.ID
 	what happening
@@ -94,9 +93,9 @@ type event struct {
 type happening uint8
 
 const (
-	spoke happening = iota
+	gotMessage happening = iota
 	ended
-	due
+	killDue
 )
 
 func (j *realJob) start() error {
@@ -109,13 +108,13 @@ func (j *realJob) start() error {
 		if err != nil {
 			return fmt.Errorf("starting process %d: %w", i, err)
 		}
-		j.kids = append(j.kids, k)
+		j.processes = append(j.processes, k)
 		k.send(message{Op: opJob, ID: k.ID, Job: &j.Job}, j.stall)
 	}
 	return nil
 }
 
-// conduct handles what happens until every process has ended.
+// conduct handles events until every process has ended.
 func (j *realJob) conduct() error {
 	watchdog := time.NewTimer(j.stall)
 	defer watchdog.Stop()
@@ -134,37 +133,37 @@ func (j *realJob) conduct() error {
 }
 
 func (j *realJob) handle(ev event) error {
-	k := j.kids[ev.id]
+	k := j.processes[ev.id]
 	switch ev.what {
-	case due:
+	case killDue:
 		k.kill()
 	case ended:
 		j.ended++
-		k.bury()
+		k.noteExit()
 		if j.addresses < j.N {
 			return errors.New("a process ended before the job began")
 		}
 		if k.has(recordFail) {
 			return errors.New("the job was ended early: a process has complained")
 		}
-		j.tell(k.ID, SignalEnded)
-	case spoke:
-		j.hear(k, ev.m)
+		j.relaySignal(k.ID, SignalEnded)
+	case gotMessage:
+		j.handleMessage(k, ev.m)
 	}
 	return nil
 }
 
-func (j *realJob) hear(k *kid, m message) {
+func (j *realJob) handleMessage(k *process, m message) {
 	switch m.Op {
 	case opAddress:
 		k.address = m.Blobs[0]
 		if j.addresses++; j.addresses == j.N {
-			j.introduce()
+			j.sendAddresses()
 		}
 	case opSignal:
-		j.tell(k.ID, m.Name)
-		if m.Name == SignalStarted && j.isVictim(k.ID) {
-			time.AfterFunc(j.moment(), func() { j.events <- event{id: k.ID, what: due} })
+		j.relaySignal(k.ID, m.Name)
+		if m.Name == SignalStarted && slices.Contains(j.Victims, k.ID) {
+			time.AfterFunc(j.killDelay(), func() { j.events <- event{id: k.ID, what: killDue} })
 		}
 	case opRecord:
 		k.Records = append(k.Records, *m.Record)
@@ -175,73 +174,64 @@ func (j *realJob) hear(k *kid, m message) {
 	}
 }
 
-// moment draws how long a victim lives on: any order of magnitude from a
-// microsecond to some milliseconds is as likely as any other.
-func (j *realJob) moment() time.Duration {
+// killDelay draws how long a victim lives on: any order of magnitude from a microsecond to some
+// milliseconds has the same probability.
+func (j *realJob) killDelay() time.Duration {
 	return time.Duration(1000 * math.Exp(j.rand.Float64()*math.Log(10_000)))
 }
 
-func (j *realJob) isVictim(id proc.ID) bool {
-	for _, v := range j.Victims {
-		if v == id {
-			return true
-		}
-	}
-	return false
-}
-
-// introduce gives everybody all addresses: the job begins.
-func (j *realJob) introduce() {
+// sendAddresses sends all addresses to every process: the job begins.
+func (j *realJob) sendAddresses() {
 	blobs := make([][]byte, j.N)
-	for i, k := range j.kids {
+	for i, k := range j.processes {
 		blobs[i] = k.address
 	}
-	for _, k := range j.kids {
+	for _, k := range j.processes {
 		k.send(message{Op: opPeers, Blobs: blobs}, j.stall)
 	}
 	if j.driver.Meanwhile != nil {
 		done := make(chan struct{})
-		j.done, j.disturbed = done, make(chan error, 1)
-		go func() { j.disturbed <- j.driver.Meanwhile(j.Seed, done) }()
+		j.done, j.meanwhileResult = done, make(chan error, 1)
+		go func() { j.meanwhileResult <- j.driver.Meanwhile(j.Seed, done) }()
 	}
 }
 
-// calm ends what runs beside the job.
-func (j *realJob) calm() error {
+// stopMeanwhile ends the function that runs beside the job.
+func (j *realJob) stopMeanwhile() error {
 	if j.done == nil {
 		return nil
 	}
 	close(j.done)
 	j.done = nil
-	return <-j.disturbed
+	return <-j.meanwhileResult
 }
 
-// tell passes a signal on to all but the one that gave it.
-func (j *realJob) tell(from proc.ID, name string) {
-	for _, k := range j.kids {
-		if k.ID != from && !k.over {
+// relaySignal passes a signal on to all other processes.
+func (j *realJob) relaySignal(from proc.ID, name string) {
+	for _, k := range j.processes {
+		if k.ID != from && !k.reaped {
 			k.send(message{Op: opSignal, ID: from, Name: name}, j.stall)
 		}
 	}
 }
 
 func (j *realJob) outcomes() []Outcome {
-	outs := make([]Outcome, len(j.kids))
-	for i, k := range j.kids {
+	outs := make([]Outcome, len(j.processes))
+	for i, k := range j.processes {
 		outs[i] = k.Outcome
 	}
 	return outs
 }
 
-// abandon kills what is left and waits for it.
-func (j *realJob) abandon() {
-	for _, k := range j.kids {
-		if !k.over {
+// killRest kills the remaining processes and waits for them and their readers.
+func (j *realJob) killRest() {
+	for _, k := range j.processes {
+		if !k.reaped {
 			k.kill()
 		}
 	}
-	for _, k := range j.kids {
-		j.await(k)
+	j.handleEvents(0, func() bool { return false })
+	for _, k := range j.processes {
 		_ = k.control.Close()
 	}
 }

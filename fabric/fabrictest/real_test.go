@@ -106,7 +106,7 @@ func TestRealRunsAndRecords(t *testing.T) {
 	}
 }
 
-func TestRealTellsEndsApart(t *testing.T) {
+func TestRealDistinguishesEnds(t *testing.T) {
 	outs, err := runOwn(t, "all ends")
 	require.NoError(t, err)
 	ends := []End{killed, {proc.Exited, 5}, {Kind: proc.Departed}, {Kind: proc.Departed}}
@@ -124,8 +124,8 @@ func TestRealKillsVictims(t *testing.T) {
 	require.True(t, outs[0].has("here"))
 }
 
-// TestRealFinds: what the suite must find in real processes, and what it says.
-func TestRealFinds(t *testing.T) {
+// TestRealReportsFailures: what the suite must find in real processes, and what it says.
+func TestRealReportsFailures(t *testing.T) {
 	t.Parallel() // the suite waits for what has leaked to go away
 	require.NoError(t, os.Mkdir(leakDir(), 0o700))
 	t.Cleanup(func() { os.RemoveAll(leakDir()) })
@@ -165,7 +165,7 @@ func TestRealDiagnosesHangs(t *testing.T) {
 // TestRealLeavesNothing: neither processes nor descriptors nor goroutines.
 func TestRealLeavesNothing(t *testing.T) {
 	runtime.GC() // of descriptors that earlier tests' readers still hold
-	before := takeCensus()
+	before := countResources()
 	for _, name := range []string{"fine", "complains", "victim"} {
 		_, _ = runOwn(t, name)
 	}
@@ -187,6 +187,6 @@ func TestChildrenEndWithTheirDriver(t *testing.T) {
 			break
 		}
 	}
-	k.bury()
+	k.noteExit()
 	require.Equal(t, End{proc.Exited, exitOrphaned}, k.End)
 }

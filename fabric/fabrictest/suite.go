@@ -5,22 +5,23 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
 )
 
-// Budget says how much of what can be repeated is run.
+// Budget limits the repetitions.
 type Budget struct {
 	Kills   int // runs of each case with a victim, each killed at another moment
 	Wakeups int // round trips with a sleep on every wait
-	Rounds  int // repetitions of what chance has a part in, and of small exchanges
-	// Attentive: the provider's Close waits for a receiver that reads, and does not
-	// promise what becomes of frames that nobody reads before their sender has ended.
+	Rounds  int // repetitions of cases that depend on chance, and of small exchanges
+	// Attentive: the provider's Close waits for a receiver that reads, and promises nothing for
+	// frames that nobody reads before their sender has ended.
 	Attentive bool
 }
 
-// fromEnv applies BANYAN_KILLS and BANYAN_WAKEUPS, and fills in what is missing.
+// fromEnv applies BANYAN_KILLS and BANYAN_WAKEUPS, and fills in defaults.
 func (b Budget) fromEnv() Budget {
 	return Budget{
 		Kills:   envInt("BANYAN_KILLS", cmp.Or(b.Kills, 20)),
@@ -43,11 +44,17 @@ func replaySeed() (seed uint64, ok bool) {
 	return v, err == nil
 }
 
-// Run runs the whole suite, a subtest for each case. Cases that measure their process
-// are left out of the short form, which is for the race detector: it slows them most,
-// and their traffic is that of other cases.
-func Run(t *testing.T, d Driver, b Budget) {
+// Run runs the named cases, or the whole suite without names, a subtest for each. The short form,
+// for the race detector, leaves out cases that measure their process: they suffer most from it, and
+// other cases have the same traffic.
+func Run(t *testing.T, d Driver, b Budget, names ...string) {
+	t.Helper()
+	ran := 0
 	for _, c := range Cases() {
+		if len(names) > 0 && !slices.Contains(names, c.Name) {
+			continue
+		}
+		ran++
 		if c.Isolated && (!d.Isolated() || testing.Short()) {
 			continue
 		}
@@ -57,10 +64,13 @@ func Run(t *testing.T, d Driver, b Budget) {
 			}
 		})
 	}
+	if len(names) > 0 && ran != len(names) {
+		t.Errorf("%d of the cases %q exist", ran, names)
+	}
 }
 
-// Verify runs one case: once, or with victims Budget.Kills times, with seeds
-// counted up from the given one. The error names the seed that failed.
+// Verify runs one case: once, or with victims Budget.Kills times, with seeds counted up from the
+// given one. The error names the seed that failed.
 func Verify(d Driver, c Case, b Budget, seed uint64) error {
 	b = b.fromEnv()
 	runs := 1
@@ -73,7 +83,7 @@ func Verify(d Driver, c Case, b Budget, seed uint64) error {
 	if s, ok := replaySeed(); ok {
 		seed, runs = s, 1
 	}
-	const enough = 20 // fewer runs may well miss what a case is to reach, and so many miss it now and then
+	const enough = 20 // fewer runs may well miss the situation of a case, and this many miss it now and then
 	most := runs
 	if runs >= enough {
 		most = 5 * runs

@@ -1,7 +1,6 @@
 package fabrictest
 
 import (
-	"bufio"
 	"encoding/json"
 	"io"
 	"sync"
@@ -13,7 +12,7 @@ import (
 type message struct {
 	Op     op
 	Job    *Job     `json:",omitempty"` // opJob
-	ID     proc.ID  // opJob: who you are; opSignal: who gives it
+	ID     proc.ID  // opJob: the receiver's id; opSignal: the sender's
 	Name   string   `json:",omitempty"` // opSignal
 	Blobs  [][]byte `json:",omitempty"` // opAddress: one; opPeers: one for each process
 	Record *Record  `json:",omitempty"` // opRecord
@@ -24,43 +23,34 @@ type op string
 
 const (
 	opJob     op = "job"     // to the process: run this
-	opPeers   op = "peers"   // to the process: here are all addresses, begin
+	opPeers   op = "peers"   // to the process: all addresses; begin
 	opSignal  op = "signal"  // both ways
-	opWhere   op = "where"   // to the process: what do you wait for? And back.
+	opWhere   op = "where"   // to the process: report your wait; and the answer
 	opAddress op = "address" // from the process
 	opRecord  op = "record"  // from the process
 	opDone    op = "done"    // from the process: it will exit in order
 )
 
-// line is one end of a pipe on which messages are written, each by one write,
-// so that a process that is killed leaves only whole ones or a torn last one.
+// line is one end of a pipe for messages. Each is one write, so that a killed process leaves only whole
+// ones or a torn last one.
 type line struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
 func (l *line) send(m message) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, err = l.w.Write(append(b, '\n'))
-	return err
+	return json.NewEncoder(l.w).Encode(m)
 }
 
 // receive calls fn with each whole message until the pipe ends.
 func receive(r io.Reader, fn func(message)) {
-	br := bufio.NewReader(r)
-	for {
-		b, err := br.ReadBytes('\n')
-		if err != nil {
+	for d := json.NewDecoder(r); ; {
+		var m message
+		if d.Decode(&m) != nil {
 			return
 		}
-		var m message
-		if json.Unmarshal(b, &m) == nil {
-			fn(m)
-		}
+		fn(m)
 	}
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/futex"
 )
 
-// Polls and yields before the process sleeps, with a core per process and
-// without. The polls take some 200 µs, the yields a millisecond or more: a peer
-// that copies a megabyte takes as long, and to be woken after it costs 30 µs.
-// Other goroutines run at each yield.
+// Polls and yields before the process sleeps, with a core per process and without. The polls take
+// some 200 µs, the yields a millisecond or more: a peer that copies a megabyte takes as long, and a
+// wake-up after it costs 30 µs. Other goroutines run at each yield.
 //
-// Without a core per process a yield lasts as long as the others like, and those who
-// yield keep each other from the cores: 31 waiting processes on two cores took 40 ms for a
-// thousand yields each. So there it is time that ends it.
+// Without a core per process the length of a yield depends on the other processes, and yielding
+// processes delay each other: 31 waiting processes on two cores took 40 ms for a thousand yields
+// each. So a time limit ends the yields there.
 const (
 	dedicatedSpins  = 20_000
 	dedicatedYields = 10_000
@@ -26,26 +25,26 @@ const (
 	sharedMost      = fabric.Time(1_000_000)
 )
 
-// Host implements fabric.Host on the real machine. Ring may be called by any
-// goroutine, Arm, Sleep and Disarm by one at a time, the rest by any.
+// Host implements fabric.Host on the real machine. Any goroutine may call Ring, one at a time Arm,
+// Sleep and Disarm, any the rest.
 type Host struct {
 	bell          *futex.Pull
 	origin        time.Time
 	shared        bool
-	processors    int // of Go's scheduler when this was made
+	processors    int // of Go's scheduler in New
 	turns         atomic.Uint32
 	spins, yields int
-	most          fabric.Time // that yields take; Forever: their number decides
+	most          fabric.Time // time limit of the yields; Forever: their number decides
 }
 
 // Config describes the surroundings of the process.
+// Bell is the process's bell; nil makes a private one.
 type Config struct {
 	// Bell is the process's doorbell; nil makes a private one.
 	Bell *futex.Pull
-	// Shared says that this node has more processes of the job than cores to
-	// run them on.
+	// Shared: this node has more processes of the job than cores.
 	Shared bool
-	// Spins and Yields are what Patience answers; nil takes what fits Shared.
+	// Spins and Yields are the results of Patience; nil takes the values for Shared.
 	Spins, Yields *int
 }
 
@@ -86,24 +85,24 @@ func (h *Host) Patience() (spins, yields int, most fabric.Time) {
 func (h *Host) Yield() {
 	runtime.Gosched()
 	if h.shared {
-		letOthersRun()
+		schedYield()
 	}
 }
 
-// letOthersRun is sched_yield, of which Go's scheduler is not told: it would take the
-// processor away from a thread that waits for its next turn, and hand it to another.
-func letOthersRun() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
+// schedYield is sched_yield without notice to Go's scheduler, which would take the processor from
+// the waiting thread and hand it to another.
+func schedYield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
 
-// relaxTurns is how many turns of a process that polls pass between two in which it lets
-// its own goroutines run that have no processor: about a millisecond where turns are taken.
-const relaxTurns = 512
+// relaxStride is the number of turns of a polling process between two in which it lets its own
+// goroutines run that have no processor: about a millisecond if other processes use the core.
+const relaxStride = 512
 
 // Relax implements fabric.Host. Where the process has a second processor, Go's scheduler wakes a
-// thread for it at every Gosched, which comes for the goroutine that has just yielded:
-// two system calls and two switches on cores that others wait for.
+// thread for it at every Gosched, for the goroutine that has just yielded: two system calls and two
+// switches on cores that other processes wait for.
 func (h *Host) Relax() {
-	if h.shared && h.processors > 1 && h.turns.Add(1)%relaxTurns != 0 {
-		letOthersRun()
+	if h.shared && h.processors > 1 && h.turns.Add(1)%relaxStride != 0 {
+		schedYield()
 		return
 	}
 	h.Yield()
@@ -131,7 +130,7 @@ func (h *Host) Sleep(until fabric.Time) {
 type parker struct {
 	host  *Host
 	token chan struct{}
-	timer *time.Timer // made when one first parks until a deadline
+	timer *time.Timer // made at the first park with a deadline
 }
 
 // NewParker implements fabric.Host.

@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/futex"
 )
 
-// alone has Go run one goroutine at a time for the rest of a test, and give another one its turn for no
-// collection of garbage, which stops them all and goes on with any.
+// alone has Go run one goroutine at a time for the rest of a test, and give another one its turn
+// for no collection of garbage, which stops them all and goes on with any.
 func alone(t *testing.T) {
 	before, percent := runtime.GOMAXPROCS(1), debug.SetGCPercent(-1)
 	t.Cleanup(func() {
@@ -27,9 +27,9 @@ func alone(t *testing.T) {
 // forcedAfter is a time after which Go takes the processor from a goroutine by itself, or less.
 const forcedAfter = fabric.Time(5_000_000)
 
-// turns calls relax until another goroutine, which wants to run all the time and has no processor, has run
-// often, and gives for each of its turns the call, by number, in which it came, and how many there had been since the
-// last turn: for those turns that Go cannot have forced.
+// turns calls relax until another goroutine, which wants to run all the time and has no processor,
+// has run often, and gives for each of its turns the call, by number, in which it came, and how
+// many there had been since the last turn: for those turns that Go cannot have forced.
 func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 	t.Helper()
 	alone(t)
@@ -50,7 +50,7 @@ func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 		before, begun, n := ran.Load(), h.Now(), 0
 		for ran.Load() == before {
 			h.Relax()
-			if n++; n > 4*relaxTurns {
+			if n++; n > 4*relaxStride {
 				t.Fatal("a goroutine of this process waits for its turn")
 			}
 		}
@@ -64,8 +64,8 @@ func turns(t *testing.T, h *Host, often int) (calls, since []int) {
 	return calls, since
 }
 
-// Where processes share cores a process that polls in vain lets its goroutines that have no processor run, but not at
-// each turn if they may have one of their own.
+// Where processes share cores a process that polls in vain lets its goroutines that have no
+// processor run, but not at each turn if they may have one of their own.
 func TestRelaxLetsGoroutinesRun(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -73,7 +73,7 @@ func TestRelaxLetsGoroutinesRun(t *testing.T) {
 		processors int
 		every      int
 	}{
-		{"shared", true, 4, relaxTurns},
+		{"shared", true, 4, relaxStride},
 		{"shared, one processor", true, 1, 1},
 		{"a core each", false, 4, 1},
 	} {
@@ -90,7 +90,8 @@ func TestRelaxLetsGoroutinesRun(t *testing.T) {
 	}
 }
 
-// switches is how often the kernel has taken the processor from this thread for another one that wanted it.
+// switches is how often the kernel has taken the processor from this thread for another one that
+// wanted it.
 func switches(t *testing.T) int64 {
 	var usage unix.Rusage
 	assert.NoError(t, unix.Getrusage(unix.RUSAGE_THREAD, &usage))
@@ -103,8 +104,8 @@ func pin(t *testing.T, core *unix.CPUSet) {
 	assert.NoError(t, unix.SchedSetaffinity(0, core))
 }
 
-// Where processes share cores one that polls in vain lets who waits for its core run at once, and not when its time is
-// over: that would take thousands of turns.
+// Where processes share cores one that polls in vain lets who waits for its core run at once, and
+// not when its time is over: that would take thousands of turns.
 func TestRelaxLetsOthersRun(t *testing.T) {
 	var all, core unix.CPUSet
 	require.NoError(t, unix.SchedGetaffinity(0, &all))
@@ -116,7 +117,7 @@ func TestRelaxLetsOthersRun(t *testing.T) {
 	before := runtime.GOMAXPROCS(4)
 	defer runtime.GOMAXPROCS(before)
 	h := New(Config{Shared: true})
-	const most = 10 * relaxTurns // for 20 switches, which take some 40 turns
+	const most = 10 * relaxStride // for 20 switches, which take some 40 turns
 	for name, relax := range map[string]func(){"relax": h.Relax, "yield": h.Yield} {
 		ended := make(chan struct{})
 		go func() {
@@ -145,8 +146,8 @@ func TestRelaxLetsOthersRun(t *testing.T) {
 	}
 }
 
-// How long a process polls and yields before it sleeps depends on whether it has a core, unless somebody says it; who
-// says how often it yields says that it is not time that ends it.
+// How long a process polls and yields before it sleeps depends on whether it has a core, unless
+// somebody says it; who says how often it yields says that it is not time that ends it.
 func TestPatience(t *testing.T) {
 	spins, yields := 3, 5
 	for name, c := range map[string]struct {
@@ -167,7 +168,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// A deadline ends a sleep and a wait, a ring or an unpark does so before it, and one that came first is not lost.
+// A deadline ends a sleep and a wait, a ring or an unpark does so before it, and one that came
+// first is not lost.
 func TestSleepAndPark(t *testing.T) {
 	for name, h := range map[string]*Host{"own bell": New(Config{}), "given bell": New(Config{Bell: futex.NewPull(nil)})} {
 		const short = fabric.Time(2_000_000)

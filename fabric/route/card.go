@@ -7,33 +7,33 @@ import (
 	"math"
 )
 
-// Card is what a process publishes of itself.
+// Card is a process's published description.
 type Card struct {
 	Node Node
 	// Allowed are the fabrics that it may use.
 	Allowed Set
-	// Addresses are where its providers are reached.
+	// Addresses are those of its providers.
 	Addresses []Address
-	// Enclosed says why no other machine reaches it by TCP, in words for the user; ""
-	// if one may. It is cut where it is longer than 255 bytes.
+	// Enclosed is the reason why no other machine reaches it by TCP, in words for the user; "" if
+	// one may. It is cut at 255 bytes.
 	Enclosed string
-	// NoShm says why the process does not share memory though it may, in words for the user; "" if it
-	// does. It is cut as Enclosed is.
+	// NoShm is the reason why the process does not share memory although it may, in words for the
+	// user; "" if it does. It is cut as Enclosed is.
 	NoShm string
-	// Quota is how many cores its control group lets it use, in thousandths; 0: no
-	// limit, or it has not looked. One rank of a node looks for all.
+	// Quota is the number of cores that its control group permits, in thousandths; 0: no limit, or
+	// unknown. One rank of a node determines it for all.
 	Quota uint32
 	// Cores are those on which it may run, a bit each, byte by byte.
 	Cores []byte
 }
 
-// Address is where a provider is reached.
+// Address is the address of a provider.
 type Address struct {
 	Provider string
 	Blob     []byte
 }
 
-// Address gives the blob of a provider, nil if there is none.
+// Address returns the blob of a provider, nil if there is none.
 func (c *Card) Address(provider string) []byte {
 	for _, a := range c.Addresses {
 		if a.Provider == provider {
@@ -43,7 +43,7 @@ func (c *Card) Address(provider string) []byte {
 	return nil
 }
 
-// A card as it is published, numbers little endian:
+// The published form of a card, numbers little endian:
 //
 //	version 1 | fabrics 1 | hidden 1 | boot 16 | pids 8 | users 8 | net 8 |
 //	uid 4 | gid 4 | caps 8 | quota 4 | name: length 1, bytes |
@@ -53,16 +53,16 @@ const (
 	cardVersion  = 3
 	maxAddresses = 8
 	maxProvider  = 16
-	// maxBlob is what the contract of providers promises.
+	// maxBlob is the limit of the providers' contract.
 	maxBlob = 256
-	// maxEnclosed is what a byte counts.
+	// maxEnclosed is the largest value of a length byte.
 	maxEnclosed = 255
-	// maxCores is the bytes for 8192 cores.
+	// maxCores is the number of bytes for 8192 cores.
 	maxCores = 1024
 )
 
-// Encode gives the card as it is published. Preconditions: the lengths are within
-// the bounds that DecodeCard knows.
+// Encode returns the published form. Preconditions: the lengths are within the bounds of
+// DecodeCard.
 func (c *Card) Encode() []byte {
 	le := binary.LittleEndian
 	n := &c.Node
@@ -96,7 +96,7 @@ func flag(on bool) byte {
 
 var errCard = errors.New("route: not the card of a process")
 
-// DecodeCard reads what Encode gave. The card refers to b.
+// DecodeCard reads the result of Encode. The card refers to b.
 func DecodeCard(b []byte) (Card, error) {
 	if len(b) > 0 && b[0] != cardVersion {
 		return Card{}, fmt.Errorf("%w of this version, %d but %d: start all ranks from one build", errCard, cardVersion, b[0])
@@ -127,7 +127,7 @@ func DecodeCard(b []byte) (Card, error) {
 	return c, nil
 }
 
-// reader takes a message apart; short tells that it ended too early or broke a bound.
+// reader decodes a message; short: it ended too early or exceeded a bound.
 type reader struct {
 	rest  []byte
 	short bool
@@ -151,7 +151,7 @@ func (r *reader) uint(n int) (v uint64) {
 	return v
 }
 
-// counted reads a length of n bytes, and so many bytes.
+// counted reads a length of n bytes, and that many bytes.
 func (r *reader) counted(n, most int) []byte {
 	length := r.uint(n)
 	if length > uint64(most) {

@@ -2,14 +2,14 @@ package route
 
 import "fmt"
 
-// Verdict says whether a fabric joins two processes, and why or why not.
+// Verdict is the decision whether a fabric joins two processes, and the reason.
 type Verdict struct {
 	Fabric Fabric
 	OK     bool
 	Why    string
 }
 
-// String gives "shm: same boot, …" or "not shm: …".
+// String returns "shm: same boot, …" or "not shm: …".
 func (v Verdict) String() string {
 	if v.OK {
 		return fmt.Sprintf("%v: %s", v.Fabric, v.Why)
@@ -17,8 +17,8 @@ func (v Verdict) String() string {
 	return fmt.Sprintf("not %v: %s", v.Fabric, v.Why)
 }
 
-// Choose gives a verdict for each fabric, in the order in which they are to be
-// tried. Both processes come to the same one, in the same words.
+// Choose returns a verdict for each fabric, in the order of preference. Both processes get the same
+// verdicts, in the same words.
 func Choose(mine, theirs *Card) []Verdict {
 	verdicts := make([]Verdict, 0, numFabrics)
 	for f := range numFabrics {
@@ -28,7 +28,7 @@ func Choose(mine, theirs *Card) []Verdict {
 	return verdicts
 }
 
-// knobs name what restricts the fabrics.
+// knobs are the settings that restrict the fabrics.
 const knobs = "BANYAN_FABRIC, --fabric, WithFabric"
 
 func judge(f Fabric, mine, theirs *Card) (why string, ok bool) {

@@ -1,10 +1,8 @@
-// Package route decides by which fabric two processes of a job reach each other,
-// and says why.
+// Package route decides which fabric joins two processes of a job, and gives the reason.
 //
-// Each process publishes a [Card]: on which node it stands, as the kernel tells
-// it; which fabrics it may use; at which addresses its providers are reached; on
-// how many cores it may run. [Choose] looks at two cards and gives a verdict and a
-// reason for each fabric. It is pure and takes both sides alike, so both come to
+// Each process publishes a [Card]: its node, according to the kernel; the fabrics that it may use;
+// the addresses of its providers; the cores on which it may run. [Choose] compares two cards and
+// returns a verdict and a reason for each fabric. It is pure and symmetric, so both processes get
 // the same verdicts without asking each other.
 //
 //	here, err := route.Here()
@@ -14,23 +12,21 @@
 //
 // # What proves that memory can be shared
 //
-// A process maps its peer's memory through /proc/PID/fd, which the kernel allows
-// by the rule for tracing (ptrace(2), PTRACE_MODE_READ). So a [Node] carries what
-// that rule looks at: the boot, the pid and user namespaces, user and group, the
-// capabilities, whether the process may be dumped. Host names prove nothing:
-// containers have one each on one kernel, or the same on many.
+// A process maps its peer's memory through /proc/PID/fd, which the kernel permits by the rule for
+// tracing (ptrace(2), PTRACE_MODE_READ). So a [Node] carries the inputs of that rule: the boot, the
+// pid and user namespaces, user and group, the capabilities, and whether the process is dumpable.
+// Host names prove nothing: containers have one each on one kernel, or the same on many.
 //
-// A rule of the kernel's security modules may still say no; then the provider
-// finds out (fabric.ErrNoPath).
+// A rule of the kernel's security modules may still forbid it; then the provider returns
+// fabric.ErrNoPath.
 //
 // # Nodes
 //
-// [Survey] looks at the cards of all ranks of a job once and numbers their nodes;
-// its [Topology] takes a few bytes per block of ranks, is published by one rank
-// and read by the others.
+// [Survey] reads the cards of all ranks of a job once and numbers their nodes; its [Topology] takes
+// a few bytes per block of ranks, is published by one rank and read by the others.
 //
-// What a peer published is decoded within bounds: [DecodeCard] and
-// [DecodeTopology] return an error for everything that is not one.
+// Published data are decoded within bounds: [DecodeCard] and [DecodeTopology] return an error for
+// anything else.
 //
 // Floor 1. It imports no other package of the project.
 package route

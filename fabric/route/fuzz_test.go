@@ -43,7 +43,8 @@ func FuzzCaps(f *testing.F) {
 	})
 }
 
-// A list of fabrics, as of BANYAN_FABRICS, is some of those that there are, and is written as it is read.
+// A list of fabrics, as of BANYAN_FABRICS, is some of those that there are, and is written as it is
+// read.
 func FuzzParseSet(f *testing.F) {
 	f.Add("shm,unix,tcp")
 	f.Add(" TCP ,shm")

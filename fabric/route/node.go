@@ -12,26 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NameVariable gives the node a name: processes whose names differ share no
-// memory, whatever else they have in common.
+// NameVariable names the node: processes with different names share no memory, whatever else they
+// have in common.
 const NameVariable = "BANYAN_NODE"
 
-// maxName bounds the name of a node, in bytes.
 const maxName = 64
 
-// Node is where a process stands: what decides with whom it can share memory and
-// whom it reaches by the sockets of its machine.
+// Node is the place of a process: it decides with which processes it can share memory or use the
+// sockets of its machine.
 type Node struct {
-	// Boot is the kernel's: it differs between machines, and between two lives of one.
+	// Boot is the kernel's: it differs between machines, and between two boots of one.
 	Boot [16]byte
 	// PIDs, Users and Net are the inodes of the process's namespaces.
 	PIDs, Users, Net uint64
 	UID, GID         uint32
 	// Caps are the effective capabilities, a bit each.
 	Caps uint64
-	// Hidden: the process may not be dumped, so others may not look into it.
+	// Hidden: the process is not dumpable, so others cannot read its memory.
 	Hidden bool
-	// Name is that of [NameVariable], or "".
+	// Name is the value of [NameVariable], or "".
 	Name string
 }
 
@@ -69,8 +68,8 @@ func Here() (Node, error) {
 	return n, nil
 }
 
-// hidden reports whether this process may not be dumped. Where a seccomp profile refuses the question, the
-// owner of its files in /proc tells, but to root.
+// hidden reports whether this process is not dumpable. Where a seccomp profile refuses the
+// question, the owner of its files in /proc shows it, except for root.
 func hidden() bool {
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	if err == nil {
@@ -80,7 +79,7 @@ func hidden() bool {
 	return unix.Stat("/proc/self/stat", &st) != nil || int(st.Uid) != os.Geteuid()
 }
 
-// parseBoot takes a UUID.
+// parseBoot parses a UUID.
 func (n *Node) parseBoot(text string) error {
 	b, err := hex.DecodeString(strings.ReplaceAll(strings.TrimSpace(text), "-", ""))
 	if err != nil || len(b) != len(n.Boot) {
@@ -101,17 +100,15 @@ func (n *Node) parseCaps(status string) (err error) {
 	return errors.New("route: /proc/self/status does not say which capabilities this process has")
 }
 
-// traces reports whether the kernel lets the process look into every process of its user
-// namespace.
+// traces reports whether the kernel lets the process trace every process of its user namespace.
 func (n *Node) traces() bool { return n.Caps>>unix.CAP_SYS_PTRACE&1 != 0 }
 
-// both is two values, the smaller first: so both sides say the same.
+// both formats two values, the smaller first, so that both sides produce the same text.
 func both[T cmp.Ordered](a, b T) string {
 	return fmt.Sprintf("(%v, %v)", min(a, b), max(a, b))
 }
 
-// apart says what keeps two processes from sharing memory; "" if nothing does. It
-// gives the same answer for both.
+// apart returns what keeps two processes from sharing memory; "" if nothing does. It is symmetric.
 func (n *Node) apart(o *Node) string {
 	switch {
 	case n.Boot != o.Boot:
@@ -119,7 +116,8 @@ func (n *Node) apart(o *Node) string {
 	case n.Name != o.Name:
 		return fmt.Sprintf("%s differs %s", NameVariable, both(strconv.Quote(n.Name), strconv.Quote(o.Name)))
 	case n.PIDs != o.PIDs:
-		return fmt.Sprintf("pid namespaces differ %s: run the containers with a shared pid namespace to use shared memory", both(n.PIDs, o.PIDs))
+		return fmt.Sprintf("pid namespaces differ %s: run the containers with a shared pid namespace to use shared memory",
+			both(n.PIDs, o.PIDs))
 	case n.Users != o.Users:
 		return fmt.Sprintf("user namespaces differ %s: run the processes in one to use shared memory", both(n.Users, o.Users))
 	case n.traces() && o.traces():
@@ -131,7 +129,8 @@ func (n *Node) apart(o *Node) string {
 		return fmt.Sprintf("capabilities differ %s: give the processes the same to use shared memory",
 			both(fmt.Sprintf("%#x", n.Caps), fmt.Sprintf("%#x", o.Caps)))
 	case n.Hidden || o.Hidden:
-		return "one of the processes may not be looked into (prctl PR_SET_DUMPABLE, a program with file capabilities, or one that may not be read)"
+		return "one of the processes may not be looked into (prctl PR_SET_DUMPABLE, a program with file capabilities, " +
+			"or one that may not be read)"
 	}
 	return ""
 }
@@ -139,11 +138,10 @@ func (n *Node) apart(o *Node) string {
 // Shares reports whether two processes can share memory.
 func (n *Node) Shares(o *Node) bool { return n.apart(o) == "" }
 
-// SameNet reports whether two processes stand in one network namespace, so that
-// loopback joins them.
+// SameNet reports whether two processes are in one network namespace, so that loopback joins them.
 func (n *Node) SameNet(o *Node) bool { return n.Boot == o.Boot && n.Net == o.Net }
 
-// group is equal for processes that can share memory, but for hidden ones.
+// group is equal for processes that can share memory, except hidden ones.
 func (n *Node) group() Node {
 	g := *n
 	g.Net = 0

@@ -34,20 +34,22 @@ func TestChoose(t *testing.T) {
 		want   string // the fabrics that join
 		why    string // of the first that does not
 	}{
-		"alike":              {func(*Card) {}, "shm,unix,tcp", ""},
-		"another machine":    {func(c *Card) { c.Node.Boot[3]++ }, "tcp", "not shm: different machines"},
-		"another name":       {func(c *Card) { c.Node.Name = "b" }, "unix,tcp", `BANYAN_NODE differs ("", "b")`},
-		"pid namespace":      {func(c *Card) { c.Node.PIDs = 4026532201 }, "unix,tcp", "pid namespaces differ (4026531836, 4026532201): run the containers with a shared pid namespace"},
-		"user namespace":     {func(c *Card) { c.Node.Users++ }, "unix,tcp", "user namespaces differ"},
-		"network namespace":  {func(c *Card) { c.Node.Net++ }, "shm,tcp", "not unix: network namespaces differ"},
-		"pod":                {func(c *Card) { c.Node.Net++; c.Node.PIDs++ }, "tcp", "pid namespaces differ"},
-		"user":               {func(c *Card) { c.Node.UID = 0 }, "unix,tcp", "users differ (0:100, 1000:100)"},
-		"group":              {func(c *Card) { c.Node.GID = 0 }, "unix,tcp", "users differ"},
-		"capabilities":       {func(c *Card) { c.Node.Caps = 1 << 13 }, "unix,tcp", "capabilities differ (0x0, 0x2000)"},
-		"one traces":         {func(c *Card) { c.Node.Caps = ptrace }, "unix,tcp", "capabilities differ"},
-		"hidden":             {func(c *Card) { c.Node.Hidden = true }, "unix,tcp", "may not be looked into"},
-		"no shm":             {func(c *Card) { c.Allowed = Sockets }, "unix,tcp", "one of the two may use unix,tcp only"},
-		"tcp":                {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two may use tcp only (BANYAN_FABRIC"},
+		"alike":           {func(*Card) {}, "shm,unix,tcp", ""},
+		"another machine": {func(c *Card) { c.Node.Boot[3]++ }, "tcp", "not shm: different machines"},
+		"another name":    {func(c *Card) { c.Node.Name = "b" }, "unix,tcp", `BANYAN_NODE differs ("", "b")`},
+		"pid namespace": {func(c *Card) { c.Node.PIDs = 4026532201 }, "unix,tcp", "pid namespaces differ " +
+			"(4026531836, 4026532201): run the containers with a shared pid namespace"},
+		"user namespace":    {func(c *Card) { c.Node.Users++ }, "unix,tcp", "user namespaces differ"},
+		"network namespace": {func(c *Card) { c.Node.Net++ }, "shm,tcp", "not unix: network namespaces differ"},
+		"pod":               {func(c *Card) { c.Node.Net++; c.Node.PIDs++ }, "tcp", "pid namespaces differ"},
+		"user":              {func(c *Card) { c.Node.UID = 0 }, "unix,tcp", "users differ (0:100, 1000:100)"},
+		"group":             {func(c *Card) { c.Node.GID = 0 }, "unix,tcp", "users differ"},
+		"capabilities":      {func(c *Card) { c.Node.Caps = 1 << 13 }, "unix,tcp", "capabilities differ (0x0, 0x2000)"},
+		"one traces":        {func(c *Card) { c.Node.Caps = ptrace }, "unix,tcp", "capabilities differ"},
+		"hidden":            {func(c *Card) { c.Node.Hidden = true }, "unix,tcp", "may not be looked into"},
+		"no shm":            {func(c *Card) { c.Allowed = Sockets }, "unix,tcp", "one of the two may use unix,tcp only"},
+		"tcp": {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two may use tcp only " +
+			"(BANYAN_FABRIC"},
 		"both restricted":    {func(c *Card) { c.Allowed = Of(TCP) }, "tcp", "one of the two"},
 		"nothing in between": {func(c *Card) { c.Allowed, c.Node.Net = Of(Unix), 1 }, "", "may use unix only"},
 	} {
@@ -158,7 +160,8 @@ func TestApart(t *testing.T) {
 }
 
 func TestParseSet(t *testing.T) {
-	for text, want := range map[string]Set{"shm": Of(Shm), " TCP , unix": Sockets, "shm,unix,tcp": All, "tcp,tcp": Of(TCP)} {
+	for text, want := range map[string]Set{"shm": Of(Shm), " TCP , unix": Sockets, "shm,unix,tcp": All,
+		"tcp,tcp": Of(TCP)} {
 		got, err := ParseSet(text)
 		require.NoError(t, err)
 		require.Equal(t, want, got)
@@ -224,7 +227,8 @@ func full() *Card {
 	return plain(func(c *Card) {
 		c.Node.Name, c.Node.Hidden, c.Node.Caps, c.Quota = strings.Repeat("n", maxName), true, 1<<40, 1500
 		for i := range maxAddresses {
-			c.Addresses = append(c.Addresses, Address{strings.Repeat("p", maxProvider-1) + strconv.Itoa(i), slices.Repeat([]byte{byte(i)}, maxBlob)})
+			c.Addresses = append(c.Addresses, Address{strings.Repeat("p", maxProvider-1) + strconv.Itoa(i),
+				slices.Repeat([]byte{byte(i)}, maxBlob)})
 		}
 		c.Enclosed = strings.Repeat("e", maxEnclosed)
 		c.Cores = slices.Repeat([]byte{0xff}, maxCores)

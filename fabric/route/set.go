@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Fabric is a way from one process to another.
+// Fabric is a transport from one process to another.
 type Fabric uint8
 
 // The fabrics, the fastest first: shared memory, Unix-domain sockets, TCP.
@@ -18,7 +18,7 @@ const (
 
 var names = [numFabrics]string{Shm: "shm", Unix: "unix", TCP: "tcp"}
 
-// String gives the name by which users know it.
+// String returns the name for users.
 func (f Fabric) String() string {
 	if f < numFabrics {
 		return names[f]
@@ -58,7 +58,7 @@ func (s Set) String() string {
 	return strings.Join(in, ",")
 }
 
-// ParseSet reads names with commas between them.
+// ParseSet reads names separated by commas.
 func ParseSet(list string) (Set, error) {
 	var s Set
 	for word := range strings.SplitSeq(list, ",") {

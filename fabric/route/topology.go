@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// Topology says which ranks of a job share a node. Its memory follows the number
-// of blocks of ranks that lie together.
+// Topology maps the ranks of a job to nodes. Its memory grows with the number of blocks of ranks
+// that share a node.
 type Topology struct {
-	// Apart: some two ranks do not share memory, or may not: sockets are needed.
+	// Apart: some two ranks do not share memory, or may not, so sockets are needed.
 	Apart   bool
 	size    int
 	nodes   int
@@ -18,16 +18,16 @@ type Topology struct {
 	crowded []bool // of each node
 }
 
-// run is ranks from first on that stand on one node.
+// run is a block of ranks from first on that share one node.
 type run struct{ first, node int }
 
-// Survey looks at the cards of all ranks, in the order of ranks; card is called
-// once for each. Nodes are numbered from 0 by their lowest ranks.
+// Survey reads the cards of all ranks, in the order of ranks; it calls card once for each. Nodes
+// are numbered from 0 by their lowest ranks.
 func Survey(size int, card func(rank int) (*Card, error)) (*Topology, error) {
 	s := survey{
 		t:      &Topology{size: size},
 		nodes:  make(map[Node]int),
-		places: make(map[place]*crowd),
+		places: make(map[machine]*coreShare),
 	}
 	for rank := range size {
 		c, err := card(rank)
@@ -44,17 +44,16 @@ func Survey(size int, card func(rank int) (*Card, error)) (*Topology, error) {
 type survey struct {
 	t      *Topology
 	nodes  map[Node]int
-	quotas []crowd // of each node: ranks, and the least quota
+	quotas []coreShare // of each node: ranks, and the least quota
 	boots  [][16]byte
-	places map[place]*crowd
+	places map[machine]*coreShare
 }
 
-// place is a machine: cores are shared by all who run on it, in whatever
-// namespaces.
-type place [16]byte
+// place is a machine: all its processes share its cores, in whatever namespaces.
+type machine [16]byte
 
-// crowd is how many ranks have how many cores between them.
-type crowd struct {
+// coreShare is a number of ranks and the cores that they share.
+type coreShare struct {
 	ranks int
 	quota uint32 // in thousandths; 0: none
 	cores []byte
@@ -64,11 +63,11 @@ func (s *survey) add(rank int, c *Card) {
 	t := s.t
 	key := c.Node.group()
 	node, known := s.nodes[key]
-	if !known || key.Hidden { // who may not be looked into shares with nobody
+	if !known || key.Hidden { // a hidden process shares memory with none
 		node = t.nodes
 		s.nodes[key] = node
 		t.nodes++
-		s.quotas = append(s.quotas, crowd{})
+		s.quotas = append(s.quotas, coreShare{})
 		s.boots = append(s.boots, c.Node.Boot)
 	}
 	if n := len(t.runs); n == 0 || t.runs[n-1].node != node {
@@ -82,14 +81,14 @@ func (s *survey) add(rank int, c *Card) {
 	}
 	m := s.places[c.Node.Boot]
 	if m == nil {
-		m = new(crowd)
+		m = new(coreShare)
 		s.places[c.Node.Boot] = m
 	}
 	m.ranks++
 	m.take(c.Cores)
 }
 
-func (m *crowd) take(cores []byte) {
+func (m *coreShare) take(cores []byte) {
 	if n := len(cores) - len(m.cores); n > 0 {
 		m.cores = append(m.cores, make([]byte, n)...)
 	}
@@ -98,9 +97,9 @@ func (m *crowd) take(cores []byte) {
 	}
 }
 
-// judge finds the nodes whose ranks must share cores: more ranks than cores that
-// they may run on between them, or than their control group lets them use. Bound ranks
-// count right this way, whoever bound them.
+// judge finds the nodes whose ranks must share cores: there are more ranks than cores on which they
+// may run, or than their control group permits. This counts bound ranks correctly, whatever bound
+// them.
 func (s *survey) judge() {
 	for node, q := range s.quotas {
 		m, cores := s.places[s.boots[node]], 0
@@ -111,14 +110,13 @@ func (s *survey) judge() {
 	}
 }
 
-// Size is the number of ranks, Nodes that of nodes.
+// Size is the number of ranks.
 func (t *Topology) Size() int { return t.size }
 
 // Nodes is the number of nodes.
 func (t *Topology) Nodes() int { return t.nodes }
 
-// Node is the number of the node on which a rank stands. Precondition: 0 ≤ rank <
-// Size.
+// Node is the number of a rank's node. Precondition: 0 ≤ rank < Size.
 func (t *Topology) Node(rank int) int {
 	i, found := slices.BinarySearchFunc(t.runs, rank, func(r run, rank int) int { return r.first - rank })
 	if !found {
@@ -130,21 +128,20 @@ func (t *Topology) Node(rank int) int {
 // Crowded reports whether the ranks of a node must share cores.
 func (t *Topology) Crowded(node int) bool { return t.crowded[node] }
 
-// One is the topology of ranks that all stand on one node.
+// One is the topology of ranks that all share one node.
 func One(size int) *Topology {
 	return &Topology{size: size, nodes: 1, runs: []run{{}}, crowded: []bool{false}}
 }
 
 const (
 	topologyVersion = 1
-	// maxRuns bounds what is decoded: as many ranks as a job can have.
+	// maxRuns bounds the decoded number: a job has at most as many ranks.
 	maxRuns = 1 << 20
 )
 
-// Encode gives the topology as it is published: version, Apart, the number of nodes, a
-// bit for each that is crowded, and the runs, each as its length and its node.
-// Runs that go from node to node in turn, one rank long, are the worst case: two
-// to four bytes for a rank.
+// Encode returns the published form: version, Apart, the number of nodes, a bit for each that is
+// crowded, and the runs, each as its length and its node. Runs of one rank that alternate between
+// nodes are the worst case: two to four bytes per rank.
 func (t *Topology) Encode() []byte {
 	b := []byte{topologyVersion, flag(t.Apart)}
 	b = binary.AppendUvarint(b, uint64(t.nodes))
@@ -166,7 +163,7 @@ func (t *Topology) Encode() []byte {
 
 var errTopology = errors.New("route: not the topology of this job: start all ranks from one build")
 
-// DecodeTopology reads what Encode gave for a job of that size.
+// DecodeTopology reads the result of Encode for a job of that size.
 func DecodeTopology(b []byte, size int) (*Topology, error) {
 	r := reader{rest: b}
 	version, apart, nodes := r.uint(1), r.uint(1), r.uvarint()

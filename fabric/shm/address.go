@@ -13,16 +13,15 @@ const (
 	tokenBytes  = 16
 )
 
-// address is what a peer needs to map a segment and to read the memory of its
-// owner.
+// address is what a peer needs to map a segment and to read its owner's memory.
 type address struct {
 	geometry
-	pid     uint32
-	fd      uint32
-	started uint64 // start time of pid, clock ticks since boot: tells a reused pid
-	probe   uint64 // where the token lies in the owner's memory
-	token   [tokenBytes]byte
-	keeper  uint32 // the thread that holds the segment's words; 0: none does
+	pid          uint32
+	fd           uint32
+	started      uint64 // start time of pid, clock ticks since boot: distinguishes a reused pid
+	probe        uint64 // address of the token in the owner's memory
+	token        [tokenBytes]byte
+	holderThread uint32 // the thread that holds the segment's robust words; 0: none
 }
 
 const addressBytes = 8 + 4*6 + 8*2 + tokenBytes + 4
@@ -37,7 +36,7 @@ func (a *address) encode() []byte {
 	b = le.AppendUint64(b, a.started)
 	b = le.AppendUint64(b, a.probe)
 	b = append(b, a.token[:]...)
-	return le.AppendUint32(b, a.keeper)
+	return le.AppendUint32(b, a.holderThread)
 }
 
 var errNotShm = errors.New("shm: not the address of a shared-memory endpoint")
@@ -49,14 +48,15 @@ func decodeAddress(b []byte) (address, error) {
 		return a, errNotShm
 	}
 	if v := le.Uint32(b[8:]); v != wireVersion {
-		return a, fmt.Errorf("shm: the peer speaks version %d, this process %d: start all processes from one build", v, wireVersion)
+		return a, fmt.Errorf("shm: the peer speaks version %d, this process %d: start all processes from one build",
+			v, wireVersion)
 	}
 	a.procs, a.lines, a.bulk = le.Uint32(b[12:]), le.Uint32(b[16:]), le.Uint32(b[20:])
 	a.pid, a.fd = le.Uint32(b[24:]), le.Uint32(b[28:])
 	a.started, a.probe = le.Uint64(b[32:]), le.Uint64(b[40:])
 	copy(a.token[:], b[48:])
-	a.keeper = le.Uint32(b[48+tokenBytes:])
-	if a.pid == 0 || a.pid > math.MaxInt32 || a.fd > math.MaxInt32 || a.keeper > math.MaxInt32 {
+	a.holderThread = le.Uint32(b[48+tokenBytes:])
+	if a.pid == 0 || a.pid > math.MaxInt32 || a.fd > math.MaxInt32 || a.holderThread > math.MaxInt32 {
 		return a, errNotShm
 	}
 	return a, a.geometry.check()

@@ -10,9 +10,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// lopsided are two endpoints of which the first can never map the second, whose
+// asymmetricPair are two endpoints of which the first can never map the second, whose
 // segment is not sealed, and the second could map the first.
-func lopsided(t *testing.T) (cannot, can *Provider) {
+func asymmetricPair(t *testing.T) (cannot, can *Provider) {
 	t.Helper()
 	return open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2, Dir: "/dev/shm"})
 }
@@ -24,7 +24,7 @@ func to(p *Provider, id proc.ID) fabric.ConnectSpec {
 // Who can never map its peer keeps it out, though the peer could map it; both get
 // the same answer from then on.
 func TestNoPathOneWayIsNoPathBothWays(t *testing.T) {
-	cannot, can := lopsided(t)
+	cannot, can := asymmetricPair(t)
 	_, err := cannot.Dial(to(can, 1))
 	require.ErrorIs(t, err, fabric.ErrNoPath)
 	require.ErrorContains(t, err, "not sealed")
@@ -37,21 +37,21 @@ func TestNoPathOneWayIsNoPathBothWays(t *testing.T) {
 	}
 	require.Nil(t, can.Lookup(0))
 	require.Nil(t, cannot.Lookup(1))
-	e := newEar()
+	e := newObserver()
 	require.Zero(t, cannot.Poll(&e.Sink), "nobody has knocked")
 }
 
 // Who finds a newcomer that it can never map says so at once, and does not answer
 // that there is no path: the newcomer has one.
 func TestNewcomerThatCanNeverBeMapped(t *testing.T) {
-	cannot, can := lopsided(t)
+	cannot, can := asymmetricPair(t)
 	out, err := can.Dial(to(cannot, 0))
 	require.NoError(t, err)
 	require.True(t, out.TrySend(fabric.ClassTest, 7, nil))
 	_, err = cannot.Dial(to(can, 1))
 	require.Error(t, err)
 	require.NotErrorIs(t, err, fabric.ErrNoPath)
-	here, there := newEar(), newEar()
+	here, there := newObserver(), newObserver()
 	for len(here.ends) == 0 || len(there.ends) == 0 {
 		cannot.Poll(&here.Sink)
 		can.Poll(&there.Sink)
@@ -62,10 +62,10 @@ func TestNewcomerThatCanNeverBeMapped(t *testing.T) {
 }
 
 // However the two calls meet, they end alike: the pair has a path or it has none.
-func TestLopsidedPairMeetsItself(t *testing.T) {
+func TestAsymmetricPairConnectsToItself(t *testing.T) {
 	count := map[bool]int{}
 	for range 200 {
-		cannot, can := lopsided(t)
+		cannot, can := asymmetricPair(t)
 		var errs [2]error
 		start := make(chan struct{})
 		var wg sync.WaitGroup

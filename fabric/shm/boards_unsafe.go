@@ -69,7 +69,7 @@ func (b *Boards) Reach(owner proc.ID) bool {
 		return cells != nil
 	}
 	c := b.p.conns[owner]
-	if c == nil || !c.live || c.silenced {
+	if c == nil || !c.live || c.invalidated {
 		return false
 	}
 	area, err := mapBoards(&c.address, b.p.cfg.Dir != "")

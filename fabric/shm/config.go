@@ -11,60 +11,58 @@ import (
 type Config struct {
 	// Self is the id of this process.
 	Self proc.ID
-	// MaxProcs bounds the process ids that may connect: 0 … MaxProcs-1. A slot
-	// takes address space for each, and memory once its process connects.
+	// MaxProcs bounds the process ids that may connect: 0 … MaxProcs-1. A slot takes address space
+	// for each, and memory once its process connects.
 	MaxProcs int
-	// Lines and BulkBytes may differ between processes: they are the receiver's.
+	// Lines and BulkBytes may differ between processes: the receiver's values apply.
 	//
-	// Lines per slot, a power of two, 64 … 65536; 0 means 512. It bounds the
-	// frames in flight from one peer.
+	// Lines per slot, a power of two, 64 … 65536; 0 means 512. It bounds the frames in flight from
+	// one peer.
 	Lines int
-	// BulkBytes per slot, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It
-	// bounds the payload in flight from one peer beyond what lines carry.
+	// BulkBytes per slot, a power of two, 16 KiB … 64 MiB; 0 means 256 KiB. It bounds the payload
+	// in flight from one peer beyond what lines carry.
 	BulkBytes int
-	// EagerNear and EagerFar are the lengths in bytes up to which Conn.Eager
-	// answers yes: while lines move fast between the two processes' cores, and
-	// at all times. 0 means 16 KiB and 6 KiB; EagerFar above EagerNear means
-	// EagerNear. Only what this process sends follows them.
+	// EagerNear and EagerFar are the lengths in bytes up to which Conn.Eager returns true: while
+	// lines move fast between the two processes' cores, and at all times. 0 means 16 KiB and 6 KiB;
+	// EagerFar above EagerNear means EagerNear. They apply to what this process sends.
 	EagerNear, EagerFar int
-	// EagerReply is the length up to which messages are better sent in frames to
-	// a peer that has answered the one before: see Conn.Reply. 0 means 32 KiB;
-	// below EagerFar it means nothing.
+	// EagerReply is the length up to which messages are better sent in frames to a peer that has
+	// answered the previous one: see Conn.Reply. 0 means 32 KiB; values below EagerFar have no
+	// effect.
 	EagerReply int
-	// NoGet switches process_vm_readv off, as if the kernel refused it.
+	// NoGet disables process_vm_readv, as if the kernel refused it.
 	NoGet bool
-	// Dir, when set, holds the segment as a file, unlinked at once, instead of
-	// a memfd: for containers that refuse memfd_create. It must be a tmpfs.
-	// Such a segment cannot be sealed: both sides must have set Dir.
+	// Dir, if set, holds the segment as a file, unlinked at once, instead of a memfd: for
+	// containers that refuse memfd_create. It must be a tmpfs. Such a segment cannot be sealed:
+	// both sides must set Dir.
 	Dir string
-	// Exits, if set, is a source that tells of ended processes before their
-	// descriptors do, with the cause. It outlives the endpoint.
+	// Exits, if set, reports ended processes before their descriptors do, with the cause. It
+	// outlives the endpoint.
 	Exits Exits
-	// Logf receives the choice of the copy method, once per connection, and
-	// refused strangers. Nil discards them.
+	// Logf receives the choice of the copy method, once per connection, and refused processes. Nil
+	// discards them.
 	Logf func(format string, args ...any)
-	// Warn receives what is to be said also where nobody asks for remarks: what was killed,
-	// what does not work any more. Nil: Logf.
+	// Warn receives messages that matter also without a connection log: processes that were killed,
+	// functions that fail. Nil: Logf.
 	Warn func(format string, args ...any)
 }
 
-// Exits is what some part of the machine knows of ended processes.
+// Exits is a record of ended processes of this machine.
 type Exits interface {
-	// FD is a descriptor that an edge-triggered epoll reports whenever another
-	// process has ended.
+	// FD is a descriptor that an edge-triggered epoll reports whenever another process has ended.
 	FD() int
-	// Entries changes whenever another process has ended. It costs a few loads, for a process
-	// that polls. Any goroutine may call it.
+	// Entries changes whenever another process has ended. It costs a few loads. Any goroutine may
+	// call it.
 	Entries() uint64
-	// Watched tells whether a process with that pid is registered and has not ended, so
-	// that its end will be told of.
+	// Watched reports whether a process with that pid is registered and has not ended, so that its
+	// end will be reported.
 	Watched(pid int) bool
-	// Ended tells whether and how the process that was registered last with a pid has
-	// ended. Another one may have the pid by now. Any goroutine may call it, also with a
-	// lock held: it takes one of its own at most, and does not wait for events.
+	// Ended reports whether and how the process that was registered last with a pid has ended.
+	// Another process may have the pid by now. Any goroutine may call it, also with a lock held: it
+	// takes one lock of its own at most, and does not wait for events.
 	Ended(pid int) (proc.Cause, bool)
-	// Execs is how often the process that is registered with a pid has called exec: where
-	// it changes, another program has taken the place of the one that was there. As Ended.
+	// Execs is the number of exec calls of the process that is registered with a pid: a change
+	// means that another program has replaced it. As Ended.
 	Execs(pid int) uint32
 }
 
@@ -108,7 +106,7 @@ func (c *Config) check() error {
 	return c.geometry().check()
 }
 
-// Defaults is what a Config whose numbers are zero stands for.
+// Defaults is the Config that zero values stand for.
 func Defaults() Config {
 	return Config{
 		Lines: defaultLines, BulkBytes: defaultBulk,
@@ -120,7 +118,7 @@ func (c *Config) geometry() geometry {
 	return geometry{procs: uint32(c.MaxProcs), lines: uint32(c.Lines), bulk: uint32(c.BulkBytes)}
 }
 
-// geometry fixes where everything lies in a segment.
+// geometry determines the layout of a segment.
 type geometry struct{ procs, lines, bulk uint32 }
 
 const (
@@ -143,7 +141,7 @@ func (g geometry) check() error {
 	return nil
 }
 
-// knockBytes is the size of the bitmap of newcomers, whole pages.
+// knockBytes is the size of the newcomers' bitmap, whole pages.
 func (g geometry) knockBytes() int64 {
 	return roundUp(int64(g.procs+7)/8, pageBytes)
 }
@@ -156,14 +154,14 @@ func (g geometry) slotOffset(id proc.ID) int64 {
 	return headerBytes + g.knockBytes() + int64(id)*g.slotBytes()
 }
 
-// boardsOffset is where the memory for boards begins, which is the last of a segment.
+// boardsOffset is the start of the boards' memory, the last part of a segment.
 func (g geometry) boardsOffset() int64 { return g.slotOffset(proc.ID(g.procs)) }
 
 func (g geometry) segmentBytes() int64 { return g.boardsOffset() + boardArea }
 
-// maxFrame keeps a frame, its free line and the waste before it at a page's
-// boundary and at the ring's end below the credit that the consumer may hold
-// back (a quarter): see ring.place and consumer.settle.
+// maxFrame keeps a frame, its free line and the gaps at a page's boundary and at the ring's end
+// below the credit that the consumer may hold back (a quarter): see ring.place and
+// consumer.returnCredit.
 func (g geometry) maxFrame() int { return int(g.bulk/4) - lineBytes }
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

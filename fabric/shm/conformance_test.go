@@ -12,15 +12,25 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// variantVar tells the processes of a job which configuration to open.
-const variantVar = "BANYAN_SHM_VARIANT"
+// variantVar names the configuration for the processes of a job.
+const variantVariable = "BANYAN_SHM_VARIANT"
 
-// variants are the configurations that differ in what moves the bytes.
-var variants = map[string]shm.Config{
-	"default":  {},
-	"tiny":     {Lines: 64, BulkBytes: 16 << 10}, // laps, and waits for credit, all the time
-	"streamed": {NoGet: true},
-	"file":     {Dir: "/dev/shm"},
+// variants are the configurations that move bytes differently, and the cases that the difference
+// concerns; none: all cases.
+var variants = map[string]struct {
+	cfg   shm.Config
+	cases []string
+}{
+	"default": {},
+	// Laps, and waits for credit, all the time.
+	"tiny": {shm.Config{Lines: 64, BulkBytes: 16 << 10}, []string{
+		"sizes", "all-to-all", "unhandled", "large-stream", "pressure", "pressure-both", "pressure-incast",
+		"wakeups-credit", "depart-full", "kill-transfer", "die-unpolled", "die-refusing",
+	}},
+	"streamed": {shm.Config{NoGet: true}, []string{"large-stream", "large-get", "kill-get"}},
+	"file": {shm.Config{Dir: "/dev/shm"}, []string{
+		"connect", "connect-garbage", "sizes", "closed-connect", "kill-connect", "die-before-connect",
+	}},
 }
 
 func TestMain(m *testing.M) {
@@ -29,7 +39,7 @@ func TestMain(m *testing.M) {
 }
 
 func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
-	cfg := variants[os.Getenv(variantVar)]
+	cfg := variants[os.Getenv(variantVariable)].cfg
 	cfg.Self, cfg.MaxProcs = id, n
 	cores, err := affinity.Usable()
 	if err != nil {
@@ -43,15 +53,18 @@ func open(id proc.ID, n int) (fabric.Provider, fabric.Host, error) {
 }
 
 func TestConformance(t *testing.T) {
-	for name := range variants {
+	for name, v := range variants {
 		t.Run(name, func(t *testing.T) {
-			t.Setenv(variantVar, name)
-			fabrictest.Run(t, fabrictest.NewReal(), budget(name))
+			t.Setenv(variantVariable, name)
+			if os.Getenv("BANYAN_LONG") != "" {
+				v.cases = nil
+			}
+			fabrictest.Run(t, fabrictest.NewReal(), budget(name), v.cases...)
 		})
 	}
 }
 
-// budget gives the default configuration most of the time.
+// budget gives most time to the default configuration.
 func budget(variant string) fabrictest.Budget {
 	switch long := os.Getenv("BANYAN_LONG") != ""; {
 	case long && variant != "default":

@@ -12,56 +12,58 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Conn is the connection to one peer: a slot in its segment that we fill and
-// one in ours that it fills. TrySend and Invalidate belong to the engine, which
-// calls with its lock held; Get and Caps may be called by any goroutine.
+// Conn is the connection to one peer: this process fills a slot in the peer's segment, the peer one
+// in this process's. The engine calls TrySend and Invalidate with its lock held; any goroutine may
+// call Get and Caps.
 type Conn struct {
 	p    *Provider
 	peer proc.ID
 
 	out  producer
 	bell *futex.Bell // the peer's
-	// fence: a full barrier must precede the look at the bell, because one
-	// side cannot use membarrier.
-	fence bool
-	live  bool // out may be used
+	// needsBarrier: a full memory barrier must precede the check of the bell, because one side
+	// cannot use membarrier.
+	needsBarrier bool
+	live         bool // out may be used
 
-	in      consumer
-	hasIn   bool // the peer has knocked
+	in      consumer // out may be used
+	hasIn   bool     // the peer has knocked
 	segment *segment
 	address address // the peer's, once live
 	reader  reader
-	// watchKey names the connection to the watcher.
+	// watchKey identifies the connection to the watcher.
 	watchKey int32
-	// polled is for deathPoll; without a word, nothing.
+	// polled is for deathPoll; empty without a robust word.
 	polled polledWord
-	// told: Config.Exits tells of the peer's end. Written before the watcher knows of
-	// the connection.
-	told bool
-	// execs is what Config.Exits had of the peer's calls of exec when it was connected to. As told.
+	// exitWatched: Config.Exits reports the peer's end. Written before the watcher has the
+	// connection.
+	exitWatched bool
+	// execs is the peer's number of exec calls in Config.Exits at the time of connecting. As
+	// exitWatched.
 	execs uint32
 	get   bool
-	// doubted: the failure detector has asked whether the peer runs. Set by Runs, read by
-	// the watcher.
-	doubted atomic.Bool
-	// half: the peer's address while it has knocked and cannot be connected back
-	// to; why not, and since when it is tried. why stays when it is given up.
-	half  *address
-	why   error
-	since time.Time
-	// ending: there is evidence of the end that is not in the ring: end.
-	ending bool
-	end    proc.Cause
-	// gone: the peer's process has ended; set by the watcher before the bell
-	// rings, read by anybody.
+	// suspected: the failure detector has asked whether the peer runs. Set by Runs, read by the
+	// watcher.
+	suspected atomic.Bool
+	// halfOpen: the peer's address while it has knocked and cannot be connected back to; lastError
+	// is the reason, halfOpenSince the time of the first attempt. lastError stays when the peer is
+	// given up.
+	halfOpen      *address
+	lastError     error
+	halfOpenSince time.Time
+	// ending: there is evidence of the end that is not in the ring: endCause.
+	ending   bool
+	endCause proc.Cause
+	// gone: the peer's process has ended; set by the watcher before the bell rings, read by any
+	// goroutine.
 	gone atomic.Bool
-	// fate: how it has ended. Written before gone is set, read after.
-	fate     proc.Cause
-	unfenced bool // the peer is yet to be fenced; as fate
-	reported bool // Down or Departed has been said
-	silenced bool // Invalidate
-	fencer   bool // this process was the first to kill the peer for its silence
-	fenced   atomic.Uint32
+	// exitCause is written before gone is set, read after.
+	exitCause    proc.Cause
+	killPending  bool // the peer has to be killed before the report; as exitCause
+	reported     bool // Down or Departed has been called
+	invalidated  bool // Invalidate
+	killedSilent bool // this process was the first to kill the peer for its silence
+	barrierWord  atomic.Uint32
 }
 
 // Peer implements fabric.Conn.
@@ -70,22 +72,18 @@ func (c *Conn) Peer() proc.ID { return c.peer }
 // Caps implements fabric.Conn.
 func (c *Conn) Caps() fabric.Caps {
 	return fabric.Caps{
-		Inline:    inlineBytes,
-		MaxFrame:  c.out.maxFrame, // of the peer's slot: receivers choose their own
-		Eager:     c.out.pace.near,
-		Get:       c.get,
-		GetBlocks: true,
-		Link:      fabric.LinkNode,
-		LatencyNs: 100,
-		MBps:      20_000,
+		Inline:   inlineBytes,
+		MaxFrame: c.out.maxFrame, // of the peer's slot: receivers choose their own
+		Eager:    c.out.pace.near,
+		Get:      c.get,
 	}
 }
 
-// TryShort is TrySend for a frame that is one line, with credit at hand; false
-// for all others, and if there is no connection.
+// TryShort is TrySend for a frame of one line with credit at hand; false for all others, and
+// without a connection.
 //
-// It is one call, with everything else inlined: the stores of a call's frame
-// queue behind those to the ring, which wait for the other core's cache.
+// It is one call with everything inlined: a call's own stores would queue behind those to the ring,
+// which wait for the other core's cache.
 func (c *Conn) TryShort(class fabric.Class, imm uint64, payload []byte) bool {
 	if c == nil || c.out.tail >= c.out.limit || len(payload) > inlineBytes {
 		return false
@@ -104,17 +102,17 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return c.TryShort(class, imm, payload) || c.trySend(class, imm, payload)
 }
 
-// trySend is TrySend for all but frames of one line with credit at hand.
+// trySend is TrySend for all frames that TryShort refuses.
 func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.live {
-		return c.drops()
+		return c.dropsFrames()
 	}
 	if !c.out.send(class, imm, payload) {
 		c.refused()
 		return false
 	}
-	if c.fence {
-		c.fenced.Swap(1)
+	if c.needsBarrier {
+		c.barrierWord.Swap(1)
 	}
 	if c.bell.Asleep() {
 		c.bell.Ring()
@@ -122,51 +120,50 @@ func (c *Conn) trySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// drops reports whether frames that cannot be sent are taken: those to a peer
-// that is gone, which nobody will read.
-func (c *Conn) drops() bool { return !c.p.departed && (c.silenced || c.half == nil) }
+// dropsFrames reports whether frames that cannot be sent are accepted and dropped: those to an
+// ended peer.
+func (c *Conn) dropsFrames() bool { return !c.p.departed && (c.invalidated || c.halfOpen == nil) }
 
-// die ends the use of the sending half.
-func (c *Conn) die() { c.live, c.out.limit = false, 0 }
+// closeSend ends the use of the sending side.
+func (c *Conn) closeSend() { c.live, c.out.limit = false, 0 }
 
-// hangUp sends the last line. After it nothing can be sent.
+// hangUp sends the last line. Nothing can be sent after it.
 func (c *Conn) hangUp(why int) {
 	if !c.live {
 		return
 	}
 	c.out.bye(why)
-	c.die()
-	c.fenced.Swap(1)
+	c.closeSend()
+	c.barrierWord.Swap(1)
 	c.bell.Ring()
 }
 
 func (c *Conn) refused() {
 	if c.out.corrupt {
 		c.in.corrupt, c.in.cut = true, true
-		c.p.suspect()
+		c.p.requestReap()
 	}
 	c.p.starved = true
 }
 
-// Heard is the number of frames that the peer's ring has given so far.
-func (c *Conn) Heard() uint64 { return c.in.head }
+// Received is the number of frames taken from the peer's ring.
+func (c *Conn) Received() uint64 { return c.in.head }
 
-// NotYet is what Await answers when no frame waits.
+// NotYet is the result of Await if no frame has arrived.
 const NotYet = takeNone
 
-// Await looks up to spins times for the next frame from the peer, and receives
-// it into buf if it is of that class and immediate and fits: what Poll would
-// have delivered next from this peer, without the way through the sink. It
-// answers the length, or a negative number if nothing came, or something that
-// is Poll's.
+// Await polls up to spins times for the next frame from the peer, and receives it into buf if it
+// has that class and immediate and fits. It delivers what Poll would deliver next from this peer,
+// without the sink. It returns the length, or a negative number if nothing came, or something for
+// Poll.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, spins int) int {
 	if !c.hasIn || c.in.cut {
 		return takeOther
 	}
 	n := c.in.await(class, imm, buf, spins)
 	if n >= 0 {
-		settled := c.in.headSettled
-		if c.in.settle(); c.in.headSettled != settled {
+		settled := c.in.headPublished
+		if c.in.returnCredit(); c.in.headPublished != settled {
 			c.returnCredit()
 		}
 	}
@@ -196,34 +193,33 @@ func (c *Conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	c.silenced, c.in.cut = true, true
-	c.die()
+	c.invalidated, c.in.cut = true, true
+	c.closeSend()
 }
 
-// returnCredit wakes a producer that was refused, after credit went back to it.
+// returnCredit wakes a producer that was refused, after credit was returned to it.
 func (c *Conn) returnCredit() {
 	if c.in.waiting() && c.bell != nil {
 		c.bell.Ring()
 	}
 }
 
-// starvedNoMore reports whether credit has come back since a frame was refused;
-// once, so that a sender that has given up does not keep the process awake.
-func (c *Conn) starvedNoMore() bool {
-	if !c.live || !c.out.starving || !c.out.moved() {
+// creditReturned reports whether credit has come back since a frame was refused; once, so that a
+// sender that has given up does not keep the process awake.
+func (c *Conn) creditReturned() bool {
+	if !c.live || !c.out.starving || !c.out.creditMoved() {
 		return false
 	}
-	c.out.look(c.out.mask, c.out.bulkSize)
+	c.out.readCredit(c.out.mask, c.out.bulkSize)
 	return true
 }
 
-// release gives back what the connection holds once the peer's end has been
-// reported.
+// release frees what the connection holds once the peer's end has been reported.
 func (c *Conn) release() error {
-	c.die()
-	c.hasIn, c.bell, c.half, c.polled = false, nil, nil, polledWord{}
+	c.closeSend()
+	c.hasIn, c.bell, c.halfOpen, c.polled = false, nil, nil, polledWord{}
 	if c.reader.pidfd >= 0 {
-		c.p.watch.forget(c) // it looks into the segment
+		c.p.watch.forget(c) // the watcher reads the segment
 		_ = unix.Close(c.reader.pidfd)
 		c.reader.pidfd = -1
 	}

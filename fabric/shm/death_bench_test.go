@@ -34,10 +34,10 @@ func benchmarkDeath(b *testing.B, resident int, sleeps, alone bool) {
 			b.Fatal(err)
 		}
 		v := spawn(b, role{Self: 1, MaxProcs: 2, Resident: resident})
-		if c := v.meet(p); alone {
-			p.deaf(c, byWord)
+		if c := v.connect(p); alone {
+			p.stopWatcher(c, byWord)
 		}
-		e := newEar()
+		e := newObserver()
 		for len(e.got) == 0 {
 			p.Poll(&e.Sink)
 		}

@@ -33,16 +33,16 @@ func allow(t *testing.T, want, got proc.Cause) {
 
 // However a process ends, with threads that are busy, its robust word alone tells:
 // after what the process had sent, with the cause, and the process is gone.
-func TestWordTells(t *testing.T) {
+func TestRobustWordReportsDeath(t *testing.T) {
 	withWords(t)
 	for name, c := range map[string]struct {
-		end  func(v *prey)
+		end  func(v *victim)
 		want proc.Cause
 	}{
-		"killed": {(*prey).kill, killed},
-		"exits":  {func(v *prey) { v.tell("exit") }, proc.Cause{Kind: proc.Exited, Code: 3}},
-		"execs":  {func(v *prey) { v.tell("exec") }, killed}, // what it has become is killed
-		"stopped, then killed": {func(v *prey) {
+		"killed": {(*victim).kill, killed},
+		"exits":  {func(v *victim) { v.write("exit") }, proc.Cause{Kind: proc.Exited, Code: 3}},
+		"execs":  {func(v *victim) { v.write("exec") }, killed}, // what it has become is killed
+		"stopped, then killed": {func(v *victim) {
 			require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP))
 			v.kill()
 		}, killed},
@@ -50,9 +50,9 @@ func TestWordTells(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, Config{Self: 0, MaxProcs: 2})
 			v := spawn(t, role{Self: 1, MaxProcs: 2, Threads: 4})
-			p.deaf(v.meet(p), byPidfd, byPoll)
+			p.stopWatcher(v.connect(p), byPidfd, byPoll)
 			c.end(v)
-			e := newEar()
+			e := newObserver()
 			allow(t, c.want, e.end(p))
 			require.Equal(t, []uint64{1}, e.got)
 			require.EqualValues(t, 1, p.watch.by[byWord].Load())
@@ -63,8 +63,9 @@ func TestWordTells(t *testing.T) {
 	}
 }
 
-// Of a process with much memory the word tells before the pidfd, which waits for the
-// memory to be freed, unless whoever waits at the word gets no core meanwhile; and of any process the pidfd tells, without a word.
+// Of a process with much memory the word tells before the pidfd, which waits for the memory to be
+// freed, unless whoever waits at the word gets no core meanwhile; and of any process the pidfd
+// tells, without a word.
 func TestOrderOfEvidence(t *testing.T) {
 	withWords(t)
 	resident := 512
@@ -75,31 +76,31 @@ func TestOrderOfEvidence(t *testing.T) {
 	for try := 0; words == 0 && try < 5; try++ {
 		p := open(t, Config{Self: 0, MaxProcs: 2})
 		v := spawn(t, role{Self: 1, MaxProcs: 2, Resident: resident})
-		p.deaf(v.meet(p), byPoll)
+		p.stopWatcher(v.connect(p), byPoll)
 		v.kill()
-		allow(t, killed, newEar().end(p))
+		allow(t, killed, newObserver().end(p))
 		words = uint64(p.watch.by[byWord].Load())
 	}
 	require.EqualValues(t, 1, words)
 
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	p.deaf(v.meet(p), byWord, byPoll)
+	p.stopWatcher(v.connect(p), byWord, byPoll)
 	v.kill()
-	require.Equal(t, killed, newEar().end(p))
+	require.Equal(t, killed, newObserver().end(p))
 	require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
 }
 
 // Once its parent has asked, how a process ended is read from its pidfd, on kernels
 // that keep it there; on others the cause is unknown.
-func TestFateOfTheReaped(t *testing.T) {
+func TestExitCauseOfTheReaped(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	c := v.meet(p)
-	v.tell("exit")
+	c := v.connect(p)
+	v.write("exit")
 	_ = v.cmd.Wait()
 	require.False(t, c.reader.unreaped())
-	if got := c.learnFate(); got.Kind != proc.Unknown {
+	if got := c.queryExitCause(); got.Kind != proc.Unknown {
 		require.Equal(t, proc.Cause{Kind: proc.Exited, Code: 3}, got)
 	}
 }
@@ -109,8 +110,9 @@ func TestFateOfTheReaped(t *testing.T) {
 func TestManyObservers(t *testing.T) {
 	withWords(t)
 	for name, ids := range map[string][]proc.ID{
-		"words of their own": {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31},
-		"one word":           {5, 5 + maxWords, 5 + 2*maxWords, 5 + 3*maxWords},
+		"words of their own": {0, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+			25, 26, 27, 28, 29, 30, 31},
+		"one word": {5, 5 + maxWords, 5 + 2*maxWords, 5 + 3*maxWords},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{Self: 1, MaxProcs: 4 * maxWords, Lines: 64, BulkBytes: 16 << 10}
@@ -120,8 +122,8 @@ func TestManyObservers(t *testing.T) {
 			for i, id := range ids {
 				cfg.Self = id
 				p := open(t, cfg)
-				p.deaf(v.meet(p), byPidfd)
-				told.Go(func() { causes[i] = newEar().end(p) })
+				p.stopWatcher(v.connect(p), byPidfd)
+				told.Go(func() { causes[i] = newObserver().end(p) })
 			}
 			v.kill()
 			told.Wait()
@@ -140,13 +142,13 @@ func TestManyVictims(t *testing.T) {
 	p := open(t, cfg)
 	v := spawn(t, role{Self: 1, MaxProcs: n + 1, Lines: 64, BulkBytes: 16 << 10, Ids: n})
 	v.order("dial " + hex.EncodeToString(p.Address()))
-	e := newEar()
+	e := newObserver()
 	for len(e.got) < n {
 		p.Poll(&e.Sink)
 	}
 	require.Equal(t, n, p.watch.words.Watched())
 	for _, c := range p.conns {
-		p.deaf(c, byPidfd, byPoll)
+		p.stopWatcher(c, byPidfd, byPoll)
 	}
 	v.kill()
 	sleepUntil(p, e, func() bool { return len(e.ends) == n })
@@ -158,19 +160,19 @@ func TestManyVictims(t *testing.T) {
 }
 
 // Who departs, or closes, is not taken for dead, then or when the process ends.
-func TestOrderlyEndIsNoDeath(t *testing.T) {
+func TestDepartureIsNoDeath(t *testing.T) {
 	for order, want := range map[string]proc.Kind{"depart": proc.Departed, "close": proc.Connection} {
 		t.Run(order, func(t *testing.T) {
 			p := open(t, Config{Self: 0, MaxProcs: 2})
 			v := spawn(t, role{Self: 1, MaxProcs: 2})
-			c := v.meet(p)
+			c := v.connect(p)
 			v.order(order)
 			if order == "depart" {
-				v.tell("exec") // it is free to
+				v.write("exec") // it is free to
 			} else {
-				v.tell("exit")
+				v.write("exit")
 			}
-			e := newEar()
+			e := newObserver()
 			require.Equal(t, proc.Cause{Kind: want}, e.end(p))
 			require.Zero(t, p.watch.by[byWord].Load())
 			p.Poll(&e.Sink) // clears away
@@ -185,29 +187,29 @@ func TestOrderlyEndIsNoDeath(t *testing.T) {
 }
 
 // A peer that has departed before it heard of this process is found departed.
-func TestDepartedUnheard(t *testing.T) {
+func TestDepartedBeforeAnyPoll(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	c, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
 	require.NoError(t, err)
-	p.Poll(&newEar().Sink)
+	p.Poll(&newObserver().Sink)
 	c.segment.head().state.Store(stateDeparted) // before its next Poll
 	v.kill()
-	require.Equal(t, proc.Cause{Kind: proc.Departed}, newEar().end(p))
+	require.Equal(t, proc.Cause{Kind: proc.Departed}, newObserver().end(p))
 }
 
 // A word that lies costs nobody its life, and the pidfd tells in the end.
-func TestLyingWord(t *testing.T) {
+func TestFalseWord(t *testing.T) {
 	withWords(t)
 	for name, lie := range map[string]uint32{"dead": 1 << 30, "another thread": 1, "let go": 0, "all bits": ^uint32(0)} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, Config{Self: 0, MaxProcs: 2})
 			v := spawn(t, role{Self: 1, MaxProcs: 2})
-			c := v.meet(p)
-			e := newEar()
+			c := v.connect(p)
+			e := newObserver()
 			sleepUntil(p, e, func() bool { return len(e.got) == 1 })
 			scribble(c.segment, lie)
-			polls := mostDoubts
+			polls := maxFalseMarks
 			for p.watch.words.Watched() > 0 {
 				p.Poll(&e.Sink)
 			}
@@ -217,7 +219,7 @@ func TestLyingWord(t *testing.T) {
 			p.Poll(&e.Sink)
 			require.Empty(t, e.ends)
 			v.order("nothing") // it lives
-			p.deaf(c, byPoll)
+			p.stopWatcher(c, byPoll)
 			v.kill()
 			require.Equal(t, killed, e.end(p))
 			require.EqualValues(t, 1, p.watch.by[byPidfd].Load())
@@ -225,48 +227,48 @@ func TestLyingWord(t *testing.T) {
 	}
 }
 
-// ledger is a source of exits that knows what the test has waited for.
-type ledger struct {
+// exitRecords is a source of exits that knows what the test has waited for.
+type exitRecords struct {
 	fd    int
 	mu    sync.Mutex
 	ends  map[int]proc.Cause
 	execs uint32 // of whomever it is asked for
 }
 
-func (l *ledger) FD() int { return l.fd }
+func (l *exitRecords) FD() int { return l.fd }
 
-func (l *ledger) Entries() uint64 {
+func (l *exitRecords) Entries() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(len(l.ends))
 }
 
-func (l *ledger) Watched(pid int) bool {
+func (l *exitRecords) Watched(pid int) bool {
 	_, ended := l.Ended(pid)
 	return !ended
 }
 
-func (l *ledger) Execs(pid int) uint32 {
+func (l *exitRecords) Execs(pid int) uint32 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.execs
 }
 
-func (l *ledger) Ended(pid int) (proc.Cause, bool) {
+func (l *exitRecords) Ended(pid int) (proc.Cause, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, ok := l.ends[pid]
 	return c, ok
 }
 
-// told makes an endpoint with a source of exits, and how the test writes to it.
-func told(t *testing.T) (p *Provider, say func(v *prey, cause proc.Cause)) {
+// reportedExit makes an endpoint with a source of exits, and how the test writes to it.
+func reportedExit(t *testing.T) (p *Provider, say func(v *victim, cause proc.Cause)) {
 	t.Helper()
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
-	l := &ledger{fd: fd, ends: map[int]proc.Cause{}}
-	return open(t, Config{Self: 0, MaxProcs: 2, Exits: l}), func(v *prey, cause proc.Cause) {
+	l := &exitRecords{fd: fd, ends: map[int]proc.Cause{}}
+	return open(t, Config{Self: 0, MaxProcs: 2, Exits: l}), func(v *victim, cause proc.Cause) {
 		l.mu.Lock()
 		l.ends[v.cmd.Process.Pid] = cause
 		l.mu.Unlock()
@@ -276,29 +278,29 @@ func told(t *testing.T) (p *Provider, say func(v *prey, cause proc.Cause)) {
 }
 
 // What Exits tells is reported with its cause, and the process is made to have ended.
-func TestExitsTell(t *testing.T) {
-	p, say := told(t)
+func TestExitsReportDeath(t *testing.T) {
+	p, say := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	v.meet(p)
+	v.connect(p)
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	say(v, want)
-	require.Equal(t, want, newEar().end(p))
+	require.Equal(t, want, newObserver().end(p))
 	require.EqualValues(t, 1, p.watch.by[byExits].Load())
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
 // A peer that has called exec has failed, and what it has become is killed.
-func TestExitsTellOfExec(t *testing.T) {
-	p, _ := told(t)
+func TestExitsReportExec(t *testing.T) {
+	p, _ := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	v.meet(p)
-	l := p.cfg.Exits.(*ledger)
+	v.connect(p)
+	l := p.cfg.Exits.(*exitRecords)
 	l.mu.Lock()
 	l.execs++
 	l.mu.Unlock()
 	_, err := unix.Write(l.fd, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 	require.NoError(t, err)
-	require.Equal(t, proc.Cause{Kind: proc.Exec}, newEar().end(p))
+	require.Equal(t, proc.Cause{Kind: proc.Exec}, newObserver().end(p))
 	require.EqualValues(t, 1, p.watch.by[byExits].Load())
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
@@ -308,15 +310,15 @@ func TestExitsTellOfExec(t *testing.T) {
 // this one's end, and how it ended is not taken from there either.
 func TestEndOfAnEarlierProcess(t *testing.T) {
 	withWords(t)
-	p, say := told(t)
+	p, say := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	say(v, proc.Cause{Kind: proc.Exited, Code: 77})
-	c := v.meet(p)
-	p.watch.askExits() // as at the next bell
-	v.order("nothing") // it lives
-	p.deaf(c, byPidfd, byPoll)
+	c := v.connect(p)
+	p.watch.checkExits() // as at the next bell
+	v.order("nothing")   // it lives
+	p.stopWatcher(c, byPidfd, byPoll)
 	v.kill()
-	allow(t, killed, newEar().end(p))
+	allow(t, killed, newObserver().end(p))
 	require.EqualValues(t, 1, p.watch.by[byWord].Load())
 }
 
@@ -329,7 +331,7 @@ func TestManyDeaths(t *testing.T) {
 	for job := range jobs {
 		v := spawn(t, role{Self: proc.ID(1 + job*each), MaxProcs: cfg.MaxProcs, Lines: 64, BulkBytes: 16 << 10, Ids: each})
 		v.order("dial " + hex.EncodeToString(p.Address()))
-		e := newEar()
+		e := newObserver()
 		sleepUntil(p, e, func() bool { return len(e.got) == each })
 		v.kill()
 		sleepUntil(p, e, func() bool { return len(e.ends) == each })
@@ -338,7 +340,7 @@ func TestManyDeaths(t *testing.T) {
 		_ = v.cmd.Wait()
 		maps, err := os.ReadFile("/proc/self/maps")
 		require.NoError(t, err)
-		last = [3]int{entriesOf(t, "/proc/self/fd"), bytes.Count(maps, []byte("memfd:")), len(p.remains)}
+		last = [3]int{entriesOf(t, "/proc/self/fd"), bytes.Count(maps, []byte("memfd:")), len(p.ended)}
 		if job == 0 {
 			first = last
 		}
@@ -356,13 +358,13 @@ func entriesOf(t *testing.T, dir string) int {
 }
 
 // Endpoints that come and go leave neither threads nor descriptors behind.
-func TestNothingIsLeft(t *testing.T) {
+func TestNothingLeaks(t *testing.T) {
 	const tasks, descriptors = "/proc/self/task", "/proc/self/fd"
 	once := func() {
 		a, b := open(t, Config{Self: 0, MaxProcs: 2}), open(t, Config{Self: 1, MaxProcs: 2})
 		_, err := a.Dial(to(b, 1))
 		require.NoError(t, err)
-		b.Poll(&newEar().Sink)
+		b.Poll(&newObserver().Sink)
 		require.NoError(t, a.Close())
 		require.NoError(t, b.Close())
 	}

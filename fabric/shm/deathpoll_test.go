@@ -12,26 +12,27 @@ import (
 )
 
 // polled polls, without sleeping, until the ear has heard of so many ends.
-func polled(p *Provider, e *ear, ends int) {
+func polled(p *Provider, e *observer, ends int) {
 	for len(e.ends) < ends {
 		p.PollDeaths()
 		p.Poll(&e.Sink)
 	}
 }
 
-// However a process ends, one that polls and whose watcher is told nothing finds it: after what the process had sent, with
-// the cause, and the process is gone. So it is with a record of ends that leaves this one out.
-func TestPollTells(t *testing.T) {
+// However a process ends, one that polls and whose watcher is told nothing finds it: after what the
+// process had sent, with the cause, and the process is gone. So it is with a record of ends that
+// leaves this one out.
+func TestPollReportsDeath(t *testing.T) {
 	withWords(t)
 	for _, record := range []bool{false, true} {
 		for name, c := range map[string]struct {
-			end  func(v *prey)
+			end  func(v *victim)
 			want proc.Cause
 		}{
-			"killed": {(*prey).kill, killed},
-			"exits":  {func(v *prey) { v.tell("exit") }, proc.Cause{Kind: proc.Exited, Code: 3}},
-			"execs":  {func(v *prey) { v.tell("exec") }, killed},
-			"stopped, then killed": {func(v *prey) {
+			"killed": {(*victim).kill, killed},
+			"exits":  {func(v *victim) { v.write("exit") }, proc.Cause{Kind: proc.Exited, Code: 3}},
+			"execs":  {func(v *victim) { v.write("exec") }, killed},
+			"stopped, then killed": {func(v *victim) {
 				require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP))
 				v.kill()
 			}, killed},
@@ -39,12 +40,12 @@ func TestPollTells(t *testing.T) {
 			t.Run(name+recordName[record], func(t *testing.T) {
 				p := open(t, Config{Self: 0, MaxProcs: 2})
 				if record {
-					p, _ = told(t)
+					p, _ = reportedExit(t)
 				}
 				v := spawn(t, role{Self: 1, MaxProcs: 2, Threads: 4})
-				p.deaf(v.meet(p), byWord, byPidfd)
+				p.stopWatcher(v.connect(p), byWord, byPidfd)
 				c.end(v)
-				e := newEar()
+				e := newObserver()
 				polled(p, e, 1)
 				allow(t, c.want, e.ends[0])
 				require.Equal(t, []uint64{1}, e.got)
@@ -59,30 +60,30 @@ func TestPollTells(t *testing.T) {
 
 var recordName = map[bool]string{false: "", true: ", with a record"}
 
-// The detector that asks of a process learns that it has become another program, also where the watcher goes by a record
-// that does not know of it.
-func TestReplacedRunsNoMore(t *testing.T) {
+// The detector that asks of a process learns that it has become another program, also where the
+// watcher goes by a record that does not know of it.
+func TestExecedPeerDoesNotRun(t *testing.T) {
 	withWords(t)
-	p, _ := told(t)
+	p, _ := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	c := v.meet(p)
-	p.deaf(c, byPidfd, byPoll)
-	v.tell("exec")
+	c := v.connect(p)
+	p.stopWatcher(c, byPidfd, byPoll)
+	v.write("exec")
 	for !c.gone.Load() {
 		p.Runs(1)
 	}
-	allow(t, killed, newEar().end(p))
+	allow(t, killed, newObserver().end(p))
 	require.Equal(t, unix.SIGKILL, v.signaled())
 }
 
 // A process that polls reads the record itself.
 func TestPollOfTheRecord(t *testing.T) {
-	p, say := told(t)
+	p, say := reportedExit(t)
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	p.deaf(v.meet(p), byWord, byPidfd, byExits, byPoll)
+	p.stopWatcher(v.connect(p), byWord, byPidfd, byExits, byPoll)
 	want := proc.Cause{Kind: proc.Exited, Code: 77}
 	say(v, want)
-	e := newEar()
+	e := newObserver()
 	polled(p, e, 1)
 	require.Equal(t, want, e.ends[0])
 	require.EqualValues(t, 1, p.watch.by[byExits].Load())
@@ -97,15 +98,15 @@ func TestPollInTurn(t *testing.T) {
 	p := open(t, cfg)
 	many := spawn(t, role{Self: 2, MaxProcs: n + 2, Lines: 64, BulkBytes: 16 << 10, Ids: n})
 	one := spawn(t, role{Self: 1, MaxProcs: n + 2, Lines: 64, BulkBytes: 16 << 10})
-	e := newEar()
-	for _, v := range []*prey{many, one} {
+	e := newObserver()
+	for _, v := range []*victim{many, one} {
 		v.order("dial " + hex.EncodeToString(p.Address()))
 	}
 	for len(e.got) < n+1 {
 		p.Poll(&e.Sink)
 	}
 	for _, c := range p.conns {
-		p.deaf(c, byWord, byPidfd)
+		p.stopWatcher(c, byWord, byPidfd)
 	}
 	one.kill()
 	polled(p, e, 1)
@@ -116,18 +117,19 @@ func TestPollInTurn(t *testing.T) {
 	require.Empty(t, p.deaths.words)
 }
 
-// The first process that finds a death has the others look, whose turn to look at that word has not come.
-func TestDeathIsPassedOn(t *testing.T) {
+// The first process that finds a death has the others look, whose turn to look at that word has not
+// come.
+func TestDeathIsSpread(t *testing.T) {
 	withWords(t)
 	first, second := open(t, Config{Self: 0, MaxProcs: 3}), open(t, Config{Self: 2, MaxProcs: 3})
 	v := spawn(t, role{Self: 1, MaxProcs: 3})
-	e, other := newEar(), newEar()
+	e, other := newObserver(), newObserver()
 	_, err := second.Dial(fabric.ConnectSpec{Peer: 0, Address: first.Address()})
 	require.NoError(t, err)
 	first.Poll(&e.Sink) // connects back
 	second.Poll(&other.Sink)
 	for _, p := range []*Provider{second, first} {
-		p.deaf(v.meet(p), byWord, byPidfd)
+		p.stopWatcher(v.connect(p), byWord, byPidfd)
 	}
 	v.kill()
 	polled(first, e, 1)
@@ -137,17 +139,17 @@ func TestDeathIsPassedOn(t *testing.T) {
 	require.EqualValues(t, 1, second.watch.by[byPoll].Load())
 }
 
-// No mark makes a living process dead: one that a stranger has written, also while threads of the process end. It asks half as often as
-// mostDoubts allows.
-func TestMarkOfTheLiving(t *testing.T) {
+// No mark makes a living process dead: one that a stranger has written, also while threads of the
+// process end. It asks half as often as mostDoubts allows.
+func TestMarkOfALivingPeer(t *testing.T) {
 	withWords(t)
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2, Threads: 1})
-	c := v.meet(p)
-	e := newEar()
+	c := v.connect(p)
+	e := newObserver()
 	for range scaledDown(100) {
 		scribble(c.segment, 1<<30)
-		v.tell("churn")
+		v.write("churn")
 		for range 500 {
 			p.PollDeaths()
 			p.Poll(&e.Sink)
@@ -155,7 +157,7 @@ func TestMarkOfTheLiving(t *testing.T) {
 		require.Equal(t, "done", v.line())
 	}
 	require.Len(t, p.deaths.words, 1)
-	require.Positive(t, p.deaths.words[0].doubts)
+	require.Positive(t, p.deaths.words[0].falseMarks)
 	require.Empty(t, e.ends)
 	v.kill()
 	polled(p, e, 1)

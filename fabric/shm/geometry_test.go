@@ -69,7 +69,7 @@ func TestEagerLimitsOfConfig(t *testing.T) {
 	q := open(t, Config{Self: 1, MaxProcs: 2})
 	c, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: q.Address()})
 	require.NoError(t, err)
-	require.Equal(t, 9000, c.Sure(), "the far limit is no more than the near one")
+	require.Equal(t, 9000, c.AlwaysEager(), "the far limit is no more than the near one")
 	require.Equal(t, 9000, c.Caps().Eager)
 	require.True(t, c.Eager(9000))
 	require.False(t, c.Eager(9001))

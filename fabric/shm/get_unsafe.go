@@ -15,35 +15,32 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// Why unsafe: process_vm_readv takes addresses, the local one of a Go slice
-// that is kept alive over the call, the remote one as a number that the kernel
-// checks.
+// Why unsafe: process_vm_readv takes addresses, the local one of a Go slice that is kept alive over
+// the call, the remote one as a number that the kernel checks.
 
-// maxCopy bounds one call to about 200 µs between near cores. The call holds on to its share of the Go
-// scheduler, because letting go of it for each call costs a tenth of the
-// bandwidth (the runtime's monitor takes it away after 20 µs and starts
-// threads); so a call must be short enough for a collector that waits for it. And
-// long enough: each takes the kernel some 5 µs besides the copy.
+// maxCopy bounds one call to about 200 µs between near cores. The call keeps its processor of the
+// Go scheduler, because releasing it for each call costs a tenth of the bandwidth (the runtime's
+// monitor takes it away after 20 µs and starts threads). So a call must be short enough for a
+// garbage collector that waits for it, and long enough: each costs the kernel some 5 µs besides the
+// copy.
 const maxCopy = 2 << 20
 
 // reader copies from one other process.
 type reader struct {
 	pid, pidfd int
-	// sure is when the process was last known to have its pid still: nanoseconds
-	// since clockOrigin. Any goroutine that reads reads and writes it.
+	// sure is the last time when the process was known to have its pid: nanoseconds since
+	// clockOrigin. Any goroutine that reads accesses it.
 	sure atomic.Int64
 }
 
-// A pid can mean another process after as many forks as there are pids: at
-// least 32767, which no machine does in pidTrust. Asking the kernel for each
-// copy would cost a twentieth of the time of 64 KiB, and reading a token of the
-// peer's with each copy as much again.
+// A pid can name another process after as many forks as there are pids: at least 32767, which no
+// machine does in pidTrust. Asking the kernel for each copy would cost a twentieth of the time of
+// 64 KiB, and reading a token of the peer's with each copy as much again.
 const pidTrust = int64(time.Millisecond)
 
 var clockOrigin = time.Now()
 
-// read copies len(local) bytes from addr. fabric.ErrPeerGone: the process has
-// ended.
+// read copies len(local) bytes from addr. fabric.ErrPeerGone: the process has ended.
 func (r *reader) read(local []byte, addr uint64) error {
 	for len(local) > 0 {
 		n := min(len(local), maxCopy)
@@ -63,7 +60,7 @@ func (r *reader) read(local []byte, addr uint64) error {
 	return nil
 }
 
-// copy is one call; it gives the number of bytes that were read.
+// copy is one call; it returns the number of bytes read.
 func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
 	lv := unix.Iovec{Base: unsafe.SliceData(local)}
 	lv.SetLen(len(local))
@@ -74,8 +71,8 @@ func (r *reader) copy(local []byte, addr uint64) (int, unix.Errno) {
 	return int(got), errno
 }
 
-// same reports whether the pid still means the process: asked after a copy, it
-// says that the bytes were that process's.
+// same reports whether the pid still names the process: after a copy, this proves that the bytes
+// were that process's.
 func (r *reader) same() bool {
 	now := int64(time.Since(clockOrigin))
 	if now-r.sure.Load() < pidTrust {
@@ -93,14 +90,14 @@ func readError(errno unix.Errno, pid int) error {
 	case errors.Is(errno, unix.ESRCH):
 		return fabric.ErrPeerGone
 	case errors.Is(errno, unix.EPERM):
-		return fmt.Errorf("shm: process_vm_readv(%d): %w: the kernel forbids reading the peer (Yama's ptrace_scope, another user, or a container without CAP_SYS_PTRACE)", pid, errno)
+		return fmt.Errorf("shm: process_vm_readv(%d): %w: the kernel forbids reading the peer (Yama's ptrace_scope, "+
+			"another user, or a container without CAP_SYS_PTRACE)", pid, errno)
 	default:
 		return fmt.Errorf("shm: process_vm_readv(%d): %w", pid, errno)
 	}
 }
 
-// allowReading lets peers read this process where Yama would allow it to
-// ancestors only.
+// allowReading lets peers read this process where Yama allows it to ancestors only.
 func allowReading() {
 	b, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(b)) == "1" {

@@ -27,7 +27,7 @@ func leave(p *Provider, name uint64, members, member int) {
 func TestHallsOfTheDead(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	c := v.meet(p)
+	c := v.connect(p)
 	require.NoError(t, v.cmd.Process.Signal(unix.SIGSTOP))
 	c.Invalidate()
 	first := makeHall(t, p, 0, 1)
@@ -37,8 +37,8 @@ func TestHallsOfTheDead(t *testing.T) {
 	require.NotEqual(t, first, second, "the other one has not left, and its process is there")
 	v.kill()
 	require.Equal(t, unix.SIGKILL, v.signaled())
-	newEar().end(p)
-	p.Poll(&newEar().Sink) // what was held of it has been given back
+	newObserver().end(p)
+	p.Poll(&newObserver().Sink) // what was held of it has been given back
 	require.Equal(t, first, makeHall(t, p, 0, 1))
 	require.NotContains(t, []uint64{first, second}, makeHall(t, p, 0), "these are in use")
 	for range 1000 {

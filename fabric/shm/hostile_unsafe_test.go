@@ -16,16 +16,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// witness checks every payload that it is handed: touching it must not fault,
+// frameCheck checks every payload that it is handed: touching it must not fault,
 // and it must lie in the slot.
-type witness struct {
+type frameCheck struct {
 	t      testing.TB
 	slot   []byte
 	frames int
 	down   []proc.Cause
 }
 
-func (w *witness) sink() *fabric.Sink {
+func (w *frameCheck) sink() *fabric.Sink {
 	s := new(fabric.Sink)
 	base := uintptr(unsafe.Pointer(unsafe.SliceData(w.slot)))
 	for c := range s.Deliver {
@@ -51,7 +51,7 @@ func FuzzSlot(f *testing.F) {
 		g := geometry{procs: 2, lines: 64, bulk: 16 << 10}
 		slot := make([]byte, g.slotBytes())
 		c := consumer{ring: newRing(slot, g)}
-		w := &witness{t: t, slot: slot}
+		w := &frameCheck{t: t, slot: slot}
 		s := w.sink()
 		r := rand.New(rand.NewPCG(seed, 0))
 		for range 50 {
@@ -82,7 +82,7 @@ func TestCorruptWordsEndTheConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b, ab, _ := pair(t, Config{})
-			w := &witness{t: t, slot: b.own.slot(0)}
+			w := &frameCheck{t: t, slot: b.own.slot(0)}
 			s := w.sink()
 			require.True(t, ab.TrySend(fabric.ClassTest, 0, nil))
 			for w.frames == 0 {
@@ -106,7 +106,7 @@ func TestCorruptWordsEndTheConnection(t *testing.T) {
 // the producer next looks at its cursors.
 func TestCorruptCursorsEndTheConnection(t *testing.T) {
 	_, b, ab, ba := pair(t, Config{})
-	w := &witness{t: t, slot: b.own.slot(0)}
+	w := &frameCheck{t: t, slot: b.own.slot(0)}
 	s := w.sink()
 	b.Poll(s)
 	atomic.StoreUint64(&ba.out.cur.head, 1<<40)
@@ -132,7 +132,7 @@ func TestStrayKnock(t *testing.T) {
 	before := pages()
 	host.own.knockWord(0).Or(1 << 1)
 	host.own.head().knocks.Add(1)
-	ear := newEar()
+	ear := newObserver()
 	for range 3 {
 		host.Poll(&ear.Sink)
 	}
@@ -156,7 +156,7 @@ func TestCorruptKnock(t *testing.T) {
 	entryOf(host.own.slot(1)).length = 3
 	host.own.knockWord(0).Or(1 << 1)
 	host.own.head().knocks.Add(1)
-	ear := newEar()
+	ear := newObserver()
 	for len(ear.ends) == 0 {
 		host.Poll(&ear.Sink)
 	}
@@ -165,7 +165,7 @@ func TestCorruptKnock(t *testing.T) {
 
 // What is not as its address says is refused: a process with a reused pid, a
 // segment of another size, one that can be truncated.
-func TestStrangeSegments(t *testing.T) {
+func TestForeignSegments(t *testing.T) {
 	_, b, _, _ := pair(t, Config{})
 	good := b.self
 	dial := func(a address) error {
@@ -250,7 +250,7 @@ func FuzzAddress(f *testing.F) {
 // Whatever a newcomer leaves in its slot for an address, and whatever it writes into the words
 // by which the two tell each other what has become of them: the owner reports that peer's end,
 // or none. Addresses name this process, so that nothing that a defect does reaches others.
-func FuzzFate(f *testing.F) {
+func FuzzNewcomer(f *testing.F) {
 	p, err := Open(Config{Self: 1, MaxProcs: 2, Lines: 64, BulkBytes: 16 << 10})
 	require.NoError(f, err)
 	f.Add(p.Address(), uint32(addressBytes), uint32(stateDeparted), uint32(unix.EMFILE), uint64(2))
@@ -267,7 +267,7 @@ func FuzzFate(f *testing.F) {
 		e.length = length
 		host.own.knockWord(0).Or(knocks)
 		host.own.head().knocks.Add(1)
-		ear := newEar()
+		ear := newObserver()
 		for range 3 {
 			host.Poll(&ear.Sink)
 		}
@@ -279,8 +279,8 @@ func FuzzFate(f *testing.F) {
 		require.NoError(t, err)
 		c.out.cur.refused.Store(refused)
 		c.segment.head().state.Store(state)
-		c.learn()
-		ear = newEar()
+		c.checkRefusal()
+		ear = newObserver()
 		for range 3 {
 			guest.Poll(&ear.Sink)
 		}

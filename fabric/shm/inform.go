@@ -7,11 +7,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Inform tells that a peer has ended, as is known from elsewhere. It is fenced: if it
-// lives after all, it is killed, unless it has departed. What has arrived from it is delivered by the next
-// Polls, then its end is reported with that cause, if no end was reported
-// before. A peer that was never connected is barred: Connect answers
-// fabric.ErrPeerGone, nothing from it is delivered, and if it comes all the same it is
+// Inform reports that a peer has ended, as known from elsewhere. The peer is killed if it is alive,
+// unless it has departed. The next Polls deliver what has arrived from it, then report its end with
+// that cause, unless an end was reported before. A peer that was never connected is barred: Connect
+// returns fabric.ErrPeerGone, nothing from it is delivered, and if it knocks nevertheless it is
 // killed. It is called like Poll.
 func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 	if p.closed || int64(peer) >= int64(p.cfg.MaxProcs) || peer == p.cfg.Self {
@@ -19,48 +18,47 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 	}
 	c := p.conns[peer]
 	if c == nil && !p.departed {
-		p.admit() // it may have knocked
+		p.acceptKnocks() // it may have knocked
 		c = p.conns[peer]
 	}
 	switch {
 	case c == nil:
 		p.barred[peer] = fabric.ErrPeerGone
 	case c.reported || c.ending || c.gone.Load():
-	case c.departedUnheard(): // which the next Polls find
+	case c.departedInHeader(): // the next Polls find it
 	default:
-		if c.half != nil {
+		if c.halfOpen != nil {
 			c.in.cur.refused.Store(uint32(unix.ECONNREFUSED))
-			fenceStranger(c.half)
+			killProcess(c.halfOpen)
 		}
 		switch {
 		case cause.Kind == proc.Heartbeat:
-			cause = c.fenceSilent()
+			cause = c.killSilentPeer()
 		case cause.Failed():
-			c.fencePeer()
+			c.killPeer()
 		}
-		c.give(cause)
-		p.bell.Ring() // who sleeps is to poll
+		c.setEnd(cause)
+		p.bell.Ring() // a sleeping process must poll
 	}
 }
 
-// turnAway refuses a newcomer that counts as dead: it is to be so.
-func (p *Provider) turnAway(id proc.ID, a *address) {
+// refuseDead refuses and kills a newcomer that counts as dead.
+func (p *Provider) refuseDead(id proc.ID, a *address) {
 	entry := newRing(p.own.slot(id), p.own.geometry)
 	entry.cur.refused.Store(uint32(unix.ECONNREFUSED))
-	fenceStranger(a)
+	killProcess(a)
 	p.cfg.Warn("shm: %v has come, which counts as dead: refused and killed", id)
 }
 
-// fenceStranger kills the process with an address, if there is one with that
-// segment, and it is not this one.
-func fenceStranger(a *address) {
+// killProcess kills the process with an address, if it has that segment and is not this one.
+func killProcess(a *address) {
 	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
 	if c.openProcess(a) != nil {
 		return
 	}
 	if fd, err := findBacking(a); err == nil {
 		_ = unix.Close(fd)
-		c.fencePeer()
+		c.killPeer()
 	}
 	_ = unix.Close(c.reader.pidfd)
 }

@@ -16,18 +16,18 @@ var silent = proc.Cause{Kind: proc.Heartbeat}
 // A peer that counts as dead by others' word is killed; what had arrived from it
 // is delivered, then its end, with the cause that was given, once.
 func TestInformOfAConnectedPeer(t *testing.T) {
-	for name, prepare := range map[string]func(v *prey){
-		"alive":   func(*prey) {},
-		"stopped": func(v *prey) { require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP)) },
+	for name, prepare := range map[string]func(v *victim){
+		"alive":   func(*victim) {},
+		"stopped": func(v *victim) { require.NoError(v.t, v.cmd.Process.Signal(unix.SIGSTOP)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, Config{Self: 0, MaxProcs: 2})
 			v := spawn(t, role{Self: 1, MaxProcs: 2})
-			v.meet(p)
+			v.connect(p)
 			prepare(v)
 			p.Inform(1, silent)
 			p.Inform(1, proc.Cause{Kind: proc.Connection})
-			e := newEar()
+			e := newObserver()
 			require.Equal(t, proc.Cause{Kind: proc.Fenced}, e.end(p))
 			require.True(t, p.Fencer(1))
 			require.Equal(t, []uint64{1}, e.got)
@@ -42,15 +42,15 @@ func TestInformOfAConnectedPeer(t *testing.T) {
 }
 
 // Those who see the end of one that was killed for its silence know that it was that.
-func TestOthersSeeWhyItWasKilled(t *testing.T) {
+func TestOthersSeeTheFencing(t *testing.T) {
 	killer, other := open(t, Config{Self: 0, MaxProcs: 3}), open(t, Config{Self: 2, MaxProcs: 3})
 	v := spawn(t, role{Self: 1, MaxProcs: 3})
-	v.meet(killer)
-	v.meet(other)
+	v.connect(killer)
+	v.connect(other)
 	runs, traced := other.Runs(1)
 	require.True(t, runs && !traced, "asked before the verdict")
 	killer.Inform(1, silent)
-	require.Equal(t, proc.Cause{Kind: proc.Fenced}, newEar().end(other))
+	require.Equal(t, proc.Cause{Kind: proc.Fenced}, newObserver().end(other))
 	other.Inform(1, silent)
 	require.True(t, killer.Fencer(1))
 	require.False(t, other.Fencer(1))
@@ -59,13 +59,13 @@ func TestOthersSeeWhyItWasKilled(t *testing.T) {
 
 // Word that comes after a departure, which was not looked at yet, neither turns that into
 // a death nor kills who is about to exit in order.
-func TestInformOfTheDeparted(t *testing.T) {
+func TestInformOfADepartedPeer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
-	v.meet(p)
+	v.connect(p)
 	v.order("depart")
 	p.Inform(1, silent)
-	require.Equal(t, proc.Departed, newEar().end(p).Kind)
+	require.Equal(t, proc.Departed, newObserver().end(p).Kind)
 	v.order("nothing") // it lives
 }
 
@@ -75,7 +75,7 @@ func TestInformOfANewcomer(t *testing.T) {
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	v.order("dial " + hex.EncodeToString(p.Address()))
 	p.Inform(1, silent)
-	e := newEar()
+	e := newObserver()
 	require.Equal(t, proc.Cause{Kind: proc.Fenced}, e.end(p))
 	require.Equal(t, []uint64{1}, e.got)
 	require.Equal(t, unix.SIGKILL, v.signaled())
@@ -83,14 +83,14 @@ func TestInformOfANewcomer(t *testing.T) {
 
 // Of one to which there is no way back the end is reported as well, and it is
 // killed.
-func TestInformOfAHalfConnectedPeer(t *testing.T) {
+func TestInformOfAHalfOpenPeer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	v.order("dial " + hex.EncodeToString(p.Address()))
 	allow := forbidDescriptors(t)
-	e := newEar()
+	e := newObserver()
 	p.Poll(&e.Sink)
-	require.NotNil(t, p.conns[1].half)
+	require.NotNil(t, p.conns[1].halfOpen)
 	allow()
 	p.Inform(1, silent)
 	require.Equal(t, silent, e.end(p))
@@ -99,7 +99,7 @@ func TestInformOfAHalfConnectedPeer(t *testing.T) {
 
 // A peer that was never connected is barred: it is not connected to, and if it comes
 // it is not heard and is killed.
-func TestInformOfAStranger(t *testing.T) {
+func TestInformOfAnUnconnectedPeer(t *testing.T) {
 	p := open(t, Config{Self: 0, MaxProcs: 2})
 	v := spawn(t, role{Self: 1, MaxProcs: 2})
 	p.Inform(1, silent)
@@ -107,7 +107,7 @@ func TestInformOfAStranger(t *testing.T) {
 	require.ErrorIs(t, err, fabric.ErrPeerGone)
 	v.order("nothing") // it lives
 	v.order("dial " + hex.EncodeToString(p.Address()))
-	e := newEar()
+	e := newObserver()
 	p.Poll(&e.Sink)
 	require.Equal(t, unix.SIGKILL, v.signaled())
 	for range 3 {
@@ -120,8 +120,8 @@ func TestInformOfAStranger(t *testing.T) {
 
 // A newcomer that counts as dead and cannot be killed, as it is this process, reads
 // that it is refused.
-func TestTheBarredAreTold(t *testing.T) {
-	host, guest, c := strangers(t)
+func TestBarredPeersLearnIt(t *testing.T) {
+	host, guest, c := unconnected(t)
 	other := open(t, Config{Self: 0, MaxProcs: 2})
 	other.Inform(1, silent)
 	_, err := guest.Dial(to(host, 0))
@@ -130,17 +130,17 @@ func TestTheBarredAreTold(t *testing.T) {
 	lost := open(t, Config{Self: 1, MaxProcs: 2})
 	_, err = lost.Dial(to(other, 0))
 	require.NoError(t, err)
-	other.Poll(&newEar().Sink)
-	require.Equal(t, proc.Cause{Kind: proc.Unreachable, Code: int32(unix.ECONNREFUSED)}, newEar().end(lost))
+	other.Poll(&newObserver().Sink)
+	require.Equal(t, proc.Cause{Kind: proc.Unreachable, Code: int32(unix.ECONNREFUSED)}, newObserver().end(lost))
 }
 
 // Word of what does not concern the endpoint changes nothing.
-func TestInformOfNobody(t *testing.T) {
-	host, guest, _ := strangers(t)
+func TestInformOfAnInvalidPeer(t *testing.T) {
+	host, guest, _ := unconnected(t)
 	host.Inform(7, silent)
 	host.Inform(0, silent)
 	host.Inform(proc.None, silent)
-	e := newEar()
+	e := newObserver()
 	host.Poll(&e.Sink)
 	require.Equal(t, []uint64{0}, e.got)
 	require.Empty(t, e.ends)

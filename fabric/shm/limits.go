@@ -13,13 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSpace says that a segment or a slot does not fit: /dev/shm is full or a
-// memory limit would be exceeded. The message names the limit and the cure.
+// ErrNoSpace: a segment or a slot does not fit, because /dev/shm is full or a memory limit would be
+// exceeded. The message names the limit and the remedy.
 var ErrNoSpace = errors.New("shm: not enough memory")
 
-// checkLimits looks whether this process may take n more bytes of shared
-// memory. It looks before fallocate because a memory cgroup answers excess
-// with the OOM killer.
+// checkLimits checks whether this process may take n more bytes of shared memory, before fallocate:
+// a memory cgroup answers excess with the OOM killer.
 func checkLimits(n int64) error {
 	return checkCgroup(os.DirFS("/"), n)
 }
@@ -48,8 +47,7 @@ func checkCgroup(root fs.FS, n int64) error {
 	return nil
 }
 
-// checkHierarchy walks from the process's group to the root: each level's
-// limit counts.
+// checkHierarchy walks from the process's group to the root: each level's limit counts.
 func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFile, cacheKey string) error {
 	for dir := path.Clean("/" + group); ; dir = path.Dir(dir) {
 		at := path.Join(mount, dir)
@@ -58,7 +56,8 @@ func checkHierarchy(root fs.FS, mount, group string, n int64, limitFile, usedFil
 		if okLimit && okUsed {
 			used -= min(used, statKey(root, path.Join(at, "memory.stat"), cacheKey))
 			if n > limit-used {
-				return fmt.Errorf("%w: %d KiB more would exceed the memory limit of cgroup %s (%d KiB of %d KiB in use): raise the limit or start fewer processes",
+				return fmt.Errorf("%w: %d KiB more would exceed the memory limit of cgroup %s (%d KiB of %d KiB in use): "+
+					"raise the limit or start fewer processes",
 					ErrNoSpace, n>>10, dir, used>>10, limit>>10)
 			}
 		}
@@ -88,7 +87,7 @@ func statKey(root fs.FS, name, key string) int64 {
 	return 0
 }
 
-// reserve gives the range memory, so that touching it later cannot fail.
+// reserve allocates the range, so that touching it later cannot fail.
 func reserve(fd int, offset, length int64) error {
 	if err := checkLimits(length); err != nil {
 		return err
@@ -101,7 +100,8 @@ func reserve(fd int, offset, length int64) error {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.ENOMEM):
-			return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or --shm-size of the container) or use smaller slots",
+			return fmt.Errorf("%w: reserving %d KiB: %w: enlarge the tmpfs (mount -o remount,size=… /dev/shm, or "+
+				"--shm-size of the container) or use smaller slots",
 				ErrNoSpace, length>>10, err)
 		default:
 			return fmt.Errorf("shm: reserving %d KiB: fallocate: %w", length>>10, err)

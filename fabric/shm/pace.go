@@ -2,49 +2,46 @@ package shm
 
 import "time"
 
-// Between the far limit and the near one it depends on how far apart the two
-// cores are whether copying twice through the ring or once by the kernel is
-// cheaper: measured, see docs/architecture.md. Far apart (another socket, another
-// complex of cores) a line takes four times as long, and processes move.
+// Between the far limit and the near one, the distance of the two cores decides whether copying
+// twice through the ring or once by the kernel is cheaper: measured, see docs/architecture.md. On
+// far cores (another socket, another complex of cores) a line takes four times as long, and
+// processes move.
 const (
 	defaultEagerFar  = 6 << 10
 	defaultEagerNear = 16 << 10
 
-	// What an announcement gains is bandwidth, while the copies of one message
-	// overlap with those of the next and leave the cache to them. Who takes turns
-	// with its peer waits for each message alone: there copying twice is cheaper up
-	// to these lengths.
+	// An announcement gains bandwidth while the copies of one message overlap with those of the
+	// next and leave the cache to them. A process that alternates with its peer waits for each
+	// message alone: there copying twice is cheaper up to these lengths.
 	defaultEagerReply = 32 << 10
 	eagerReplyFar     = 8 << 10
 )
 
-// pace is how fast lines move to the peer now.
+// pace is the current speed of lines to the peer.
 type pace struct {
 	// near and far are Config.EagerNear and EagerFar; they never change.
 	near, far int
 	reply     int // Config.EagerReply
 
-	frames  uint32 // large frames so far, to time one in paceStride
-	refused uint32 // messages that Eager refused, to let one in paceRetry through
+	frames  uint32 // large frames so far; one in paceStride is timed
+	refused uint32 // messages that Eager refused; one in paceRetry passes
 	line    int    // nanoseconds per line, smoothed
 }
 
 const (
 	paceStride = 16
 	paceRetry  = 64
-	// paceFrame is the shortest frame that is timed: well beyond what the
-	// core's store buffer hides.
+	// paceFrame is the shortest frame that is timed: well beyond what the core's store buffer
+	// hides.
 	paceFrame = 2 << 10
-	// slowLine divides near (4 to 8 ns) from far (16 to 27).
+	// slowLine separates near (4 to 8 ns) from far (16 to 27).
 	slowLine = 12
-	// worstLine bounds one sample: a preemption is no distance, and one alone
-	// changes nothing.
+	// worstLine bounds one sample, so that one preemption changes nothing.
 	worstLine = 2 * slowLine
 )
 
-// Eager reports whether a message of n bytes is better sent in frames than
-// announced. Now and then it answers yes against its knowledge, so that it
-// notices when the peer has come nearer.
+// Eager reports whether a message of n bytes is better sent in frames than announced. One in
+// paceRetry messages passes although lines were slow, to notice when the peer has moved nearer.
 func (c *Conn) Eager(n int) bool {
 	switch {
 	case n <= c.out.pace.far:
@@ -66,10 +63,10 @@ func (c *Conn) Reply() int {
 	return min(c.out.pace.reply, eagerReplyFar)
 }
 
-// Sure is the length up to which Eager is true at all times.
-func (c *Conn) Sure() int { return c.out.pace.far }
+// AlwaysEager is the length up to which Eager is always true.
+func (c *Conn) AlwaysEager() int { return c.out.pace.far }
 
-// copy is copy, timed now and then; always while lines are slow, because then
+// copy is the built-in copy, timed now and then, and always while lines are slow, because then
 // there are few.
 func (p *pace) copy(dst, src []byte) {
 	if len(src) >= paceFrame {

@@ -40,7 +40,7 @@ func TestEagerFollowsTheDistance(t *testing.T) {
 }
 
 // A process that was preempted once during a copy is not far away.
-func TestOnePreemptionIsNoDistance(t *testing.T) {
+func TestOnePreemptionChangesNothing(t *testing.T) {
 	c := paced(true, 6)
 	c.out.pace.sample(time.Second, 4096)
 	require.True(t, c.Eager(defaultEagerNear))

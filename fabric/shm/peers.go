@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// selfAddress is how peers find the segment s of this process.
+// selfAddress is the address by which peers find the segment s of this process.
 func selfAddress(s *segment) (address, error) {
 	pid := os.Getpid()
 	started, err := startTime(pid)
@@ -28,14 +28,14 @@ func selfAddress(s *segment) (address, error) {
 	}, nil
 }
 
-// startTime reads when a process was started: with the pid it names the
-// process for good. It reads the entry of the first thread, which has the same time: in
-// place of /proc/PID/stat of the reader itself an emulator (QEMU's user mode) shows a file of
-// its own with another time, so that peers would take the process for one that has ended.
+// startTime reads the start time of a process: with the pid it identifies the process. It reads the
+// entry of the first thread, which has the same time: in place of the reader's own /proc/PID/stat
+// an emulator (QEMU's user mode) shows a file with another time, so that peers would take the
+// process for an ended one.
 func startTime(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, pid))
 	if err != nil {
-		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, cure(err))
+		return 0, fmt.Errorf("shm: start time of process %d: %w%s", pid, err, remedy(err))
 	}
 	v, err := startIn(statFields(b))
 	if err != nil {
@@ -44,47 +44,47 @@ func startTime(pid int) (uint64, error) {
 	return v, nil
 }
 
-// startIn finds a process's start among the fields of its entry in /proc.
+// startIn finds the start time among the fields of a /proc entry.
 func startIn(fields [][]byte) (uint64, error) {
-	const startField = 19 // field 22 of the line, the name being field 2
+	const startField = 19 // field 22 of the line; field 2 is the name
 	if len(fields) <= startField {
 		return 0, errors.New("short /proc entry")
 	}
 	return strconv.ParseUint(string(fields[startField]), 10, 64)
 }
 
-// newConn makes a connection that is not made yet.
+// newConn allocates a connection that is not connected yet.
 func newConn(p *Provider, peer proc.ID, a *address) *Conn {
 	c := &Conn{p: p, peer: peer, reader: reader{pid: int(a.pid), pidfd: -1}, segment: &segment{fd: -1}}
 	c.out.maxFrame, c.out.pace = a.maxFrame(), p.pace()
 	return c
 }
 
-// attach makes the connection to a peer that has not knocked.
+// attach connects to a peer that has not knocked.
 func (p *Provider) attach(c *Conn, a *address) error {
 	if err := c.connect(a); err != nil {
-		return p.forbid(c.peer, err)
+		return p.makePermanent(c.peer, err)
 	}
 	p.conns[c.peer] = c
-	c.learn()
-	p.lookSoon() // whether it can connect back
+	c.checkRefusal()
+	p.scheduleRetry() // until the peer has connected back
 	return nil
 }
 
-// connect makes the sending half and tells the peer. After an error nothing has
-// changed, and it may be called again.
+// connect makes the sending half and knocks. After an error nothing has changed, and it may be
+// called again.
 func (c *Conn) connect(a *address) error {
 	if x := c.p.cfg.Exits; x != nil {
-		c.execs = x.Execs(c.reader.pid) // before openPeer makes sure that the peer's program is there
+		c.execs = x.Execs(c.reader.pid) // before openProcess makes sure that the peer's program is there
 	}
 	if err := c.openProcess(a); err != nil {
 		if errors.Is(err, fabric.ErrPeerGone) {
-			c.fate, _ = c.recorded()
+			c.exitCause, _ = c.exitRecord()
 		}
 		return err
 	}
 	seg, err := openPeer(a, c.p.cfg.Self, c.p.cfg.Dir != "")
-	if err == nil && !turn(gateOf(seg.slots), gateTaken) {
+	if err == nil && !setGate(gateOf(seg.slots), gateTaken) {
 		err = errors.Join(errBarred, seg.close())
 	}
 	if err == nil {
@@ -97,7 +97,7 @@ func (c *Conn) connect(a *address) error {
 			err = fabric.ErrPeerGone
 		}
 		if errors.Is(err, fabric.ErrPeerGone) {
-			c.fate = c.learnFate() // while there is a descriptor to ask by
+			c.exitCause = c.queryExitCause() // while there is a descriptor to ask by
 		}
 		_ = unix.Close(c.reader.pidfd)
 		c.reader.pidfd = -1
@@ -117,8 +117,8 @@ func (p *Provider) pace() pace {
 	return pace{near: p.cfg.EagerNear, far: p.cfg.EagerFar, reply: p.cfg.EagerReply}
 }
 
-// openProcess takes hold of the peer's process, so that its pid cannot come to
-// mean another one unnoticed.
+// openProcess opens a pidfd of the peer's process, so that its pid cannot come to name another one
+// unnoticed.
 func (c *Conn) openProcess(a *address) error {
 	fd, err := unix.PidfdOpen(c.reader.pid, 0)
 	switch {
@@ -126,7 +126,7 @@ func (c *Conn) openProcess(a *address) error {
 	case errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT):
 		return fabric.ErrPeerGone // the latter two: it is a thread's id by now
 	default:
-		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, cure(err))
+		return fmt.Errorf("shm: pidfd_open(%d): %w%s", c.reader.pid, err, remedy(err))
 	}
 	started, err := startTime(c.reader.pid)
 	switch {
@@ -140,8 +140,8 @@ func (c *Conn) openProcess(a *address) error {
 	return err
 }
 
-// cure says what helps against an error of want.
-func cure(err error) string {
+// remedy names the limit to raise after an error of shortage.
+func remedy(err error) string {
 	switch {
 	case errors.Is(err, unix.EMFILE):
 		return ": raise this process's limit of open files (ulimit -n); it takes one for each peer"
@@ -161,8 +161,8 @@ func (c *Conn) ended() bool {
 	return err == nil && n == 1
 }
 
-// processEnded reports whether the peer's process is known to be no more, also when its pidfd has been given back: no thread of
-// it will ever write anything. A peer in this very process never has.
+// processEnded reports whether the peer's process is known to have ended, also after its pidfd was
+// closed: no thread of it will ever write. A peer in this very process never has.
 func (c *Conn) processEnded() bool {
 	if c.address.pid == 0 {
 		return false
@@ -178,14 +178,14 @@ func (c *Conn) processEnded() bool {
 func (c *Conn) start(a *address) {
 	h := c.segment.head()
 	c.bell = &h.bell
-	c.fence = h.expedite == 0 || !futex.Registered()
+	c.needsBarrier = h.membarrier == 0 || !futex.Registered()
 	c.out = producer{ring: newRing(c.segment.slots, a.geometry), pace: c.p.pace()}
 	c.live = true
-	if !c.fence {
+	if !c.needsBarrier {
 		c.out.limit = uint64(a.lines) - reservedLines
 	}
-	// One that was half has said that it cannot get, and capabilities are fixed.
-	c.get = c.half == nil && !c.p.cfg.NoGet && c.probe(a)
+	// A half-open connection has announced that it cannot get, and capabilities are fixed.
+	c.get = c.halfOpen == nil && !c.p.cfg.NoGet && c.probe(a)
 	how := "kernel copy (process_vm_readv)"
 	if !c.get {
 		how = "streaming through the ring"
@@ -193,8 +193,7 @@ func (c *Conn) start(a *address) {
 	c.p.cfg.Logf("shm: %v: large messages by %s", c.peer, how)
 }
 
-// probe tries whether this process may read the peer's memory, and whether it
-// is the peer's: the token must be there.
+// probe tries to read the peer's memory, and checks by the token that it is the peer's.
 func (c *Conn) probe(a *address) bool {
 	var token [tokenBytes]byte
 	if err := c.reader.read(token[:], a.probe); err != nil {
@@ -204,12 +203,12 @@ func (c *Conn) probe(a *address) bool {
 	return token == a.token
 }
 
-// bury reports the peers that have ended, each after the last of its frames.
-func (p *Provider) bury(s *fabric.Sink) int {
-	p.watch.pending.Store(false)
-	p.clearAway()
-	n := p.tend()
-	// Callbacks may connect: walk a copy. Ascending, so that order is stable.
+// reapPeers reports the peers that have ended, each after the last of its frames.
+func (p *Provider) reapPeers(s *fabric.Sink) int {
+	p.watch.reapPending.Store(false)
+	p.releaseEnded()
+	n := p.retryIncomplete()
+	// Callbacks may connect: iterate over a copy, ascending, so that the order is stable.
 	ended := make([]*Conn, 0, len(p.conns))
 	for _, c := range p.conns {
 		if !c.reported && (c.gone.Load() || c.ending || c.in.departed || c.in.hungUp || c.in.corrupt) {
@@ -218,44 +217,44 @@ func (p *Provider) bury(s *fabric.Sink) int {
 	}
 	slices.SortFunc(ended, func(a, b *Conn) int { return int(a.peer) - int(b.peer) })
 	for _, c := range ended {
-		n += p.conclude(s, c)
+		n += p.finishPeer(s, c)
 	}
 	return n
 }
 
-// remains are what is still held of a peer whose end has been reported. To give it
-// back takes longer than to report.
-type remains struct {
+// endedPeer is a peer whose end has been reported and whose resources are still held: freeing them
+// takes longer than reporting.
+type endedPeer struct {
 	c *Conn
-	// givenUp: it has to read in its slot that it has been given up.
-	givenUp bool
+	// keepSlot: the peer has to read in its slot that it has been given up.
+	keepSlot bool
 }
 
-// clearAway gives back what is held of peers whose end has been reported.
-func (p *Provider) clearAway() {
-	for _, r := range p.remains {
+// releaseEnded frees the resources of peers whose end has been reported.
+func (p *Provider) releaseEnded() {
+	for _, r := range p.ended {
 		err := r.c.release()
-		if !r.givenUp {
+		if !r.keepSlot {
 			err = errors.Join(err, p.own.free(r.c.peer))
 		}
 		if err != nil {
 			p.cfg.Logf("shm: releasing %v: %v", r.c.peer, err)
 		}
 	}
-	p.remains = nil
+	p.ended = nil
 }
 
-// conclude delivers what is left of a peer and reports its end.
-func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
+// finishPeer delivers the remaining frames of a peer and reports its end.
+func (p *Provider) finishPeer(s *fabric.Sink, c *Conn) int {
 	n := 0
-	if c.gone.Load() && c.unfenced {
-		c.fencePeer()
+	if c.gone.Load() && c.killPending {
+		c.killPeer()
 	}
-	if c.gone.Load() && !c.told { // else all see it in the record
+	if c.gone.Load() && !c.exitWatched { // else all processes see it in the record
 		p.notifyPeers(c)
 	}
-	if (c.gone.Load() || c.ending) && !c.hasIn && !c.silenced {
-		p.admit() // it may have knocked last of all
+	if (c.gone.Load() || c.ending) && !c.hasIn && !c.invalidated {
+		p.acceptKnocks() // its knock may be its last act
 	}
 	for c.hasIn && !c.in.cut {
 		got := c.in.poll(s, c.peer, batch)
@@ -270,23 +269,23 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 	c.reported = true
 	p.inbound = slices.DeleteFunc(p.inbound, func(x *Conn) bool { return x == c })
 	p.deaths.forget(c)
-	if c.gone.Load() && c.fate.Kind == proc.Unknown && c.reader.pidfd >= 0 {
-		c.fate = c.learnFate() // it may be told by now
+	if c.gone.Load() && c.exitCause.Kind == proc.Unknown && c.reader.pidfd >= 0 {
+		c.exitCause = c.queryExitCause() // it may be known by now
 	}
-	givenUp := c.half != nil && c.ending
-	if c.gone.Load() && !c.ending && c.departedUnheard() {
-		c.fate = proc.Cause{Kind: proc.Departed}
+	givenUp := c.halfOpen != nil && c.ending
+	if c.gone.Load() && !c.ending && c.departedInHeader() {
+		c.exitCause = proc.Cause{Kind: proc.Departed}
 	}
 	if c.in.corrupt {
-		c.fencePeer()
+		c.killPeer()
 	}
-	c.die()
-	c.hasIn, c.half = false, nil
-	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher says no more of it
+	c.closeSend()
+	c.hasIn, c.halfOpen = false, nil
+	if c.reader.pidfd >= 0 && !c.gone.Load() { // else the watcher has stopped watching it
 		p.watch.forget(c)
 	}
-	p.remains = append(p.remains, remains{c, givenUp})
-	p.suspect() // the next Poll clears them away: who waits for the news is told first
+	p.ended = append(p.ended, endedPeer{c, givenUp})
+	p.requestReap() // the next Poll releases it: the report comes first
 	switch {
 	case c.in.departed:
 		s.Departed(c.peer)
@@ -294,14 +293,14 @@ func (p *Provider) conclude(s *fabric.Sink, c *Conn) int {
 		s.Down(c.peer, proc.Cause{Kind: proc.Corrupt})
 	case c.in.hungUp:
 		s.Down(c.peer, proc.Cause{Kind: proc.Connection})
-	case c.ending && !c.end.Failed():
+	case c.ending && !c.endCause.Failed():
 		s.Departed(c.peer)
 	case c.ending:
-		s.Down(c.peer, c.end)
-	case !c.fate.Failed():
+		s.Down(c.peer, c.endCause)
+	case !c.exitCause.Failed():
 		s.Departed(c.peer)
 	default:
-		s.Down(c.peer, c.fate)
+		s.Down(c.peer, c.exitCause)
 	}
 	return n + 1
 }

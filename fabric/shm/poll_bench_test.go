@@ -14,7 +14,7 @@ func BenchmarkIdlePoll(b *testing.B) {
 		b.Run(fmt.Sprint(peers), func(b *testing.B) {
 			cfg := Config{MaxProcs: peers + 1, Lines: 64, BulkBytes: 16 << 10}
 			p := open(b, cfg)
-			e := newEar()
+			e := newObserver()
 			for i := range peers {
 				cfg.Self = proc.ID(i + 1)
 				peer := open(b, cfg)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe does to this process's own segment, at the address a, what peers do and what this process does to theirs. So a
-// process that a seccomp profile or an emulator keeps from it finds out before anybody relies on it.
+// probe does to this process's own segment, at the address a, what peers do, so that a process
+// learns early if a seccomp profile or an emulator prevents it.
 func probe(a *address, unsealed bool) error {
 	c := Conn{reader: reader{pid: int(a.pid), pidfd: -1}}
 	if err := c.openProcess(a); err != nil {
@@ -18,7 +18,8 @@ func probe(a *address, unsealed bool) error {
 	if err := unix.PidfdSendSignal(c.reader.pidfd, 0, nil, 0); err != nil {
 		return fmt.Errorf("shm: pidfd_send_signal: %w", err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(c.reader.pidfd), Events: unix.POLLIN}}, 0); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("shm: ppoll: %w", err)
 	}
 	return probeSegment(a, unsealed)

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
-// Provider is one process's endpoint in shared memory. One goroutine at a time
-// may call it, but for Bell.
+// Provider is one process's endpoint in shared memory. One goroutine at a time may call it, except
+// Bell.
 type Provider struct {
 	cfg   Config
 	own   *segment
@@ -21,32 +21,31 @@ type Provider struct {
 	watch *watcher
 	// deaths is for a process that polls, beside watch.
 	deaths deathPoll
-	// keeper holds the words by which peers see this process die; nil: the kernel
-	// does not let it.
-	keeper *robust.Holder
-	conns  map[proc.ID]*Conn
-	// barred: who may never connect, and why; see bar.go.
+	// wordHolder holds the words by which peers see this process die; nil: the kernel does not
+	// allow it.
+	wordHolder *robust.Holder
+	conns      map[proc.ID]*Conn
+	// barred: peers that may never connect, and why; see bar.go.
 	barred map[proc.ID]error
-	// inbound: the connections whose slot Poll looks at.
+	// inbound: the connections whose slot Poll reads.
 	inbound []*Conn
-	// starved: a frame was refused since Ready last found none waiting.
-	starved bool
-	wait    answers
-	boards  Boards
-	knocks  uint32 // as of the last look at the bitmap
-	seen    []uint64
-	// remains: see clearAway.
-	remains []remains
+	// starved: a frame was refused since Ready last found no sender without credit.
+	starved    bool
+	retry      retryState
+	boards     Boards
+	knocksSeen uint32 // at the last check of the bitmap
+	seen       []uint64
+	// ended: see releaseEnded.
+	ended []endedPeer
 	// departed: Depart or Close has been called; closed: Close.
 	departed, closed bool
 }
 
-// batch bounds what Poll takes from one peer before it looks at the next.
+// batch bounds the frames that Poll takes from one peer before it turns to the next.
 const batch = 64
 
-// Open makes the endpoint of this process. Errors name the limit or the
-// permission that is missing and its cure; errors.Is(err, ErrNoSpace) where
-// memory is.
+// Open makes the endpoint of this process. Errors name the missing limit or permission and its
+// remedy; they are ErrNoSpace if memory is missing.
 func Open(cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func Open(cfg Config) (*Provider, error) {
 	}
 	p := &Provider{
 		cfg: cfg, own: own, bell: futex.NewPull(&own.head().bell),
-		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), wait: patient,
+		conns: make(map[proc.ID]*Conn), barred: make(map[proc.ID]error), retry: defaultRetry,
 		seen: make([]uint64, (cfg.MaxProcs+63)/64), deaths: deathPoll{exits: cfg.Exits},
 	}
 	p.boards = Boards{p: p, theirs: make(map[proc.ID][]board.Cell), members: make(map[uint32]int)}
@@ -70,15 +69,15 @@ func Open(cfg Config) (*Provider, error) {
 	if err != nil {
 		return nil, errors.Join(err, own.close())
 	}
-	p.hold()
+	p.holdWords()
 	if !cfg.NoGet {
 		allowReading()
 	}
 	return p, nil
 }
 
-// Bell is the process's hold on its doorbell, which peers ring: the host sleeps
-// on it. It may be used after Close.
+// Bell is the process's own end of its bell, which peers ring: the host sleeps on it. It may be
+// used after Close.
 func (p *Provider) Bell() *futex.Pull { return p.bell }
 
 // Name implements fabric.Provider.
@@ -87,9 +86,9 @@ func (p *Provider) Name() string { return "shm" }
 // Address implements fabric.Provider.
 func (p *Provider) Address() []byte { return p.self.encode() }
 
-// Connect implements fabric.Provider. Errors: fabric.ErrPeerGone if the peer's
-// process has ended, fabric.ErrNoPath with what keeps the two from sharing memory,
-// or what is missing and may yet come, as ErrNoSpace.
+// Connect implements fabric.Provider. Errors: fabric.ErrPeerGone if the peer's process has ended,
+// fabric.ErrNoPath if the two cannot share memory, with the reason, or a shortage that may pass,
+// such as ErrNoSpace.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	c, err := p.Dial(spec)
 	if err != nil {
@@ -127,23 +126,22 @@ func (p *Provider) Dial(spec fabric.ConnectSpec) (*Conn, error) {
 	return p.dial(spec.Peer, &a)
 }
 
-// dial connects to a peer unless it has knocked. One that knocked and ended has
-// a connection too, on which Poll brings what it sent and then its end: after
-// ErrPeerGone nothing may come.
+// dial connects to a peer unless it has knocked. A peer that knocked and ended has a connection
+// too, on which Poll delivers what it sent and then its end: after ErrPeerGone nothing may arrive.
 func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
-	p.admit()
+	p.acceptKnocks()
 	if c := p.conns[peer]; c != nil {
 		return p.existing(c)
 	}
 	c := newConn(p, peer, a)
 	err := p.attach(c, a)
 	if errors.Is(err, fabric.ErrPeerGone) {
-		p.admit() // it may have knocked last of all
+		p.acceptKnocks() // its knock may be its last act
 		if c := p.conns[peer]; c != nil {
 			return c, nil
 		}
-		if c.fate.Kind != proc.Unknown {
-			err = &fabric.GoneError{Cause: c.fate}
+		if c.exitCause.Kind != proc.Unknown {
+			err = &fabric.GoneError{Cause: c.exitCause}
 		}
 	}
 	if err != nil {
@@ -152,14 +150,14 @@ func (p *Provider) dial(peer proc.ID, a *address) (*Conn, error) {
 	return c, nil
 }
 
-// existing gives a connection that there is, unless it is half and cannot be
-// completed now: then the error says why.
+// existing returns a connection, unless it is half open and cannot be completed now: then the error
+// says why.
 func (p *Provider) existing(c *Conn) (*Conn, error) {
-	if c.half != nil && !c.ending && !c.silenced {
-		p.retry(c)
+	if c.halfOpen != nil && !c.ending && !c.invalidated {
+		p.retryConnect(c)
 	}
-	if c.why != nil {
-		return nil, fmt.Errorf("connecting to %v: %w", c.peer, c.why)
+	if c.lastError != nil {
+		return nil, fmt.Errorf("connecting to %v: %w", c.peer, c.lastError)
 	}
 	return c, nil
 }
@@ -167,36 +165,36 @@ func (p *Provider) existing(c *Conn) (*Conn, error) {
 // Poll implements fabric.Provider.
 func (p *Provider) Poll(s *fabric.Sink) int {
 	n := 0
-	if k := p.own.head().knocks.Load(); k != p.knocks {
-		p.knocks = k
-		p.admit()
+	if k := p.own.head().knocks.Load(); k != p.knocksSeen {
+		p.knocksSeen = k
+		p.acceptKnocks()
 		p.deaths.pollAll(p.watch)
 	}
 	// Delivering may connect and so lengthen inbound.
 	for i := 0; i < len(p.inbound); i++ {
 		c := p.inbound[i]
-		settled := c.in.headSettled
+		settled := c.in.headPublished
 		got := c.in.poll(s, c.peer, batch)
 		n += got
-		if c.in.headSettled != settled {
+		if c.in.headPublished != settled {
 			c.returnCredit()
 		}
-		if c.in.cut && !c.silenced {
-			p.suspect()
+		if c.in.cut && !c.invalidated {
+			p.requestReap()
 		}
 	}
-	if p.watch.pending.Load() {
-		n += p.bury(s)
+	if p.watch.reapPending.Load() {
+		n += p.reapPeers(s)
 	}
 	return n
 }
 
-// suspect makes the next Poll look for connections that have ended.
-func (p *Provider) suspect() { p.watch.pending.Store(true) }
+// requestReap makes the next Poll check for ended connections.
+func (p *Provider) requestReap() { p.watch.reapPending.Store(true) }
 
 // Ready implements fabric.Provider.
 func (p *Provider) Ready() bool {
-	if p.own.head().knocks.Load() != p.knocks || p.watch.pending.Load() {
+	if p.own.head().knocks.Load() != p.knocksSeen || p.watch.reapPending.Load() {
 		return true
 	}
 	for _, c := range p.inbound {
@@ -204,14 +202,14 @@ func (p *Provider) Ready() bool {
 			return true
 		}
 	}
-	return p.starved && p.fed()
+	return p.starved && p.creditReturned()
 }
 
-// fed reports whether a starved connection has credit again.
-func (p *Provider) fed() bool {
+// creditReturned reports whether a starved connection has credit again.
+func (p *Provider) creditReturned() bool {
 	p.starved = false
 	for _, c := range p.conns {
-		if c.starvedNoMore() {
+		if c.creditReturned() {
 			p.starved = true
 			return true
 		}
@@ -220,21 +218,21 @@ func (p *Provider) fed() bool {
 	return false
 }
 
-// hold makes the kernel tell peers of this process's end. Without it they learn
-// of it from their pidfds.
-func (p *Provider) hold() {
+// holdWords makes the kernel report this process's end to peers. Without it they see only their
+// pidfds.
+func (p *Provider) holdWords() {
 	var err error
-	if p.keeper, err = robust.Hold(p.own.words()); err != nil {
+	if p.wordHolder, err = robust.Hold(p.own.words()); err != nil {
 		p.cfg.Logf("shm: peers learn of this process's end late: %v", err)
 		return
 	}
-	p.self.keeper = uint32(p.keeper.Tid())
+	p.self.holderThread = uint32(p.wordHolder.Tid())
 }
 
-// letGo makes this process's end no matter of its peers.
-func (p *Provider) letGo() {
-	if p.keeper != nil {
-		p.keeper.Release()
+// releaseWords releases the robust words, so that peers ignore this process's end.
+func (p *Provider) releaseWords() {
+	if p.wordHolder != nil {
+		p.wordHolder.Release()
 	}
 }
 
@@ -244,12 +242,12 @@ func (p *Provider) Depart() {
 		return
 	}
 	p.own.head().state.Store(stateDeparted)
-	p.admit() // who has knocked before it could read that
+	p.acceptKnocks() // processes that knocked before they could read that
 	p.departed = true
 	for _, c := range p.conns {
 		c.hangUp(byeDeparted)
 	}
-	p.letGo()
+	p.releaseWords()
 }
 
 // Close implements fabric.Provider.
@@ -263,25 +261,25 @@ func (p *Provider) Close() error {
 	p.departed, p.closed = true, true
 	p.deaths = deathPoll{}
 	var errs []error
-	p.clearAway()
+	p.releaseEnded()
 	for _, c := range p.conns {
 		c.hangUp(byeClosed)
 		if !c.reported {
 			errs = append(errs, c.release())
 		}
 	}
-	if p.wait.timer != nil {
-		p.wait.timer.Stop()
+	if p.retry.timer != nil {
+		p.retry.timer.Stop()
 	}
 	p.watch.close()
-	p.letGo()
+	p.releaseWords()
 	p.bell.Cut()
 	clear(p.conns)
 	p.inbound = nil
 	errs = append(errs, p.boards.close(), p.own.close())
-	// Poll goes on to look, at what says that nobody knocks: a question less for
-	// each Poll before.
-	p.own.header, p.knocks = make([]byte, headerBytes), 0
+	// Poll keeps reading the header after Close, and finds no knocks in this one: so it needs no
+	// check of its own.
+	p.own.header, p.knocksSeen = make([]byte, headerBytes), 0
 	return errors.Join(errs...)
 }
 

@@ -11,16 +11,16 @@ import (
 	"github.com/banyan-hpc/banyan/internal/release"
 )
 
-// Why unsafe: the ring lies in memory that two processes map. Every pointer
-// below comes from a mapping whose length was fixed by the geometry that both
-// sides checked, plus an offset masked to that length.
+// Why unsafe: the ring lies in memory that two processes map. Every pointer below comes from a
+// mapping whose length was fixed by the geometry that both sides checked, plus an offset masked to
+// that length.
 
 const inlineBytes = 48
 
 // line is one cache line of a slot, and one frame.
 type line struct {
-	// word: lap<<40 | class<<32 | length. Written last by the producer, with
-	// release order; the lap tells the consumer that the line is fresh.
+	// word: lap<<40 | class<<32 | length. Written last by the producer, with release order; the lap
+	// shows the consumer that the line is fresh.
 	word uint64
 	imm  uint64
 	data [inlineBytes]byte
@@ -30,50 +30,48 @@ const (
 	lapShift   = 40
 	lapMask    = 1<<24 - 1
 	classShift = 32
-	// classBye is the provider's own: the last line. Its length says why.
+	// classBye is the provider's own: the last line. Its length is the reason.
 	classBye    = fabric.NumClasses
 	byeDeparted = 0 // an orderly departure
 	byeClosed   = 1 // closed without departing, which is a failure
 )
 
-// cursors lie at the start of a slot's first page, after the address: one line
-// per writer.
+// cursors lie at the start of a slot's first page, after the address: one line per writer.
 type cursors struct {
-	// head, bulkHead: lines and bulk bytes consumed. Written by the consumer,
-	// read by the producer when it runs out of credit.
+	// head, bulkHead: lines and bulk bytes consumed. Written by the consumer, read by the producer
+	// when it runs out of credit.
 	head     uint64
 	bulkHead uint64
-	// refused: an errno once the consumer has given up connecting back. Written
-	// by the consumer, read by the producer until it hears of the consumer.
+	// refused: an errno once the consumer has given up connecting back. Written by the consumer,
+	// read by the producer until the consumer has connected.
 	refused atomic.Uint32
-	// gate: whether the producer may use the slot. It changes once, from 0 and by
-	// compare-and-swap: to gateTaken by the producer when it connects, to gateBarred
-	// by the consumer when it finds that it can never map the producer's segment.
+	// gate: whether the producer may use the slot. It changes once, from 0 and by compare-and-swap:
+	// to gateTaken by the producer when it connects, to gateBarred by the consumer when it finds
+	// that it can never map the producer's segment.
 	gate atomic.Uint32
-	_    [232]byte // neighbours in pairs of lines are fetched together
-	// starving: 1 while the producer has been refused credit. Written by the
-	// producer, read by the consumer whenever it returns credit.
+	_    [232]byte // adjacent lines are prefetched in pairs
+	// starving: 1 while the producer has been refused credit. Written by the producer, read by the
+	// consumer whenever it returns credit.
 	starving atomic.Uint32
 	_        [252]byte
 }
 
-// The values of cursors.gate, beside 0: nobody has decided.
+// The values of cursors.gate, beside 0: undecided.
 const (
 	gateTaken  = 1
 	gateBarred = 2
 )
 
-// gateOf is the gate of a slot.
 func gateOf(slot []byte) *atomic.Uint32 {
 	return &(*cursors)(unsafe.Pointer(&slot[cursorsAt])).gate
 }
 
-// turn moves a gate to a state, and reports whether it is in that state now.
-func turn(gate *atomic.Uint32, to uint32) bool {
+// setGate moves a gate to a state, and reports whether it is in that state now.
+func setGate(gate *atomic.Uint32, to uint32) bool {
 	return gate.CompareAndSwap(0, to) || gate.Load() == to
 }
 
-// ring is what both ends know of a slot.
+// ring is what both ends have of a slot.
 type ring struct {
 	lines    unsafe.Pointer // *[n]line
 	bulk     unsafe.Pointer // *[bulkSize]byte
@@ -101,20 +99,18 @@ func (r *ring) line(i uint64) *line {
 	return (*line)(unsafe.Add(r.lines, (i&r.mask)*lineBytes))
 }
 
-// lap is the lap number of line i, never 0 on the first lap, so that fresh
-// memory is stale.
+// lap is the lap number of line i, never 0 on the first lap, so that fresh memory is stale.
 func (r *ring) lap(i uint64) uint64 { return (i>>r.lapBits + 1) & lapMask }
 
-// ownPage is the length from which a payload has its pages to itself. Measured
-// at window 64: 512 bytes gain a fifth, 1 KiB a quarter, 2 KiB a half, 256 bytes
-// lose a twelfth.
+// ownPage is the length from which a payload has its pages to itself. Measured at window 64: 512
+// bytes gain a fifth, 1 KiB a quarter, 2 KiB a half, 256 bytes lose a twelfth.
 const ownPage = 512
 
-// place is where n bulk bytes go when the cursor stands at pos: in one piece,
-// from a line's boundary on. A larger payload starts a page and leaves at least a
-// line of its last one free: a prefetcher that runs ahead of the consumer would
-// take the lines that the producer writes next away from it, and does not run
-// into the next page. Both ends compute the place alike, so no offset travels.
+// place is where n bulk bytes go when the cursor stands at pos: contiguous, from a line's boundary
+// on. A larger payload starts a page and leaves at least a line of its last page free: a prefetcher
+// that runs ahead of the consumer would otherwise take away the lines that the producer writes
+// next; it does not cross into the next page. Both ends compute the same place, so no offset
+// travels.
 func (r *ring) place(pos uint64, n int) (start, end uint64) {
 	size, unit := uint64(n), uint64(lineBytes)
 	if n >= ownPage {
@@ -136,14 +132,14 @@ func (r *ring) bulkAt(pos uint64, n int) []byte {
 type producer struct {
 	ring
 	tail, bulkTail uint64
-	// limit: frames with an inline payload may go out while tail is below it,
-	// with no further question. 0 when each must take the slow way.
+	// limit: frames with an inline payload may be sent while tail is below it, without further
+	// checks. 0 if each needs the slow path.
 	limit uint64
 	// headSeen, bulkSeen: the consumer's cursors as last read.
 	headSeen, bulkSeen uint64
 	starving           bool
 	pace               pace
-	corrupt            bool // the consumer's cursors made no sense
+	corrupt            bool // the consumer's cursors were invalid
 }
 
 // reservedLines are kept back from frames: one for classBye.
@@ -165,8 +161,8 @@ func (p *producer) send(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// fill copies a payload of at most inlineBytes into the line. Up to 8 bytes are
-// one store: see publish.
+// fill copies a payload of at most inlineBytes into the line. Up to 8 bytes are one store: see
+// publish.
 func (l *line) fill(payload []byte) {
 	n := len(payload)
 	if n > 8 {
@@ -185,8 +181,8 @@ func (l *line) fill(payload []byte) {
 	binary.LittleEndian.PutUint64(l.data[:], v)
 }
 
-// publish hands the line over. The stores to it come without another between
-// them: the consumer polls the line, and would fetch it away in the gap.
+// publish hands the line over. The stores to it come without others between them: the consumer
+// polls the line, and would fetch it away in the gap.
 func (p *producer) publish(l *line, class fabric.Class, imm uint64, n int) {
 	word := p.lap(p.tail)<<lapShift | uint64(class)<<classShift | uint64(n)
 	p.tail++
@@ -194,7 +190,7 @@ func (p *producer) publish(l *line, class fabric.Class, imm uint64, n int) {
 	release.Store64(&l.word, word)
 }
 
-// bye sends the last line, in the place that send keeps back for it.
+// bye sends the last line, in the line that send keeps back for it.
 func (p *producer) bye(why int) {
 	if p.tail-p.headSeen > p.mask && !p.refresh(p.mask, p.bulkSize) {
 		return
@@ -212,12 +208,12 @@ func (p *producer) putBulk(payload []byte) bool {
 	return true
 }
 
-// refresh reads the consumer's cursors and reports whether at most maxLines
-// and maxBulk are in use now. If not, the consumer is told that somebody waits.
+// refresh reads the consumer's cursors and reports whether at most maxLines and maxBulk are in use
+// now. If not, it marks the producer as starving for the consumer.
 //
 //banyan:decodes
 func (p *producer) refresh(maxLines, maxBulk uint64) bool {
-	if p.look(maxLines, maxBulk) {
+	if p.readCredit(maxLines, maxBulk) {
 		if p.starving {
 			p.starving = false
 			p.cur.starving.Store(0)
@@ -227,12 +223,12 @@ func (p *producer) refresh(maxLines, maxBulk uint64) bool {
 	if !p.starving {
 		p.starving = true
 		p.cur.starving.Store(1)
-		return p.look(maxLines, maxBulk)
+		return p.readCredit(maxLines, maxBulk)
 	}
 	return false
 }
 
-func (p *producer) look(maxLines, maxBulk uint64) bool {
+func (p *producer) readCredit(maxLines, maxBulk uint64) bool {
 	head, bulk := atomic.LoadUint64(&p.cur.head), atomic.LoadUint64(&p.cur.bulkHead)
 	if p.tail-head > p.tail-p.headSeen || p.bulkTail-bulk > p.bulkTail-p.bulkSeen {
 		p.corrupt = true
@@ -245,18 +241,16 @@ func (p *producer) look(maxLines, maxBulk uint64) bool {
 	return p.tail-head <= maxLines && p.bulkTail-bulk <= maxBulk
 }
 
-// moved reports whether the consumer has returned credit since it was last
-// looked at.
-func (p *producer) moved() bool {
+// creditMoved reports whether the consumer has returned credit since the cursors were last read.
+func (p *producer) creditMoved() bool {
 	return atomic.LoadUint64(&p.cur.head) != p.headSeen || atomic.LoadUint64(&p.cur.bulkHead) != p.bulkSeen
 }
 
-// consumer is the receiving end.
 type consumer struct {
 	ring
-	head, bulkHead        uint64
-	headSettled, bulkSaid uint64 // cursors as last published
-	// cut: nothing more is taken; one of the others says why, or Invalidate did.
+	head, bulkHead               uint64
+	headPublished, bulkPublished uint64 // cursors as last published
+	// cut: nothing more is taken; one of the others gives the reason, or Invalidate.
 	cut, departed, hungUp, corrupt bool
 }
 
@@ -268,7 +262,7 @@ func (c *consumer) fresh() bool {
 // staleLap is the lap number of a line whose frame has been consumed.
 func (c *consumer) staleLap() uint64 { return (c.lap(c.head) - 1) & lapMask }
 
-// poll delivers up to limit frames and says how many it took.
+// poll delivers up to limit frames and returns their number.
 //
 //banyan:decodes
 func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
@@ -287,19 +281,19 @@ func (c *consumer) poll(s *fabric.Sink, from proc.ID, limit int) int {
 		if !c.deliver(s, from, l, fabric.Class(word>>classShift), int(uint32(word))) {
 			break
 		}
-		c.settle()
+		c.returnCredit()
 	}
 	return n
 }
 
-// What await answers when it has not taken a frame.
+// What await returns when it has not taken a frame.
 const (
 	takeNone  = -1 // no frame waits
-	takeOther = -2 // one waits that is for somebody else
+	takeOther = -2 // a frame waits that is for Poll
 )
 
-// await looks up to spins times for the next frame, and takes it into buf if
-// it is of that class and immediate and fits; it answers the length.
+// await polls up to spins times for the next frame, and takes it into buf if it has that class and
+// immediate and fits; it returns the length.
 //
 //banyan:decodes
 func (c *consumer) await(class fabric.Class, imm uint64, buf []byte, spins int) int {
@@ -337,8 +331,7 @@ func (c *consumer) take(l *line, buf []byte, n int) int {
 	return n
 }
 
-// deliver checks what the word says and hands the frame on; false ends the
-// slot's life.
+// deliver checks the word's fields and delivers the frame; false ends the use of the slot.
 func (c *consumer) deliver(s *fabric.Sink, from proc.ID, l *line, class fabric.Class, n int) bool {
 	if class >= fabric.NumClasses || class == 0 || n > c.maxFrame {
 		c.departed = class == classBye && n == byeDeparted
@@ -359,13 +352,12 @@ func (c *consumer) deliver(s *fabric.Sink, from proc.ID, l *line, class fabric.C
 	return true
 }
 
-// settle returns credit, a quarter of the ring at a time: the line that carries
-// the cursors then moves between the cores seldom. A producer never waits for
-// the rest, because a frame and the waste at the ring's end take at most half
-// of the bulk ring.
-func (c *consumer) settle() {
-	if c.head-c.headSettled >= (c.mask+1)/4 || c.bulkHead-c.bulkSaid >= c.bulkSize/4 {
-		c.headSettled, c.bulkSaid = c.head, c.bulkHead
+// returnCredit publishes the cursors, a quarter of the ring at a time: their line then rarely moves
+// between the cores. A producer never waits for the rest, because a frame and the gap at the ring's
+// end take at most half of the bulk ring.
+func (c *consumer) returnCredit() {
+	if c.head-c.headPublished >= (c.mask+1)/4 || c.bulkHead-c.bulkPublished >= c.bulkSize/4 {
+		c.headPublished, c.bulkPublished = c.head, c.bulkHead
 		atomic.StoreUint64(&c.cur.bulkHead, c.bulkHead)
 		atomic.StoreUint64(&c.cur.head, c.head)
 	}

@@ -19,43 +19,42 @@ import (
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
-// Why unsafe: the structures below are laid over mappings that other processes
-// share. Each is reached by a fixed offset inside a mapping whose size the
-// geometry fixes and whose seals or descriptor were checked.
+// Why unsafe: the structures below overlay mappings that other processes share. Each is reached by
+// a fixed offset inside a mapping whose size the geometry fixes and whose seals or descriptor were
+// checked.
 
-// header is the first page of a segment. Its owner writes it before anybody
-// knows the address; afterwards only state, fenced, found, bell and the knock counter change.
+// header is the first page of a segment. Its owner writes it before any process has the address;
+// afterwards only state, fenced, endSpread, bell and knocks change.
 type header struct {
-	magic    uint64
-	version  uint32
-	expedite uint32 // 1: the owner can wake itself by membarrier; else senders fence
-	token    [tokenBytes]byte
-	// state: what the endpoint has come to. Written by its owner, which looks for
-	// newcomers afterwards; read by newcomers after they have knocked. So one of
-	// them sees the other.
+	magic      uint64
+	version    uint32
+	membarrier uint32 // 1: the owner can wake itself by membarrier; else senders need a barrier
+	token      [tokenBytes]byte
+	// state of the endpoint. Written by its owner, which checks for newcomers afterwards; read by
+	// newcomers after they have knocked. So one of them sees the other.
 	state atomic.Uint32
-	// fenced: 1 once a peer kills the owner because it was silent. Written by the one that
-	// does, before; read by those who see the owner's end.
+	// fenced: 1 once a peer kills the owner because it was silent. Written by that peer before the
+	// kill; read by the processes that see the owner's end.
 	fenced atomic.Uint32
-	// found: 1 once a peer has told others that the owner has ended; see Provider.notifyPeers.
-	found atomic.Uint32
-	_     [20]byte
-	bell  futex.Bell
-	// knocks: raised by every process that has put its address into its slot
-	// and its bit into the bitmap, and by one that spreads word of a death; read by the owner in every Poll.
+	// endSpread: 1 once a peer has notified others of the owner's end; see Provider.notifyPeers.
+	endSpread atomic.Uint32
+	_         [20]byte
+	bell      futex.Bell
+	// knocks: incremented by every process that has written its address into its slot and its bit
+	// into the bitmap, and by notifyPeers; read by the owner in every Poll.
 	knocks atomic.Uint32
 	_      [60]byte
 }
 
-// What header.state tells, beside 0: open.
+// The values of header.state, beside 0: open.
 const (
 	stateDeparted = 1
 	stateClosed   = 2 // without departing, which is a failure
 )
 
-// The header's page ends with the robust words. The owner's keeper holds them; the
-// kernel marks them when it ends, and wakes the process whose word it is. Peers
-// write the bit that asks for that when they connect.
+// The header's page ends with the robust words. The owner's holder thread holds them; when it ends,
+// the kernel marks them and wakes the process whose word it is. Peers set the bit that asks for the
+// wake-up when they connect.
 const (
 	wordsAt  = 2048
 	maxWords = (headerBytes - wordsAt) / 8
@@ -72,8 +71,8 @@ func (s *segment) word(id proc.ID) *robust.Word {
 	return &w[int(id)%len(w)]
 }
 
-// slotEntry starts a slot's first page: who connects. Written by the process
-// that connects before it sets its bit, read once by the owner.
+// slotEntry starts a slot's first page with the address of the connecting process. Written by that
+// process before it sets its bit, read once by the owner.
 type slotEntry struct {
 	length  uint32
 	address [cursorsAt - 4]byte
@@ -81,12 +80,12 @@ type slotEntry struct {
 
 const cursorsAt = 256
 
-// segment is a process's own memory, or the part of a peer's that concerns us.
+// segment is a process's own memory, or the mapped part of a peer's.
 type segment struct {
 	geometry
 	fd     int    // -1 of a peer's
 	header []byte // header and knock bitmap
-	slots  []byte // all slots of one's own segment; one slot of a peer's
+	slots  []byte // all slots of the own segment; one slot of a peer's
 }
 
 func (s *segment) head() *header { return (*header)(unsafe.Pointer(unsafe.SliceData(s.header))) }
@@ -97,7 +96,7 @@ func (s *segment) knockWord(i int) *atomic.Uint64 {
 
 func entryOf(slot []byte) *slotEntry { return (*slotEntry)(unsafe.Pointer(unsafe.SliceData(slot))) }
 
-// slot is the slot of id in one's own segment.
+// slot is the slot of id in the own segment.
 func (s *segment) slot(id proc.ID) []byte {
 	at := int64(id) * s.slotBytes()
 	return s.slots[at : at+s.slotBytes() : at+s.slotBytes()]
@@ -105,8 +104,7 @@ func (s *segment) slot(id proc.ID) []byte {
 
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// createSegment makes this process's own segment, with memory for the header
-// only.
+// createSegment makes this process's own segment, with memory for the header only.
 func createSegment(cfg *Config) (*segment, error) {
 	s := &segment{geometry: cfg.geometry(), fd: -1}
 	if err := s.create(cfg); err != nil {
@@ -115,7 +113,7 @@ func createSegment(cfg *Config) (*segment, error) {
 	h := s.head()
 	h.magic, h.version = magic, wireVersion
 	if futex.Registered() {
-		h.expedite = 1
+		h.membarrier = 1
 	}
 	if _, err := rand.Read(h.token[:]); err != nil {
 		return nil, errors.Join(fmt.Errorf("shm: token: %w", err), s.close())
@@ -145,8 +143,7 @@ func (s *segment) create(cfg *Config) (err error) {
 	return err
 }
 
-// The names by which peers tell a segment from what a descriptor's number may
-// mean later.
+// The names by which peers distinguish a segment from another file with the same descriptor number.
 const (
 	memfdName  = "banyan-shm"
 	filePrefix = "banyan-"
@@ -156,7 +153,8 @@ func openBacking(dir string) (int, error) {
 	if dir == "" {
 		fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 		if err != nil {
-			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold the segment instead", err)
+			return -1, fmt.Errorf("shm: memfd_create: %w: where a container forbids it, give a tmpfs directory to hold "+
+				"the segment instead", err)
 		}
 		return fd, nil
 	}
@@ -178,13 +176,12 @@ func openBacking(dir string) (int, error) {
 func mapRange(fd int, offset, length int64) ([]byte, error) {
 	b, err := unix.Mmap(fd, offset, int(length), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, cure(err))
+		return nil, fmt.Errorf("shm: mapping %d KiB: mmap: %w%s", length>>10, err, remedy(err))
 	}
 	return b, nil
 }
 
-// openPeer maps a peer's header and the slot of id in it, and gives the slot
-// memory.
+// openPeer maps a peer's header and the slot of id in it, and allocates the slot.
 func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
 	s := &segment{geometry: a.geometry, fd: -1}
 	if err := s.openPeer(a, id, unsealed); err != nil {
@@ -195,7 +192,8 @@ func openPeer(a *address, id proc.ID, unsealed bool) (*segment, error) {
 
 func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	if int64(id) >= int64(a.procs) {
-		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same MaxProcs", a.procs, id)
+		return fmt.Errorf("shm: the peer has slots for %d processes and none for %v: open all endpoints with the same "+
+			"MaxProcs", a.procs, id)
 	}
 	if s.fd, err = findBacking(a); err != nil {
 		return err
@@ -212,17 +210,16 @@ func (s *segment) openPeer(a *address, id proc.ID, unsealed bool) (err error) {
 	if s.slots, err = mapRange(s.fd, s.slotOffset(id), s.slotBytes()); err != nil {
 		return err
 	}
-	// The mappings hold the segment: a peer costs one descriptor, its pidfd.
+	// The mappings keep the segment: a peer costs one descriptor, its pidfd.
 	fd := s.fd
 	s.fd = -1
 	return unix.Close(fd)
 }
 
-// findBacking opens the descriptor that an address names in its process, which
-// is known to be the right one. fabric.ErrPeerGone: the endpoint has been closed
-// or the process is ending, for descriptors go before the pidfd tells. The
-// number may mean something else by then, which must not be opened: to open a
-// device or a pipe may do anything.
+// findBacking opens the descriptor that an address names in its process, which is known to be the
+// right one. fabric.ErrPeerGone: the endpoint has been closed or the process is ending, because
+// descriptors are closed before the pidfd reports the end. The number may name another file by
+// then, which must not be opened: opening a device or a pipe may have any effect.
 func findBacking(a *address) (fd int, err error) {
 	name := fmt.Sprintf("/proc/%d/fd/%d", a.pid, a.fd)
 	to, err := os.Readlink(name)
@@ -230,17 +227,18 @@ func findBacking(a *address) (fd int, err error) {
 		if !isBacking(to) {
 			return -1, fabric.ErrPeerGone
 		}
-		// The flags are for what it may have become since.
+		// The flags are for what the file may have become since.
 		fd, err = unix.Open(name, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	}
 	switch {
 	case err == nil:
-	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO): // none, or a socket by now
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENXIO): // no file, or a socket by now
 		return -1, fabric.ErrPeerGone
-	case cure(err) != "":
-		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, cure(err))
+	case remedy(err) != "":
+		return -1, fmt.Errorf("shm: opening the peer's segment: %w%s", err, remedy(err))
 	default:
-		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
+		return -1, fmt.Errorf("shm: opening the peer's segment %s: %w: the processes must share a pid namespace and a "+
+			"user, and the peer must be dumpable (a program with file capabilities is not)", name, err)
 	}
 	if err := holdsToken(fd, a); err != nil {
 		_ = unix.Close(fd)
@@ -249,15 +247,15 @@ func findBacking(a *address) (fd int, err error) {
 	return fd, nil
 }
 
-// isBacking tells from a descriptor's name in /proc whether it may hold a
-// segment: a memfd that openBacking named, or a file that it has unlinked.
+// isBacking reports by a descriptor's name in /proc whether it may hold a segment: a memfd that
+// openBacking named, or a file that it has unlinked.
 func isBacking(name string) bool {
 	base, unlinked := strings.CutSuffix(path.Base(name), " (deleted)")
 	return unlinked && (base == "memfd:"+memfdName || strings.HasPrefix(base, filePrefix))
 }
 
-// holdsToken reads the header without mapping it: nothing is known of the file. Where that has another token, or is
-// none to read from, the error is fabric.ErrPeerGone.
+// holdsToken reads the header without mapping it, because the file is unknown. The error is
+// fabric.ErrPeerGone if the file has another token, or cannot be read.
 func holdsToken(fd int, a *address) error {
 	var h header
 	b := unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h))
@@ -271,8 +269,8 @@ func holdsToken(fd int, a *address) error {
 	return nil
 }
 
-// checkSealed makes sure that nobody can shrink the segment under our mapping,
-// which would end us with SIGBUS.
+// checkSealed makes sure that nobody can shrink the segment under our mapping, which would end this
+// process with SIGBUS.
 func (s *segment) checkSealed(unsealed bool) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(s.fd, &st); err != nil {
@@ -285,16 +283,17 @@ func (s *segment) checkSealed(unsealed bool) error {
 		return nil
 	}
 	got, err := unix.FcntlInt(uintptr(s.fd), unix.F_GET_SEALS, 0)
-	if err != nil && !errors.Is(err, unix.EINVAL) { // which is of files without seals
+	if err != nil && !errors.Is(err, unix.EINVAL) { // of files without seals
 		return fmt.Errorf("shm: the seals of the peer's segment: fcntl: %w", err)
 	}
 	if err != nil || got&seals != seals {
-		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir on both sides to allow that", got)
+		return fmt.Errorf("shm: the peer's segment is not sealed (seals %#x): it could be truncated under us; set Dir "+
+			"on both sides to allow that", got)
 	}
 	return nil
 }
 
-// knock puts our address into our slot of the peer's segment and wakes it.
+// knock writes our address into our slot of the peer's segment and wakes the peer.
 func (s *segment) knock(id proc.ID, a *address) {
 	e, b := entryOf(s.slots), a.encode()
 	e.length = uint32(copy(e.address[:], b))
@@ -303,20 +302,19 @@ func (s *segment) knock(id proc.ID, a *address) {
 	s.head().bell.Ring()
 }
 
-// errNoCaller: nobody has left an address in a slot.
-var errNoCaller = errors.New("shm: the slot is empty")
+// errEmptySlot: no process has written an address into a slot.
+var errEmptySlot = errors.New("shm: the slot is empty")
 
-// caller reads the address that a newcomer left in its slot. It does not touch
-// the mapping: a slot that nobody has given memory would take some, and fault
-// where there is none.
-func (s *segment) caller(id proc.ID) (address, error) {
+// knockAddress reads the address that a newcomer wrote into its slot. It does not touch the
+// mapping: a slot without memory would get some, and fault where there is none.
+func (s *segment) knockAddress(id proc.ID) (address, error) {
 	var b [4 + addressBytes]byte
 	if _, err := unix.Pread(s.fd, b[:], s.slotOffset(id)); err != nil {
 		return address{}, fmt.Errorf("shm: reading the slot: %w", err)
 	}
 	switch binary.NativeEndian.Uint32(b[:]) {
 	case 0:
-		return address{}, errNoCaller
+		return address{}, errEmptySlot
 	case addressBytes:
 		return decodeAddress(b[4:])
 	default:
@@ -324,8 +322,8 @@ func (s *segment) caller(id proc.ID) (address, error) {
 	}
 }
 
-// free gives the memory of a slot back to the system. The slot is not used
-// again: process ids do not come back.
+// free returns the memory of a slot to the system. The slot is not used again: process ids are not
+// reused.
 func (s *segment) free(id proc.ID) error {
 	return unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, s.slotOffset(id), s.slotBytes())
 }

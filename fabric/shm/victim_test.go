@@ -20,8 +20,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// victimVar makes a copy of the test binary a victim, as its value says.
-const victimVar = "BANYAN_SHM_VICTIM"
+// victimVariable makes a copy of the test binary a victim, as its value says.
+const victimVariable = "BANYAN_SHM_VICTIM"
 
 // role is what a victim is.
 type role struct {
@@ -35,11 +35,11 @@ type role struct {
 // VictimMain is for TestMain: it plays the victim in a process that is one, and does
 // not return.
 func VictimMain() {
-	text := os.Getenv(victimVar)
+	text := os.Getenv(victimVariable)
 	if text == "" {
 		return
 	}
-	os.Unsetenv(victimVar)
+	os.Unsetenv(victimVariable)
 	if err := playVictim(text); err != nil {
 		fmt.Fprintln(os.Stderr, "victim:", err)
 		os.Exit(1)
@@ -86,7 +86,7 @@ func playVictim(text string) error {
 // obey does what the test says, with all endpoints.
 func obey(all []*Provider, words []string) error {
 	for _, p := range all {
-		p.Poll(&newEar().Sink)
+		p.Poll(&newObserver().Sink)
 		switch words[0] {
 		case "dial": // with this address, and send a frame
 			a, err := hex.DecodeString(words[1])
@@ -119,8 +119,8 @@ func obey(all []*Provider, words []string) error {
 	return nil
 }
 
-// prey is a victim as the test sees it.
-type prey struct {
+// victim is a victim as the test sees it.
+type victim struct {
 	t         testing.TB
 	cmd       *exec.Cmd
 	in        io.WriteCloser
@@ -128,14 +128,14 @@ type prey struct {
 	addresses [][]byte
 }
 
-func spawn(t testing.TB, r role) *prey {
+func spawn(t testing.TB, r role) *victim {
 	t.Helper()
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	exe, err := os.Executable()
 	require.NoError(t, err)
-	v := &prey{t: t, cmd: exec.Command(exe)}
-	v.cmd.Env = append(os.Environ(), victimVar+"="+string(text))
+	v := &victim{t: t, cmd: exec.Command(exe)}
+	v.cmd.Env = append(os.Environ(), victimVariable+"="+string(text))
 	v.cmd.Stderr = os.Stderr
 	v.in, err = v.cmd.StdinPipe()
 	require.NoError(t, err)
@@ -152,29 +152,29 @@ func spawn(t testing.TB, r role) *prey {
 	return v
 }
 
-func (v *prey) line() string {
+func (v *victim) line() string {
 	v.t.Helper()
 	line, err := v.out.ReadString('\n')
 	require.NoError(v.t, err)
 	return strings.TrimSpace(line)
 }
 
-// tell gives an order without waiting for what comes of it.
-func (v *prey) tell(order string) {
+// write gives an order without waiting for what comes of it.
+func (v *victim) write(order string) {
 	v.t.Helper()
 	_, err := io.WriteString(v.in, order+"\n")
 	require.NoError(v.t, err)
 }
 
-func (v *prey) order(order string) {
+func (v *victim) order(order string) {
 	v.t.Helper()
-	v.tell(order)
+	v.write(order)
 	require.Equal(v.t, "done", v.line())
 }
 
-// meet connects an observer and the victim's first endpoint, and has the victim
+// connect connects an observer and the victim's first endpoint, and has the victim
 // connect to it if it is process 0, and send a frame.
-func (v *prey) meet(p *Provider) *Conn {
+func (v *victim) connect(p *Provider) *Conn {
 	v.t.Helper()
 	c, err := p.Dial(fabric.ConnectSpec{Peer: 1, Address: v.addresses[0]})
 	require.NoError(v.t, err)
@@ -185,16 +185,16 @@ func (v *prey) meet(p *Provider) *Conn {
 }
 
 // kill kills.
-func (v *prey) kill() { require.NoError(v.t, v.cmd.Process.Kill()) }
+func (v *victim) kill() { require.NoError(v.t, v.cmd.Process.Kill()) }
 
 // signaled waits for the process and reports by what it was killed.
-func (v *prey) signaled() unix.Signal {
+func (v *victim) signaled() unix.Signal {
 	_ = v.cmd.Wait()
 	return v.cmd.ProcessState.Sys().(interface{ Signal() unix.Signal }).Signal()
 }
 
 // sleepUntil polls, sleeping at the bell, until something is so.
-func sleepUntil(p *Provider, e *ear, so func() bool) {
+func sleepUntil(p *Provider, e *observer, so func() bool) {
 	for !so() {
 		p.bell.Arm()
 		if !p.Ready() {
@@ -206,13 +206,13 @@ func sleepUntil(p *Provider, e *ear, so func() bool) {
 }
 
 // end sleeps until the ear has heard of an end.
-func (e *ear) end(p *Provider) proc.Cause {
+func (e *observer) end(p *Provider) proc.Cause {
 	sleepUntil(p, e, func() bool { return len(e.ends) > 0 })
 	return e.ends[0]
 }
 
-// deaf takes means of detection away from an observer.
-func (p *Provider) deaf(c *Conn, to ...evidence) {
+// stopWatcher takes means of detection away from an observer.
+func (p *Provider) stopWatcher(c *Conn, to ...evidence) {
 	for _, by := range to {
 		switch by {
 		case byPidfd:

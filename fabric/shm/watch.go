@@ -11,37 +11,36 @@ import (
 	"github.com/banyan-hpc/banyan/internal/robust"
 )
 
-// watcher waits for the end of peers: on their robust words, which tell first, on
-// what Config.Exits knows, and on their pidfds, which tell last and of every end. It
-// fences the peer, sets a flag and rings the bell; the engine's Poll does the rest.
+// watcher waits for the end of peers: on their robust words, which are first, on Config.Exits, and
+// on their pidfds, which are last and report every end. It kills the peer, sets a flag and rings
+// the bell; the engine's Poll does the rest.
 type watcher struct {
 	set *epoll.Set
-	// pending: some connection's gone flag is new. Written by the goroutines,
-	// taken by Poll.
-	pending atomic.Bool
-	mu      sync.Mutex
-	// conns by a key of their own: a descriptor's number may come back while
-	// an event of its predecessor is still on the way.
+	// reapPending: some connection's gone flag is new. Set by the goroutines, cleared by Poll.
+	reapPending atomic.Bool
+	mu          sync.Mutex
+	// conns by a key of their own: a descriptor's number may be reused while an event of its
+	// predecessor is pending.
 	conns map[int32]*Conn
 	next  int32
 	done  chan struct{}
 	ring  func()
-	words *robust.Watch // nil where the kernel has no such thing
+	words *robust.Watch // nil if the kernel does not support it
 	exits Exits
 	logf  func(format string, args ...any)
 	warn  func(format string, args ...any)
-	// by counts the ends by what told of them first.
+	// by counts the ends by their first evidence.
 	by [evidences]atomic.Uint32
 }
 
-// evidence is what tells of a process's end.
+// evidence is the source of a report of a process's end.
 type evidence int
 
 const (
 	byWord evidence = iota
 	byExits
 	byPidfd
-	byPoll // the process has found the word marked as it polled: see deathPoll
+	byPoll // the process found the word marked while it polled: see deathPoll
 	evidences
 )
 
@@ -54,7 +53,7 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 		return nil, err
 	}
 	if err := robust.Supported(); err == nil {
-		w.words = robust.NewWatch(func(key int32) { w.ended(key, byWord) })
+		w.words = robust.NewWatch(func(key int32) { w.peerEnded(key, byWord) })
 	} else {
 		w.logf("shm: ends of peers are seen late, by pidfd: %v", err)
 	}
@@ -64,7 +63,7 @@ func newWatcher(cfg *Config, ring func()) (*watcher, error) {
 
 func (w *watcher) open() (err error) {
 	if w.set, err = epoll.New("the ends of peers"); err != nil {
-		return fmt.Errorf("shm: %w%s", err, cure(err))
+		return fmt.Errorf("shm: %w%s", err, remedy(err))
 	}
 	if w.exits != nil {
 		if err = w.register(w.exits.FD(), exitsKey, unix.EPOLLET); err != nil {
@@ -82,24 +81,24 @@ const (
 
 func (w *watcher) register(fd int, key int32, how uint32) error {
 	if err := w.set.Add(fd, key, unix.EPOLLIN|how); err != nil {
-		return fmt.Errorf("shm: %w%s", err, cure(err))
+		return fmt.Errorf("shm: %w%s", err, remedy(err))
 	}
 	return nil
 }
 
-// run waits for what the descriptors tell. Where that fails it says so: robust words go on
-// telling, and the failure detector finds who is silent.
+// run waits for events of the descriptors. A failure is logged: robust words still report ends, and
+// the failure detector finds silent processes.
 func (w *watcher) run() {
 	defer close(w.done)
 	err := w.set.Wait(func() {
-		if w.exits != nil { // most likely, and asked by two loads
-			w.askExits()
+		if w.exits != nil { // most likely, and checked by two loads
+			w.checkExits()
 		}
 	}, func(key int32) {
 		if key == exitsKey {
-			w.askExits()
+			w.checkExits()
 		} else {
-			w.ended(key, byPidfd)
+			w.peerEnded(key, byPidfd)
 		}
 	})
 	if err != nil {
@@ -107,67 +106,66 @@ func (w *watcher) run() {
 	}
 }
 
-// askExits looks which peers are among the processes that have ended.
-func (w *watcher) askExits() {
+// checkExits finds the peers among the processes that have ended.
+func (w *watcher) checkExits() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.conns {
-		if c.told {
-			w.ask(c)
+		if c.exitWatched {
+			w.checkExit(c)
 		}
 	}
 }
 
-// ask looks whether one peer is.
+// checkExit checks one peer.
 //
-// Preconditions: w.mu is held, c.told.
-func (w *watcher) ask(c *Conn) {
-	if _, ended := c.recorded(); ended {
-		w.condemn(c, byExits)
+// Preconditions: w.mu is held, c.exitWatched.
+func (w *watcher) checkExit(c *Conn) {
+	if _, ended := c.exitRecord(); ended {
+		w.confirmEnd(c, byExits)
 	}
 }
 
-// ended notes that there is evidence of the end of the peer with a key.
-func (w *watcher) ended(key int32, by evidence) {
+// peerEnded notes that there is evidence of the end of the peer with a key.
+func (w *watcher) peerEnded(key int32, by evidence) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c := w.conns[key]; c != nil {
-		w.condemn(c, by)
+		w.confirmEnd(c, by)
 	}
 }
 
-// condemn makes sure of a peer's end, the first time that it is told of, and
-// tells Poll. A word says no more than that a thread has ended, so the peer is killed:
-// what is reported is true then, and who has ended already does not mind. Whom Exits tell of
-// the kernel has begun to kill, which holds the lock that killing takes for some 15
-// microseconds: Poll fences it, before it reports it, and waits less.
+// confirmEnd makes sure of a peer's end at the first evidence, and marks it for Poll. A word shows
+// only that a thread has ended, so the peer is killed: then the report is true. A process that
+// Exits reports is being killed by the kernel, which holds the lock that killing takes for some 15
+// microseconds: Poll kills it, before it reports it, and waits less.
 //
 // Preconditions: w.mu is held.
-func (w *watcher) condemn(c *Conn, by evidence) {
+func (w *watcher) confirmEnd(c *Conn, by evidence) {
 	if c.gone.Load() {
 		return
 	}
 	if by == byWord {
-		c.fencePeer()
+		c.killPeer()
 	}
-	c.unfenced = by == byExits || by == byPoll
+	c.killPending = by == byExits || by == byPoll
 	if by != byPoll { // else Poll asks next
-		c.fate = c.learnFate()
+		c.exitCause = c.queryExitCause()
 	}
 	w.by[by].Add(1)
 	c.gone.Store(true)
-	w.pending.Store(true)
+	w.reapPending.Store(true)
 	w.ring()
 }
 
-// add begins to watch c, whose peer has the address a and the segment seg. It
-// stays mapped until forget.
+// add starts to watch c, whose peer has the address a and the segment seg. The segment stays mapped
+// until forget.
 //
-// Config.Exits is believed about a peer that it watched while the peer was there. An
-// end that it has already may be that of an earlier process with the same pid; if it is
-// the peer's, the word and the pidfd tell of it as well.
+// Config.Exits counts for a peer that it watched while the peer was alive. An end that it already
+// has may be that of an earlier process with the same pid; if it is the peer's, the word and the
+// pidfd report it as well.
 func (w *watcher) add(c *Conn, seg *segment, a *address) error {
-	c.told = w.exits != nil && w.exits.Watched(c.reader.pid)
+	c.exitWatched = w.exits != nil && w.exits.Watched(c.reader.pid)
 	w.mu.Lock()
 	c.watchKey = w.next
 	w.next++
@@ -179,27 +177,27 @@ func (w *watcher) add(c *Conn, seg *segment, a *address) error {
 		w.mu.Unlock()
 		return err
 	}
-	if a.keeper != 0 {
-		// The process is the right one and lived a moment ago: see openProcess.
-		if seen, err := robust.See(int(a.keeper)); err == nil {
-			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), of: seen}
-			if w.words != nil && !c.told { // two that tell at once wake two threads, of which one waits for the other
+	if a.holderThread != 0 {
+		// The process is the right one and was alive a moment ago: see openProcess.
+		if seen, err := robust.See(int(a.holderThread)); err == nil {
+			c.polled = polledWord{c: c, word: seg.word(c.p.cfg.Self), thread: seen}
+			// two simultaneous reports would wake two threads, one of which waits for the other
+			if w.words != nil && !c.exitWatched {
 				w.words.Add(c.watchKey, c.polled.word, seen)
 			}
 		} else if !c.ended() {
 			w.logf("shm: the end of %v is seen late, by pidfd: %v", c.peer, err)
 		}
 	}
-	if c.told {
+	if c.exitWatched {
 		w.mu.Lock()
-		w.ask(c) // it may have told before the peer was in the list
+		w.checkExit(c) // the end may have been recorded before the peer was in the list
 		w.mu.Unlock()
 	}
 	return nil
 }
 
-// forget ends the watch of c; its descriptor may be closed afterwards, and its
-// segment unmapped.
+// forget ends the watch of c; its descriptor may be closed afterwards, and its segment unmapped.
 func (w *watcher) forget(c *Conn) {
 	w.mu.Lock()
 	delete(w.conns, c.watchKey)

@@ -19,7 +19,10 @@ func TestWatchFails(t *testing.T) {
 	defer first.Close()
 	known := epolls(t)
 	var said []string
-	w := &watcher{done: make(chan struct{}), warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
+	w := &watcher{done: make(chan struct{}), warn: func(format string, args ...any) {
+		said = append(said,
+			fmt.Sprintf(format, args...))
+	}}
 	w.set, err = epoll.New("of a watcher")
 	require.NoError(t, err)
 	overwrite(t, known)

@@ -8,9 +8,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Picos is a length of virtual time in picoseconds: one byte at 50 GB/s takes
-// 20 of them. The contract's [fabric.Time] is whole nanoseconds; instants of the
-// public interface use that, lengths use Picos.
+// Picos is a length of virtual time in picoseconds: one byte at 50 GB/s takes 20 of them. The
+// contract's [fabric.Time] is whole nanoseconds; instants of the public interface use that, lengths
+// use Picos.
 type Picos int64
 
 // Lengths of time.
@@ -21,8 +21,8 @@ const (
 	Second            = 1000 * Millisecond
 )
 
-// never is an instant that does not come. maxLength bounds every configured
-// length, so that sums of a few of them cannot overflow.
+// never is an instant that does not come. maxLength bounds every configured length, so that sums of
+// a few of them cannot overflow.
 const (
 	never     = Picos(1<<63 - 1)
 	maxLength = 1_000_000 * Second
@@ -35,8 +35,8 @@ const numLinks = int(fabric.LinkAcross) + 1
 type Link struct {
 	// Latency is L: from the sender's port to the receiver's memory.
 	Latency Picos
-	// SendOverhead and RecvOverhead are o: what one frame costs the core of
-	// the sender and of the receiver, besides CPU.PerByte.
+	// SendOverhead and RecvOverhead are o: the cost of one frame on the core of the sender and of
+	// the receiver, besides CPU.PerByte.
 	SendOverhead, RecvOverhead Picos
 	// Gap is g: the least time between two frames that leave one port.
 	Gap Picos
@@ -44,13 +44,13 @@ type Link struct {
 	GapPerByte Picos
 }
 
-// CPU holds what work on the core costs, whatever the link.
+// CPU holds the cost of work on the core, on every link.
 type CPU struct {
-	// PerByte is the cost of copying one payload byte out of the sender's
-	// buffer, and again into the receiver's.
+	// PerByte is the cost of copying one payload byte out of the sender's buffer, and again into
+	// the receiver's.
 	PerByte Picos
-	// EmptyPoll is the cost of a Poll that finds nothing and of a TrySend that
-	// is refused. It is at least one picosecond: a loop that polls must end.
+	// EmptyPoll is the cost of a Poll that finds nothing and of a TrySend that is refused. It is at
+	// least one picosecond: a loop that polls must end.
 	EmptyPoll Picos
 	// Yield is the cost of Host.Yield, at least one picosecond.
 	Yield Picos
@@ -62,15 +62,15 @@ type Topology struct {
 	ProcsPerNode, NodesPerSwitch int
 }
 
-// Detection bounds the delay between a death and its evidence at an observer.
-// Each pair of dead and observer draws its own, uniformly, both ends included.
+// Detection bounds the delay between a death and its evidence at an observer. Each pair of dead and
+// observing process draws its own, uniformly, both ends included.
 type Detection struct {
 	Min, Max Picos
 }
 
-// Spikes delays some frames in the network: with probability Chance by a length
-// from [Min, Max), each octave of which is equally likely. Order is kept, so a
-// spike also holds up the frames behind it.
+// Spikes delays some frames in the network: with probability Chance by a length from [Min, Max),
+// each octave of which is equally likely. Order is kept, so a spike also delays the frames behind
+// it.
 type Spikes struct {
 	Chance   float64
 	Min, Max Picos
@@ -80,29 +80,27 @@ type Spikes struct {
 type Config struct {
 	// Procs bounds the process ids: 0 … Procs-1.
 	Procs int
-	// Seed decides all that is random.
+	// Seed determines all random choices.
 	Seed     uint64
 	Topology Topology
 	// Links are indexed by fabric.LinkClass.
 	Links [numLinks]Link
 	CPU   CPU
-	// NodePort is what the processes of a node share.
+	// NodePort is shared by the processes of a node.
 	NodePort NodePort
-	// Credits is how many frames may be under way from one process to another
-	// before TrySend refuses.
+	// Credits bounds the frames in flight from one process to another; TrySend refuses more.
 	Credits int
-	// Inline, MaxFrame and Eager are reported in Caps, in bytes. Only MaxFrame
-	// is enforced.
+	// Inline, MaxFrame and Eager are reported in Caps, in bytes. Only MaxFrame is enforced.
 	Inline, MaxFrame, Eager int
 	// Get gives connections one-sided reads.
 	Get       bool
 	Detection Detection
 	Spikes    Spikes
-	// LossAtDeath is the probability, per peer, that a death loses frames that
-	// were in flight; then their number is uniform, and they are the last ones.
+	// LossAtDeath is the probability, per peer, that a death loses frames in flight; then their
+	// number is uniform, and they are the last ones.
 	LossAtDeath float64
-	// MaxTime ends the run with ErrTimeLimit, MaxSteps with ErrStepLimit (steps
-	// of all processes together).
+	// MaxTime ends the run with ErrTimeLimit, MaxSteps with ErrStepLimit (steps of all processes
+	// together).
 	MaxTime  fabric.Time
 	MaxSteps uint64
 	// Trace gets one line per event; nil for none.

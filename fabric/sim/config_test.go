@@ -56,8 +56,6 @@ func TestWrongArgumentsAreErrors(t *testing.T) {
 		require.ErrorContains(t, err, "no such process")
 		_, err = p.Provider().Connect(fabric.ConnectSpec{Peer: 7, Address: Address(7)})
 		require.ErrorContains(t, err, "no such process")
-		_, err = p.Provider().Connect(fabric.ConnectSpec{Peer: 0, Address: Address(0), Rail: 1})
-		require.ErrorIs(t, err, fabric.ErrUnsupported)
 		require.NoError(t, p.Provider().Close())
 		require.NoError(t, p.Provider().Close())
 		_, err = p.Provider().Connect(fabric.ConnectSpec{Peer: 0, Address: Address(0)})
@@ -99,10 +97,8 @@ func TestCaps(t *testing.T) {
 	spawn(t, s, 0, func(p *Proc) {
 		n := newNode(p)
 		require.Equal(t, "sim", n.prov.Name())
-		require.Equal(t, fabric.Caps{Inline: 48, MaxFrame: 8192, Eager: 16384, Get: true, GetBlocks: true,
-			Link: fabric.LinkSwitch, LatencyNs: 800, MBps: 50000}, n.connect(19).Caps())
+		require.Equal(t, fabric.Caps{Inline: 48, MaxFrame: 8192, Eager: 16384, Get: true}, n.connect(19).Caps())
 		require.Equal(t, proc.ID(19), n.connect(19).Peer())
-		require.Equal(t, fabric.LinkSelf, n.connect(0).Caps().Link)
 	})
 	spawn(t, s, 19, func(p *Proc) { require.Equal(t, Address(19), p.Provider().Address()) })
 	require.NoError(t, s.Run())

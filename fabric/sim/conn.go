@@ -7,39 +7,29 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// conn is fabric.Conn: the outgoing flow, seen by its owner.
+// conn is fabric.Conn: the outgoing flow, as its owner sees it.
 type conn flow
 
 func (c *conn) Peer() proc.ID { return c.to.id }
 
 func (c *conn) Caps() fabric.Caps {
 	cfg := &c.from.sim.cfg
-	caps := fabric.Caps{
-		Inline: cfg.Inline, MaxFrame: cfg.MaxFrame, Eager: cfg.Eager,
-		Get: cfg.Get, GetBlocks: cfg.Get,
-		Link:      c.class,
-		LatencyNs: int(c.link.Latency / Nanosecond),
-		MBps:      1 << 20, // where a byte costs nothing
-	}
-	if g := c.link.GapPerByte; g > 0 {
-		caps.MBps = int(1_000_000 / g)
-	}
-	return caps
+	return fabric.Caps{Inline: cfg.Inline, MaxFrame: cfg.MaxFrame, Eager: cfg.Eager, Get: cfg.Get}
 }
 
-// dead reports that the peer's end is known here or that it has been cut off:
-// nothing is put on the wire.
-func (f *flow) dead() bool { return f.back.shut || f.back.muted }
+// dead reports that the peer's end is known here or that the connection is invalidated: nothing is
+// put on the wire.
+func (f *flow) dead() bool { return f.back.shut || f.back.invalidated }
 
-// admits reports whether TrySend takes a frame. While evidence of the peer's end
-// waits to be polled it does not, so that a process that only sends comes to poll;
-// after that, and for a peer cut off, it takes frames and drops them.
+// admits reports whether TrySend takes a frame. While evidence of the peer's end waits to be polled
+// it does not, so that a process that only sends comes to poll; after that, and for an invalidated
+// peer, it takes frames and drops them.
 func (f *flow) admits() bool {
 	switch e := &f.from.end; {
 	case e.departed || e.closed:
 		return false
 	case f.dead():
-		return f.back.told || f.back.muted
+		return f.back.polled || f.back.invalidated
 	default:
 		return f.hasCredit()
 	}
@@ -53,9 +43,9 @@ func (c *conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 		panic(fmt.Sprintf("sim: TrySend of class %d with %d bytes; MaxFrame is %d", class, len(payload), s.cfg.MaxFrame))
 	}
 	if !f.admits() {
-		p.settle() // what has happened by now may have brought credit
+		p.settle() // earlier events may have brought credit
 		if !f.admits() {
-			c.turnAway(class, len(payload))
+			c.refuseFrame(class, len(payload))
 			return false
 		}
 	}
@@ -77,8 +67,8 @@ func (c *conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// turnAway refuses a frame. It costs time, so that a loop on TrySend alone ends.
-func (c *conn) turnAway(class fabric.Class, size int) {
+// refuseFrame refuses a frame. It costs time, so that a loop on TrySend alone ends.
+func (c *conn) refuseFrame(class fabric.Class, size int) {
 	p := c.from
 	p.count.Refused++
 	p.sim.record(traceRefuse, p.id, c.to.id, class, size)
@@ -88,6 +78,6 @@ func (c *conn) turnAway(class fabric.Class, size int) {
 
 func (c *conn) Invalidate() {
 	if !c.from.over {
-		c.back.muted = true
+		c.back.invalidated = true
 	}
 }

@@ -8,23 +8,22 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// killed is the cause that Kill leaves.
+// killed is the cause of a Kill.
 var killed = proc.Cause{Kind: proc.Signaled, Code: int32(syscall.SIGKILL)}
 
-// Kill makes a process die by SIGKILL at a virtual time, or now if that is
-// past. A process that has ended by then is left alone.
+// Kill makes a process die by SIGKILL at a virtual time, or now if that is past. It has no effect
+// on a process that has ended by then.
 func (s *Sim) Kill(id proc.ID, at fabric.Time) error {
 	if err := s.checkID(id); err != nil {
 		return err
 	}
-	s.push(max(instant(at), s.present()), &killing{id})
+	s.push(max(instant(at), s.present()), &killEvent{id})
 	return nil
 }
 
-// KillAtStep makes a process that has been spawned die by SIGKILL in place of
-// its n-th step, counted from 1: n-1 steps have their effect. One that is past
-// that step lives on. [Counters] says what a step is and, after a run without
-// the death, how many there are.
+// KillAtStep makes a spawned process die by SIGKILL in place of its n-th step, counted from 1: n-1
+// steps have their effect. A process that is past that step lives on. [Counters] defines a step
+// and, after a run without the death, holds the number of steps.
 func (s *Sim) KillAtStep(id proc.ID, n uint64) error {
 	if err := s.checkID(id); err != nil {
 		return err
@@ -37,8 +36,8 @@ func (s *Sim) KillAtStep(id proc.ID, n uint64) error {
 	return nil
 }
 
-// Ended reports whether a process has ended by itself or been killed, and how:
-// Departed if it had announced so, else Exited, Signaled, or what Die was given.
+// Ended reports whether and how a process has ended: Departed if it had departed, else Exited,
+// Signaled, or the cause given to Die.
 func (s *Sim) Ended(id proc.ID) (proc.Cause, bool) {
 	if s.checkID(id) != nil || s.procs[id] == nil {
 		return proc.Cause{}, false
@@ -47,53 +46,53 @@ func (s *Sim) Ended(id proc.ID) (proc.Cause, bool) {
 	return c, c.Kind != proc.Unknown
 }
 
-// OnEnd has fn be called at the instant at which a process ends, in order or not. It is
-// called by no activity: of a host it may use Parker.Unpark and Ring.
+// OnEnd registers fn to be called at the instant at which a process ends, in order or not. No
+// activity calls it: of a host it may use Parker.Unpark and Ring.
 func (s *Sim) OnEnd(fn func(proc.ID)) { s.onEnd = fn }
 
-// killing is the event of a Kill.
-type killing struct {
+// killEvent is the event of a Kill.
+type killEvent struct {
 	id proc.ID
 }
 
-func (k *killing) happen(s *Sim) *task {
+func (k *killEvent) happen(s *Sim) *task {
 	if p := s.procs[k.id]; p != nil && !p.over {
 		p.die(killed)
 	}
 	return nil
 }
 
-// exit is the body's return.
+// exit handles the body's return.
 func (p *Proc) exit() {
 	if p.end.departed {
-		p.bury(proc.Cause{Kind: proc.Departed})
+		p.markEnded(proc.Cause{Kind: proc.Departed})
 		p.end.close()
 		return
 	}
 	p.die(proc.Cause{Kind: proc.Exited})
 }
 
-// die ends the process at the present instant, leaving evidence.
+// die ends the process at the present instant, with evidence.
 func (p *Proc) die(cause proc.Cause) {
-	p.bury(cause)
-	p.end.abandon(cause)
+	p.markEnded(cause)
+	p.end.fail(cause)
 }
 
-// bury marks the process as ended; the scheduler unwinds its activities.
-func (p *Proc) bury(cause proc.Cause) {
+// markEnded marks the process as ended; the scheduler unwinds its activities.
+func (p *Proc) markEnded(cause proc.Cause) {
 	p.sim.record(traceEnd, p.id, proc.None, 0, int(cause.Kind))
 	p.over = true
 	p.cause = cause
 	p.sim.live--
-	p.sim.corpses = append(p.sim.corpses, p)
+	p.sim.ended = append(p.sim.ended, p)
 	if p.sim.onEnd != nil {
 		p.sim.onEnd(p.id)
 	}
 }
 
-// abandon closes the endpoint without goodbye: what is in flight may be lost,
-// and every peer learns of the end in its own time.
-func (e *endpoint) abandon(cause proc.Cause) {
+// fail closes the endpoint without departure: frames in flight may be lost, and every peer learns
+// of the end after its own delay.
+func (e *endpoint) fail(cause proc.Cause) {
 	if e.closed {
 		return
 	}
@@ -102,13 +101,12 @@ func (e *endpoint) abandon(cause proc.Cause) {
 	for _, f := range e.order {
 		if f.from != f.to {
 			f.lose()
-			f.tell()
+			f.queueEvidence()
 		}
 	}
 }
 
-// lose decides which of the frames in flight still arrive: a prefix, so that
-// their order stays whole.
+// lose decides which of the frames in flight still arrive: a prefix, so that order is kept.
 func (f *flow) lose() {
 	s := f.from.sim
 	n := uint64(0)
@@ -130,10 +128,10 @@ func (f *flow) lose() {
 	}
 }
 
-// tell queues the evidence of the sender's end for the flow's receiver: a
-// departure after the link's latency, a failure after the observer's delay.
-// Evidence does not cross a partition before it heals.
-func (f *flow) tell() {
+// queueEvidence queues the evidence of the sender's end for the flow's receiver: a departure after
+// the link's latency, a failure after the observer's delay. Evidence does not cross a partition
+// before it heals.
+func (f *flow) queueEvidence() {
 	s := f.from.sim
 	at := s.passage(f.from.id, f.to.id, s.present())
 	if at == never {
@@ -156,7 +154,7 @@ type evidence struct {
 
 func (v *evidence) happen(s *Sim) *task {
 	f := v.flow
-	if f.shut || f.muted || !f.to.end.open() {
+	if f.shut || f.invalidated || !f.to.end.open() {
 		return nil
 	}
 	f.shut = true
@@ -170,9 +168,8 @@ func (v *evidence) happen(s *Sim) *task {
 	return nil
 }
 
-// expel queues the evidence for the flow's receiver that the sender counts it as
-// dead.
-func (f *flow) expel() {
+// refuseSender queues the evidence for the flow's receiver that the sender counts it as dead.
+func (f *flow) refuseSender() {
 	s := f.from.sim
 	if at := s.passage(f.from.id, f.to.id, s.present()); at < never {
 		s.push(at+f.link.Latency, &evidence{f, proc.Cause{Kind: proc.Expelled}})

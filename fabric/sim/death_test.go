@@ -147,8 +147,8 @@ func TestDetectionDelay(t *testing.T) {
 	require.Empty(t, bystander.ends, "no connection, no evidence")
 }
 
-// TestObserversLearnAtDifferentTimes: each within the bounds.
-func TestObserversLearnAtDifferentTimes(t *testing.T) {
+// TestObserversHaveDifferentDelays: each within the bounds.
+func TestObserversHaveDifferentDelays(t *testing.T) {
 	cfg := plain(9)
 	cfg.Detection = Detection{Min: 1000 * Nanosecond, Max: 9000 * Nanosecond}
 	s := newSim(t, cfg)
@@ -178,14 +178,16 @@ func TestWaysToEnd(t *testing.T) {
 		ends  []end
 		cause proc.Cause
 	}{
-		"depart and close": {func(p *Proc) { p.Provider().Depart(); _ = p.Provider().Close() }, []end{{0, departed}}, departed},
-		"depart":           {func(p *Proc) { p.Provider().Depart() }, []end{{0, departed}}, departed},
-		"depart twice":     {func(p *Proc) { p.Provider().Depart(); p.Provider().Depart() }, []end{{0, departed}}, departed},
+		"depart and close": {func(p *Proc) { p.Provider().Depart(); _ = p.Provider().Close() }, []end{{0, departed}},
+			departed},
+		"depart":       {func(p *Proc) { p.Provider().Depart() }, []end{{0, departed}}, departed},
+		"depart twice": {func(p *Proc) { p.Provider().Depart(); p.Provider().Depart() }, []end{{0, departed}}, departed},
 		"depart and die": {func(p *Proc) { p.Provider().Depart(); p.Compute(5 * Microsecond); p.Die(killed) },
 			[]end{{0, departed}}, killed},
-		"return":       {func(*Proc) {}, []end{{0, exited}}, exited},
-		"close":        {func(p *Proc) { _ = p.Provider().Close() }, []end{{0, cutOff}}, exited},
-		"exit code":    {func(p *Proc) { p.Die(proc.Cause{Kind: proc.Exited, Code: 3}) }, []end{{0, proc.Cause{Kind: proc.Exited, Code: 3}}}, proc.Cause{Kind: proc.Exited, Code: 3}},
+		"return": {func(*Proc) {}, []end{{0, exited}}, exited},
+		"close":  {func(p *Proc) { _ = p.Provider().Close() }, []end{{0, cutOff}}, exited},
+		"exit code": {func(p *Proc) { p.Die(proc.Cause{Kind: proc.Exited, Code: 3}) }, []end{{0,
+			proc.Cause{Kind: proc.Exited, Code: 3}}}, proc.Cause{Kind: proc.Exited, Code: 3}},
 		"kill oneself": {func(p *Proc) { _ = p.Sim().Kill(p.ID(), 0); p.Compute(1) }, []end{{0, killed}}, killed},
 	} {
 		t.Run(name, func(t *testing.T) {

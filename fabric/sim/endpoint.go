@@ -15,34 +15,32 @@ const pollBatch = 64
 // endpoint is fabric.Provider for one process.
 type endpoint struct {
 	p        *Proc
-	flows    map[proc.ID]*flow // outgoing, by peer; looked up, never ranged over
-	order    []*flow           // the same, in the order in which they were made
-	refused  []*flow           // outgoing, refused since Ready was asked last
+	flows    map[proc.ID]*flow // outgoing, by peer; never iterated
+	order    []*flow           // the same, in the order of creation
+	refused  []*flow           // outgoing, refused since the last Ready
 	ports    [numPorts]Picos   // when each port is free
 	inbox    frameList
 	regions  regionTable
-	gets     []*getting
-	barred   ft.Set // whose end Inform has told of before they came
+	gets     []*pendingGet
+	barred   ft.Set // peers that Inform reported before they connected
 	departed bool
 	closed   bool
-	cause    proc.Cause // how it ended, once departed or closed
+	cause    proc.Cause // its end, once departed or closed
 }
 
 func (e *endpoint) Name() string { return "sim" }
 
-// addressMark begins every address blob.
 const addressMark = 's'
 
 func (e *endpoint) Address() []byte { return Address(e.p.id) }
 
-// Address is what Provider.Address of a process gives, also before it has been
-// started.
+// Address is the Provider.Address of a process, also before it has been started.
 func Address(id proc.ID) []byte {
 	return binary.LittleEndian.AppendUint32([]byte{addressMark}, uint32(id))
 }
 
-// Connect makes both directions at once and costs nothing: frames to a process
-// that has yet to poll wait for it.
+// Connect makes both directions at once and costs nothing: frames to a process that has not polled
+// yet wait for it.
 func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	e.p.step()
 	e.p.settle()
@@ -57,30 +55,28 @@ func (e *endpoint) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return nil, fmt.Errorf("sim: connect to %v: the address is another process's", spec.Peer)
 	case s.checkID(spec.Peer) != nil || s.procs[spec.Peer] == nil:
 		return nil, fmt.Errorf("sim: connect to %v: no such process", spec.Peer)
-	case s.parted[pairOf(e.p.id, spec.Peer)]:
+	case s.disconnected[pairOf(e.p.id, spec.Peer)]:
 		return nil, fmt.Errorf("%w: sim: %v and %v have been parted", fabric.ErrNoPath, e.p.id, spec.Peer)
 	case e.barred.Has(spec.Peer):
 		return nil, fabric.ErrPeerGone
-	case spec.Rail != 0:
-		return nil, fmt.Errorf("sim: connect to %v: rail %d: %w", spec.Peer, spec.Rail, fabric.ErrUnsupported)
 	}
 	f := e.flows[spec.Peer]
 	if f == nil {
 		peer := s.procs[spec.Peer]
 		f = s.join(e.p, peer)
 		if peer.end.closed || peer.end.departed {
-			f.back.tell()
+			f.back.queueEvidence()
 		}
 		if peer.end.barred.Has(e.p.id) {
-			f.muted = true
-			f.back.expel()
+			f.invalidated = true
+			f.back.refuseSender()
 		}
 	}
 	return (*conn)(f), nil
 }
 
-// Inform implements fabric.Provider. A peer that lives learns that it is expelled,
-// as soon as word of that gets through.
+// Inform implements fabric.Provider. A peer that lives learns that it counts as dead, as soon as
+// the evidence can reach it.
 func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 	e.p.step()
 	e.p.settle()
@@ -92,13 +88,13 @@ func (e *endpoint) Inform(peer proc.ID, cause proc.Cause) {
 		e.barred.Add(peer)
 		return
 	}
-	if !f.back.shut && !f.back.muted {
+	if !f.back.shut && !f.back.invalidated {
 		(&evidence{f.back, cause}).happen(e.p.sim)
-		f.expel()
+		f.refuseSender()
 	}
 }
 
-// Lookup is free of charge and no step: it observes nothing that is not known.
+// Lookup is free of charge and no step: it observes only what is known.
 func (e *endpoint) Lookup(peer proc.ID) fabric.Conn {
 	if f := e.flows[peer]; f != nil {
 		return (*conn)(f)
@@ -111,7 +107,7 @@ func (e *endpoint) add(peer proc.ID, f *flow) {
 	e.order = append(e.order, f)
 }
 
-// open reports whether anything that arrives can still be polled.
+// open reports whether arrivals can still be polled.
 func (e *endpoint) open() bool { return !e.p.over && !e.closed }
 
 // enqueue puts a frame into the inbox and rings.
@@ -141,18 +137,18 @@ func (e *endpoint) Poll(sink *fabric.Sink) int {
 func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
 	s, f := e.p.sim, fr.flow
 	switch {
-	case f.muted:
+	case f.invalidated:
 		s.record(traceDrop, e.p.id, f.from.id, fr.class, len(fr.payload))
 	case fr.kind == frameData:
 		e.deliverData(sink, fr)
 	case fr.kind == frameDeparture:
-		f.told = true
+		f.polled = true
 		s.record(traceDeparted, e.p.id, f.from.id, 0, 0)
 		if sink.Departed != nil {
 			sink.Departed(f.from.id)
 		}
 	default:
-		f.told = true
+		f.polled = true
 		s.record(traceDown, e.p.id, f.from.id, 0, int(fr.cause.Kind))
 		if sink.Down != nil {
 			sink.Down(f.from.id, fr.cause)
@@ -161,15 +157,15 @@ func (e *endpoint) deliver(sink *fabric.Sink, fr *frame) {
 	s.frames.put(fr)
 }
 
-// deliverData charges for a frame, hands it over and gives its credit back. It
-// is a step of its own, so that a process can die between two frames.
+// deliverData charges for a frame, delivers it and returns its credit. It is a step of its own, so
+// that a process can die between two frames.
 func (e *endpoint) deliverData(sink *fabric.Sink, fr *frame) {
 	p, f := e.p, fr.flow
 	p.step()
 	p.clock += f.link.RecvOverhead + Picos(len(fr.payload))*p.sim.cfg.CPU.PerByte
 	p.settle()
 	deliver := sink.Deliver[fr.class]
-	if deliver == nil || f.muted { // another activity may have cut the sender off meanwhile
+	if deliver == nil || f.invalidated { // another activity may have invalidated the sender
 		p.count.Dropped++
 		p.sim.record(traceDrop, p.id, f.from.id, fr.class, len(fr.payload))
 	} else {
@@ -180,8 +176,8 @@ func (e *endpoint) deliverData(sink *fabric.Sink, fr *frame) {
 	f.giveCredit()
 }
 
-// Ready reports the credit of a refused connection once per refusal, so that a
-// refused send which its owner has given up does not keep the process awake.
+// Ready reports the credit of a refused connection once per refusal, so that a refused send that
+// its owner has given up does not keep the process awake.
 func (e *endpoint) Ready() bool {
 	e.p.step()
 	e.p.settle()
@@ -225,7 +221,7 @@ func (e *endpoint) Depart() {
 	}
 }
 
-// Close is harmless when repeated and in a process that is over.
+// Close has no effect when repeated and in a process that is over.
 func (e *endpoint) Close() error {
 	if e.closed || e.p.over {
 		return nil
@@ -236,7 +232,7 @@ func (e *endpoint) Close() error {
 	if e.departed {
 		e.close()
 	} else {
-		e.abandon(proc.Cause{Kind: proc.Connection})
+		e.fail(proc.Cause{Kind: proc.Connection})
 	}
 	return nil
 }

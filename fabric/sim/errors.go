@@ -9,16 +9,16 @@ import (
 )
 
 var (
-	// ErrDeadlock: nothing is left to happen, and processes still wait. The
-	// text says which, and where.
+	// ErrDeadlock: no event is left, and processes still wait. The text lists them and their
+	// places.
 	ErrDeadlock = errors.New("sim: deadlock")
-	// ErrTimeLimit: the run went on beyond Config.MaxTime.
+	// ErrTimeLimit: the run exceeded Config.MaxTime.
 	ErrTimeLimit = errors.New("sim: virtual time beyond Config.MaxTime")
 	// ErrStepLimit: the run took more than Config.MaxSteps steps.
 	ErrStepLimit = errors.New("sim: more steps than Config.MaxSteps")
 )
 
-// PanicError says that the code of a process panicked.
+// PanicError: the code of a process panicked.
 type PanicError struct {
 	Process proc.ID
 	Value   any
@@ -33,9 +33,9 @@ func (e *PanicError) Error() string {
 // maxPlaces bounds the report of a run that was given up.
 const maxPlaces = 16
 
-// giveUp adds to an error about waiting who waits where. It unwinds the waiting
-// for that, because a stack can be read only by the activity itself.
-func (s *Sim) giveUp() {
+// describeStuck adds the waiting activities to an error about waiting. It unwinds them for that,
+// because only the activity itself can read its stack.
+func (s *Sim) describeStuck() {
 	if s.err != ErrDeadlock && s.err != ErrTimeLimit && s.err != ErrStepLimit {
 		return
 	}
@@ -51,7 +51,7 @@ func (s *Sim) giveUp() {
 		reasons[i] = t.wait // before unwinding one wakes another
 		t.place = "its beginning"
 	}
-	s.placing = true
+	s.reportPlaces = true
 	s.shutdown()
 	var b strings.Builder
 	for i, t := range told {

@@ -5,8 +5,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// port is one network port of a process. Self, node and network traffic do not
-// share one; both network classes do.
+// port is one network port of a process. Self, node and network traffic do not share one; both
+// network classes do.
 type port int
 
 const (
@@ -20,9 +20,8 @@ var portOf = [numLinks]port{
 	fabric.LinkSelf: portSelf, fabric.LinkNode: portNode, fabric.LinkSwitch: portNet, fabric.LinkAcross: portNet,
 }
 
-// flow is one direction of a connection: what goes from one process to another,
-// and what the receiver knows of the sender. A process's flow to itself is its
-// own way back.
+// flow is one direction of a connection: the frames from one process to another, and the receiver's
+// knowledge of the sender. A process's flow to itself is its own back direction.
 type flow struct {
 	from, to *Proc
 	back     *flow
@@ -30,27 +29,26 @@ type flow struct {
 	link     *Link
 
 	// The sender's side.
-	used    int     // credits not known to be back
-	credits []Picos // when credits come back, ascending; those before done are back
+	used    int     // credits not known to be returned
+	credits []Picos // when credits return, ascending; those before done have
 	done    int
-	refused bool   // TrySend answered false, and nobody has been told of credit since
+	refused bool   // TrySend returned false, and credit has not been reported since
 	listed  bool   // in endpoint.refused
 	due     bool   // the event of the next credit is queued
 	sent    uint64 // frames so far
 
 	// The network.
 	wire    frameList // frames that have not arrived, in order
-	last    Picos     // when the last of them arrives
+	last    Picos     // arrival of the last of them
 	unacked int       // frames that came to the receiver's node since one went back
 	broken  bool      // a partition broke the connection: nothing arrives any more
 
 	// The receiver's side.
-	shut  bool // nothing more arrives: evidence of the sender's end is queued, or it broke
-	told  bool // the evidence has been polled
-	muted bool // cut off by Conn.Invalidate: not even what has arrived is delivered
+	shut        bool // nothing more arrives: evidence of the sender's end is queued, or it broke
+	polled      bool // the evidence has been polled
+	invalidated bool // Conn.Invalidate: not even arrived frames are delivered
 }
 
-// class of the link between two processes.
 func (t Topology) class(a, b proc.ID) fabric.LinkClass {
 	nodeA, nodeB := int(a)/t.ProcsPerNode, int(b)/t.ProcsPerNode
 	switch {
@@ -65,7 +63,7 @@ func (t Topology) class(a, b proc.ID) fabric.LinkClass {
 	}
 }
 
-// join makes both directions of a connection and gives the one from a to b.
+// join makes both directions of a connection and returns the one from a to b.
 func (s *Sim) join(a, b *Proc) *flow {
 	class := s.cfg.Topology.class(a.id, b.id)
 	out := &flow{from: a, to: b, class: class, link: &s.cfg.Links[class]}
@@ -78,8 +76,8 @@ func (s *Sim) join(a, b *Proc) *flow {
 	return out
 }
 
-// hasCredit reports whether a credit is there at the sender's clock. The sender
-// has settled, so every credit that is back by then has been given.
+// hasCredit reports whether the sender has a credit at its clock. The sender has settled, so every
+// credit that has returned by then is counted.
 func (f *flow) hasCredit() bool {
 	for f.done < len(f.credits) && f.credits[f.done] <= f.from.clock {
 		f.done++
@@ -103,7 +101,7 @@ func (f *flow) giveCredit() {
 	f.awaitCredit()
 }
 
-// refuse notes that the sender wants to know of the next credit.
+// refuse notes that the sender waits for the next credit.
 func (f *flow) refuse() {
 	f.refused = true
 	if !f.listed {
@@ -120,8 +118,8 @@ func (f *flow) awaitCredit() {
 	}
 }
 
-// creditBack is a flow as an event: a credit is back at a sender that was
-// refused. Whether it is told now or asks later (Ready), it is told once.
+// creditBack is a flow as an event: a credit returns to a sender that was refused. It is reported
+// once, now or by Ready.
 type creditBack flow
 
 func (c *creditBack) happen(*Sim) *task {
@@ -138,7 +136,7 @@ func (c *creditBack) happen(*Sim) *task {
 func (f *flow) transmit(fr *frame) {
 	p, s := f.from, f.from.sim
 	transfer := Picos(len(fr.payload)) * f.link.GapPerByte
-	f.back.unacked = 0 // the frame says what has arrived
+	f.back.unacked = 0 // the frame carries the acknowledgement
 	var start Picos
 	if e := s.engineOf(f, p); e != nil {
 		start = e.take(p.clock, f.link.Gap+transfer)
@@ -158,7 +156,7 @@ func (f *flow) transmit(fr *frame) {
 	s.push(f.last, fr)
 }
 
-// spike is the extra delay of the frame that was sent last.
+// spike is the extra delay of the last frame.
 func (s *Sim) spike(f *flow) Picos {
 	sp := &s.cfg.Spikes
 	if sp.Chance == 0 {
@@ -174,11 +172,11 @@ func (s *Sim) spike(f *flow) Picos {
 // happen is the frame's arrival.
 func (fr *frame) happen(s *Sim) *task {
 	f := fr.flow
-	if f.land(fr, s) {
+	if f.pass(fr, s) {
 		return nil
 	}
-	f.wire.pop() // order is kept, so it is this one
-	if fr.lost || f.broken || f.shut || f.muted || !f.to.end.open() {
+	f.wire.pop() // order is kept, so it is this frame
+	if fr.lost || f.broken || f.shut || f.invalidated || !f.to.end.open() {
 		s.record(traceDrop, f.to.id, f.from.id, fr.class, len(fr.payload))
 		s.frames.put(fr)
 		return nil

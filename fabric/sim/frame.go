@@ -7,17 +7,17 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// frameKind tells what an entry of an inbox is.
+// frameKind is the kind of an inbox entry.
 type frameKind uint8
 
 const (
 	frameData      frameKind = iota
-	frameDeparture           // the last of an orderly sender; it travels like data
-	frameDown                // evidence; it is queued where it becomes known
+	frameDeparture           // the last of a departing sender; it travels like data
+	frameDown                // evidence; queued where it becomes known
 )
 
-// frame is one frame from TrySend until its receiver's function has returned,
-// or what becomes known of a peer. As an event it is its own arrival.
+// frame is one frame from TrySend until its receiver's function has returned, or evidence of a
+// peer's end. As an event it is its own arrival.
 type frame struct {
 	flow    *flow
 	next    *frame // in the flow, then in the inbox, then in the pool
@@ -27,7 +27,7 @@ type frame struct {
 	kind    frameKind
 	class   fabric.Class
 	lost    bool // its sender died, and it will not arrive
-	landed  bool // it has come to the receiver's node and waits for its engine
+	passed  bool // it has reached the receiver's node and waits for its engine
 }
 
 // frameList is a queue of frames.
@@ -45,7 +45,7 @@ func (l *frameList) push(f *frame) {
 	l.last = f
 }
 
-// pop takes out the first frame, nil if there is none.
+// pop removes the first frame, nil if there is none.
 func (l *frameList) pop() *frame {
 	f := l.first
 	if f != nil {
@@ -55,8 +55,8 @@ func (l *frameList) pop() *frame {
 	return f
 }
 
-// framePool keeps frames that are not in use by the power of two that holds
-// their payload, so that a running simulation allocates nothing per message.
+// framePool keeps unused frames by the power of two of their payload, so that a running simulation
+// allocates nothing per message.
 type framePool [32]*frame
 
 func (fp *framePool) get(size int) *frame {

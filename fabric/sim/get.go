@@ -19,23 +19,22 @@ func (c *conn) Expose(buf []byte) (fabric.Region, error) {
 	return fabric.Region{Addr: p.end.regions.expose(buf), Len: uint64(len(buf))}, nil
 }
 
-// getting is a Get under way. As an event it is its completion.
-type getting struct {
+// pendingGet is a Get in progress. As an event it is its completion.
+type pendingGet struct {
 	task *task
 	peer *Proc
 	over bool // the peer's end became known before completion
 }
 
-func (g *getting) happen(*Sim) *task {
+func (g *pendingGet) happen(*Sim) *task {
 	if !g.over && !g.task.p.over {
 		g.task.wake()
 	}
 	return nil
 }
 
-// Get takes a request to the peer and the data back: o_send + L, then
-// L + n·G + o_recv. The peer's core has no part in it. The data are those of
-// the instant of completion.
+// Get sends a request to the peer and receives the data: o_send + L, then L + n·G + o_recv. It does
+// not use the peer's core. The data are those of the instant of completion.
 func (c *conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	f := (*flow)(c)
 	p, s := f.from, f.from.sim
@@ -63,15 +62,15 @@ func (c *conn) Get(local []byte, remote fabric.Region, offset uint64) error {
 	return nil
 }
 
-// awaitData blocks until the data could be here or the peer's end is known. The
-// process's other activities go on meanwhile.
+// awaitData blocks until the data could be here or the peer's end is known. The process's other
+// activities continue meanwhile.
 func (c *conn) awaitData(transfer Picos) {
 	f := (*flow)(c)
 	p, s := f.from, f.from.sim
 	if f.dead() {
 		return
 	}
-	g := &getting{task: s.running, peer: f.to}
+	g := &pendingGet{task: s.running, peer: f.to}
 	if there := f.hold(p.clock); there < never {
 		if back := f.back.hold(there + f.link.Latency); back < never {
 			s.push(back+f.link.Latency+transfer, g)
@@ -79,10 +78,10 @@ func (c *conn) awaitData(transfer Picos) {
 	}
 	p.end.gets = append(p.end.gets, g)
 	g.task.block(forGet)
-	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *getting) bool { return other == g })
+	p.end.gets = slices.DeleteFunc(p.end.gets, func(other *pendingGet) bool { return other == g })
 }
 
-// endGets lets every Get from a peer whose end has become known fail.
+// endGets makes every Get from a peer whose end has become known fail.
 func (e *endpoint) endGets(peer *Proc) {
 	for _, g := range e.gets {
 		if g.peer == peer && !g.over {

@@ -11,16 +11,15 @@ type host struct {
 	p     *Proc
 	armed bool
 	rung  bool
-	// sleeper is the activity in Sleep; deadline is when it gives up.
+	// sleeper is the activity in Sleep; deadline is the end of its sleep.
 	sleeper  *task
 	deadline Picos
-	// alarm is the instant of the earliest queued event of the host's timer,
-	// or 0. There are rarely two: one that fires early queues itself again.
+	// alarm is the instant of the earliest queued event of the host's timer, or 0. There are rarely
+	// two: one that fires early queues itself again.
 	alarm Picos
 }
 
-// Now lets what is earlier happen first, so that a loop on the clock sees its
-// effects.
+// Now lets earlier events happen first, so that a loop on the clock sees their effects.
 func (h *host) Now() fabric.Time {
 	h.p.step()
 	h.p.settle()
@@ -38,21 +37,21 @@ func (h *host) Pause(d fabric.Time) {
 	p.step()
 	p.settle()
 	t := p.sim.running
-	p.sim.push(p.clock+min(max(instant(d), 0), maxLength), (*pausing)(t))
+	p.sim.push(p.clock+min(max(instant(d), 0), maxLength), (*pauseEnd)(t))
 	t.block(forTime)
 }
 
-// pausing is an activity as an event: its pause is over.
-type pausing task
+// pauseEnd is an activity as an event: its pause is over.
+type pauseEnd task
 
-func (t *pausing) happen(*Sim) *task {
+func (t *pauseEnd) happen(*Sim) *task {
 	if !t.p.over {
 		(*task)(t).wake()
 	}
 	return nil
 }
 
-// Patience is nothing: in virtual time polling again at once finds nothing new.
+// Patience is zero: in virtual time polling again at once finds nothing new.
 func (h *host) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
 
 func (h *host) Yield() {
@@ -113,7 +112,7 @@ func (h *host) setAlarm() {
 	}
 }
 
-// timer is the host as an event: the alarm goes off.
+// timer is the host as an event: the alarm fires.
 type timer host
 
 func (t *timer) happen(s *Sim) *task {
@@ -136,8 +135,8 @@ func (t *timer) happen(s *Sim) *task {
 type parker struct {
 	p      *Proc
 	waiter *task
-	token  bool   // an Unpark that nobody has waited for yet
-	parks  uint64 // how often somebody has waited
+	token  bool   // an Unpark without a Park
+	parks  uint64 // number of Parks that waited
 }
 
 func (h *host) NewParker() fabric.Parker { return &parker{p: h.p} }
@@ -164,7 +163,7 @@ func (k *parker) ParkUntil(deadline fabric.Time) {
 	k.waiter.block(forUnpark)
 }
 
-// parked is the event by which a park that has a deadline ends.
+// parked is the event by which a park with a deadline ends.
 type parked struct {
 	k    *parker
 	park uint64

@@ -120,9 +120,9 @@ func TestOneCore(t *testing.T) {
 	})
 }
 
-// TestNobodyStarves: an activity that only polls lets the others have their
+// TestNoActivityStarves: an activity that only polls lets the others have their
 // turns.
-func TestNobodyStarves(t *testing.T) {
+func TestNoActivityStarves(t *testing.T) {
 	alone(t, func(p *Proc, h fabric.Host) {
 		turns, last := 0, 0
 		for id := range 3 {

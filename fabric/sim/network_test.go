@@ -142,7 +142,6 @@ func TestGet(t *testing.T) {
 		require.ErrorContains(t, conn.Get(local, fabric.Region{Addr: 0}, 10), "6 bytes at offset 10 lie outside")
 		require.ErrorContains(t, conn.Get(local, fabric.Region{Addr: 0}, 1<<63), "lie outside")
 		require.ErrorContains(t, conn.Get(local, fabric.Region{Addr: 2}, 0), "region 2 is not exposed")
-		require.ErrorIs(t, conn.Get(local, fabric.Region{Kind: 1}, 0), fabric.ErrUnsupported)
 
 		p.Compute(50 * Microsecond) // the peer has gone
 		require.ErrorIs(t, conn.Get(local, fabric.Region{}, 0), fabric.ErrPeerGone)
@@ -154,8 +153,8 @@ func TestGet(t *testing.T) {
 	require.NoError(t, s.Run())
 }
 
-// TestGetFromTheDying: a Get ends also if the data never come.
-func TestGetFromTheDying(t *testing.T) {
+// TestGetFromADyingPeer: a Get ends also if the data never come.
+func TestGetFromADyingPeer(t *testing.T) {
 	cfg := plain(2)
 	cfg.Get = true
 	for _, heals := range []fabric.Time{10_000, fabric.Forever} {

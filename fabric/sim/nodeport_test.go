@@ -27,7 +27,8 @@ func sendAll(t *testing.T, s *Sim, id proc.ID, to ...proc.ID) {
 	})
 }
 
-// Frames of two processes of a node leave one after another, and pass the receiver's node in their order.
+// Frames of two processes of a node leave one after another, and pass the receiver's node in their
+// order.
 func TestNodePort(t *testing.T) {
 	t.Run("out", func(t *testing.T) {
 		s := newSim(t, sharing(6, 0))
@@ -53,7 +54,8 @@ func TestNodePort(t *testing.T) {
 		sendAll(t, s, 0, 1)
 		got := receive(t, s, 1, 9000)
 		require.NoError(t, s.Run())
-		require.Equal(t, []fabric.Time{fabric.Time((10*Nanosecond + 56*Nanosecond + 20*Nanosecond) / Nanosecond)}, got.times())
+		require.Equal(t, []fabric.Time{fabric.Time((10*Nanosecond + 56*Nanosecond + 20*Nanosecond) / Nanosecond)},
+			got.times())
 	})
 }
 

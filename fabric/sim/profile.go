@@ -2,13 +2,12 @@ package sim
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// DefaultConfig is a cluster of n processes, 16 to a node, 32 nodes to a
-// switch: inside a node the machine of facts.md, between nodes one InfiniBand
-// NDR port for each process. Seed 0, no spikes, no trace, gets off.
+// DefaultConfig is a cluster of n processes, 16 to a node, 32 nodes to a switch: a measured machine
+// inside a node, one InfiniBand NDR port for each process between nodes. Seed 0, no spikes, no
+// trace, gets off.
 //
-// "Measured" numbers come from facts.md (2-core Zen 5 virtual machine, fast
-// mood); "assumed" ones are round numbers in the range that such clusters
-// report, to be replaced when one has been measured.
+// "Measured" numbers come from a 2-core Zen 5 virtual machine with near cores; "assumed" ones are
+// round numbers in the range that such clusters report, to be replaced when one has been measured.
 func DefaultConfig(n int) Config {
 	return Config{
 		Procs:    n,
@@ -27,8 +26,8 @@ func DefaultConfig(n int) Config {
 			// Assumed: one sched_yield that finds nobody else.
 			Yield: 200 * Nanosecond,
 		},
-		// The choices below are ours, not measurements: small enough that
-		// back-pressure, fragments and rendezvous are exercised by small tests.
+		// The following values are choices, not measurements: small enough that back-pressure,
+		// fragments and rendezvous occur in small tests.
 		Credits:  64,
 		Inline:   48,
 		MaxFrame: 8192,

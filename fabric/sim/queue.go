@@ -1,13 +1,12 @@
 package sim
 
-// action is something that happens at an instant. It returns the activity that
-// has to run because of it, or nil.
+// action is something that happens at an instant. It returns the activity that has to run because
+// of it, or nil.
 type action interface {
 	happen(s *Sim) *task
 }
 
-// event is an action in the queue. Events of one instant happen in the order in
-// which they were queued; seq says which.
+// event is an action in the queue. Events of one instant happen in the order of queueing, by seq.
 type event struct {
 	at  Picos
 	seq uint64
@@ -18,9 +17,9 @@ func (e *event) before(f *event) bool {
 	return e.at < f.at || e.at == f.at && e.seq < f.seq
 }
 
-// queue is a heap with four children to a node, ordered by (at, seq). The keys
-// of four siblings lie on two cache lines, and the heap is half as deep as a
-// binary one. Nothing is allocated per event once the slice has grown.
+// queue is a heap with four children to a node, ordered by (at, seq). The keys of four siblings lie
+// on two cache lines, and the heap is half as deep as a binary one. It allocates nothing per event
+// once the slice has grown.
 type queue struct {
 	heap []event
 	seq  uint64
@@ -50,7 +49,7 @@ func (q *queue) push(at Picos, act action) {
 	h[i] = e
 }
 
-// pop takes the first event out. Preconditions: the queue is not empty.
+// pop removes the first event. Preconditions: the queue is not empty.
 func (q *queue) pop() event {
 	first := q.heap[0]
 	n := len(q.heap) - 1
@@ -63,7 +62,7 @@ func (q *queue) pop() event {
 	return first
 }
 
-// sink puts e where it belongs, starting from the vacant root.
+// sink puts e in its place, starting from the vacant root.
 func (q *queue) sink(e event) {
 	h, i := q.heap, 0
 	for {

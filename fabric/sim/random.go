@@ -17,9 +17,8 @@ const (
 	forBody
 )
 
-// draw is a pure function of the seed and its arguments, so a decision depends
-// on nothing but what it is about. The mixing is SplitMix64's (Steele, Lea,
-// Flood 2014), applied once per argument.
+// draw is a pure function of the seed and its arguments, so that a decision depends on nothing
+// else. The mixing is SplitMix64's (Steele, Lea, Flood 2014), applied once per argument.
 func draw(seed uint64, why purpose, a, b, count uint64) uint64 {
 	x := mix(seed + uint64(why))
 	x = mix(x + a)
@@ -60,7 +59,7 @@ func octaves(x uint64, lo, hi Picos) Picos {
 	return start + Picos(below(mix(x), uint64(end-start)))
 }
 
-// newRand is the source of randomness of one process's body.
+// newRand is the random source of one process's body.
 func newRand(seed uint64, id uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(draw(seed, forBody, id, 0, 0), draw(seed, forBody, id, 0, 1)))
 }

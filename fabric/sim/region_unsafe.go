@@ -7,21 +7,20 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// maxRegions is how many exposed buffers of one process are remembered. The
-// contract has no way to take an exposure back, so the oldest is forgotten.
+// maxRegions bounds the exposed buffers of one process. The contract cannot take an exposure back,
+// so the oldest is forgotten.
 const maxRegions = 1 << 16
 
-// regionTable names exposed buffers by numbers. The same buffer gets the same
-// number while it is remembered, so a program that reuses its buffers keeps the
-// table small.
+// regionTable numbers exposed buffers. The same buffer keeps its number while it is in the table,
+// so a program that reuses its buffers keeps the table small.
 type regionTable struct {
 	bufs   [][]byte // number n is at n % maxRegions
 	next   uint64
 	number map[bufferKey]uint64
 }
 
-// bufferKey is a buffer's identity. It keeps the buffer alive and is compared,
-// never ordered or printed: addresses differ from run to run.
+// bufferKey is a buffer's identity. It keeps the buffer alive and is compared, never ordered or
+// printed: addresses differ from run to run.
 type bufferKey struct {
 	data *byte
 	size int
@@ -49,11 +48,8 @@ func (t *regionTable) expose(buf []byte) uint64 {
 	return n
 }
 
-// find gives size bytes at offset of the buffer that r names.
+// find returns size bytes at offset of the buffer that r names.
 func (t *regionTable) find(r fabric.Region, offset uint64, size int) ([]byte, error) {
-	if r.Kind != fabric.MemHost {
-		return nil, fmt.Errorf("sim: region of memory kind %d: %w", r.Kind, fabric.ErrUnsupported)
-	}
 	if r.Addr >= t.next || t.next-r.Addr > maxRegions {
 		return nil, fmt.Errorf("sim: region %d is not exposed", r.Addr)
 	}

@@ -18,9 +18,9 @@ import (
 // ends, every activity of every process is unwound.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// turmoil is a run with everything in it that is random: 24 processes that send
+// randomJob is a run with everything in it that is random: 24 processes that send
 // to random peers, spikes, a partition, deaths by time and by step.
-func turmoil(tb testing.TB, seed uint64) (trace []byte, hash uint64, now fabric.Time) {
+func randomJob(tb testing.TB, seed uint64) (trace []byte, hash uint64, now fabric.Time) {
 	var out bytes.Buffer
 	cfg := DefaultConfig(24)
 	cfg.Topology = Topology{ProcsPerNode: 4, NodesPerSwitch: 2}
@@ -54,24 +54,24 @@ func turmoil(tb testing.TB, seed uint64) (trace []byte, hash uint64, now fabric.
 // TestReplay: the same seed gives the same trace, byte for byte; another seed
 // another one.
 func TestReplay(t *testing.T) {
-	first, hash, now := turmoil(t, 1)
+	first, hash, now := randomJob(t, 1)
 	require.Greater(t, bytes.Count(first, []byte("\n")), 3000)
 	for _, event := range []string{"start", "send", "refuse", "arrive", "drop", "lose", "deliver", "depart", "end", "down",
 		"departed", "break"} {
 		require.True(t, bytes.Contains(first, []byte(" "+event+" ")), "the scenario is meant to have %s", event)
 	}
-	again, hashAgain, nowAgain := turmoil(t, 1)
+	again, hashAgain, nowAgain := randomJob(t, 1)
 	require.True(t, bytes.Equal(first, again))
 	require.Equal(t, hash, hashAgain)
 	require.Equal(t, now, nowAgain)
-	other, hashOther, _ := turmoil(t, 2)
+	other, hashOther, _ := randomJob(t, 2)
 	require.False(t, bytes.Equal(first, other))
 	require.NotEqual(t, hash, hashOther)
 }
 
 // TestTraceIsInOrderOfTime, and reads as it is documented.
 func TestTraceIsInOrderOfTime(t *testing.T) {
-	trace, _, _ := turmoil(t, 3)
+	trace, _, _ := randomJob(t, 3)
 	last := int64(-1)
 	for line := range bytes.Lines(trace) {
 		var ns, ps int64
@@ -108,8 +108,10 @@ func TestDeadlock(t *testing.T) {
 	err := s.Run()
 	require.ErrorIs(t, err, ErrDeadlock)
 	require.ErrorContains(t, err, "at 3000 ns")
-	require.ErrorContains(t, err, "process 0: asleep since 1000 ns at github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func1")
-	require.ErrorContains(t, err, "process 2: parked since 0 ns at github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func2")
+	require.ErrorContains(t, err, "process 0: asleep since 1000 ns at "+
+		"github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func1")
+	require.ErrorContains(t, err, "process 2: parked since 0 ns at "+
+		"github.com/banyan-hpc/banyan/fabric/sim.TestDeadlock.func2")
 	require.ErrorContains(t, err, "process 2: asleep since 5 ns at")
 	require.NotContains(t, err.Error(), "process 3:")
 }
@@ -153,8 +155,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestReportOfOneThatHasNotBegun: the limit comes before its first turn.
-func TestReportOfOneThatHasNotBegun(t *testing.T) {
+// TestReportOfAnUnstartedActivity: the limit comes before its first turn.
+func TestReportOfAnUnstartedActivity(t *testing.T) {
 	cfg := plain(2)
 	cfg.MaxSteps = 1
 	s := newSim(t, cfg)

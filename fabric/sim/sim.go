@@ -7,34 +7,34 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Sim is one simulated job. Its methods are called by the goroutine that calls
-// Run, or by the bodies while Run runs them: one at a time.
+// Sim is one simulated job. Its methods are called by the goroutine that calls Run, or by the
+// bodies while Run runs them: one at a time.
 type Sim struct {
 	cfg   Config
 	queue queue
-	// now is the instant of the last event, or the clock of a process that
-	// went on because no event came before it.
-	now     Picos
-	limit   Picos
-	procs   []*Proc // by id; nil where nobody was spawned
-	live    int     // processes that have not ended
-	running *task   // whose turn it is; nil in the scheduler
-	pending *task   // whose turn the task that just suspended has found it to be
-	corpses []*Proc // ended, their activities not yet unwound
-	steps   uint64
-	started bool
-	err     error
-	placing bool          // activities that are unwound say where they waited, if asked to
-	onEnd   func(proc.ID) // nil: nobody wants to know
-	splits  []*split
-	parted  map[pair]bool // by Part
-	trace   tracer
-	frames  framePool
-	engines []engine // of the nodes, where they are shared
+	// now is the instant of the last event, or the clock of a process that continued because no
+	// event came before it.
+	now          Picos
+	limit        Picos
+	procs        []*Proc // by id; nil if not spawned
+	live         int     // processes that have not ended
+	running      *task   // the running activity; nil in the scheduler
+	pending      *task   // the next activity, found by the one that just suspended
+	ended        []*Proc // ended, their activities not yet unwound
+	steps        uint64
+	started      bool
+	err          error
+	reportPlaces bool          // unwound activities store their place
+	onEnd        func(proc.ID) // nil: none
+	partitions   []*partitionEntry
+	disconnected map[pair]bool // by Disconnect
+	trace        tracer
+	frames       framePool
+	engines      []engine // of the nodes, if ports are shared
 }
 
-// New makes a simulation without processes. The error names the field of cfg
-// that is out of its range.
+// New makes a simulation without processes. The error names the field of cfg that is out of its
+// range.
 func New(cfg Config) (*Sim, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -45,9 +45,9 @@ func New(cfg Config) (*Sim, error) {
 	return s, nil
 }
 
-// Spawn adds a process that runs body. Before Run it starts at time 0; called
-// by a body, now. The process departs if body has called Provider.Depart when
-// it returns; else peers see a failure. An id is used once.
+// Spawn adds a process that runs body. Before Run it starts at time 0; called by a body, now. The
+// process departs if body has called Provider.Depart when it returns; else peers see a failure. An
+// id is used once.
 func (s *Sim) Spawn(id proc.ID, body func(*Proc)) error {
 	if err := s.checkID(id); err != nil {
 		return err
@@ -74,9 +74,9 @@ func (s *Sim) checkID(id proc.ID) error {
 	return nil
 }
 
-// Run runs all processes until each has ended, once. The error is the first of:
-// a *PanicError, ErrDeadlock, ErrTimeLimit, ErrStepLimit, or what the trace's
-// writer answered. When Run returns, no activity of a process is left.
+// Run runs all processes until each has ended, once. The error is the first of: a *PanicError,
+// ErrDeadlock, ErrTimeLimit, ErrStepLimit, or the error of the trace's writer. When Run returns, no
+// activity of a process is left.
 func (s *Sim) Run() error {
 	if s.started {
 		return fmt.Errorf("sim: Run has been called before")
@@ -87,40 +87,39 @@ func (s *Sim) Run() error {
 	if s.err == nil && s.live > 0 {
 		s.err = ErrDeadlock
 	}
-	s.giveUp()
+	s.describeStuck()
 	if err := s.trace.flush(); s.err == nil {
 		s.err = err
 	}
 	return s.err
 }
 
-// schedule gives turns to activities until none is left that could have one.
+// schedule runs activities until none can run.
 func (s *Sim) schedule() {
 	for {
 		t := s.pending
 		s.pending = nil
 		if t == nil {
-			s.bury()
+			s.unwindEnded()
 			if s.err != nil || s.live == 0 {
 				return
 			}
-			if t = s.advance(); t == nil && len(s.corpses) == 0 {
+			if t = s.advance(); t == nil && len(s.ended) == 0 {
 				return
 			}
 		}
 		if t != nil {
 			s.running = t
-			t.resume() // sets running again when t goes on from where it was
+			t.resume() // sets running again when t continues from where it was
 			s.running = nil
 		}
 	}
 }
 
-// advance lets events happen until it is an activity's turn, and returns that.
-// It returns nil when nothing is left to happen or the scheduler has to act:
-// an error, or a process to unwind.
+// advance lets events happen until an activity can run, and returns it. It returns nil when no
+// event is left or the scheduler has to act: after an error, or to unwind a process.
 func (s *Sim) advance() *task {
-	for s.err == nil && len(s.corpses) == 0 && len(s.queue.heap) > 0 {
+	for s.err == nil && len(s.ended) == 0 && len(s.queue.heap) > 0 {
 		e := s.queue.pop()
 		if e.at > s.limit {
 			s.fail(ErrTimeLimit)
@@ -134,17 +133,16 @@ func (s *Sim) advance() *task {
 	return nil
 }
 
-// bury unwinds the activities of processes that have ended.
-func (s *Sim) bury() {
-	for len(s.corpses) > 0 {
-		p := s.corpses[0]
-		s.corpses = s.corpses[1:]
+// unwindEnded unwinds the activities of processes that have ended.
+func (s *Sim) unwindEnded() {
+	for len(s.ended) > 0 {
+		p := s.ended[0]
+		s.ended = s.ended[1:]
 		p.unwind()
 	}
 }
 
-// shutdown ends whatever is left without evidence to anybody. After an orderly
-// run nothing is.
+// shutdown ends the remaining activities without evidence. After an orderly run there are none.
 func (s *Sim) shutdown() {
 	for _, p := range s.procs {
 		if p != nil {
@@ -179,11 +177,10 @@ func (s *Sim) present() Picos {
 // Now is the virtual time, in nanoseconds since the start of the run.
 func (s *Sim) Now() fabric.Time { return s.present().time() }
 
-// Events is how many events have been queued so far.
+// Events is the number of events queued so far.
 func (s *Sim) Events() uint64 { return s.queue.seq }
 
-// TraceHash is a digest of all that has happened so far, kept also without a
-// trace: equal for equal runs.
+// TraceHash is a digest of all events so far, kept also without a trace: equal for equal runs.
 func (s *Sim) TraceHash() uint64 { return s.trace.hash }
 
 // time rounds down to the contract's nanoseconds.

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// waiting says why an activity does not run.
+// waiting is the reason why an activity does not run.
 type waiting uint8
 
 const (
@@ -23,13 +23,12 @@ var waitingNames = [...]string{
 	forTurn: "about to run", forUnpark: "parked", forBell: "asleep", forGet: "in Get", forTime: "in Pause",
 }
 
-// unwound is what an activity of a dead process panics with, so that its stack
-// goes away. Only task.finish recovers it.
+// unwound is the panic value of an activity of a dead process, which unwinds its stack. Only
+// task.finish recovers it.
 type unwound struct{}
 
-// task is one activity of a process: its body, or what Host.Go started. It is a
-// coroutine made by iter.Pull, which switches directly, without the Go
-// scheduler (about 60 ns both ways).
+// task is one activity of a process: its body, or a function of Host.Go. It is a coroutine made by
+// iter.Pull, which switches directly, without the Go scheduler (about 60 ns both ways).
 type task struct {
 	p        *Proc
 	resume   func() (struct{}, bool)
@@ -39,7 +38,7 @@ type task struct {
 	returned bool
 	wait     waiting
 	since    Picos
-	place    string // where it waited when the run was given up; set by giveUp for those to be reported
+	place    string // where it waited when the run was given up; set by describeStuck for reported activities
 }
 
 // start makes an activity of p and queues it for p's present.
@@ -62,13 +61,13 @@ func (t *task) finish() {
 	p.forget(t)
 	switch {
 	case p.over:
-		// Unwound. What its deferred functions panicked with besides is an
-		// artefact of that: the process they belong to was dead.
+		// Unwound. A panic of its deferred functions is an artefact of that: their process was
+		// dead.
 	case r != nil:
 		p.sim.fail(&PanicError{Process: p.id, Value: r, Stack: debug.Stack()})
 	case !t.returned:
-		// runtime.Goexit, as by testing.T.FailNow. iter.Pull passes it on to
-		// the caller of Run, whose deferred clean-up ends the simulation.
+		// runtime.Goexit, as by testing.T.FailNow. iter.Pull passes it on to the caller of Run,
+		// whose deferred clean-up ends the simulation.
 	case t.main:
 		p.exit()
 	}
@@ -80,32 +79,32 @@ func (t *task) wake() {
 	t.p.core.queue(t)
 }
 
-// block suspends the running activity until something wakes it.
+// block suspends the running activity until an event wakes it.
 func (t *task) block(why waiting) {
 	s := t.p.sim
 	t.wait, t.since = why, t.p.clock
-	s.running = nil // events belong to nobody
+	s.running = nil // events belong to no activity
 	if next := s.advance(); next != t {
 		s.pending = next
 		if !t.suspend(struct{}{}) {
-			t.vanish()
+			t.unwind()
 		}
 	}
-	// Otherwise it is its own turn again, and there is nothing to switch.
+	// Otherwise it is its own turn again, without a switch.
 	s.running = t
 }
 
-// vanish unwinds the activity, whose process is over.
-func (t *task) vanish() {
-	if t.p.sim.placing && t.place != "" {
-		t.place = callerOutside()
+// unwind ends the activity, whose process is over.
+func (t *task) unwind() {
+	if t.p.sim.reportPlaces && t.place != "" {
+		t.place = outsideCaller()
 	}
 	panic(unwound{})
 }
 
-// callerOutside names the first function up the stack that is no method of this
-// package: the code that called the host or the provider.
-func callerOutside() string {
+// outsideCaller names the first function up the stack that is no method of this package: the caller
+// of the host or the provider.
+func outsideCaller() string {
 	var pcs [32]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	for {

@@ -184,9 +184,9 @@ func TestBackPressure(t *testing.T) {
 	require.NoError(t, s.Run())
 }
 
-// TestReadyTellsOfCreditOnce: a refused send that its owner has given up must
+// TestReadyReportsCreditOnce: a refused send that its owner has given up must
 // not keep the process awake.
-func TestReadyTellsOfCreditOnce(t *testing.T) {
+func TestReadyReportsCreditOnce(t *testing.T) {
 	cfg := plain(2)
 	cfg.Credits = 1
 	s := newSim(t, cfg)
@@ -207,9 +207,9 @@ func TestReadyTellsOfCreditOnce(t *testing.T) {
 	require.NoError(t, s.Run())
 }
 
-// TestNobodyListens: frames of a class without a function are dropped, counted,
+// TestClassWithoutListener: frames of a class without a function are dropped, counted,
 // and give their credit back.
-func TestNobodyListens(t *testing.T) {
+func TestClassWithoutListener(t *testing.T) {
 	cfg := plain(2)
 	cfg.Credits = 1
 	s := newSim(t, cfg)

@@ -9,7 +9,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// traceKind is what happened.
+// traceKind is the kind of an event.
 type traceKind uint8
 
 const (
@@ -35,10 +35,10 @@ var traceNames = [...]string{
 	traceClose: "close", traceEnd: "end", traceDown: "down", traceDeparted: "departed", traceBreak: "break",
 }
 
-// traceBuffer is how many bytes of lines are gathered before they are written.
+// traceBuffer is the number of bytes that are collected before a write.
 const traceBuffer = 64 << 10
 
-// tracer keeps the digest and, if somebody wants it, the text.
+// tracer keeps the digest and, on demand, the text.
 type tracer struct {
 	hash uint64
 	w    io.Writer
@@ -46,12 +46,11 @@ type tracer struct {
 	err  error // the writer's first error; no line is written after it
 }
 
-// record notes that something happened now: who did it, to or from whom, the
-// class and the size of the frame in bytes.
+// record notes an event at the present instant: the process, the other process, the class and the
+// size of the frame in bytes.
 //
-// A line reads "1234.567 send 3 > 7 class=1 size=64": nanoseconds, event,
-// process, other process ("-" for none). For "end" and "down" the size is the
-// proc.Kind of the end.
+// A line reads "1234.567 send 3 > 7 class=1 size=64": nanoseconds, event, process, other process
+// ("-" for none). For "end" and "down" the size is the proc.Kind of the end.
 func (s *Sim) record(k traceKind, who, whom proc.ID, class fabric.Class, size int) {
 	t := &s.trace
 	at := s.present()
@@ -89,7 +88,7 @@ func (t *tracer) write(at Picos, k traceKind, who, whom proc.ID, class fabric.Cl
 	}
 }
 
-// flush writes the lines gathered so far and gives the first error ever.
+// flush writes the collected lines and returns the first error of the writer.
 func (t *tracer) flush() error {
 	if t.w != nil && t.err == nil && len(t.line) > 0 {
 		if _, err := t.w.Write(t.line); err != nil {

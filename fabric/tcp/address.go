@@ -15,20 +15,18 @@ import (
 const (
 	addressMagic = 0x31504354 // "TCP1"
 	unixBytes    = 16
-	// maxAddrs bounds the addresses that a process can be reached at, so that the
-	// blob stays below 256 bytes.
-	maxAddrs = 8
-	// addressBytes is the longest blob.
+	// maxAddrs bounds the addresses of a process, so that the blob stays below 256 bytes.
+	maxAddrs     = 8
 	addressBytes = 4 + 4 + 8 + 8 + unixBytes + 1 + maxAddrs*(1+16+2)
 )
 
 // address is what a peer needs to connect.
 type address struct {
 	born uint64
-	// net names the network namespace: where both have the same, loopback and
-	// abstract Unix sockets connect them.
+	// net identifies the network namespace: where both sides have the same, loopback and abstract
+	// Unix sockets connect them.
 	net uint64
-	// unix is the abstract socket's name; zero: there is none.
+	// unix is the name of the abstract socket; zero: there is none.
 	unix  [unixBytes]byte
 	addrs []netip.AddrPort
 }
@@ -59,7 +57,8 @@ func decodeAddress(b []byte) (a address, err error) {
 		return a, errNotAddress
 	}
 	if v := le.Uint32(b[4:]); v != handshakeVersion {
-		return a, fmt.Errorf("tcp: the peer speaks version %d, this process %d: start all processes from one build", v, handshakeVersion)
+		return a, fmt.Errorf("tcp: the peer speaks version %d, this process %d: start all processes from one build",
+			v, handshakeVersion)
 	}
 	a.born, a.net = le.Uint64(b[8:]), le.Uint64(b[16:])
 	copy(a.unix[:], b[24:])
@@ -82,13 +81,11 @@ func decodeAddress(b []byte) (a address, err error) {
 	return a, nil
 }
 
-// unixName is the socket address of an abstract name.
 func unixName(name [unixBytes]byte) *unix.SockaddrUnix {
 	return &unix.SockaddrUnix{Name: fmt.Sprintf("@banyan-%x", name)}
 }
 
-// netToken tells network namespaces of machines apart: the boot and the
-// namespace's inode.
+// netToken identifies network namespaces across machines: the boot and the namespace's inode.
 func netToken() (uint64, error) {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {

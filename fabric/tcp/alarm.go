@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// alarm is a timer that epoll watches, so that a sleeping process wakes for it.
+// alarm is a timer that epoll watches, so that it wakes a sleeping process.
 type alarm struct {
 	fd  int
 	due time.Time // zero: not set
 }
 
-// alarm makes sure that ticked is called at t.
+// alarm makes sure that timerFired is called at t.
 func (p *Provider) alarm(t time.Time) {
 	if !p.timer.due.IsZero() && !t.Before(p.timer.due) {
 		return
@@ -23,27 +23,27 @@ func (p *Provider) alarm(t time.Time) {
 	_ = unix.TimerfdSettime(p.timer.fd, 0, &unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}, nil)
 }
 
-// ticked acts on everything that is due, and sets the alarm for what is next.
-func (p *Provider) ticked() {
+// timerFired acts on everything that is due, and sets the alarm for the next deadline.
+func (p *Provider) timerFired() {
 	var b [8]byte
 	_, _ = unix.Read(p.timer.fd, b[:])
 	now := time.Now()
 	p.timer.due = time.Time{}
-	p.expire(now)
-	for _, c := range slices.Clone(p.mending) {
-		if !c.due.IsZero() && !c.due.After(now) {
-			c.overdue(now)
+	p.expireHandshakes(now)
+	for _, c := range slices.Clone(p.reconnecting) {
+		if !c.deadline.IsZero() && !c.deadline.After(now) {
+			c.deadlinePassed(now)
 		}
 	}
-	p.mending = slices.DeleteFunc(p.mending, func(c *Conn) bool { return c.state == over || c.state == up })
-	_ = p.stock()
-	p.hearken(now)
-	for _, c := range p.mending {
-		if !c.due.IsZero() {
-			p.alarm(c.due)
+	p.reconnecting = slices.DeleteFunc(p.reconnecting, func(c *Conn) bool { return c.state == ended || c.state == up })
+	_ = p.fillReserve()
+	p.resumeAccept(now)
+	for _, c := range p.reconnecting {
+		if !c.deadline.IsZero() {
+			p.alarm(c.deadline)
 		}
 	}
-	if len(p.guests) > 0 {
-		p.alarm(p.guests[0].due)
+	if len(p.handshakes) > 0 {
+		p.alarm(p.handshakes[0].due)
 	}
 }

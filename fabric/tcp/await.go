@@ -2,21 +2,21 @@ package tcp
 
 import "github.com/banyan-hpc/banyan/fabric"
 
-// What Await answers when it has not received anything.
+// What Await returns when it has not received anything.
 const (
 	nothingYet = fabric.NotYet
 	forPoll    = fabric.NotYet - 1
 )
 
-// Await implements fabric.Awaiter: a short way round Poll for who waits for the next
-// frame of the connection that was heard last.
+// Await implements fabric.Awaiter: a shortcut past Poll to the next frame of the connection that
+// delivered last.
 func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int {
 	p, in := c.p, &c.in
-	if p.recent != c || p.quiet >= loyalty || c.state != up || in.placed || in.r != in.w || len(p.blocked) > 0 {
+	if p.recent != c || p.idlePolls >= recentPolls || c.state != up || in.placed || in.r != in.w || len(p.blocked) > 0 {
 		return forPoll
 	}
 	for range looks {
-		p.quiet++
+		p.idlePolls++
 		in.r, in.w = 0, 0
 		if in.buf == nil {
 			return forPoll
@@ -29,28 +29,28 @@ func (c *Conn) Await(class fabric.Class, imm uint64, buf []byte, looks int) int 
 		case errno == 0: // Poll sees the end of the stream, too
 			return forPoll
 		}
-		breathe()
+		pauseBriefly()
 	}
 	return nothingYet
 }
 
-// accept receives the frame at the inbox's beginning, if it is the one that is
-// awaited and nothing but it has come.
+// accept receives the first frame of the inbox, if it is the awaited one and nothing else has come.
 func (c *Conn) accept(class fabric.Class, imm uint64, buf []byte) int {
 	p, in := c.p, &c.in
-	p.quiet = 0
-	p.favour(c)
+	p.idlePolls = 0
+	p.countRecent(c)
 	if in.w >= headerBytes {
 		h, ok := parseHeader(in.buf)
 		n := int(h.length)
-		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && in.w == headerBytes+n && !in.again && c.heed(&h) {
+		if ok && h.kind == kind(class) && h.imm == imm && n <= len(buf) && in.w == headerBytes+n && !in.again &&
+			c.checkHeader(&h) {
 			copy(buf, in.buf[headerBytes:in.w])
 			in.r, in.w = 0, 0
 			c.count(&h)
-			c.settle()
+			c.ackIfDue()
 			return n
 		}
 	}
-	p.leftover = c
+	p.undelivered = c
 	return forPoll
 }

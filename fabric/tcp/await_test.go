@@ -74,6 +74,6 @@ func TestAwaitTakesNothingThatComesWithMore(t *testing.T) {
 			break
 		}
 	}
-	until(t, p, s, func() bool { return c[1].heard == 3 })
+	until(t, p, s, func() bool { return c[1].received == 3 })
 	require.Equal(t, noise(1, 11), s[1].got[len(s[1].got)-1])
 }

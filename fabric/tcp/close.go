@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// quietMax bounds how long Close waits for what only the kernel has, of peers that
+	// silentLinger bounds how long Close waits for data that only the kernel holds, of peers that
 	// send nothing either.
-	quietMax = time.Second
-	// guestMax bounds how long it waits for peers that are about to learn that this
-	// process has departed.
-	guestMax = 50 * time.Millisecond
+	silentLinger = time.Second
+	// handshakeLinger bounds how long it waits for peers that are about to learn that this process
+	// has departed.
+	handshakeLinger = 50 * time.Millisecond
 )
 
 // Depart implements fabric.Provider.
@@ -26,8 +26,8 @@ func (p *Provider) Depart() {
 		return
 	}
 	for _, c := range p.conns {
-		if c.state != over {
-			h := header{kind: kindBye, taken: c.tell()}
+		if c.state != ended {
+			h := header{kind: kindBye, taken: c.ack()}
 			c.out.add(&h)
 			if c.state == up {
 				c.flush()
@@ -35,20 +35,19 @@ func (p *Provider) Depart() {
 		}
 	}
 	p.departing = true
-	p.doorman = newDoorman(p)
+	p.acceptor = newAcceptor(p)
 }
 
-// doorman answers newcomers between Depart and Close, when nobody may poll any
-// more.
-type doorman struct {
+// acceptor answers newcomers between Depart and Close, when nobody may poll any more.
+type acceptor struct {
 	epfd, stop int
 	done       chan struct{}
 }
 
-// newDoorman starts it; nil if there are no descriptors for it: then Poll answers,
-// if somebody calls it.
-func newDoorman(p *Provider) *doorman {
-	d := &doorman{done: make(chan struct{})}
+// newAcceptor starts it; nil if there are no descriptors for it: then Poll answers, if it is
+// called.
+func newAcceptor(p *Provider) *acceptor {
+	d := &acceptor{done: make(chan struct{})}
 	var err error
 	if d.epfd, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil
@@ -58,24 +57,24 @@ func newDoorman(p *Provider) *doorman {
 		return nil
 	}
 	stop := unix.EpollEvent{Events: unix.EPOLLIN, Fd: stopKey}
-	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: lobbyKey}
+	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: handshakeKey}
 	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.stop, &stop)
-	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.lobby.fd, &lobby)
+	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.handshakeSet.fd, &lobby)
 	go d.run(p)
 	return d
 }
 
-// The keys of what the doorman waits for.
+// The keys of the acceptor's epoll set.
 const (
 	stopKey = iota
-	lobbyKey
+	handshakeKey
 )
 
-func (d *doorman) run(p *Provider) {
+func (d *acceptor) run(p *Provider) {
 	defer close(d.done)
 	events := make([]unix.EpollEvent, 2)
 	for {
-		n, err := unix.EpollWait(d.epfd, events, int(guestTime.Milliseconds()))
+		n, err := unix.EpollWait(d.epfd, events, int(handshakeTimeout.Milliseconds()))
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			p.cfg.Warn("tcp: newcomers are not answered while this process leaves: %v", err)
 			return
@@ -86,54 +85,53 @@ func (d *doorman) run(p *Provider) {
 			}
 		}
 		p.mu.Lock()
-		p.expire(time.Now())
-		p.lobbyRound()
+		p.expireHandshakes(time.Now())
+		p.acceptRound()
 		p.mu.Unlock()
 	}
 }
 
-func (d *doorman) close() {
+func (d *acceptor) close() {
 	one := [8]byte{1}
 	_, _ = unix.Write(d.stop, one[:])
 	<-d.done
 	_, _ = unix.Close(d.epfd), unix.Close(d.stop)
 }
 
-// Close implements fabric.Provider. After Depart it waits until everything that
-// was sent has reached the machines of its receivers, some seconds at most.
+// Close implements fabric.Provider. After Depart it waits until everything that was sent has
+// reached the machines of its receivers, some seconds at most.
 func (p *Provider) Close() error {
 	if p.closed {
 		return nil
 	}
-	if p.doorman != nil {
-		p.doorman.close()
+	if p.acceptor != nil {
+		p.acceptor.close()
 	}
 	if p.departing {
 		p.linger()
-		p.lobbyRound() // whoever has come meanwhile
+		p.acceptRound() // newcomers of the meantime
 	}
 	p.departing, p.closed = true, true
 	for _, c := range p.conns {
 		c.finish()
 	}
-	p.ends, p.informed, p.blocked, p.mending, p.suspects, p.recent = nil, nil, nil, nil, nil, nil
+	p.ends, p.informed, p.blocked, p.reconnecting, p.suspects, p.recent = nil, nil, nil, nil, nil, nil
 	return p.release()
 }
 
-// linger goes on until nothing that was sent is left here. What arrives is read and
-// dropped: a socket that is closed with something unread takes back what the other
-// side has not read.
+// linger polls until nothing that was sent is left here. It reads and drops what arrives: a socket
+// that is closed with unread data takes back what the other side has not read.
 func (p *Provider) linger() {
 	var deaf fabric.Sink
 	begun := time.Now()
 	heard := begun
 	for {
 		now := time.Now()
-		busy, full := p.undelivered()
-		if now.Sub(begun) < guestMax && p.greeting() {
+		busy, full := p.unacknowledged()
+		if now.Sub(begun) < handshakeLinger && p.helloPending() {
 			busy = true
 		}
-		if !busy || now.Sub(begun) > p.cfg.Linger || full && now.Sub(heard) > quietMax {
+		if !busy || now.Sub(begun) > p.cfg.Linger || full && now.Sub(heard) > silentLinger {
 			return
 		}
 		if p.poll(&deaf) > 0 {
@@ -141,36 +139,35 @@ func (p *Provider) linger() {
 			continue
 		}
 		var events [1]unix.EpollEvent
-		_, _ = unix.EpollWait(p.inner.fd, events[:], 1)
+		_, _ = unix.EpollWait(p.connSet.fd, events[:], 1)
 	}
 }
 
-// greeting reports whether a peer is in the middle of its handshake.
-func (p *Provider) greeting() bool {
-	return slices.ContainsFunc(p.guests, func(g *guest) bool { return g.hello != nil })
+// helloPending reports whether a peer is in the middle of its handshake.
+func (p *Provider) helloPending() bool {
+	return slices.ContainsFunc(p.handshakes, func(g *handshake) bool { return g.hello != nil })
 }
 
-// undelivered reports whether a connection has something that has not reached the
-// other machine; full: what has not is in the kernel's hands, at least.
-func (p *Provider) undelivered() (busy, full bool) {
+// unacknowledged reports whether a connection has data that have not reached the other machine;
+// full: such data are at least in the kernel.
+func (p *Provider) unacknowledged() (busy, full bool) {
 	full = true
 	for _, c := range p.conns {
 		switch {
-		case c.state == over || !c.out.kept():
+		case c.state == ended || !c.out.kept():
 		case c.state != up || c.out.unsent():
 			busy = true
 			full = full && c.state == up && c.enlarge()
 		default:
 			left, err := unix.IoctlGetInt(c.fd, unix.SIOCOUTQ)
 			busy = busy || err != nil || left > 0
-			full = full && (left == 0 || c.way.unix) // what the peer confirms resets a closed socket
+			full = full && (left == 0 || c.path.unix) // the peer's acknowledgement resets a closed socket
 		}
 	}
 	return busy, full
 }
 
-// enlarge has the socket take the rest of a frame from which the peer's kernel
-// takes nothing for the time being.
+// enlarge makes the socket take the rest of a frame while the peer's kernel takes nothing.
 func (c *Conn) enlarge() bool {
 	size, err := unix.GetsockoptInt(c.fd, unix.SOL_SOCKET, unix.SO_SNDBUF)
 	if err != nil {
@@ -183,24 +180,24 @@ func (c *Conn) enlarge() bool {
 	return !c.out.unsent()
 }
 
-// release closes what does not belong to a connection.
+// release closes everything that does not belong to a connection.
 func (p *Provider) release() error {
 	var errs []error
 	if p.watch != nil {
 		p.watch.close()
 	}
-	for _, g := range p.guests {
+	for _, g := range p.handshakes {
 		_ = unix.Close(g.fd)
 	}
 	for _, l := range p.listeners {
 		errs = append(errs, unix.Close(l.fd))
 	}
-	p.guests, p.listeners = nil, nil
-	p.spend()
+	p.handshakes, p.listeners = nil, nil
+	p.useReserve()
 	if p.timer.fd >= 0 {
 		errs = append(errs, unix.Close(p.timer.fd))
 	}
-	for _, in := range []*interest{p.lobby, p.inner} {
+	for _, in := range []*epollSet{p.handshakeSet, p.connSet} {
 		if in != nil {
 			errs = append(errs, unix.Close(in.fd))
 		}

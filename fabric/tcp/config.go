@@ -14,38 +14,34 @@ type Config struct {
 	MaxProcs int
 	// Secret is the job's: 16 to 64 bytes that nobody else knows.
 	Secret []byte
-	// Inet and Unix say which sockets may be used: TCP, and Unix-domain sockets
-	// between processes that share a network namespace. One of them must be.
+	// Inet and Unix permit TCP, and Unix-domain sockets between processes that share a network
+	// namespace. At least one must be set.
 	Inet, Unix bool
-	// Networks restrict the addresses on which this process listens: names of
-	// interfaces and CIDRs, with a "!" before those that are not to be used. Empty
-	// means all interfaces that are up.
+	// Networks restrict the addresses on which this process listens: names of interfaces and CIDRs,
+	// with a "!" before those to exclude. Empty means all interfaces that are up.
 	Networks []string
-	// Heal is how long a connection that broke is tried to be made again, and a new
-	// one to be made at all, before the peer is reported down; 0 means 30 s. Of two
-	// processes that differ the less patient decides.
+	// Heal is how long a broken connection is reconnected, and a new one tried, before the peer is
+	// reported down; 0 means 30 s. If two processes differ, the shorter time decides.
 	Heal time.Duration
-	// Linger bounds how long Close, after Depart, waits for peers that do not read what
-	// they were sent; 0 means 10 s. What has not reached their machines by then may
-	// be lost.
+	// Linger bounds how long Close, after Depart, waits for peers that do not read; 0 means 10 s.
+	// Data that have not reached their machines by then may be lost.
 	Linger time.Duration
-	// Outbox is the size of the ring that keeps frames until the peer has taken
-	// them, bytes, a power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds
-	// what is under way to a peer, and takes memory as far as it has been used. A
-	// frame is at most a quarter of it.
+	// Outbox is the size of the ring that keeps frames until the peer has taken them, bytes, a
+	// power of two from 128 KiB to 1 GiB; 0 means 4 MiB. It bounds the data in flight to a peer,
+	// and takes memory as it is used. A frame is at most a quarter of it.
 	Outbox int
-	// Eager is the length in bytes up to which messages are better sent at once than
-	// announced, Reply that for answers; 0 means 64 KiB and 768 KiB.
+	// Eager is the length in bytes up to which messages are better sent at once than announced,
+	// Reply that for answers; 0 means 64 KiB and 768 KiB.
 	Eager, Reply int
-	// Shared says that this process lets others have the core between two polls, as it has to
-	// where ranks share cores. That takes so long that each poll looks at all connections.
+	// Shared: this process yields the core between two polls, because ranks share cores. That takes
+	// so long that each poll checks all connections.
 	Shared bool
 	// Ring rings the bell of this process; any goroutine may call it.
 	Ring func()
-	// Logf receives how each connection was made, and who was refused. Nil discards it.
+	// Logf receives how each connection was made, and which were refused. Nil discards it.
 	Logf func(format string, args ...any)
-	// Warn receives what is to be said also where nobody asks for remarks. Nil: Logf. Any
-	// goroutine may call it.
+	// Warn receives messages that matter also without a connection log. Nil: Logf. Any goroutine
+	// may call it.
 	Warn func(format string, args ...any)
 }
 
@@ -61,7 +57,7 @@ const (
 	maxSecret     = 64
 )
 
-// Defaults is what a Config whose numbers are zero stands for.
+// Defaults is the Config that zero values stand for.
 func Defaults() Config {
 	return Config{Heal: defaultHeal, Outbox: defaultOutbox, Eager: defaultEager, Reply: defaultReply}
 }
@@ -104,7 +100,8 @@ func (c *Config) check() error {
 	case !c.Inet && !c.Unix:
 		return fmt.Errorf("tcp: neither TCP nor Unix-domain sockets may be used")
 	case c.Heal < 0 || c.Linger < 0 || c.Eager < 0 || c.Reply < 0:
-		return fmt.Errorf("tcp: Heal is %v, Linger %v, Eager %d and Reply %d: none may be negative", c.Heal, c.Linger, c.Eager, c.Reply)
+		return fmt.Errorf("tcp: Heal is %v, Linger %v, Eager %d and Reply %d: none may be negative",
+			c.Heal, c.Linger, c.Eager, c.Reply)
 	case c.Outbox < minOutbox || c.Outbox > maxOutbox || c.Outbox&(c.Outbox-1) != 0:
 		return fmt.Errorf("tcp: an outbox of %d bytes, want a power of two from %d to %d", c.Outbox, minOutbox, maxOutbox)
 	}

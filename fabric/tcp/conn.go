@@ -11,99 +11,90 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// state is where a connection stands.
+// state is the state of a connection.
 type state uint8
 
 const (
-	resting  state = iota // without socket; the next attempt is due at Conn.due
-	dialling              // Conn.dial is on its way
+	waiting  state = iota // no socket; the next attempt is due at Conn.deadline
+	dialling              // Conn.dial is in progress
 	up                    // frames go both ways
-	over                  // the peer has ended, or is cut off
+	ended                 // the peer has ended, or is invalidated
 )
 
-// Conn is the connection to one peer. It belongs to the engine, which calls with
-// its lock held.
+// Conn is the connection to one peer. The engine calls it with its lock held.
 type Conn struct {
 	p     *Provider
 	peer  proc.ID
 	state state
 	fd    int // in state up, else -1
 	key   int32
-	way   way // by which it is, or was last, up
+	path  path // of the current connection, or the last one
 
 	out outbox
-	// starving: a frame was refused since credit was last there. blocked: it is
-	// in Provider.blocked, because the socket takes no more for the time being.
+	// starving: a frame was refused since credit was last available. blocked: it is in
+	// Provider.blocked, because the socket is full.
 	starving, blocked bool
-	// watched: epoll tells when the socket takes more.
+	// watched: epoll reports when the socket takes more.
 	watched bool
 
-	in    inbox
-	got   uint32 // frames taken in, modulo 2^32
-	heard uint64 // the same
-	told  uint32 // of them, what the peer has been told
-	bytes int    // taken in since it was
-	owes  bool   // the peer waits to be told
-	// outbox is the size of the peer's: it runs dry unless it is told in time.
+	in           inbox
+	got          uint32 // frames received, modulo 2^32
+	received     uint64 // the same, 64 bits
+	acked        uint32 // of them, acknowledged to the peer
+	unackedBytes int    // received since the last acknowledgement
+	ackDue       bool   // the peer waits for an acknowledgement
+	// outbox is the size of the peer's: it fills up unless acknowledgements come in time.
 	outbox   uint32
-	returned int // loans that are back, when nobody polled
-	forsaken int // loans of whose return nobody is to be told
+	returned int // returned loans that are not reported yet
+	detached int // loans whose return must not be reported
 
-	target  address // of the peer
-	ways    []way   // to it
-	dial    *dial
-	choice  int       // of the ways, the one that is tried
-	refused int       // ways that refused in this round
-	since   time.Time // without connection since
-	due     time.Time // next attempt, or end of this one; zero: none
-	pause   time.Duration
-	why     error // what the last attempt failed of
-	met     bool  // has been up
+	peerAddress  address // of the peer
+	paths        []path  // to the peer
+	dial         *dial
+	pathIndex    int       // of the paths, the current one
+	refusedPaths int       // paths that refused in this round
+	downSince    time.Time // when the connection was lost or first tried
+	deadline     time.Time // next attempt, or end of this one; zero: none
+	retryPause   time.Duration
+	lastError    error // of the last attempt
+	wasUp        bool  // has been up
 
-	rumour   *proc.Cause // Inform: how the peer has ended
-	silenced bool        // Invalidate
-	replaced bool        // its last bytes are read, and another takes its place
-	end      proc.Cause
+	informedCause *proc.Cause // Inform: how the peer has ended
+	invalidated   bool        // Invalidate
+	replaced      bool        // its last bytes are being read, and another connection replaces it
+	endCause      proc.Cause
 }
 
 // Peer implements fabric.Conn.
 func (c *Conn) Peer() proc.ID { return c.peer }
 
-// Describe says what the connection runs over.
+// Describe names the transport of the connection.
 func (c *Conn) Describe() string {
-	if !c.met {
+	if !c.wasUp {
 		return "tcp, not connected yet"
 	}
-	return c.way.String()
+	return c.path.String()
 }
 
 // Caps implements fabric.Conn.
 func (c *Conn) Caps() fabric.Caps {
-	caps := fabric.Caps{
-		MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply,
-		Link: fabric.LinkAcross, LatencyNs: 15_000, MBps: 3_000,
-	}
-	if c.target.net == c.p.self.net {
-		caps.Link, caps.LatencyNs, caps.MBps = fabric.LinkNode, 2_000, 8_000
-	}
-	return caps
+	return fabric.Caps{MaxFrame: c.p.cfg.longest(), Eager: c.p.cfg.Eager, Reply: c.p.cfg.Reply}
 }
 
 // TrySend implements fabric.Conn.
 func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.admits(len(payload)) {
-		return c.state == over && !c.p.departing
+		return c.state == ended && !c.p.departing
 	}
 	o := &c.out
-	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.tell(), imm: imm}
+	h := header{length: uint32(len(payload)), kind: kind(class), taken: c.ack(), imm: imm}
 	o.add(&h)
-	if len(payload) < straight {
+	if len(payload) < directSend {
 		o.append(payload)
 		c.flush()
 		return true
 	}
-	// Written from where it is first, so that the copy that is kept is made while
-	// the peer reads.
+	// Written from its place first, so that the peer reads while the kept copy is made.
 	v := &c.p.out
 	n := o.gather(v.pieces[:maxPieces-1])
 	v.pieces[n] = payload
@@ -114,46 +105,44 @@ func (c *Conn) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-// straight is the length from which payloads are written from where they are.
-const straight = 8 << 10
+// directSend is the length from which payloads are written from their place.
+const directSend = 8 << 10
 
-// TryLend hands over a frame whose payload stays where it is, unchanged, until
-// fabric.Sink.Returned has been told: once for each, in the order in which they were
-// lent. False means no credit. A connection that ends returns nothing, and does
-// not look at the payloads any more.
+// TryLend sends a frame whose payload stays in place, unchanged, until fabric.Sink.Returned is
+// called: once for each, in the order in which they were lent. False means no credit. A connection
+// that ends returns nothing, and does not read the payloads any more.
 //
-// Preconditions: as TrySend, but for the length, which is 1 to Lends.
+// Preconditions: as TrySend, except the length, which is 1 to Lends.
 func (c *Conn) TryLend(class fabric.Class, imm uint64, payload []byte) bool {
 	if !c.admits(0) {
-		return c.state == over && !c.p.departing
+		return c.state == ended && !c.p.departing
 	}
-	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.tell(), imm: imm}
+	h := header{length: uint32(len(payload)), kind: kind(class), flags: flagLent, taken: c.ack(), imm: imm}
 	c.out.add(&h)
 	c.out.lend(payload)
 	c.flush()
 	return true
 }
 
-// Heard implements fabric.Lender.
-func (c *Conn) Heard() uint64 { return c.heard }
+// Received implements fabric.Lender.
+func (c *Conn) Received() uint64 { return c.received }
 
 // Lends is the longest payload of TryLend.
 func (c *Conn) Lends() int { return maxLent }
 
-// Forsake implements fabric.Lender.
-func (c *Conn) Forsake() {
+// DetachBuffers implements fabric.Lender.
+func (c *Conn) DetachBuffers() {
 	for i := range c.out.lent {
 		c.out.lent[i].data = bytes.Clone(c.out.lent[i].data)
 	}
-	c.forsaken += len(c.out.lent)
+	c.detached += len(c.out.lent)
 	if in := &c.in; in.placed || in.again {
-		in.dst, in.stray, in.dropped = bytes.Clone(in.dst), true, true
+		in.dst, in.spareDst, in.discard = bytes.Clone(in.dst), true, true
 	}
 }
 
-// admits reports whether a frame with n bytes in the outbox may be added. What
-// has been admitted is in the kernel, but for a part of one frame: then nobody
-// waits for it who closes.
+// admits reports whether a frame with n bytes in the outbox may be added. Accepted frames are in
+// the kernel, except for a part of one: so Close has nothing else to wait for.
 func (c *Conn) admits(n int) bool {
 	if c.state == up && !c.out.unsent() && c.out.room(n) && !c.p.departing {
 		return true
@@ -162,13 +151,13 @@ func (c *Conn) admits(n int) bool {
 	return false
 }
 
-// tell is what a frame says of those taken in.
-func (c *Conn) tell() uint32 {
-	c.told, c.bytes, c.owes = c.got, 0, false
+// ack returns the acknowledgement for the next frame and notes that it is sent.
+func (c *Conn) ack() uint32 {
+	c.acked, c.unackedBytes, c.ackDue = c.got, 0, false
 	return c.got
 }
 
-// flush writes what waits, as far as the socket takes it.
+// flush writes pending data, as far as the socket takes them.
 func (c *Conn) flush() {
 	v := &c.p.out
 	for c.out.unsent() {
@@ -188,8 +177,8 @@ func (c *Conn) flush() {
 	}
 }
 
-// wrote looks at how a write ended. One that failed is not the end yet: what the
-// peer sent before may still be there to be read, and then its end.
+// wrote handles the result of a write. A failed write is not the end yet: data that the peer sent
+// before may still be readable, and then the end of the stream.
 func (c *Conn) wrote(errno unix.Errno) {
 	if c.out.unsent() && !c.blocked {
 		c.blocked = true
@@ -200,13 +189,13 @@ func (c *Conn) wrote(errno unix.Errno) {
 	}
 }
 
-// confirm tells the peer what has been taken in, in a frame of its own, unless
-// the socket takes no more: then what waits to be written has to go first.
-func (c *Conn) confirm() {
+// sendAck sends an acknowledgement in a frame of its own, unless the socket is full: then the
+// pending data must go first.
+func (c *Conn) sendAck() {
 	if c.state != up || c.out.unsent() {
 		return
 	}
-	h := header{kind: kindTaken, taken: c.tell()}
+	h := header{kind: kindTaken, taken: c.ack()}
 	b := c.out.scratch[:]
 	h.put(b)
 	n, errno := sendBytes(c.fd, b)
@@ -222,23 +211,23 @@ func (c *Conn) Get([]byte, fabric.Region, uint64) error { return fabric.ErrUnsup
 
 // Invalidate implements fabric.Conn.
 func (c *Conn) Invalidate() {
-	if p := c.p; p.departing && p.sink == nil { // the doorman looks at it, and Poll does not call
+	if p := c.p; p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
-	c.silenced = true
+	c.invalidated = true
 	c.finish()
 }
 
-// finish ends the use of the connection for good.
+// finish ends the use of the connection permanently.
 func (c *Conn) finish() {
 	c.hangUp()
-	c.state, c.due = over, time.Time{}
+	c.state, c.deadline = ended, time.Time{}
 	c.out.clear()
 	c.in = inbox{}
 }
 
-// hangUp closes the socket, and the dial.
+// hangUp closes the socket, and that of the dial.
 func (c *Conn) hangUp() {
 	if c.dial != nil {
 		c.p.discard(c.dial.fd, c.dial.key)
@@ -252,10 +241,10 @@ func (c *Conn) hangUp() {
 	c.p.suspects = slices.DeleteFunc(c.p.suspects, func(o *Conn) bool { return o == c })
 }
 
-// conclude ends the connection and has the peer's end reported by the next Poll.
-func (c *Conn) conclude(cause proc.Cause) {
-	if c.state != over {
-		c.end = cause
+// reportEnd ends the connection and makes the next Poll report the peer's end.
+func (c *Conn) reportEnd(cause proc.Cause) {
+	if c.state != ended {
+		c.endCause = cause
 		c.p.ends = append(c.p.ends, c)
 		c.finish()
 	}

@@ -15,7 +15,7 @@ import (
 
 // A lender learns that its loan has been taken also if the frame ends where the
 // window of one read does.
-func TestConfirmWhenTheWindowIsFull(t *testing.T) {
+func TestAckWhenTheWindowIsFull(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, noise(1, window-headerBytes)))
 	require.Len(t, tp.sink.got, 1)
@@ -33,7 +33,7 @@ func (tp *tap) taken(n uint32) {
 }
 
 // A confirmation that the socket does not take is said when it does.
-func TestConfirmLater(t *testing.T) {
+func TestAckAfterAFullSocket(t *testing.T) {
 	tp := newTap(t, Config{})
 	for errno := unix.Errno(0); errno == 0; { // behind the connection's back
 		_, errno = sendBytes(tp.conn.fd, []byte{0})
@@ -54,7 +54,7 @@ func (tp *tap) crowd() {
 }
 
 // What could not be said while the socket was full is said when it is not.
-func TestConfirmAfterCrowding(t *testing.T) {
+func TestAckAfterCrowding(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.crowd()
 	tp.write(wire(header{kind: kind(fabric.ClassTest), flags: flagLent}, []byte("a loan")))
@@ -68,7 +68,7 @@ func TestConfirmAfterCrowding(t *testing.T) {
 
 // A process that sleeps with something to write wakes when the socket takes it, also
 // if the connection was in favour meanwhile.
-func TestRoomWakes(t *testing.T) {
+func TestCreditWakes(t *testing.T) {
 	for _, favoured := range []bool{false, true} {
 		rung := make(chan struct{}, 100)
 		tp := newTap(t, Config{Ring: func() { rung <- struct{}{} }})
@@ -77,9 +77,9 @@ func TestRoomWakes(t *testing.T) {
 		}
 		require.False(t, tp.Ready())
 		if favoured {
-			tp.streak = favour - 1
-			tp.favour(tp.conn)
-			require.Equal(t, tp.conn, tp.favoured)
+			tp.recentHits = unwatchAfter - 1
+			tp.countRecent(tp.conn)
+			require.Equal(t, tp.conn, tp.unwatched)
 			require.False(t, tp.Ready())
 		}
 		tp.read()
@@ -92,34 +92,34 @@ func TestRoomWakes(t *testing.T) {
 }
 
 // Where a frame goes is asked once, however many pieces it comes in.
-func TestPlaceIsAskedOnce(t *testing.T) {
+func TestPlaceIsRequestedOnce(t *testing.T) {
 	tp := newTap(t, Config{})
 	asked := 0
 	tp.sink.Place = func(proc.ID, fabric.Class, uint64, int) []byte { asked++; return nil }
-	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(3, 3*placed))
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(3, 3*minPlaced))
 	for ; len(frame) > 1000; frame = frame[1000:] {
 		tp.write(frame[:1000])
 	}
 	tp.write(frame)
 	require.Equal(t, 1, asked)
 	require.Len(t, tp.sink.got, 1)
-	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, noise(4, 2*placed))[:placed])
+	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, noise(4, 2*minPlaced))[:minPlaced])
 	require.Equal(t, 2, asked, "the next is another frame")
 }
 
 // What is lent and what has a place is nobody's memory after Forsake.
-func TestForsake(t *testing.T) {
+func TestDetachBuffers(t *testing.T) {
 	tp := newTap(t, Config{})
 	loan, want := noise(5, maxLent), noise(5, maxLent)
 	require.True(t, tp.conn.TryLend(fabric.ClassTest, 0, loan))
-	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(6, 2*assembled))
-	tp.write(frame[:assembled])
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(6, 2*maxAssembled))
+	tp.write(frame[:maxAssembled])
 	place := tp.sink.placing
 	require.NotNil(t, place)
-	tp.conn.Forsake()
+	tp.conn.DetachBuffers()
 	clear(loan)
 	clear(place)
-	tp.write(frame[assembled:])
+	tp.write(frame[maxAssembled:])
 	tp.write(wire(header{kind: kind(fabric.ClassTest), number: 1}, []byte("next")))
 	require.Equal(t, [][]byte{[]byte("next")}, tp.sink.got)
 	require.Equal(t, make([]byte, len(place)), place, "written after Forsake")
@@ -155,9 +155,9 @@ func TestCreditComesOnce(t *testing.T) {
 		tp.read()
 		tp.Poll(&tp.sink.Sink)
 	}
-	require.True(t, tp.fed, "credit is back")
+	require.True(t, tp.creditReturned, "credit is back")
 	require.True(t, tp.Ready())
-	for range loyalty + stride { // until it has looked at everything
+	for range recentPolls + stride { // until it has looked at everything
 		tp.Poll(&tp.sink.Sink)
 	}
 	require.False(t, tp.Ready(), "which has been said")
@@ -175,7 +175,7 @@ func TestCreditComesOnce(t *testing.T) {
 
 // A peer that sends much without being answered is told what has been taken before its
 // outbox is full.
-func TestConfirmInTime(t *testing.T) {
+func TestAckInTime(t *testing.T) {
 	tp := newTap(t, Config{})
 	sent := 0
 	for number := uint32(0); sent < minOutbox/2; number++ {
@@ -192,13 +192,13 @@ func TestConfirmInTime(t *testing.T) {
 }
 
 // Close goes on with a frame that has a place.
-func TestCloseWithHalfAFrame(t *testing.T) {
+func TestCloseWithAPartialFrame(t *testing.T) {
 	tp := newTap(t, Config{})
-	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*assembled))
-	tp.write(frame[:assembled])
+	frame := wire(header{kind: kind(fabric.ClassTest)}, noise(7, 2*maxAssembled))
+	tp.write(frame[:maxAssembled])
 	require.NotNil(t, tp.sink.placing)
 	tp.Depart()
-	for rest := frame[assembled:]; len(rest) > 0; {
+	for rest := frame[maxAssembled:]; len(rest) > 0; {
 		n, errno := sendBytes(tp.fd, rest)
 		require.Zero(t, errno)
 		rest = rest[n:]
@@ -211,17 +211,17 @@ func TestCloseWithHalfAFrame(t *testing.T) {
 }
 
 // Ends that a function of the sink brings about are told in the same Poll, and count.
-func TestEndsOfEnds(t *testing.T) {
+func TestEndsInsideCallbacks(t *testing.T) {
 	tp := newTap(t, Config{})
 	p := tp.Provider
 	other := &Conn{p: p, peer: 0, fd: -1}
 	told := 0
 	tp.sink.Down = func(proc.ID, proc.Cause) {
 		if told++; told == 1 {
-			other.conclude(proc.Cause{Kind: proc.Connection})
+			other.reportEnd(proc.Cause{Kind: proc.Connection})
 		}
 	}
-	tp.conn.conclude(proc.Cause{Kind: proc.Connection})
+	tp.conn.reportEnd(proc.Cause{Kind: proc.Connection})
 	require.Equal(t, 2, p.report(&tp.sink.Sink))
 	require.Equal(t, 2, told)
 }
@@ -257,43 +257,44 @@ func blackHole(t *testing.T) netip.AddrPort {
 // another.
 func TestNextAddressAfterABlackHole(t *testing.T) {
 	leavesNothing(t)
-	p := lonely(t, 0)
-	other := lonely(t, 1)
+	p := unanswered(t, 0)
+	other := unanswered(t, 1)
 	c := p.newConn(1, &other.self)
-	c.ways = []way{{there: blackHole(t)}, {there: other.self.addrs[0]}}
-	c.since = time.Now()
-	c.mend(c.since)
+	c.paths = []path{{there: blackHole(t)}, {there: other.self.addrs[0]}}
+	c.downSince = time.Now()
+	c.reconnect(c.downSince)
 	require.Equal(t, dialling, c.state)
 	require.False(t, p.timer.due.IsZero(), "nothing will end the attempt")
-	require.False(t, p.timer.due.After(c.due))
+	require.False(t, p.timer.due.After(c.deadline))
 	var sink fabric.Sink
 	for begun := time.Now(); c.state != up; {
-		rest(p)
+		idle(p)
 		p.Poll(&sink)
 		other.Poll(&sink)
 		require.Less(t, time.Since(begun), stall)
 	}
-	require.Equal(t, other.self.addrs[0], c.way.there)
+	require.Equal(t, other.self.addrs[0], c.path.there)
 }
 
-// lonely is an endpoint that listens on the loopback.
-func lonely(t *testing.T, id proc.ID) *Provider {
+// unanswered is an endpoint that listens on the loopback.
+func unanswered(t *testing.T, id proc.ID) *Provider {
 	t.Helper()
-	p, err := Open(Config{Self: id, MaxProcs: 4, Secret: []byte("a secret of the tests"), Inet: true, Networks: []string{"127.0.0.0/8"}})
+	p, err := Open(Config{Self: id, MaxProcs: 4, Secret: []byte("a secret of the tests"), Inet: true,
+		Networks: []string{"127.0.0.0/8"}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
 
-// rest waits until something happens, a hundredth of a second at most.
-func rest(p *Provider) {
-	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.inner.fd), Events: unix.POLLIN}}, 10)
+// idle waits until something happens, a hundredth of a second at most.
+func idle(p *Provider) {
+	_, _ = unix.Poll([]unix.PollFd{{Fd: int32(p.connSet.fd), Events: unix.POLLIN}}, 10)
 }
 
 // A peer that listens nowhere this process could reach may dial; when its connection
 // breaks it is waited for.
 func TestPeerThatOnlyDials(t *testing.T) {
-	p, other := lonely(t, 0), lonely(t, 1)
+	p, other := unanswered(t, 0), unanswered(t, 1)
 	p.self.net = 1 // the other's loopback addresses are not of this machine
 	sinks := [2]*collector{newCollector(), newCollector()}
 	blob := p.blob
@@ -302,9 +303,9 @@ func TestPeerThatOnlyDials(t *testing.T) {
 	both := [2]*Provider{p, other}
 	until(t, both, sinks, func() bool { return conn.(*Conn).state == up && p.Lookup(1) != nil })
 	c := p.Lookup(1).(*Conn)
-	require.Empty(t, c.ways)
+	require.Empty(t, c.paths)
 	disconnect(c.fd)
-	for begun := time.Now(); p.Stats().Admitted < 2; {
+	for begun := time.Now(); p.Stats().Accepted < 2; {
 		p.Poll(&sinks[0].Sink)
 		other.Poll(&sinks[1].Sink)
 		require.Less(t, time.Since(begun), stall)
@@ -318,16 +319,16 @@ func TestPeerThatOnlyDials(t *testing.T) {
 
 // Each of several peers whose outboxes are full is told what has been taken, also when
 // they have all been read in one turn.
-func TestConfirmToEach(t *testing.T) {
-	c := newCastle(t, Config{})
-	var peers []*intruder
+func TestAckToEach(t *testing.T) {
+	c := newTarget(t, Config{})
+	var peers []*rawClient
 	for id := proc.ID(1); id <= 3; id++ {
-		in := c.approach()
-		_, ok := in.enter(claim{hello: func(h *hello) { h.from = id }})
+		in := c.dial()
+		_, ok := in.shakeHands(credentials{hello: func(h *hello) { h.from = id }})
 		require.True(t, ok)
 		peers = append(peers, in)
 	}
-	for range loyalty + stride { // until it looks at all in each turn
+	for range recentPolls + stride { // until it looks at all in each turn
 		c.Poll(&c.sink.Sink)
 	}
 	for _, in := range peers {
@@ -341,7 +342,7 @@ func TestConfirmToEach(t *testing.T) {
 		}
 	}
 	for _, in := range peers {
-		h, ok := parseHeader(in.reply(headerBytes))
+		h, ok := parseHeader(in.receive(headerBytes))
 		require.True(t, ok)
 		require.Equal(t, kindTaken, h.kind)
 	}
@@ -349,12 +350,12 @@ func TestConfirmToEach(t *testing.T) {
 
 // Where ranks share cores the process lets others run between two polls, for as long as that
 // takes: each poll finds what has come over any connection.
-func TestSharedLooksAtAll(t *testing.T) {
-	c := newCastle(t, Config{Shared: true})
-	var peers []*intruder
+func TestSharedPollsAll(t *testing.T) {
+	c := newTarget(t, Config{Shared: true})
+	var peers []*rawClient
 	for id := proc.ID(1); id <= 3; id++ {
-		in := c.approach()
-		_, ok := in.enter(claim{hello: func(h *hello) { h.from = id }})
+		in := c.dial()
+		_, ok := in.shakeHands(credentials{hello: func(h *hello) { h.from = id }})
 		require.True(t, ok)
 		peers = append(peers, in)
 	}

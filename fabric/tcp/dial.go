@@ -11,78 +11,76 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// dial is an attempt to connect.
 type dial struct {
-	talk
-	stage stage
-	way   way
-	begun time.Time
+	exchange
+	stage   dialStage
+	path    path
+	started time.Time
 }
 
-type stage uint8
+type dialStage uint8
 
 const (
-	connecting stage = iota
-	greeted          // hello has been said
-	proved           // the proof has been given
+	connecting dialStage = iota
+	helloSent            // hello is sent
+	proofSent            // the proof is sent
 )
 
 const (
-	// connectTime is how long an address may take to answer before the next is
-	// tried, silence how long one that has answered may say nothing if there are
-	// others.
+	// connectTime is how long an address may take to answer before the next is tried, dialSilence
+	// how long one that has answered may be silent if there are others.
 	connectTime = time.Second
-	silence     = 5 * time.Second
-	// firstPause and longestPause lie between two rounds of attempts.
+	dialSilence = 5 * time.Second
+	// firstPause and longestPause are the pauses between two rounds of attempts.
 	firstPause   = 5 * time.Millisecond
 	longestPause = time.Second
 )
 
-// ways lists how the peer can be reached, best first.
-func (p *Provider) ways(a *address) []way {
-	var ws []way
+// paths lists the paths to the peer, best first.
+func (p *Provider) paths(a *address) []path {
+	var ws []path
 	local := a.net == p.self.net
 	if p.cfg.Unix && local && a.unix != [unixBytes]byte{} {
-		ws = append(ws, way{unix: true, local: true})
+		ws = append(ws, path{unix: true, local: true})
 	}
 	if !p.cfg.Inet {
 		return ws
 	}
 	for _, ap := range a.addrs {
 		if local || !ap.Addr().IsLoopback() {
-			ws = append(ws, way{local: local, there: ap})
+			ws = append(ws, path{local: local, there: ap})
 		}
 	}
 	return ws
 }
 
-// start begins an attempt by the next way.
-func (c *Conn) start(now time.Time) {
-	if len(c.ways) == 0 { // it has dialled, and only it can
-		c.next(now)
+// dialNext starts an attempt on the current path.
+func (c *Conn) dialNext(now time.Time) {
+	if len(c.paths) == 0 { // the peer has dialled, and only it can
+		c.nextPath(now)
 		return
 	}
-	w := c.ways[c.choice]
-	fd, err := c.p.connect(w, &c.target)
+	w := c.paths[c.pathIndex]
+	fd, err := c.p.connect(w, &c.peerAddress)
 	switch {
 	case errors.Is(err, unix.ECONNREFUSED):
-		c.refuse(now)
+		c.portClosed(now)
 	case err != nil:
-		c.miss(now, err)
+		c.attemptFailed(now, err)
 	default:
-		c.state, c.due = dialling, now.Add(connectTime)
-		c.p.alarm(c.due)
-		c.dial = &dial{talk: talk{fd: fd}, way: w, begun: now}
-		if c.dial.key, err = c.p.inner.add(fd, c, unix.EPOLLOUT); err != nil {
-			c.miss(now, err)
+		c.state, c.deadline = dialling, now.Add(connectTime)
+		c.p.alarm(c.deadline)
+		c.dial = &dial{exchange: exchange{fd: fd}, path: w, started: now}
+		if c.dial.key, err = c.p.connSet.add(fd, c, unix.EPOLLOUT); err != nil {
+			c.attemptFailed(now, err)
 			return
 		}
 		c.advance(now)
 	}
 }
 
-// connect makes a socket and has it connect.
-func (p *Provider) connect(w way, a *address) (int, error) {
+// connect makes a socket and starts to connect it.
+func (p *Provider) connect(w path, a *address) (int, error) {
 	if w.unix {
 		return connectTo(unix.AF_UNIX, unixName(a.unix))
 	}
@@ -103,34 +101,34 @@ func connectTo(domain int, sa unix.Sockaddr) (int, error) {
 	return fd, nil
 }
 
-// advance takes an attempt as far as it goes now.
+// advance continues an attempt as far as possible.
 func (c *Conn) advance(now time.Time) {
 	d := c.dial
 	var err error
 	if d.stage == connecting {
-		if err = c.connected(now); err == nil && d.stage == connecting {
+		if err = c.sendHello(now); err == nil && d.stage == connecting {
 			return
 		}
 	}
-	if err == nil && d.stage == greeted {
-		err = c.prove()
+	if err == nil && d.stage == helloSent {
+		err = c.sendProof()
 	}
-	if err == nil && c.dial == d && d.stage == proved {
-		err = c.conclusion(now)
+	if err == nil && c.dial == d && d.stage == proofSent {
+		err = c.readVerdict(now)
 	}
 	if err == nil || c.dial != d {
 		return
 	}
 	c.hangUp()
 	if errors.Is(err, unix.ECONNREFUSED) {
-		c.refuse(now)
+		c.portClosed(now)
 		return
 	}
-	c.miss(now, err)
+	c.attemptFailed(now, err)
 }
 
-// connected says hello once the socket is connected.
-func (c *Conn) connected(now time.Time) error {
+// sendHello sends hello once the socket is connected.
+func (c *Conn) sendHello(now time.Time) error {
 	d := c.dial
 	fds := []unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLOUT}}
 	if n, err := unix.Poll(fds, 0); n == 0 || err != nil {
@@ -141,22 +139,22 @@ func (c *Conn) connected(now time.Time) error {
 	} else if e != 0 {
 		return unix.Errno(e)
 	}
-	h := hello{version: handshakeVersion, from: c.p.cfg.Self, to: c.peer, toBorn: c.target.born, address: c.p.blob}
+	h := hello{version: handshakeVersion, from: c.p.cfg.Self, to: c.peer, toBorn: c.peerAddress.born, address: c.p.blob}
 	_, _ = rand.Read(h.nonce[:]) // never fails: it ends the program instead
 	b := h.encode()
-	d.note(b)
-	if err := d.say(b); err != nil {
+	d.record(b)
+	if err := d.writeMessage(b); err != nil {
 		return err
 	}
-	d.stage = greeted
-	d.way.here = localName(d.fd)
-	// Its machine has answered: whether the process does is not for us to judge.
-	c.due = time.Time{}
-	if len(c.ways) > 1 {
-		c.due = now.Add(silence)
-		c.p.alarm(c.due)
+	d.stage = helloSent
+	d.path.here = localName(d.fd)
+	// The peer's machine has answered; whether the process does is for the failure detector.
+	c.deadline = time.Time{}
+	if len(c.paths) > 1 {
+		c.deadline = now.Add(dialSilence)
+		c.p.alarm(c.deadline)
 	}
-	return c.p.inner.change(d.fd, d.key, unix.EPOLLIN)
+	return c.p.connSet.change(d.fd, d.key, unix.EPOLLIN)
 }
 
 var (
@@ -164,10 +162,10 @@ var (
 	errSecret  = errors.New("the other side cannot prove that it knows the job's secret")
 )
 
-// prove answers the challenge.
-func (c *Conn) prove() error {
+// sendProof answers the challenge.
+func (c *Conn) sendProof() error {
 	d := c.dial
-	b, err := d.hear(challengeBytes)
+	b, err := d.readMessage(challengeBytes)
 	if b == nil || err != nil {
 		return err
 	}
@@ -175,21 +173,21 @@ func (c *Conn) prove() error {
 	if !ok || ch.version != handshakeVersion { // the peer's address is of this version
 		return errNotPeer
 	}
-	d.note(b)
+	d.record(b)
 	s := statement{taken: c.got, outbox: uint32(c.p.cfg.Outbox)}
 	proof := s.seal(c.p.cfg.Secret, roleDialler, d.transcript)
-	d.note(proof)
-	if err := d.say(proof); err != nil {
+	d.record(proof)
+	if err := d.writeMessage(proof); err != nil {
 		return err
 	}
-	d.stage = proved
+	d.stage = proofSent
 	return nil
 }
 
-// conclusion heeds the verdict.
-func (c *Conn) conclusion(now time.Time) error {
+// readVerdict handles the verdict.
+func (c *Conn) readVerdict(now time.Time) error {
 	d := c.dial
-	b, err := d.hear(verdictBytes)
+	b, err := d.readMessage(verdictBytes)
 	if b == nil || err != nil {
 		return err
 	}
@@ -198,55 +196,55 @@ func (c *Conn) conclusion(now time.Time) error {
 		return errSecret
 	}
 	switch s.outcome {
-	case admitted:
+	case accepted:
 		c.dial = nil
-		c.p.inner.forget(d.fd, d.key)
-		c.adopt(d.fd, d.way, &s)
-	case tied: // its own dial is on the way
+		c.p.connSet.forget(d.fd, d.key)
+		c.adopt(d.fd, d.path, &s)
+	case duplicate: // the peer's own dial is in progress
 		c.hangUp()
-		c.rest(now, longestPause)
-	case banned:
-		if c.p.departing { // it has got our farewell, if not our knowledge of that
+		c.scheduleRetry(now, longestPause)
+	case rejected:
+		if c.p.departing { // the peer has our last frame, though not the acknowledgement
 			c.finish()
 			return nil
 		}
-		c.conclude(c.unless(proc.Expelled)) // it may have given up first
-	case lacking:
-		return fmt.Errorf("the other side cannot take a connection: %w", s.want)
+		c.reportEnd(c.endCauseOf(proc.Expelled)) // the peer may have given up first
+	case noResources:
+		return fmt.Errorf("the other side cannot take a connection: %w", s.shortage)
 	case departed:
-		c.conclude(proc.Cause{Kind: proc.Departed})
+		c.reportEnd(proc.Cause{Kind: proc.Departed})
 	}
 	return nil
 }
 
-// adopt goes on over a socket on which both sides have proved who they are.
-func (c *Conn) adopt(fd int, w way, s *statement) {
-	key, err := c.p.inner.add(fd, c, unix.EPOLLIN)
+// adopt continues over a socket on which both sides are authenticated.
+func (c *Conn) adopt(fd int, w path, s *statement) {
+	key, err := c.p.connSet.add(fd, c, unix.EPOLLIN)
 	if err != nil {
 		_ = unix.Close(fd)
 		c.broke(err)
 		return
 	}
-	c.fd, c.key, c.way, c.outbox = fd, key, w, s.outbox
+	c.fd, c.key, c.path, c.outbox = fd, key, w, s.outbox
 	if !w.unix && w.here.Addr() == w.there.Addr() {
 		tuneLocal(fd)
 	}
 	returned := c.out.resume(s.taken, c.got)
 	if returned < 0 {
-		c.conclude(proc.Cause{Kind: proc.Corrupt})
+		c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 		return
 	}
-	c.state, c.due, c.pause, c.refused, c.choice = up, time.Time{}, 0, 0, 0
-	c.told, c.bytes = c.got, 0
-	if c.met {
-		c.p.stats.heals.Add(1)
-		c.p.cfg.Logf("tcp: %v: connected again after %v, over %v", c.peer, time.Since(c.since).Round(time.Millisecond), w)
+	c.state, c.deadline, c.retryPause, c.refusedPaths, c.pathIndex = up, time.Time{}, 0, 0, 0
+	c.acked, c.unackedBytes = c.got, 0
+	if c.wasUp {
+		c.p.stats.reconnects.Add(1)
+		c.p.cfg.Logf("tcp: %v: connected again after %v, over %v", c.peer, time.Since(c.downSince).Round(time.Millisecond), w)
 	} else {
 		c.p.cfg.Logf("tcp: %v: over %v", c.peer, w)
 	}
-	c.met = true
-	c.p.mended(c)
-	c.p.giveBack(c, returned)
+	c.wasUp = true
+	c.p.reconnected(c)
+	c.p.returnLoans(c, returned)
 	c.flush()
 	c.credit()
 }

@@ -49,7 +49,7 @@ func (tp *tap) join(got uint32) {
 	})
 	tp.conn.hangUp()
 	tp.conn.in.reset()
-	tp.conn.adopt(fds[0], way{unix: true, local: true}, &statement{taken: got, outbox: minOutbox})
+	tp.conn.adopt(fds[0], path{unix: true, local: true}, &statement{taken: got, outbox: minOutbox})
 }
 
 // write has bytes come.
@@ -94,7 +94,7 @@ func arrive(t testing.TB, tp *tap, seed uint64, pieces []byte) {
 	first := tp.conn.got
 	for i := range 12 {
 		h := header{kind: kind(fabric.ClassTest), number: first + uint32(i), imm: r.Uint64(), taken: tp.conn.out.first}
-		longest := []int{20, placed, window, 2 * window, assembled, assembled + window, maxFrame}[r.IntN(7)]
+		longest := []int{20, minPlaced, window, 2 * window, maxAssembled, maxAssembled + window, maxFrame}[r.IntN(7)]
 		if r.IntN(3) == 0 {
 			h.flags = flagLent
 		}

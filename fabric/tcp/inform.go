@@ -7,14 +7,14 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// lastWords bounds how many times a batch is read of a peer whose end is known from
-// elsewhere: one that lives, for all that, may go on sending.
-const lastWords = 16
+// maxFinalReads bounds how many batches are read of a peer whose end is known from elsewhere: if it
+// lives nevertheless, it may keep sending.
+const maxFinalReads = 16
 
-// Inform implements fabric.Provider. A peer that lives finds its connection closed,
-// and learns why when it makes it again: see banned.
+// Inform implements fabric.Provider. A peer that lives finds its connection closed, and learns why
+// when it reconnects: see rejected.
 func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
-	if p.departing && p.sink == nil { // the doorman looks at it, and Poll does not call
+	if p.departing && p.sink == nil { // the acceptor reads it, and Poll is not the caller
 		p.mu.Lock()
 		defer p.mu.Unlock()
 	}
@@ -22,25 +22,25 @@ func (p *Provider) Inform(peer proc.ID, cause proc.Cause) {
 	case p.closed:
 	case c == nil:
 		p.gone[peer] = true
-	case c.state != over && c.rumour == nil:
-		c.rumour = &cause
+	case c.state != ended && c.informedCause == nil:
+		c.informedCause = &cause
 		p.informed = append(p.informed, c)
 	}
 }
 
-// believe ends the connections to peers that have ended by what Inform has said,
-// after what has come of them. A peer that was dialled sends frames right behind its verdict, so the
-// verdict is read first, which may still be in the socket.
-func (p *Provider) believe(s *fabric.Sink) int {
+// endInformed ends the connections to peers reported by Inform, after their frames that have
+// arrived. The acceptor of a call sends frames right behind its verdict, so the verdict, which may
+// still be in the socket, is read first.
+func (p *Provider) endInformed(s *fabric.Sink) int {
 	informed := p.informed
 	p.informed = nil
 	for _, c := range informed {
-		if c.state == dialling && c.dial.stage == proved {
+		if c.state == dialling && c.dial.stage == proofSent {
 			c.advance(time.Now())
 		}
-		for n := 0; c.state == up && n < lastWords && c.receive(s) > 0; n++ {
+		for n := 0; c.state == up && n < maxFinalReads && c.receive(s) > 0; n++ {
 		}
-		c.conclude(*c.rumour)
+		c.reportEnd(*c.informedCause)
 	}
 	return len(informed)
 }

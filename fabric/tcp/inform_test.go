@@ -9,8 +9,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A peer that was dialled may send as soon as it has admitted the dialler, and die. What it has sent is delivered, also if its
-// end is known from elsewhere before the dialler has read that it is admitted.
+// A peer that was dialled may send as soon as it has admitted the dialler, and die. What it has
+// sent is delivered, also if its end is known from elsewhere before the dialler has read that it is
+// admitted.
 func TestInformedBeforeTheVerdict(t *testing.T) {
 	var p [2]*Provider
 	for i := range p {
@@ -23,7 +24,7 @@ func TestInformedBeforeTheVerdict(t *testing.T) {
 	require.NoError(t, err)
 	dialler := conn.(*Conn)
 	s := [2]*collector{newCollector(), newCollector()}
-	for dialler.state != dialling || dialler.dial.stage != proved {
+	for dialler.state != dialling || dialler.dial.stage != proofSent {
 		p[0].Poll(&s[0].Sink)
 		p[1].Poll(&s[1].Sink)
 	}
@@ -37,7 +38,7 @@ func TestInformedBeforeTheVerdict(t *testing.T) {
 
 	killed := proc.Cause{Kind: proc.Signaled, Code: 9}
 	p[0].Inform(1, killed)
-	p[0].quiet, p[0].turns = 0, 0 // a turn without a look at all sockets
+	p[0].idlePolls, p[0].polls = 0, 0 // a turn without a look at all sockets
 	for len(s[0].ended) == 0 {
 		p[0].Poll(&s[0].Sink)
 	}

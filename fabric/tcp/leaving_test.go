@@ -25,13 +25,13 @@ func TestConnectionThatCannotBeWrittenTo(t *testing.T) {
 	tp.Poll(&tp.sink.Sink)
 	require.Equal(t, [][]byte{[]byte("said before")}, tp.sink.got)
 	require.NotEqual(t, up, tp.conn.state)
-	require.ErrorIs(t, tp.conn.why, unix.EPIPE)
+	require.ErrorIs(t, tp.conn.lastError, unix.EPIPE)
 	require.True(t, tp.conn.out.kept(), "it goes over the next")
 }
 
 // Who departs learns that its farewell has been heard: what it keeps for the peer would
 // have it call one that may have gone as well.
-func TestFarewellIsConfirmed(t *testing.T) {
+func TestByeIsAcknowledged(t *testing.T) {
 	tp := newTap(t, Config{})
 	tp.write(wire(header{kind: kindBye}, nil))
 	tp.taken(1)
@@ -40,7 +40,7 @@ func TestFarewellIsConfirmed(t *testing.T) {
 }
 
 // What a peer that does not read has left of a frame goes to the kernel before Close ends.
-func TestCloseLeavesNoHalfFrame(t *testing.T) {
+func TestCloseLeavesNoPartialFrame(t *testing.T) {
 	p, c := pair(t, Config{Unix: true, Linger: 100 * time.Millisecond})
 	sent := 0
 	for c[0].TrySend(fabric.ClassTest, 0, noise(1, 60_000)) {
@@ -68,11 +68,11 @@ func TestUndeliveredInTheKernel(t *testing.T) {
 		require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
 	}
 	require.False(t, c[0].out.unsent())
-	busy, full := p[0].undelivered()
+	busy, full := p[0].unacknowledged()
 	require.True(t, busy)
 	require.False(t, full)
 	s := [2]*collector{newCollector(), newCollector()}
-	until(t, p, s, func() bool { busy, _ := p[0].undelivered(); return !busy })
+	until(t, p, s, func() bool { busy, _ := p[0].unacknowledged(); return !busy })
 	until(t, p, s, func() bool { return len(s[1].got) == frames })
 }
 
@@ -82,7 +82,7 @@ func TestUndeliveredToASilentPeer(t *testing.T) {
 	t.Parallel() // it waits
 	p, c := pair(t, Config{Unix: true, Linger: time.Hour})
 	require.True(t, c[0].TrySend(fabric.ClassTest, 0, noise(1, 30_000)))
-	busy, full := p[0].undelivered()
+	busy, full := p[0].unacknowledged()
 	require.True(t, busy)
 	require.True(t, full)
 	p[0].Depart()
@@ -112,18 +112,18 @@ func TestLingerEnds(t *testing.T) {
 // A peer that has proved who it is by the time of Close is told that this process has
 // departed, also where there was nobody to answer since Depart.
 func TestDepartedAnswersAtClose(t *testing.T) {
-	gone := newCastle(t, Config{})
+	gone := newTarget(t, Config{})
 	gone.Depart()
-	gone.doorman.close()
-	gone.doorman = nil // as where there was no descriptor for it
-	in := gone.challenged()
+	gone.acceptor.close()
+	gone.acceptor = nil // as where there was no descriptor for it
+	in := gone.dialToProof()
 	s := statement{outbox: minOutbox}
-	in.tell(s.seal(secret, roleDialler, in.transcript))
+	in.sendRecorded(s.seal(secret, roleDialler, in.transcript))
 	require.NoError(t, gone.Close())
 	var verdict []byte
 	for verdict == nil {
 		var err error
-		verdict, err = in.hear(verdictBytes)
+		verdict, err = in.readMessage(verdictBytes)
 		require.NoError(t, err)
 	}
 	require.True(t, s.open(secret, roleAcceptor, in.transcript, verdict))
@@ -131,24 +131,24 @@ func TestDepartedAnswersAtClose(t *testing.T) {
 }
 
 // Who dawdles is disconnected by a process that has departed and polls no more, too.
-func TestDepartedIsNoPlaceToStay(t *testing.T) {
-	gone := newCastle(t, Config{})
+func TestDepartedAcceptsNobody(t *testing.T) {
+	gone := newTarget(t, Config{})
 	gone.Depart()
 	guests := func() int {
 		gone.mu.Lock()
 		defer gone.mu.Unlock()
-		return len(gone.guests)
+		return len(gone.handshakes)
 	}
-	dawdler := gone.approach()
+	dawdler := gone.dial()
 	for guests() == 0 {
 		runtime.Gosched()
 	}
 	gone.mu.Lock()
-	gone.guests[0].due = time.Now()
+	gone.handshakes[0].due = time.Now()
 	gone.mu.Unlock()
-	gone.approach() // wakes the doorman
+	gone.dial() // wakes the doorman
 	for {
-		b, err := dawdler.hear(1)
+		b, err := dawdler.readMessage(1)
 		if err != nil {
 			break
 		}
@@ -161,7 +161,7 @@ func TestDepartedIsNoPlaceToStay(t *testing.T) {
 // have lost the connection.
 func TestDepartedAnswersUnpolled(t *testing.T) {
 	leavesNothing(t)
-	gone, here := lonely(t, 0), lonely(t, 1)
+	gone, here := unanswered(t, 0), unanswered(t, 1)
 	gone.Depart()
 	_, err := here.Connect(fabric.ConnectSpec{Peer: 0, Address: gone.Address()})
 	require.NoError(t, err)

@@ -16,12 +16,11 @@ type Choice struct {
 	Why       string
 }
 
-// Choose says which addresses of this machine the networks name, in the order in
-// which peers should try them. An element is the name of an interface or a CIDR; one with "!" before
-// it takes addresses away. Without any other element all interfaces that are up
-// are meant; loopback serves processes of one network namespace then, and is
-// not among the addresses that are told to peers. An element that fits nothing is an
-// error that names what there is.
+// Choose decides which addresses of this machine the networks name, in the order in which peers
+// should try them. An element is the name of an interface or a CIDR; one with "!" before it
+// excludes addresses. Without any other element all interfaces that are up are used; loopback
+// serves processes of one network namespace then, and is not among the published addresses. An
+// element that matches nothing is an error that lists the addresses.
 func Choose(networks []string) ([]Choice, error) {
 	have, err := interfaces()
 	if err != nil {
@@ -43,7 +42,7 @@ func Choose(networks []string) ([]Choice, error) {
 	return have, nil
 }
 
-// rank puts what is more likely to reach a peer first.
+// rank sorts addresses that are more likely to reach a peer first.
 func rank(c Choice) int {
 	switch {
 	case c.Addr.IsLoopback():
@@ -67,12 +66,13 @@ func list(have []Choice) string {
 	return strings.Join(names, ", ")
 }
 
-// interfaces lists the addresses that others can connect to: of interfaces that
-// are up, without those that need a zone.
+// interfaces lists the addresses that others can connect to: of interfaces that are up, without
+// those that need a zone.
 func interfaces() ([]Choice, error) {
 	ifs, err := net.Interfaces()
 	if err != nil {
-		return nil, fmt.Errorf("tcp: listing the interfaces (by netlink: socket, bind, getsockname, sendto, recvfrom): %w", err)
+		return nil, fmt.Errorf("tcp: listing the interfaces (by netlink: socket, bind, getsockname, sendto, recvfrom): %w",
+			err)
 	}
 	var have []Choice
 	for _, i := range ifs {
@@ -93,7 +93,6 @@ func interfaces() ([]Choice, error) {
 	return have, nil
 }
 
-// rule is one element of Config.Networks.
 type rule struct {
 	text   string
 	not    bool

@@ -1,8 +1,8 @@
 package tcp
 
-// outbox keeps the frames that the peer has not taken, in the order of their
-// numbers: headers and short payloads in a ring of bytes, long payloads where
-// they are. Positions count bytes of the ring since the connection began.
+// outbox keeps the unacknowledged frames in the order of their numbers: headers and short payloads
+// in a ring of bytes, long payloads in place. Positions count bytes of the ring since the
+// connection began.
 type outbox struct {
 	buf              []byte // a power of two; nil until the first frame
 	size             int    // of buf
@@ -10,21 +10,21 @@ type outbox struct {
 	first            uint32 // number of the frame at head
 	next             uint32 // number of the next frame
 	lent             []loan
-	// cursor is the first loan that has not been written whole, offset how much of
-	// it has been.
+	// cursor is the first loan that has not been written whole, offset the number of its bytes that
+	// have been.
 	cursor, offset int
-	// urgent is the rest of a confirmation that the socket did not take whole.
+	// urgent is the rest of an acknowledgement that the socket did not take whole.
 	urgent  []byte
 	scratch [headerBytes]byte
 }
 
-// loan is a payload that lies with its sender.
+// loan is a payload in its sender's memory.
 type loan struct {
 	at   uint64 // its header ends here
 	data []byte
 }
 
-// byeRoom is kept back for the last frame.
+// byeRoom is reserved for the last frame.
 const byeRoom = headerBytes
 
 // room reports whether a frame with n bytes in the ring may be added.
@@ -37,7 +37,7 @@ func (o *outbox) add(h *header) {
 	if o.buf == nil {
 		o.buf = make([]byte, o.size)
 	}
-	if o.head == o.tail && len(o.lent) == 0 { // start over, in memory that the cache has
+	if o.head == o.tail && len(o.lent) == 0 { // start over, in cached memory
 		o.head, o.sent, o.tail = 0, 0, 0
 	}
 	h.number = o.next
@@ -54,15 +54,15 @@ func (o *outbox) append(b []byte) {
 
 func (o *outbox) mask() uint64 { return uint64(len(o.buf) - 1) }
 
-// lend appends a payload that stays where it is.
+// lend appends a payload that stays in place.
 func (o *outbox) lend(data []byte) { o.lent = append(o.lent, loan{o.tail, data}) }
 
-// unsent reports whether something waits to be written.
+// unsent reports whether data wait to be written.
 func (o *outbox) unsent() bool {
 	return o.sent != o.tail || o.cursor < len(o.lent) || len(o.urgent) > 0
 }
 
-// progress is how far writing has come.
+// progress is the write position.
 type progress struct {
 	sent                   uint64
 	cursor, offset, urgent int
@@ -73,10 +73,10 @@ func (o *outbox) progress() progress {
 	return progress{o.sent, o.cursor, o.offset, len(o.urgent)}
 }
 
-// kept reports whether something has not been taken.
+// kept reports whether a frame is unacknowledged.
 func (o *outbox) kept() bool { return o.first != o.next }
 
-// gather lists what is to be written next, in at most len(pieces) pieces.
+// gather lists the next data to write, in at most len(pieces) pieces.
 func (o *outbox) gather(pieces [][]byte) int {
 	n, at, offset := 0, o.sent, o.offset
 	if len(o.urgent) > 0 {
@@ -107,7 +107,7 @@ func (o *outbox) gather(pieces [][]byte) int {
 	return n
 }
 
-// wrote advances past n bytes of what gather listed.
+// wrote advances past n bytes of gather's list.
 func (o *outbox) wrote(n int) {
 	if len(o.urgent) > 0 {
 		step := min(n, len(o.urgent))
@@ -133,12 +133,11 @@ func (o *outbox) wrote(n int) {
 	}
 }
 
-// outdated reports whether the peer, when it said that it had taken the frames before
-// number, had not yet taken all that it has been known to take since.
+// outdated reports whether an acknowledgement is older than the last one.
 func (o *outbox) outdated(number uint32) bool { return int32(number-o.first) < 0 }
 
-// taken lets go of the frames before number. It answers how many loans were
-// among them, or -1 if the peer cannot have taken these.
+// taken releases the frames before number. It returns the number of loans among them, or -1 if the
+// peer cannot have received these.
 func (o *outbox) taken(number uint32) int {
 	if number-o.first > o.next-o.first {
 		return -1
@@ -181,8 +180,8 @@ func (o *outbox) peek(at uint64) []byte {
 	return o.scratch[:]
 }
 
-// resume lets go of what the peer has taken, over whatever connection, and has the
-// rest written again. It answers as taken does. got is what this side has taken.
+// resume releases acknowledged frames, over whatever connection, and makes the rest be written
+// again. It returns as taken does. got is the number of frames that this side has received.
 func (o *outbox) resume(number, got uint32) int {
 	o.sent, o.cursor, o.offset, o.urgent = o.tail, len(o.lent), 0, nil
 	returned := o.taken(number)
@@ -193,8 +192,8 @@ func (o *outbox) resume(number, got uint32) int {
 	return returned
 }
 
-// restamp has the frames that are kept say what has been taken by now. What they
-// said when they were made the peer knows to be outdated.
+// restamp updates the acknowledgements in the kept frames: the peer would treat the old ones as
+// outdated.
 func (o *outbox) restamp(got uint32) {
 	at := o.head
 	for n := o.first; n != o.next; n++ {
@@ -210,7 +209,7 @@ func (o *outbox) restamp(got uint32) {
 	}
 }
 
-// clear lets go of everything.
+// clear releases everything.
 func (o *outbox) clear() {
 	o.head, o.sent = o.tail, o.tail
 	o.first = o.next

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// shelf is an outbox as one would write it who has all the memory and time there is.
-type shelf struct {
+// modelOutbox is an outbox as one would write it who has all the memory and time there is.
+type modelOutbox struct {
 	frames []kept // not taken
 	first  uint32
 	urgent []byte // goes before everything else
@@ -24,7 +24,7 @@ type kept struct {
 	lent bool
 }
 
-func (s *shelf) unsent() []byte {
+func (s *modelOutbox) unsent() []byte {
 	all := bytes.Clone(s.urgent)
 	skip := s.at
 	for _, k := range s.frames {
@@ -35,7 +35,7 @@ func (s *shelf) unsent() []byte {
 	return all
 }
 
-func (s *shelf) used() (n int) {
+func (s *modelOutbox) used() (n int) {
 	for _, k := range s.frames {
 		n += k.ring
 	}
@@ -43,7 +43,7 @@ func (s *shelf) used() (n int) {
 }
 
 // taken lets go of n frames, and answers as an outbox does.
-func (s *shelf) taken(n int) int {
+func (s *modelOutbox) taken(n int) int {
 	if n < 0 || n > len(s.frames) {
 		return -1
 	}
@@ -62,7 +62,7 @@ func (s *shelf) taken(n int) int {
 }
 
 // resume is taken over another connection: all counts as written.
-func (s *shelf) resume(n int, got uint32) int {
+func (s *modelOutbox) resume(n int, got uint32) int {
 	s.at, s.urgent = 0, nil
 	for _, k := range s.frames {
 		s.at += len(k.wire)
@@ -77,10 +77,58 @@ func (s *shelf) resume(n int, got uint32) int {
 	return loans
 }
 
-// play does to both what the bytes say, and compares them; false: the outbox has
+// addFrame adds a frame to both, if it fits.
+func (s *modelOutbox) addFrame(t testing.TB, o *outbox, op byte, a, b int, got uint32) {
+	h := header{kind: kind(fabric.ClassTest), imm: uint64(a)<<32 | uint64(b), taken: got}
+	payload := bytes.Repeat([]byte{op ^ byte(a+b)}, a*b%(o.size/4))
+	lent := op%8 == 1
+	inRing := headerBytes + len(payload)
+	if lent {
+		payload = append(payload, 1)
+		h.flags, inRing = flagLent, headerBytes
+	}
+	fits := s.used()+inRing <= o.size-byeRoom
+	require.Equal(t, fits, o.room(inRing-headerBytes))
+	if !fits {
+		return
+	}
+	h.length = uint32(len(payload))
+	o.add(&h)
+	if lent {
+		o.lend(payload)
+	} else {
+		o.append(payload)
+	}
+	wire := make([]byte, headerBytes)
+	h.put(wire)
+	s.frames = append(s.frames, kept{append(wire, payload...), inRing, lent})
+}
+
+// writeSome writes a part of the pending data of both.
+func (s *modelOutbox) writeSome(t testing.TB, o *outbox, a, b int) {
+	pieces := make([][]byte, 3+a%6)
+	n := o.gather(pieces)
+	listed := bytes.Join(pieces[:n], nil)
+	want := s.unsent()
+	require.LessOrEqual(t, len(listed), len(want))
+	require.True(t, bytes.Equal(want[:len(listed)], listed), "gather lists the wrong bytes")
+	require.Equal(t, len(want) > 0, len(listed) > 0, "gather lists nothing")
+	step := 0
+	if len(listed) > 0 {
+		step = a * b % (len(listed) + 1)
+	}
+	before := o.progress()
+	o.wrote(step)
+	require.Equal(t, step > 0, o.progress() != before)
+	head := min(step, len(s.urgent))
+	s.urgent = s.urgent[head:]
+	s.at += step - head
+}
+
+// compareWithModel does to both what the bytes say, and compares them; false: the outbox has
 // seen through a peer that took what it cannot have.
-func play(t testing.TB, size int, script []byte) bool {
-	o, s := &outbox{size: size}, new(shelf)
+func compareWithModel(t testing.TB, size int, script []byte) bool {
+	o, s := &outbox{size: size}, new(modelOutbox)
 	o.first, o.next = ^uint32(0)-3, ^uint32(0)-3 // the numbers come round
 	s.first = o.first
 	var got uint32
@@ -89,47 +137,9 @@ func play(t testing.TB, size int, script []byte) bool {
 		script = script[3:]
 		switch op % 8 {
 		case 0, 1: // a frame, lent or not
-			h := header{kind: kind(fabric.ClassTest), imm: uint64(a)<<32 | uint64(b), taken: got}
-			payload := bytes.Repeat([]byte{op ^ byte(a+b)}, a*b%(size/4))
-			lent := op%8 == 1
-			inRing := headerBytes + len(payload)
-			if lent {
-				payload = append(payload, 1)
-				h.flags, inRing = flagLent, headerBytes
-			}
-			fits := s.used()+inRing <= size-byeRoom
-			require.Equal(t, fits, o.room(inRing-headerBytes))
-			if !fits {
-				continue
-			}
-			h.length = uint32(len(payload))
-			o.add(&h)
-			if lent {
-				o.lend(payload)
-			} else {
-				o.append(payload)
-			}
-			wire := make([]byte, headerBytes)
-			h.put(wire)
-			s.frames = append(s.frames, kept{append(wire, payload...), inRing, lent})
+			s.addFrame(t, o, op, a, b, got)
 		case 2, 3, 4: // some of it is written
-			pieces := make([][]byte, 3+a%6)
-			n := o.gather(pieces)
-			listed := bytes.Join(pieces[:n], nil)
-			want := s.unsent()
-			require.LessOrEqual(t, len(listed), len(want))
-			require.True(t, bytes.Equal(want[:len(listed)], listed), "gather lists the wrong bytes")
-			require.Equal(t, len(want) > 0, len(listed) > 0, "gather lists nothing")
-			step := 0
-			if len(listed) > 0 {
-				step = a * b % (len(listed) + 1)
-			}
-			before := o.progress()
-			o.wrote(step)
-			require.Equal(t, step > 0, o.progress() != before)
-			head := min(step, len(s.urgent))
-			s.urgent = s.urgent[head:]
-			s.at += step - head
+			s.writeSome(t, o, a, b)
 		case 5: // the peer has taken some
 			n := a - 8
 			have := o.taken(s.first + uint32(n))
@@ -172,7 +182,7 @@ func TestOutbox(t *testing.T) {
 				}
 			}
 		}
-		if !play(t, 256<<r.IntN(4), script) {
+		if !compareWithModel(t, 256<<r.IntN(4), script) {
 			caught++
 		}
 	}
@@ -181,5 +191,5 @@ func TestOutbox(t *testing.T) {
 
 func FuzzOutbox(f *testing.F) {
 	f.Add([]byte{0, 9, 9, 1, 5, 5, 2, 7, 7, 5, 9, 0, 6, 1, 1, 2, 200, 200, 7, 3, 9, 2, 1, 1})
-	f.Fuzz(func(t *testing.T, script []byte) { play(t, 512, script) })
+	f.Fuzz(func(t *testing.T, script []byte) { compareWithModel(t, 512, script) })
 }

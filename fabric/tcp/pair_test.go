@@ -88,7 +88,8 @@ func TestLoansArriveAndReturn(t *testing.T) {
 		}
 		var sent [][]byte
 		loans := 0
-		for i, n := range []int{1, 100, placed - 1, placed, window, straight, maxFrame, 131072, maxLent, maxLent - 1, 300_000} {
+		for i, n := range []int{1, 100, minPlaced - 1, minPlaced, window, directSend, maxFrame, 131072, maxLent,
+			maxLent - 1, 300_000} {
 			b := noise(uint64(i), n)
 			short := b[:min(n, c[0].Caps().MaxFrame)]
 			until(t, p, s, func() bool { return c[0].TryLend(fabric.ClassTest, uint64(i), b) })

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// loyalty is how many polls without result it takes until the connection that was
-	// heard last is no longer read on suspicion.
-	loyalty = 1024
-	// stride is how often all others are looked at meanwhile, by a process that has a core.
+	// recentPolls is the number of polls without result until the connection that delivered last is
+	// no longer read speculatively.
+	recentPolls = 1024
+	// stride is the number of polls between two checks of all others, in a process that has a core.
 	stride = 32
-	// favour is after how many turns in which it had something that connection is taken
-	// out of epoll's hands: the sender's kernel tells epoll of each arrival.
-	favour = 16
+	// unwatchAfter is the number of turns with data after which epoll stops watching that
+	// connection: the sender's kernel notifies epoll of each arrival.
+	unwatchAfter = 16
 )
 
 // Poll implements fabric.Provider.
@@ -37,42 +37,42 @@ func (p *Provider) Poll(s *fabric.Sink) int {
 func (p *Provider) poll(s *fabric.Sink) int {
 	p.sink = s
 	n, before := 0, p.frames
-	if c := p.leftover; c != nil {
-		p.leftover = nil
+	if c := p.undelivered; c != nil {
+		p.undelivered = nil
 		n = c.parse(s)
-		c.settle()
+		c.ackIfDue()
 	}
-	if c := p.recent; c != nil && p.quiet < loyalty && c.state == up {
+	if c := p.recent; c != nil && p.idlePolls < recentPolls && c.state == up {
 		if n = c.receive(s); n > 0 {
-			p.quiet = 0
-			p.favour(c)
+			p.idlePolls = 0
+			p.countRecent(c)
 		} else {
-			breathe()
+			pauseBriefly()
 		}
 	}
-	if p.quiet++; p.quiet >= loyalty {
-		p.restore()
+	if p.idlePolls++; p.idlePolls >= recentPolls {
+		p.rewatch()
 	}
-	if p.turns++; p.quiet >= loyalty || p.turns%stride == 0 || p.cfg.Shared && n == 0 {
+	if p.polls++; p.idlePolls >= recentPolls || p.polls%stride == 0 || p.cfg.Shared && n == 0 {
 		n += p.look(s)
 	}
-	if p.knocked && p.leisure(n) {
-		n += p.lobbyStep()
+	if p.acceptReady && p.mayAccept(n) {
+		n += p.acceptStep()
 	}
 	if len(p.blocked) > 0 {
 		n += p.unblock()
 	}
 	if len(p.suspects) > 0 {
-		n += p.question(s)
+		n += p.drainSuspects(s)
 	}
 	if len(p.informed) > 0 {
-		n += p.believe(s)
+		n += p.endInformed(s)
 	}
 	if len(p.postponed) > 0 {
 		n += p.admitPostponed()
 	}
-	if len(p.unpaid) > 0 {
-		n += p.pay()
+	if len(p.returnsDue) > 0 {
+		n += p.reportReturns()
 	}
 	n = max(n, p.frames-before)
 	if len(p.ends) > 0 {
@@ -82,50 +82,50 @@ func (p *Provider) poll(s *fabric.Sink) int {
 	return n
 }
 
-// breathe waits for a moment. A look takes the socket's lock, and
-// the sender's kernel, which delivers, waits for it.
-func breathe() {
+// pauseBriefly waits a moment. A read takes the socket's lock, and the sender's kernel, which
+// delivers, waits for it.
+func pauseBriefly() {
 	const pauses = 16
 	for range pauses {
 		release.Pause()
 	}
 }
 
-// favour counts in favour of the recent connection.
-func (p *Provider) favour(c *Conn) {
-	if p.streak++; p.streak == favour && c.state == up {
-		p.inner.pause(c.fd)
-		p.favoured, c.watched = c, false
+// countRecent counts a turn with data of the recent connection.
+func (p *Provider) countRecent(c *Conn) {
+	if p.recentHits++; p.recentHits == unwatchAfter && c.state == up {
+		p.connSet.pause(c.fd)
+		p.unwatched, c.watched = c, false
 	}
 }
 
-// restore gives the favoured connection back to epoll.
-func (p *Provider) restore() {
-	p.streak = 0
-	if c := p.favoured; c != nil && c.state == up {
-		p.inner.resume(c.fd, c.key)
+// rewatch makes epoll watch the unwatched connection again.
+func (p *Provider) rewatch() {
+	p.recentHits = 0
+	if c := p.unwatched; c != nil && c.state == up {
+		p.connSet.resume(c.fd, c.key)
 	}
-	p.favoured = nil
+	p.unwatched = nil
 }
 
 // look asks epoll for all connections.
 func (p *Provider) look(s *fabric.Sink) int {
-	ready := epollNow(p.inner.fd, p.events[:])
+	ready := epollNow(p.connSet.fd, p.events[:])
 	n := ready
 	for _, ev := range p.events[:ready] {
-		switch who := p.inner.who(ev).(type) {
+		switch who := p.connSet.owner(ev).(type) {
 		case *Conn:
 			n += p.serve(who, ev.Events, s)
-		case *interest:
-			p.knocked = true
+		case *epollSet:
+			p.acceptReady = true
 		case *alarm:
-			p.ticked()
+			p.timerFired()
 		}
 	}
 	return n
 }
 
-// serve heeds what epoll says of a connection.
+// serve handles an event of a connection.
 func (p *Provider) serve(c *Conn, events uint32, s *fabric.Sink) (n int) {
 	if c.state == dialling {
 		c.advance(time.Now())
@@ -133,22 +133,22 @@ func (p *Provider) serve(c *Conn, events uint32, s *fabric.Sink) (n int) {
 	}
 	if c.state == up && events&unix.EPOLLOUT != 0 && c.watched {
 		c.watched = false
-		_ = p.inner.change(c.fd, c.key, unix.EPOLLIN)
+		_ = p.connSet.change(c.fd, c.key, unix.EPOLLIN)
 		c.write()
 	}
 	if c.state == up && events&^uint32(unix.EPOLLOUT) != 0 {
 		if p.recent != c {
-			p.restore()
+			p.rewatch()
 			p.recent = c
 		}
 		if n = c.receive(s); n > 0 {
-			p.quiet = 0
+			p.idlePolls = 0
 		}
 	}
 	return n
 }
 
-// unblock writes what sockets did not take before.
+// unblock writes data that sockets did not take before.
 func (p *Provider) unblock() int {
 	n := 0
 	for _, c := range p.blocked {
@@ -160,28 +160,28 @@ func (p *Provider) unblock() int {
 		c.blocked = c.state == up && c.out.unsent()
 		if !c.blocked && c.watched {
 			c.watched = false
-			_ = p.inner.change(c.fd, c.key, unix.EPOLLIN)
+			_ = p.connSet.change(c.fd, c.key, unix.EPOLLIN)
 		}
 		return !c.blocked
 	})
 	return n
 }
 
-// write goes on with what waits; 1 if anything went.
+// write continues with pending data; 1 if any was written.
 func (c *Conn) write() int {
 	before := c.out.progress()
 	c.flush()
 	c.credit()
-	c.settle() // nothing could be said while the socket was full
+	c.ackIfDue() // no acknowledgement could be sent while the socket was full
 	if c.out.progress() == before {
 		return 0
 	}
 	return 1
 }
 
-// question reads from connections that could not be written to: what the peer sent
-// before is still to be had, and then the reason.
-func (p *Provider) question(s *fabric.Sink) int {
+// drainSuspects reads from connections that could not be written to: first the data that the peer
+// sent before, then the error.
+func (p *Provider) drainSuspects(s *fabric.Sink) int {
 	suspects := p.suspects
 	p.suspects = nil
 	for _, c := range suspects {
@@ -197,44 +197,44 @@ func (p *Provider) question(s *fabric.Sink) int {
 	return len(suspects)
 }
 
-// report tells of peers that have ended.
+// report reports peers that have ended.
 func (p *Provider) report(s *fabric.Sink) int {
 	n := 0
-	for ; n < len(p.ends); n++ { // telling may end others
+	for ; n < len(p.ends); n++ { // a callback may end others
 		c := p.ends[n]
 		switch {
-		case c.silenced && c.end.Kind == proc.Departed:
-		case c.end.Kind == proc.Departed && s.Departed != nil:
+		case c.invalidated && c.endCause.Kind == proc.Departed:
+		case c.endCause.Kind == proc.Departed && s.Departed != nil:
 			s.Departed(c.peer)
 		case s.Down != nil:
-			s.Down(c.peer, c.end)
+			s.Down(c.peer, c.endCause)
 		}
 	}
 	p.ends = p.ends[:0]
 	return n
 }
 
-// giveBack tells the sink that loans have been returned.
-func (p *Provider) giveBack(c *Conn, n int) {
-	step := min(n, c.forsaken)
-	c.forsaken -= step
+// returnLoans reports returned loans to the sink.
+func (p *Provider) returnLoans(c *Conn, n int) {
+	step := min(n, c.detached)
+	c.detached -= step
 	c.returned += n - step
 	switch {
 	case c.returned == 0:
-	case p.sink == nil: // nobody polls
-		p.unpaid = append(p.unpaid, c)
+	case p.sink == nil: // Poll does not run
+		p.returnsDue = append(p.returnsDue, c)
 	case p.sink.Returned != nil:
 		n, c.returned = c.returned, 0
 		p.sink.Returned(c.peer, n)
 	}
 }
 
-// pay tells of the loans that came back when nobody polled.
-func (p *Provider) pay() int {
-	unpaid := p.unpaid
-	p.unpaid = nil
+// reportReturns reports the loans that were returned outside Poll.
+func (p *Provider) reportReturns() int {
+	unpaid := p.returnsDue
+	p.returnsDue = nil
 	for _, c := range unpaid {
-		p.giveBack(c, 0)
+		p.returnLoans(c, 0)
 	}
 	return len(unpaid)
 }
@@ -248,41 +248,41 @@ func (p *Provider) Ready() bool {
 	if p.closed {
 		return false
 	}
-	if p.fed {
-		p.fed = false
+	if p.creditReturned {
+		p.creditReturned = false
 		return true
 	}
-	if p.leftover != nil || len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.unpaid)+len(p.informed) > 0 {
+	if p.undelivered != nil || len(p.ends)+len(p.suspects)+len(p.postponed)+len(p.returnsDue)+len(p.informed) > 0 {
 		return true
 	}
-	p.restore()
+	p.rewatch()
 	for _, c := range p.blocked {
 		if c.state == up && !c.watched {
 			c.watched = true
-			_ = p.inner.change(c.fd, c.key, unix.EPOLLIN|unix.EPOLLOUT)
+			_ = p.connSet.change(c.fd, c.key, unix.EPOLLIN|unix.EPOLLOUT)
 		}
 	}
-	if epollNow(p.inner.fd, p.events[:1]) > 0 {
+	if epollNow(p.connSet.fd, p.events[:1]) > 0 {
 		return true
 	}
 	return !p.watch.arm()
 }
 
-// mended takes a connection off the list of those that are to be made.
-func (p *Provider) mended(c *Conn) {
-	p.mending = slices.DeleteFunc(p.mending, func(o *Conn) bool { return o == c })
+// reconnected removes a connection from the reconnecting list.
+func (p *Provider) reconnected(c *Conn) {
+	p.reconnecting = slices.DeleteFunc(p.reconnecting, func(o *Conn) bool { return o == c })
 }
 
 // discard closes a connection's descriptor.
 func (p *Provider) discard(fd int, key int32) {
-	p.inner.forget(fd, key)
+	p.connSet.forget(fd, key)
 	_ = unix.Close(fd)
 }
 
-// once makes a remark of its kind the first time.
-func (p *Provider) once(kind, format string, args ...any) {
-	if !p.said[kind] {
-		p.said[kind] = true
+// logOnce logs the first message of each kind.
+func (p *Provider) logOnce(kind, format string, args ...any) {
+	if !p.logged[kind] {
+		p.logged[kind] = true
 		p.cfg.Logf(format, args...)
 	}
 }

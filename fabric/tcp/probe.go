@@ -7,13 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe makes the calls on which every connection depends, on sockets of its own. Where a seccomp profile refuses one of them,
-// no connection would be made, or each would break as soon as it has been made, and nobody would learn why.
+// probe makes the calls on which every connection depends, on sockets of its own. Where a seccomp
+// profile refuses one of them, no connection would be made, or each would break at once, without an
+// explanation.
 func probe() (err error) {
 	var fds [3]int // a listener, and the ends of a connection
 	for i := range fds[:2] {
 		if fds[i], err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0); err != nil {
-			return nil // listening tells of it, if sockets of another kind are refused too
+			return nil // listening reports it, if sockets of another kind are refused too
 		}
 		defer unix.Close(fds[i])
 	}
@@ -27,7 +28,7 @@ func probe() (err error) {
 	return nil
 }
 
-// probeConnect connects the second socket to the first, and gives the other end.
+// probeConnect connects the second socket to the first, and returns the other end.
 func probeConnect(fds *[3]int) error {
 	if err := unix.Bind(fds[0], &unix.SockaddrUnix{}); err != nil { // the kernel chooses a name
 		return fmt.Errorf("bind: %w", err)
@@ -42,7 +43,8 @@ func probeConnect(fds *[3]int) error {
 	if err := unix.Connect(fds[1], at); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
-	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fds[1]), Events: unix.POLLOUT}}, 0); err != nil && !errors.Is(err, unix.EINTR) {
+	if _, err := unix.Poll([]unix.PollFd{{Fd: int32(fds[1]), Events: unix.POLLOUT}}, 0); err != nil &&
+		!errors.Is(err, unix.EINTR) {
 		return fmt.Errorf("ppoll: %w", err)
 	}
 	if fds[2], _, err = unix.Accept4(fds[0], unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK); err != nil {
@@ -51,7 +53,7 @@ func probeConnect(fds *[3]int) error {
 	return nil
 }
 
-// probeMoves moves bytes from one end of a connection to the other, in each of the ways of this package.
+// probeMoves moves bytes from one end of a connection to the other, by each call of this package.
 func probeMoves(from, to int) error {
 	b, v := []byte{0}, new(vector)
 	for _, call := range []struct {

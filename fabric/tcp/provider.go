@@ -16,51 +16,50 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Provider is one process's endpoint on stream sockets. One goroutine at a time
-// may call it.
+// Provider is one process's endpoint on stream sockets. One goroutine at a time may call it.
 type Provider struct {
 	cfg   Config
 	self  address
 	blob  []byte
 	conns map[proc.ID]*Conn
-	gone  map[proc.ID]bool // of whom Connect has said so, or Inform before they came
+	gone  map[proc.ID]bool // peers that Connect found gone, or Inform reported before they connected
 
-	// inner has the connections, the dials, the alarm and the lobby, which has the
-	// listeners and the guests.
-	inner, lobby *interest
-	listeners    []*listener
-	guests       []*guest // oldest first
-	postponed    []*guest // of them, to be received by Poll
-	knocked      bool     // the lobby has something to look at
-	timer        alarm
-	watch        *watcher
+	// connSet has the connections, the dials, the alarm and the handshake set, which has the
+	// listeners and the handshakes.
+	connSet, handshakeSet *epollSet
+	listeners             []*listener
+	handshakes            []*handshake // oldest first
+	postponed             []*handshake // of them, to be admitted by Poll
+	acceptReady           bool         // the handshake set has events
+	timer                 alarm
+	watch                 *watcher
 
-	recent   *Conn // the connection that was heard last
-	quiet    int   // polls since
-	streak   int   // turns in which it had something
-	leftover *Conn // it, when Await has read what it did not deliver
-	favoured *Conn // it, when epoll does not watch it
-	turns    uint64
-	frames   int // taken in
-	events   [64]unix.EpollEvent
-	blocked  []*Conn // have something to write, and a socket that was full
-	mending  []*Conn // are not up, and are to be
-	suspects []*Conn // could not be written to
-	ends     []*Conn // have ended, which is to be reported
-	informed []*Conn // of whose peers' end Inform has told
-	unpaid   []*Conn // have loans back of which the sink has not been told
-	fed      bool    // somebody who was refused has credit
-	sink     *fabric.Sink
-	in, out  vector // for reading and writing
-	stats    tallies
-	said     map[string]bool // kinds of remarks that have been made
-	reserve  int             // a descriptor; -1: it is in use
+	recent         *Conn // the connection that delivered last
+	idlePolls      int   // polls since then
+	recentHits     int   // turns with data
+	undelivered    *Conn // it, if Await has read data that it did not deliver
+	unwatched      *Conn // it, while epoll does not watch it
+	polls          uint64
+	frames         int // received
+	events         [64]unix.EpollEvent
+	blocked        []*Conn // connections with data to write, and a full socket
+	reconnecting   []*Conn // connections to be made
+	suspects       []*Conn // connections that could not be written to
+	ends           []*Conn // connections whose end is to be reported
+	informed       []*Conn // connections whose peers Inform has reported
+	returnsDue     []*Conn // connections with returned loans to report
+	creditReturned bool    // a refused sender has credit
+	sink           *fabric.Sink
+	in, out        vector // for reading and writing
+	stats          counters
+	logged         map[string]bool // kinds of messages that have been logged
+	reserve        int             // a descriptor; -1: it is in use
 
-	// departing: Depart has been called. From then on a goroutine answers
-	// newcomers, and mu guards the lobby and everything that Poll does.
+	// departing: Depart has been called. From then on a goroutine answers newcomers, and mu guards
+	// the handshake set and everything that Poll does.
 	departing, closed bool
 	mu                sync.Mutex
-	doorman           *doorman
+	acceptor          *acceptor
 }
 
 // Open makes the endpoint of this process.
@@ -68,7 +67,8 @@ func Open(cfg Config) (*Provider, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), said: make(map[string]bool), gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1}
+	p := &Provider{cfg: cfg, conns: make(map[proc.ID]*Conn), logged: make(map[string]bool),
+		gone: make(map[proc.ID]bool), timer: alarm{fd: -1}, reserve: -1}
 	if err := p.open(); err != nil {
 		return nil, errors.Join(err, p.release())
 	}
@@ -79,32 +79,32 @@ func (p *Provider) open() (err error) {
 	if err = probe(); err != nil {
 		return err
 	}
-	if p.inner, err = newInterest(); err != nil {
+	if p.connSet, err = newEpollSet(); err != nil {
 		return err
 	}
-	if p.lobby, err = newInterest(); err != nil {
+	if p.handshakeSet, err = newEpollSet(); err != nil {
 		return err
 	}
-	if _, err = p.inner.add(p.lobby.fd, p.lobby, unix.EPOLLIN); err != nil {
+	if _, err = p.connSet.add(p.handshakeSet.fd, p.handshakeSet, unix.EPOLLIN); err != nil {
 		return err
 	}
 	if p.timer.fd, err = unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC); err != nil {
 		return fmt.Errorf("tcp: timerfd_create: %w", err)
 	}
-	if _, err = p.inner.add(p.timer.fd, &p.timer, unix.EPOLLIN); err != nil {
+	if _, err = p.connSet.add(p.timer.fd, &p.timer, unix.EPOLLIN); err != nil {
 		return err
 	}
-	if err = p.stock(); err != nil {
+	if err = p.fillReserve(); err != nil {
 		return fmt.Errorf("tcp: eventfd: %w", err)
 	}
 	if err = p.listen(); err != nil {
 		return err
 	}
-	p.watch, err = newWatcher(p.inner.fd, p.cfg.Ring, p.cfg.Warn)
+	p.watch, err = newWatcher(p.connSet.fd, p.cfg.Ring, p.cfg.Warn)
 	return err
 }
 
-// listen opens the listeners and puts the address together.
+// listen opens the listeners and composes the address.
 func (p *Provider) listen() (err error) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails: it ends the program instead
@@ -141,7 +141,8 @@ func (p *Provider) listenInet() error {
 	}
 	for _, c := range choices {
 		if len(p.self.addrs) == maxAddrs-1 {
-			p.once("addresses", "tcp: peers are told the first %d addresses of this machine only: say which networks to use (BANYAN_NETWORKS)", maxAddrs-1)
+			p.logOnce("addresses", "tcp: peers are told the first %d addresses of this machine only: say which networks "+
+				"to use (BANYAN_NETWORKS)", maxAddrs-1)
 			break
 		}
 		switch {
@@ -156,20 +157,21 @@ func (p *Provider) listenInet() error {
 		}
 	}
 	if len(p.self.addrs) == 0 && !p.cfg.Unix {
-		return fmt.Errorf("tcp: of the addresses of this machine (%s) none may be used with the networks %q: name one of them, or bring an interface up", list(choices), p.cfg.Networks)
+		return fmt.Errorf("tcp: of the addresses of this machine (%s) none may be used with the networks %q: name one "+
+			"of them, or bring an interface up", list(choices), p.cfg.Networks)
 	}
 	return nil
 }
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// take begins to watch a listener.
+// take starts to watch a listener.
 func (p *Provider) take(l *listener, err error) error {
 	if err != nil {
 		return err
 	}
 	p.listeners = append(p.listeners, l)
-	l.key, err = p.lobby.add(l.fd, l, unix.EPOLLIN)
+	l.key, err = p.handshakeSet.add(l.fd, l, unix.EPOLLIN)
 	return err
 }
 
@@ -187,8 +189,8 @@ func (p *Provider) Lookup(peer proc.ID) fabric.Conn {
 	return nil
 }
 
-// Connect implements fabric.Provider. It waits some milliseconds at most for the
-// other machine's kernel, so that a process that has ended is recognized.
+// Connect implements fabric.Provider. It waits some milliseconds at most for the other machine's
+// kernel, to recognize a process that has ended.
 func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	if p.departing {
 		return nil, fabric.ErrClosed
@@ -207,15 +209,16 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 		return nil, err
 	}
 	c := p.newConn(spec.Peer, &a)
-	if len(c.ways) == 0 {
+	if len(c.paths) == 0 {
 		delete(p.conns, spec.Peer)
-		return nil, fmt.Errorf("tcp: %v has no address that this process may use: it is on another machine and TCP is not allowed, or its networks are others", spec.Peer)
+		return nil, fmt.Errorf("tcp: %v has no address that this process may use: it is on another machine and TCP is "+
+			"not allowed, or its networks are others", spec.Peer)
 	}
 	now := time.Now()
-	c.since = now
-	c.mend(now)
-	p.await(c, now.Add(courtesy))
-	if c.state == over && c.end.Kind == proc.Unknown { // its port is closed
+	c.downSince = now
+	c.reconnect(now)
+	p.awaitConnect(c, now.Add(connectWait))
+	if c.state == ended && c.endCause.Kind == proc.Unknown { // its port is closed
 		delete(p.conns, spec.Peer)
 		p.gone[spec.Peer] = true
 		p.ends = slices.DeleteFunc(p.ends, func(o *Conn) bool { return o == c })
@@ -224,31 +227,29 @@ func (p *Provider) Connect(spec fabric.ConnectSpec) (fabric.Conn, error) {
 	return c, nil
 }
 
-// courtesy is how long Connect waits for an answer. Without one it goes on in
-// Poll.
-const courtesy = 5 * time.Millisecond
+// connectWait is how long Connect waits for an answer. Without one Poll continues.
+const connectWait = 5 * time.Millisecond
 
 func (p *Provider) newConn(peer proc.ID, a *address) *Conn {
-	c := &Conn{p: p, peer: peer, fd: -1, target: *a, ways: p.ways(a)}
+	c := &Conn{p: p, peer: peer, fd: -1, peerAddress: *a, paths: p.paths(a)}
 	c.out.size = p.cfg.Outbox
 	p.conns[peer] = c
 	return c
 }
 
-// await takes the first dial to c as far as it goes until a deadline, and answers
-// newcomers meanwhile: two may be waiting for each other. A connection that is
-// taken and closed again may be that of a process that ends at this moment, so it
-// is tried again.
-func (p *Provider) await(c *Conn, until time.Time) {
-	for c.state == dialling || c.state == resting {
+// awaitConnect advances the first dial to c until a deadline, and answers newcomers meanwhile,
+// because two processes may wait for each other. A connection that is accepted and closed again may
+// be that of a process that ends at this moment, so it is tried again.
+func (p *Provider) awaitConnect(c *Conn, until time.Time) {
+	for c.state == dialling || c.state == waiting {
 		now := time.Now()
 		left := until.Sub(now).Milliseconds()
 		if left <= 0 {
 			return
 		}
-		fds := []unix.PollFd{{Fd: int32(p.lobby.fd), Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(p.handshakeSet.fd), Events: unix.POLLIN}}
 		switch {
-		case c.state == resting:
+		case c.state == waiting:
 			left = 1
 		case c.dial.stage == connecting:
 			left = 1
@@ -261,23 +262,23 @@ func (p *Provider) await(c *Conn, until time.Time) {
 		}
 		now = time.Now()
 		switch d := c.dial; {
-		case c.state == resting:
-			c.start(now)
-		case d.stage == connecting && d.way.local && now.Sub(d.begun) > courtesy/4:
-			c.miss(now, unix.ETIMEDOUT) // its port is being closed: this machine answers at once
+		case c.state == waiting:
+			c.dialNext(now)
+		case d.stage == connecting && d.path.local && now.Sub(d.started) > connectWait/4:
+			c.attemptFailed(now, unix.ETIMEDOUT) // its port is being closed: this machine answers at once
 		default:
 			c.advance(now)
 		}
-		p.answerAside()
+		p.acceptDuringConnect()
 	}
 }
 
-// answerAside answers newcomers in the midst of Connect, which a function of the sink may
-// have called: nothing is delivered then.
-func (p *Provider) answerAside() {
+// acceptDuringConnect answers newcomers inside Connect, which a function of the sink may have
+// called: nothing is delivered then.
+func (p *Provider) acceptDuringConnect() {
 	s := p.sink
 	p.sink = nil
-	p.lobbyRound()
+	p.acceptRound()
 	p.sink = s
 }
 

@@ -8,49 +8,48 @@ import (
 )
 
 const (
-	// window is how much is read where a header is due: short frames come many at a
-	// time, long ones are to be copied once only.
+	// window is the length of a read where a header is due: many short frames come at a time, and
+	// long ones should be copied only once.
 	window = 8 << 10
-	// assembled is the longest frame that is put together in the inbox; others have a
-	// place, or get one.
-	assembled  = 64 << 10
-	inboxBytes = headerBytes + assembled + window
-	// batch bounds what Poll reads from one connection before it looks at others.
+	// maxAssembled is the longest frame that is assembled in the inbox; others have a buffer, or
+	// get one.
+	maxAssembled = 64 << 10
+	inboxBytes   = headerBytes + maxAssembled + window
+	// batch bounds the bytes that Poll reads from one connection before it turns to others.
 	batch = 4 << 20
 )
 
-// inbox is what has been read and not been delivered: buf[r:w], and of a frame
-// that has a place of its own the first part bytes, in dst.
+// inbox is what has been read and not been delivered: buf[r:w], and the first part bytes of a frame
+// with a buffer of its own, dst.
 type inbox struct {
 	buf  []byte
 	r, w int
-	// placed: what is read next belongs to dst. again: the frame of dst comes once
-	// more from its header on, over another connection.
+	// placed: the next bytes read belong to dst. again: the frame of dst comes once more from its
+	// header on, over another connection.
 	placed, again bool
-	asked         bool // where the frame at r is to go: nowhere in particular
-	stray         bool // dst is of spare
+	placeAsked    bool // the sink has no buffer for the frame at r
+	spareDst      bool // dst is of spare
 	spare         []byte
-	dropped       bool // and nobody is to be told of what is in it
+	discard       bool // do not report the frame in dst
 	head          header
 	dst           []byte
 	part          int
 }
 
-// reset forgets what was read of frames that are not whole: they come again. A
-// frame that has a place keeps it.
+// reset forgets partial frames: they come again. A frame that has a buffer keeps it.
 func (in *inbox) reset() {
 	in.r, in.w, in.part = 0, 0, 0
 	in.again = in.again || in.placed
 	in.placed = false
 }
 
-// receive reads what is there and delivers it; it says how much happened.
+// receive reads and delivers what has arrived; it returns the number of events.
 func (c *Conn) receive(s *fabric.Sink) int {
 	n := 0
 	for total := 0; total < batch && c.state == up; {
 		got, whole, errno := c.read()
 		if errno == unix.EAGAIN {
-			c.settle()
+			c.ackIfDue()
 			return n
 		}
 		switch {
@@ -69,26 +68,25 @@ func (c *Conn) receive(s *fabric.Sink) int {
 			break
 		}
 	}
-	// A peer whose outbox is full sends nothing more that would bring us here again.
-	if c.owes || c.bytes >= int(c.outbox)/4 && c.state == up && c.drained() {
-		c.confirm()
+	// A peer whose outbox is full sends nothing more that would lead here again.
+	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 && c.state == up && c.drained() {
+		c.sendAck()
 	}
 	return n
 }
 
-// drained reports whether nothing more is there to be read.
+// drained reports whether nothing more can be read.
 func (c *Conn) drained() bool {
 	left, err := unix.IoctlGetInt(c.fd, unix.SIOCINQ)
 	return err != nil || left == 0
 }
 
-// settle tells the peer what has been taken in, if it waits for that, or for room.
-// It is called when nothing more is there to be read: a peer that has departed may
-// have closed, and what is sent to a closed socket takes back what has not been read.
-// A peer that lives on has written all that its outbox holds by then.
-func (c *Conn) settle() {
-	if c.owes || c.bytes >= int(c.outbox)/4 {
-		c.confirm()
+// ackIfDue sends an acknowledgement, if the peer waits for it, or for room. It is called when
+// nothing more can be read: a peer that has departed may have closed, and data sent to a closed
+// socket discard what has not been read. A peer that lives on has written its whole outbox by then.
+func (c *Conn) ackIfDue() {
+	if c.ackDue || c.unackedBytes >= int(c.outbox)/4 {
+		c.sendAck()
 	}
 }
 
@@ -116,7 +114,7 @@ func (c *Conn) read() (got int, whole bool, errno unix.Errno) {
 	return got, got == len(room), errno
 }
 
-// readStraight reads the rest of a placed frame to its place, and what follows it.
+// readStraight reads the rest of a placed frame to its buffer, and the data after it.
 func (c *Conn) readStraight() (got int, whole bool, errno unix.Errno) {
 	in, v := &c.in, &c.p.in
 	rest := in.dst[in.part:]
@@ -128,7 +126,7 @@ func (c *Conn) readStraight() (got int, whole bool, errno unix.Errno) {
 	return got, got == min(len(rest)+window, callMax), errno
 }
 
-// parse delivers the frames that are whole, and says how many there were.
+// parse delivers the complete frames, and returns their number.
 func (c *Conn) parse(s *fabric.Sink) (frames int) {
 	for in := &c.in; c.state == up; frames++ {
 		if in.placed {
@@ -141,11 +139,11 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 			return frames
 		}
 		h, ok := parseHeader(in.buf[in.r:])
-		if !ok || !c.heed(&h) {
-			c.conclude(proc.Cause{Kind: proc.Corrupt})
+		if !ok || !c.checkHeader(&h) {
+			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 			return frames
 		}
-		if c.state != up { // who got loans back has cut the peer off
+		if c.state != up { // a callback has invalidated the peer
 			return frames
 		}
 		if h.kind == kindTaken {
@@ -159,8 +157,8 @@ func (c *Conn) parse(s *fabric.Sink) (frames int) {
 	return frames
 }
 
-// heed looks at the numbers of a frame.
-func (c *Conn) heed(h *header) bool {
+// checkHeader checks the numbers of a frame and handles its acknowledgement.
+func (c *Conn) checkHeader(h *header) bool {
 	if h.kind != kindTaken && h.number != c.got {
 		return false
 	}
@@ -172,20 +170,19 @@ func (c *Conn) heed(h *header) bool {
 		return false
 	}
 	c.credit()
-	c.p.giveBack(c, returned)
+	c.p.returnLoans(c, returned)
 	return true
 }
 
-// credit notes that frames may be added again, for who was refused.
+// credit notes that frames may be added again, for a refused sender.
 func (c *Conn) credit() {
 	if c.starving && c.state == up && !c.out.unsent() {
 		c.starving = false
-		c.p.fed = true
+		c.p.creditReturned = true
 	}
 }
 
-// take delivers the frame that begins at r, or finds a place for it; false: more of
-// it has to come.
+// take delivers the frame that begins at r, or finds a buffer for it; false: it is incomplete.
 func (c *Conn) take(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
 	if !in.again && in.w-in.r >= headerBytes+n {
@@ -195,12 +192,12 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 		c.deliver(s, h, payload)
 		return true
 	}
-	if n < placed && h.flags != flagLent {
+	if n < minPlaced && h.flags != flagLent {
 		return false
 	}
 	if in.again {
 		if h.kind != in.head.kind || h.imm != in.head.imm || n != len(in.dst) {
-			c.conclude(proc.Cause{Kind: proc.Corrupt})
+			c.reportEnd(proc.Cause{Kind: proc.Corrupt})
 			return false
 		}
 	} else if !c.place(s, h) {
@@ -211,27 +208,27 @@ func (c *Conn) take(s *fabric.Sink, h *header) bool {
 	return true
 }
 
-// place finds a place for a frame that is longer than what has come of it.
+// place finds a buffer for an incomplete frame.
 func (c *Conn) place(s *fabric.Sink, h *header) bool {
 	in, n := &c.in, int(h.length)
-	in.dst, in.stray = nil, false
-	if s.Place != nil && s.Deliver[h.kind] != nil && !in.asked {
-		in.asked = true
+	in.dst, in.spareDst = nil, false
+	if s.Place != nil && s.Deliver[h.kind] != nil && !in.placeAsked {
+		in.placeAsked = true
 		in.dst = s.Place(c.peer, fabric.Class(h.kind), h.imm, n)
 	}
-	if in.dst == nil && (h.flags == flagLent || n > assembled) {
+	if in.dst == nil && (h.flags == flagLent || n > maxAssembled) {
 		if n > len(in.spare) {
 			in.spare = make([]byte, n)
 		}
-		in.dst, in.stray = in.spare[:n], true
+		in.dst, in.spareDst = in.spare[:n], true
 	}
 	return in.dst != nil && c.state == up
 }
 
-// placed is the length from which the sink is asked where a payload is to go.
-const placed = 4 << 10
+// minPlaced is the length from which the sink is asked for a buffer.
+const minPlaced = 4 << 10
 
-// fill continues the placed frame with what has been read; false: more has to come.
+// fill continues the placed frame with the data read; false: it is incomplete.
 func (c *Conn) fill(s *fabric.Sink) bool {
 	in := &c.in
 	step := copy(in.dst[in.part:], in.buf[in.r:in.w])
@@ -240,11 +237,11 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 	if in.part < len(in.dst) {
 		return false
 	}
-	h, dst, stray := in.head, in.dst, in.stray
+	h, dst, stray := in.head, in.dst, in.spareDst
 	in.placed, in.dst = false, nil
 	c.count(&h)
-	if in.dropped {
-		in.dropped = false
+	if in.discard {
+		in.discard = false
 	} else if stray {
 		c.deliver(s, &h, dst)
 	} else if s.Placed != nil { // nil: the process is closing
@@ -254,18 +251,18 @@ func (c *Conn) fill(s *fabric.Sink) bool {
 }
 
 func (c *Conn) count(h *header) {
-	c.in.asked = false
+	c.in.placeAsked = false
 	c.got++
-	c.heard++
+	c.received++
 	c.p.frames++
-	c.bytes += headerBytes + int(h.length)
-	c.owes = c.owes || h.flags == flagLent
+	c.unackedBytes += headerBytes + int(h.length)
+	c.ackDue = c.ackDue || h.flags == flagLent
 }
 
 func (c *Conn) deliver(s *fabric.Sink, h *header, payload []byte) {
 	if h.kind == kindBye {
-		c.confirm()
-		c.conclude(proc.Cause{Kind: proc.Departed})
+		c.sendAck()
+		c.reportEnd(proc.Cause{Kind: proc.Departed})
 		return
 	}
 	if fn := s.Deliver[h.kind]; fn != nil {

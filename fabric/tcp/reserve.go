@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stock puts a descriptor by, if none is. With this reserve a peer that calls when
-// there are no others is let in as far as to prove who it is, and to be told what this
-// process lacks: silence it would take for that of one that computes, and wait.
-func (p *Provider) stock() error {
+// fillReserve opens the reserve descriptor, if there is none. With it, a peer that calls when there
+// are no other descriptors is accepted until it is authenticated, and receives the shortage as the
+// verdict: it would take silence for that of a busy process, and wait.
+func (p *Provider) fillReserve() error {
 	if p.reserve >= 0 {
 		return nil
 	}
@@ -18,12 +18,12 @@ func (p *Provider) stock() error {
 		return err
 	}
 	p.reserve = fd
-	p.hearken(time.Now())
+	p.resumeAccept(time.Now())
 	return nil
 }
 
-// spend gives the reserve up for a newcomer; false: it is not there.
-func (p *Provider) spend() bool {
+// useReserve gives up the reserve for a newcomer; false: there is none.
+func (p *Provider) useReserve() bool {
 	if p.reserve < 0 {
 		return false
 	}
@@ -32,15 +32,15 @@ func (p *Provider) spend() bool {
 	return true
 }
 
-// afford sees to it that the reserve is there though a peer takes a descriptor. Who
-// has proved nothing yet has to go for that.
-func (p *Provider) afford() error {
-	err := p.stock()
-	for i := 0; err != nil && i < len(p.guests); {
-		if g := p.guests[i]; g.proof == nil {
-			p.stats.crowded.Add(1)
-			p.dismiss(g)
-			err = p.stock()
+// ensureReserve keeps the reserve although a peer takes a descriptor: it evicts unauthenticated
+// handshakes for it.
+func (p *Provider) ensureReserve() error {
+	err := p.fillReserve()
+	for i := 0; err != nil && i < len(p.handshakes); {
+		if g := p.handshakes[i]; g.proof == nil {
+			p.stats.evicted.Add(1)
+			p.drop(g)
+			err = p.fillReserve()
 		} else {
 			i++
 		}
@@ -48,21 +48,21 @@ func (p *Provider) afford() error {
 	return err
 }
 
-// deafen stops to take connections for a while, or until the reserve is there.
-func (p *Provider) deafen(l *listener) {
-	l.deaf = true
-	p.lobby.forget(l.fd, l.key)
+// pauseAccept stops accepting for a while, or until the reserve is available.
+func (p *Provider) pauseAccept(l *listener) {
+	l.paused = true
+	p.handshakeSet.forget(l.fd, l.key)
 	p.alarm(time.Now().Add(longestPause))
 }
 
-// hearken takes connections again.
-func (p *Provider) hearken(now time.Time) {
+// resumeAccept accepts connections again.
+func (p *Provider) resumeAccept(now time.Time) {
 	for _, l := range p.listeners {
-		if !l.deaf {
+		if !l.paused {
 			continue
 		}
-		key, err := p.lobby.add(l.fd, l, unix.EPOLLIN)
-		if l.deaf = err != nil; l.deaf {
+		key, err := p.handshakeSet.add(l.fd, l, unix.EPOLLIN)
+		if l.paused = err != nil; l.paused {
 			p.alarm(now.Add(longestPause))
 		}
 		l.key = key

@@ -38,96 +38,96 @@ func exhaust(t *testing.T) (give func()) {
 }
 
 // A peer that proves who it is takes the descriptor of somebody who has proved nothing.
-func TestPeerBeforeStrangers(t *testing.T) {
-	c := newCastle(t, Config{})
-	stranger, peer := c.approach(), c.challenged()
-	c.watch(func() bool { return len(c.guests) == 2 })
-	c.approach() // is let in by the reserve
+func TestPeerEvictsUnauthenticated(t *testing.T) {
+	c := newTarget(t, Config{})
+	stranger, peer := c.dial(), c.dialToProof()
+	c.pollUntil(func() bool { return len(c.handshakes) == 2 })
+	c.dial() // is let in by the reserve
 	exhaust(t)
-	c.watch(func() bool { return len(c.guests) == 3 })
+	c.pollUntil(func() bool { return len(c.handshakes) == 3 })
 	require.Negative(t, c.reserve)
 	s := statement{outbox: minOutbox}
-	peer.tell(s.seal(secret, roleDialler, peer.transcript))
-	require.True(t, s.open(secret, roleAcceptor, peer.transcript, peer.reply(verdictBytes)))
-	require.Equal(t, admitted, s.outcome)
+	peer.sendRecorded(s.seal(secret, roleDialler, peer.transcript))
+	require.True(t, s.open(secret, roleAcceptor, peer.transcript, peer.receive(verdictBytes)))
+	require.Equal(t, accepted, s.outcome)
 	require.Equal(t, up, c.conns[1].state)
 	require.GreaterOrEqual(t, c.reserve, 0)
-	stranger.shownOut()
-	require.Len(t, c.guests, 1, "one was enough: the other may stay")
+	stranger.requireClosed()
+	require.Len(t, c.handshakes, 1, "one was enough: the other may stay")
 }
 
 // Who calls again brings the descriptor along that its last connection had.
 func TestReplacedWithoutDescriptors(t *testing.T) {
-	c := newCastle(t, Config{})
-	_, ok := c.approach().enter(claim{})
+	c := newTarget(t, Config{})
+	_, ok := c.dial().shakeHands(credentials{})
 	require.True(t, ok)
-	again := c.approach()
-	h := again.greeting()
+	again := c.dial()
+	h := again.newHello()
 	exhaust(t)
-	s, ok := again.enterAs(h, claim{})
+	s, ok := again.shakeHandsAs(h, credentials{})
 	require.True(t, ok)
-	require.Equal(t, admitted, s.outcome)
+	require.Equal(t, accepted, s.outcome)
 	require.GreaterOrEqual(t, c.reserve, 0)
 	require.Empty(t, c.sink.ended)
 }
 
 // Nobody is let in while the reserve is spent; the moment that a guest goes it is
 // restored, and this process listens again.
-func TestHeardAgainWhenAGuestGoes(t *testing.T) {
-	c := newCastle(t, Config{})
-	first, _ := c.approach(), c.approach()
+func TestAcceptResumesAfterAHandshake(t *testing.T) {
+	c := newTarget(t, Config{})
+	first, _ := c.dial(), c.dial()
 	exhaust(t)
 	l := c.listeners[0]
-	c.watch(func() bool { return l.deaf })
-	require.Len(t, c.guests, 1)
+	c.pollUntil(func() bool { return l.paused })
+	require.Len(t, c.handshakes, 1)
 	require.Negative(t, c.reserve)
-	g := c.guests[0]
+	g := c.handshakes[0]
 	require.NoError(t, unix.Shutdown(first.fd, unix.SHUT_RDWR)) // gives no descriptor of the test's back
-	c.watch(func() bool { return g.fd < 0 })
-	require.False(t, l.deaf, "it would wait for the next tick")
+	c.pollUntil(func() bool { return g.fd < 0 })
+	require.False(t, l.paused, "it would wait for the next tick")
 }
 
 // After a shortage that ends by itself the reserve is there again, with the next tick.
 func TestReserveIsRestored(t *testing.T) {
-	c := newCastle(t, Config{})
-	c.approach()
-	c.approach()
+	c := newTarget(t, Config{})
+	c.dial()
+	c.dial()
 	give := exhaust(t)
 	l := c.listeners[0]
-	c.watch(func() bool { return l.deaf })
+	c.pollUntil(func() bool { return l.paused })
 	give()
-	c.watch(func() bool { return !l.deaf })
+	c.pollUntil(func() bool { return !l.paused })
 	require.GreaterOrEqual(t, c.reserve, 0)
 }
 
 // Where epoll refuses the listeners for a while, the tick asks again.
 func TestListenersAreTriedAgain(t *testing.T) {
-	c := newCastle(t, Config{})
+	c := newTarget(t, Config{})
 	l := c.listeners[0]
-	c.deafen(l)
-	lobby := c.lobby.fd
-	c.lobby.fd = -1
-	c.hearken(time.Now())
-	c.lobby.fd = lobby
-	require.True(t, l.deaf)
+	c.pauseAccept(l)
+	lobby := c.handshakeSet.fd
+	c.handshakeSet.fd = -1
+	c.resumeAccept(time.Now())
+	c.handshakeSet.fd = lobby
+	require.True(t, l.paused)
 	require.False(t, c.timer.due.IsZero())
-	c.ticked()
-	require.False(t, l.deaf)
-	c.unharmed()
+	c.timerFired()
+	require.False(t, l.paused)
+	c.requireUnharmed()
 }
 
 // A process that cannot be let in for want of a descriptor, and that cannot be dialled, is
 // reported with what was wanting.
-func TestLackingForAPeerThatOnlyDials(t *testing.T) {
-	c := newCastle(t, Config{Heal: 50 * time.Millisecond})
-	peer := c.approach()
-	h := peer.greeting()
+func TestShortageOfAPeerThatOnlyDials(t *testing.T) {
+	c := newTarget(t, Config{Heal: 50 * time.Millisecond})
+	peer := c.dial()
+	h := peer.newHello()
 	c.self.net++ // the peer's loopback address is not of this machine
 	exhaust(t)
-	s, ok := peer.enterAs(h, claim{})
+	s, ok := peer.shakeHandsAs(h, credentials{})
 	require.True(t, ok)
-	require.Equal(t, lacking, s.outcome)
-	require.Equal(t, unix.EMFILE, s.want)
-	c.watch(func() bool { return len(c.sink.ended) > 0 })
+	require.Equal(t, noResources, s.outcome)
+	require.Equal(t, unix.EMFILE, s.shortage)
+	c.pollUntil(func() bool { return len(c.sink.ended) > 0 })
 	require.Equal(t, []proc.Cause{{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}}, c.sink.ended)
 }

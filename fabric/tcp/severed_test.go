@@ -19,7 +19,7 @@ import (
 // connection as the cause; both, though neither has done anything wrong.
 func TestSeveredForTooLong(t *testing.T) {
 	t.Parallel()
-	_, n := apart(t, netns.Config{Hosts: 2})
+	_, n := separateHosts(t, netns.Config{Hosts: 2})
 	if n == nil {
 		return
 	}
@@ -29,7 +29,7 @@ func TestSeveredForTooLong(t *testing.T) {
 	for id := range addresses {
 		go func() {
 			// The thread is on the host while the function runs.
-			ended <- n.Do(id, func() error { return lifeOf(proc.ID(id), addresses, met) })
+			ended <- n.Do(id, func() error { return livesOf(proc.ID(id), addresses, met) })
 		}()
 	}
 	for range addresses {
@@ -50,8 +50,9 @@ func TestSeveredForTooLong(t *testing.T) {
 }
 
 // lifeOf is what either process does: it meets the other and waits for its end.
-func lifeOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) {
-	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true, Heal: time.Second})
+func livesOf(id proc.ID, addresses [2]chan []byte, met chan<- bool) (err error) {
+	p, err := tcp.Open(tcp.Config{Self: id, MaxProcs: 2, Secret: []byte("sixteen bytes or more"), Inet: true,
+		Heal: time.Second})
 	if err != nil {
 		return err
 	}

@@ -6,10 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls that move bytes do not wait, so they are made without telling the Go
-// scheduler (RawSyscall): telling it costs a tenth of a short one. What they copy is
-// bounded by callMax, so that a collection is not held up for longer than that
-// takes.
+// The calls that move bytes do not wait, so they bypass the Go scheduler (RawSyscall): notifying it
+// costs a tenth of a short one. callMax bounds what they copy, so that a garbage collection is not
+// delayed for longer than that takes.
 const callMax = 1 << 20
 
 // sendBytes writes to a socket.
@@ -18,7 +17,8 @@ func sendBytes(fd int, b []byte) (int, unix.Errno) {
 		return 0, 0
 	}
 	n := min(len(b), callMax)
-	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n), unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n),
+		unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
 		return 0, e
 	}
@@ -28,22 +28,23 @@ func sendBytes(fd int, b []byte) (int, unix.Errno) {
 // recvBytes reads from a socket; 0 bytes and no error is the end of the stream.
 func recvBytes(fd int, b []byte) (int, unix.Errno) {
 	n := min(len(b), callMax)
-	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(n),
+		unix.MSG_DONTWAIT, 0, 0)
 	if e != 0 {
 		return 0, e
 	}
 	return int(r), 0
 }
 
-// vector is a scatter/gather list that is used over and over: on a stack it would
-// escape. One goroutine at a time uses it.
+// vector is a reusable scatter/gather list: on a stack it would escape. One goroutine at a time
+// uses it.
 type vector struct {
 	msg    unix.Msghdr
 	iov    [maxPieces]unix.Iovec
 	pieces [maxPieces][]byte
 }
 
-// maxPieces of what is sent or received in one call.
+// maxPieces bounds the pieces of one call.
 const maxPieces = 8
 
 // send writes the first n pieces.
@@ -67,7 +68,7 @@ func (v *vector) call(number uintptr, fd, n int, flags uintptr) (int, unix.Errno
 	v.msg.Iov = &v.iov[0]
 	v.msg.SetIovlen(used)
 	r, _, e := unix.RawSyscall(number, uintptr(fd), uintptr(unsafe.Pointer(&v.msg)), flags)
-	clear(v.iov[:used]) // the buffers are their owners'
+	clear(v.iov[:used]) // the buffers belong to their owners
 	clear(v.pieces[:n])
 	if e != 0 {
 		return 0, e
@@ -75,9 +76,10 @@ func (v *vector) call(number uintptr, fd, n int, flags uintptr) (int, unix.Errno
 	return int(r), 0
 }
 
-// epollNow asks without waiting.
+// epollNow polls without waiting.
 func epollNow(epfd int, events []unix.EpollEvent) int {
-	r, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd), uintptr(unsafe.Pointer(&events[0])), uintptr(len(events)), 0, 0, 0)
+	r, _, e := unix.RawSyscall6(unix.SYS_EPOLL_PWAIT, uintptr(epfd), uintptr(unsafe.Pointer(&events[0])),
+		uintptr(len(events)), 0, 0, 0)
 	if e != 0 {
 		return 0
 	}

@@ -8,24 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listener is a socket on which peers come in.
+// listener is a socket that accepts peers.
 type listener struct {
 	fd, domain int
 	key        int32
 	addr       netip.AddrPort // for TCP
-	deaf       bool           // not watched for a while, for want of descriptors
+	paused     bool           // not watched for a while, for lack of descriptors
 }
 
 const backlog = 4096
 
-// listenUnix takes connections under an abstract name.
 func listenUnix(name [unixBytes]byte) (*listener, error) {
 	l := &listener{domain: unix.AF_UNIX}
 	return l, l.open(unixName(name))
 }
 
-// listenTCP takes connections at an address; at every one of the machine if ip is
-// the zero Addr.
+// listenTCP listens at an address; at every address of the machine if ip is the zero Addr.
 func listenTCP(ip netip.Addr) (*listener, error) {
 	if !ip.IsValid() {
 		l, err := listenTCP(netip.IPv6Unspecified())
@@ -66,8 +64,8 @@ func (l *listener) open(sa unix.Sockaddr) (err error) {
 	return err
 }
 
-// Patience of the kernel with a peer that does not answer, before the connection
-// counts as broken: data unacknowledged, and probes while there is none.
+// The kernel's timeouts before the connection counts as broken: for unacknowledged data, and for
+// probes without data.
 const (
 	userTimeoutMs = 10_000
 	keepIdle      = 5 // seconds
@@ -75,7 +73,7 @@ const (
 	keepCount     = 5
 )
 
-// tune sets a socket up. What the kernel does not know is left as it is.
+// tune sets the socket options. Options that the kernel does not know are skipped.
 func tune(fd, domain int) {
 	if domain == unix.AF_UNIX {
 		return
@@ -92,9 +90,8 @@ func tune(fd, domain int) {
 	}
 }
 
-// tuneLocal sets up a socket whose other end is on this machine. What the system's
-// congestion control does there is in vain, and takes a tenth of a microsecond a
-// message (BBR); Reno does least.
+// tuneLocal sets up a socket whose other end is on this machine. The system's congestion control
+// (BBR) is useless there and takes a tenth of a microsecond per message; Reno does least.
 func tuneLocal(fd int) {
 	_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, "reno")
 }
@@ -106,7 +103,7 @@ func sockaddr(ap netip.AddrPort) (domain int, sa unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(ap.Port()), Addr: ap.Addr().As16()}
 }
 
-// addrPort is the inverse of sockaddr; of Unix sockets the zero AddrPort.
+// addrPort is the inverse of sockaddr; the zero AddrPort for Unix sockets.
 func addrPort(sa unix.Sockaddr) netip.AddrPort {
 	switch sa := sa.(type) {
 	case *unix.SockaddrInet4:
@@ -126,16 +123,16 @@ func localName(fd int) netip.AddrPort {
 	return addrPort(sa)
 }
 
-// wayOf describes a connection that comes from sa.
-func wayOf(sa unix.Sockaddr) way {
+// pathOf describes a connection that comes from sa.
+func pathOf(sa unix.Sockaddr) path {
 	if _, ok := sa.(*unix.SockaddrUnix); ok {
-		return way{unix: true, local: true}
+		return path{unix: true, local: true}
 	}
-	return way{there: addrPort(sa)}
+	return path{there: addrPort(sa)}
 }
 
-// isPressure reports whether an error says that this process or machine lacks
-// something for now.
+// isPressure reports whether an error is a temporary shortage of this process or machine.
 func isPressure(err error) bool {
-	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) || errors.Is(err, unix.ENOMEM)
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOBUFS) ||
+		errors.Is(err, unix.ENOMEM)
 }

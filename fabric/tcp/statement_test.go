@@ -21,9 +21,10 @@ func sealed(b []byte, role string, transcript []byte) []byte {
 // statements are seeds: what a process of this version writes, and nearly that.
 func statements(f *testing.F) {
 	for _, s := range []statement{
-		{outbox: minOutbox}, {outbox: minOutbox, outcome: banned}, {outbox: maxOutbox, outcome: departed, taken: 7},
-		{outbox: minOutbox, outcome: tied}, {outbox: minOutbox, outcome: lacking, want: unix.EMFILE},
-		{outbox: minOutbox, outcome: lacking, want: 0xffffffff}, {outbox: 1}, {outbox: minOutbox, outcome: lacking + 1},
+		{outbox: minOutbox}, {outbox: minOutbox, outcome: rejected}, {outbox: maxOutbox, outcome: departed, taken: 7},
+		{outbox: minOutbox, outcome: duplicate}, {outbox: minOutbox, outcome: noResources, shortage: unix.EMFILE},
+		{outbox: minOutbox, outcome: noResources, shortage: 0xffffffff}, {outbox: 1}, {outbox: minOutbox,
+			outcome: noResources + 1},
 	} {
 		f.Add(s.seal(secret, roleDialler, nil)[:statementBytes])
 	}
@@ -37,10 +38,10 @@ func FuzzProof(f *testing.F) {
 		if len(b) != statementBytes {
 			return
 		}
-		c := newCastle(t, Config{})
-		in := c.challenged()
-		in.tell(sealed(b, roleDialler, in.transcript))
-		verdict := in.reply(verdictBytes)
+		c := newTarget(t, Config{})
+		in := c.dialToProof()
+		in.sendRecorded(sealed(b, roleDialler, in.transcript))
+		verdict := in.receive(verdictBytes)
 		var s statement
 		if len(verdict) > 0 {
 			require.True(t, s.open(secret, roleAcceptor, in.transcript, verdict))
@@ -64,36 +65,36 @@ func FuzzVerdict(f *testing.F) {
 		if len(b) != statementBytes {
 			return
 		}
-		c := newCastle(t, Config{})
+		c := newTarget(t, Config{})
 		l, port := host(t)
 		a := address{born: 77, net: c.self.net, addrs: []netip.AddrPort{port}}
 		conn, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 		require.NoError(t, err)
-		var tk talk
-		c.watch(func() bool {
+		var tk exchange
+		c.pollUntil(func() bool {
 			tk.fd, _, err = unix.Accept4(l, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 			return err == nil
 		})
 		defer unix.Close(tk.fd)
 		hear := func(n int) {
 			var said []byte
-			c.watch(func() bool { said, err = tk.hear(n); return said != nil || err != nil })
+			c.pollUntil(func() bool { said, err = tk.readMessage(n); return said != nil || err != nil })
 			require.NoError(t, err)
-			tk.note(said)
+			tk.record(said)
 		}
 		hear(helloBytes)
 		ch := challenge{version: handshakeVersion}
-		tk.note(ch.encode())
-		require.NoError(t, tk.say(ch.encode()))
+		tk.record(ch.encode())
+		require.NoError(t, tk.writeMessage(ch.encode()))
 		hear(proofBytes)
-		require.NoError(t, tk.say(sealed(b, roleAcceptor, tk.transcript)))
+		require.NoError(t, tk.writeMessage(sealed(b, roleAcceptor, tk.transcript)))
 		d := conn.(*Conn)
-		c.watch(func() bool { return d.dial == nil || d.dial.fd < 0 || len(c.sink.ended) > 0 })
+		c.pollUntil(func() bool { return d.dial == nil || d.dial.fd < 0 || len(c.sink.ended) > 0 })
 		outcome := outcome(binary.LittleEndian.Uint32(b[8:]))
 		for _, end := range c.sink.ended {
 			switch end.Kind {
 			case proc.Expelled:
-				require.Equal(t, banned, outcome)
+				require.Equal(t, rejected, outcome)
 			case proc.Departed:
 				require.Equal(t, departed, outcome)
 			default:
@@ -101,7 +102,7 @@ func FuzzVerdict(f *testing.F) {
 			}
 		}
 		if d.state == up {
-			require.Equal(t, admitted, outcome)
+			require.Equal(t, accepted, outcome)
 		}
 	})
 }

@@ -2,35 +2,35 @@ package tcp
 
 import "sync/atomic"
 
-// Stats count what happened to this endpoint's connections.
+// Stats count the events of this endpoint's connections.
 type Stats struct {
-	Strangers uint64 // connected, and did not say hello as a peer does
-	Versions  uint64 // peers of another version
-	Forgers   uint64 // said hello, and did not know the secret
-	Misled    uint64 // knew it, and meant another process or another job
-	Dawdlers  uint64 // did not come to an end in time
-	Crowded   uint64 // had to go because too many others waited
-	Heals     uint64 // connections made again
-	Admitted  uint64 // connections that peers made to this process
+	NotPeer         uint64 // connections that did not send the hello of a peer
+	OtherVersion    uint64 // peers of another version
+	Unauthenticated uint64 // sent a hello, and did not know the secret
+	Misdirected     uint64 // knew the secret, and meant another process or another job
+	TimedOut        uint64 // did not complete the handshake in time
+	Evicted         uint64 // closed because too many handshakes were in progress
+	Reconnects      uint64 // connections made again
+	Accepted        uint64 // connections accepted from peers
 }
 
-// Refused is the number of connections that were not let in.
+// Refused is the number of connections that were not accepted.
 func (s Stats) Refused() uint64 {
-	return s.Strangers + s.Versions + s.Forgers + s.Misled + s.Dawdlers + s.Crowded
+	return s.NotPeer + s.OtherVersion + s.Unauthenticated + s.Misdirected + s.TimedOut + s.Evicted
 }
 
-// tallies are what Stats is read from. Who polls adds, or between Depart and
-// Close the doorman; anybody reads.
-type tallies struct {
-	strangers, versions, forgers, misled, dawdlers, crowded, heals, admitted atomic.Uint64
+// counters are the source of Stats. The polling goroutine adds, or between Depart and Close the
+// acceptor; any goroutine reads.
+type counters struct {
+	notPeer, otherVersion, unauthenticated, misdirected, timedOut, evicted, reconnects, accepted atomic.Uint64
 }
 
-// Stats counts what has happened so far, also after Close. Any goroutine may call
-// it at any time.
+// Stats returns the counts so far, also after Close. Any goroutine may call it at any time.
 func (p *Provider) Stats() Stats {
 	t := &p.stats
 	return Stats{
-		Strangers: t.strangers.Load(), Versions: t.versions.Load(), Forgers: t.forgers.Load(), Misled: t.misled.Load(),
-		Dawdlers: t.dawdlers.Load(), Crowded: t.crowded.Load(), Heals: t.heals.Load(), Admitted: t.admitted.Load(),
+		NotPeer: t.notPeer.Load(), OtherVersion: t.otherVersion.Load(), Unauthenticated: t.unauthenticated.Load(),
+		Misdirected: t.misdirected.Load(), TimedOut: t.timedOut.Load(), Evicted: t.evicted.Load(),
+		Reconnects: t.reconnects.Load(), Accepted: t.accepted.Load(),
 	}
 }

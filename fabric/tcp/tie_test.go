@@ -13,22 +13,22 @@ import (
 // Two that dial each other at once, and have both given their proofs, agree on the dial
 // of the lower id.
 func TestTie(t *testing.T) {
-	both := [2]*Provider{lonely(t, 0), lonely(t, 1)}
+	both := [2]*Provider{unanswered(t, 0), unanswered(t, 1)}
 	sinks := [2]*collector{newCollector(), newCollector()}
 	var conns [2]*Conn
 	now := time.Now()
 	for i, p := range both {
 		conns[i] = p.newConn(both[1-i].cfg.Self, &both[1-i].self)
-		conns[i].since = now
-		conns[i].mend(now)
+		conns[i].downSince = now
+		conns[i].reconnect(now)
 	}
-	for conns[0].dial.stage < proved || conns[1].dial.stage < proved {
+	for conns[0].dial.stage < proofSent || conns[1].dial.stage < proofSent {
 		for i, p := range both {
-			if conns[i].dial.stage < proved {
+			if conns[i].dial.stage < proofSent {
 				conns[i].advance(now)
 			}
-			if g := p.guests; len(g) == 0 || g[0].hello == nil { // the hello only
-				p.lobbyRound()
+			if g := p.handshakes; len(g) == 0 || g[0].hello == nil { // the hello only
+				p.acceptRound()
 			}
 		}
 	}
@@ -36,55 +36,55 @@ func TestTie(t *testing.T) {
 	until(t, both, sinks, func() bool { return conns[0].TrySend(fabric.ClassTest, 0, []byte("there")) })
 	until(t, both, sinks, func() bool { return conns[1].TrySend(fabric.ClassTest, 0, []byte("back")) })
 	until(t, both, sinks, func() bool { return len(sinks[0].got)+len(sinks[1].got) == 2 })
-	require.Zero(t, both[0].Stats().Admitted)
-	require.Equal(t, uint64(1), both[1].Stats().Admitted)
-	require.Zero(t, both[0].Stats().Heals+both[1].Stats().Heals)
+	require.Zero(t, both[0].Stats().Accepted)
+	require.Equal(t, uint64(1), both[1].Stats().Accepted)
+	require.Zero(t, both[0].Stats().Reconnects+both[1].Stats().Reconnects)
 }
 
 // A peer that lets this process's dial in hangs up its own. The proof that it had given
 // before may come late: then the connection that both have stays.
-func TestProofOfTheOvertaken(t *testing.T) {
-	c := newCastle(t, Config{})
-	im := newImpostor(c)
-	late := c.challenged()
+func TestSupersededProof(t *testing.T) {
+	c := newTarget(t, Config{})
+	im := newAuthenticatedAttacker(c)
+	late := c.dialToProof()
 	a := address{born: 77, net: c.self.net, addrs: []netip.AddrPort{im.addr}}
 	_, err := c.Connect(fabric.ConnectSpec{Peer: 1, Address: a.encode()})
 	require.NoError(t, err)
-	in := im.meet()
-	in.note(in.challenge(handshakeVersion))
+	in := im.connect()
+	in.record(in.challenge(handshakeVersion))
 	s := statement{outbox: minOutbox}
 	in.send(s.seal(secret, roleAcceptor, in.transcript))
-	c.watch(func() bool { return c.conns[1].state == up })
+	c.pollUntil(func() bool { return c.conns[1].state == up })
 	late.send(s.seal(secret, roleDialler, late.transcript))
-	late.shownOut()
+	late.requireClosed()
 	require.Equal(t, up, c.conns[1].state)
-	require.Zero(t, c.Stats().Admitted+c.Stats().Heals)
+	require.Zero(t, c.Stats().Accepted+c.Stats().Reconnects)
 	in.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("over the one that both have")))
-	c.watch(func() bool { return len(c.sink.got) == 1 })
+	c.pollUntil(func() bool { return len(c.sink.got) == 1 })
 	require.Empty(t, c.sink.ended)
 }
 
 // What has come over a connection counts when its peer replaces it.
 func TestReplacedConnectionIsDrained(t *testing.T) {
-	c := newCastle(t, Config{})
-	first := c.approach()
-	_, ok := first.enter(claim{})
+	c := newTarget(t, Config{})
+	first := c.dial()
+	_, ok := first.shakeHands(credentials{})
 	require.True(t, ok)
-	second := c.challenged()
+	second := c.dialToProof()
 	first.send(wire(header{kind: kind(fabric.ClassTest)}, []byte("the last over the first")))
 	s := statement{outbox: minOutbox}
-	second.tell(s.seal(secret, roleDialler, second.transcript))
+	second.sendRecorded(s.seal(secret, roleDialler, second.transcript))
 	var verdict []byte
 	for verdict == nil {
 		c.Provider.sink = &c.sink.Sink // as in Poll, which happens to look here first
-		c.lobbyRound()
+		c.acceptRound()
 		c.Provider.sink = nil
 		var err error
-		verdict, err = second.hear(verdictBytes)
+		verdict, err = second.readMessage(verdictBytes)
 		require.NoError(t, err)
 	}
 	require.True(t, s.open(secret, roleAcceptor, second.transcript, verdict))
-	require.Equal(t, admitted, s.outcome)
+	require.Equal(t, accepted, s.outcome)
 	require.Equal(t, uint32(1), s.taken)
 	require.Len(t, c.sink.got, 1)
 }

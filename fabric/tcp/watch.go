@@ -11,25 +11,25 @@ import (
 
 // watcher is the goroutine that rings the bell while the process sleeps.
 type watcher struct {
-	set   *epoll.Set
-	inner int
-	ring  func()
-	warn  func(format string, args ...any)
-	// failed: nobody rings any more. Set by whoever finds out, read by Ready.
+	set     *epoll.Set
+	connSet int
+	ring    func()
+	warn    func(format string, args ...any)
+	// failed: nobody rings any more. Set where it is found, read by Ready.
 	failed atomic.Bool
 	done   chan struct{}
 }
 
-// innerKey is the key of the provider's own set, the only one that is watched.
-const innerKey = 1
+// connSetKey is the key of the provider's own set, the only one that is watched.
+const connSetKey = 1
 
 func newWatcher(inner int, ring func(), warn func(format string, args ...any)) (*watcher, error) {
-	w := &watcher{inner: inner, ring: ring, warn: warn, done: make(chan struct{})}
+	w := &watcher{connSet: inner, ring: ring, warn: warn, done: make(chan struct{})}
 	var err error
 	if w.set, err = epoll.New("the sockets of this process"); err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
-	if err := w.set.Add(inner, innerKey, unix.EPOLLONESHOT); err != nil {
+	if err := w.set.Add(inner, connSetKey, unix.EPOLLONESHOT); err != nil {
 		w.set.Close()
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
@@ -37,13 +37,12 @@ func newWatcher(inner int, ring func(), warn func(format string, args ...any)) (
 	return w, nil
 }
 
-// arm has the bell rung for the next thing that happens, once. It reports whether it will
-// be.
+// arm makes the next event ring the bell, once. It reports whether it will.
 func (w *watcher) arm() bool {
 	if w.failed.Load() {
 		return false
 	}
-	err := w.set.Change(w.inner, innerKey, unix.EPOLLIN|unix.EPOLLONESHOT)
+	err := w.set.Change(w.connSet, connSetKey, unix.EPOLLIN|unix.EPOLLONESHOT)
 	if err != nil {
 		w.fail(err)
 	}
@@ -57,8 +56,8 @@ func (w *watcher) run() {
 	}
 }
 
-// fail has the process go on without sleep: it is slow where others need the core, and
-// nothing is lost.
+// fail makes the process continue without sleep: it is slow where others need the core, and nothing
+// is lost.
 func (w *watcher) fail(err error) {
 	if !w.failed.Swap(true) {
 		w.warn("tcp: the kernel no longer tells of what comes over sockets, so this process polls and never sleeps: %v", err)

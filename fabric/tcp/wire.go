@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxFrame is the longest payload of TrySend with an outbox of four times that or
-	// more, maxLent of TryLend.
+	// maxFrame is the longest payload of TrySend with an outbox of four times that or more, maxLent
+	// of TryLend.
 	maxFrame = 768 << 10
 	maxLent  = 1 << 20
 
@@ -25,11 +25,11 @@ const (
 type kind uint8
 
 const (
-	kindTaken kind = 64 + iota // says what has been taken, no more; it has no number
+	kindTaken kind = 64 + iota // an acknowledgement alone; it has no number
 	kindBye                    // the sender departs in order; its last frame
 )
 
-// flagLent marks a frame whose sender waits for it to be taken.
+// flagLent marks a frame whose sender waits for the acknowledgement.
 const flagLent = 1
 
 // header precedes each frame.
@@ -75,9 +75,9 @@ func (h *header) fits() bool {
 	return h.length <= maxFrame
 }
 
-// The handshake: the dialler says hello, the other side challenges it, it proves
-// that it knows the secret, and the other side gives its verdict, which proves the
-// same. Every message has a fixed length.
+// The handshake: the dialler sends a hello, the other side a challenge, the dialler the proof that
+// it knows the secret, and the other side its verdict, which proves the same. Every message has a
+// fixed length.
 const (
 	handshakeMagic   = 0x31504354_594e4e42 // "BNNYTCP1"
 	handshakeVersion = 2
@@ -90,9 +90,9 @@ const (
 	verdictBytes   = 8 + 8 + macBytes
 )
 
-// hello is what a dialler says first. born tells the process that is meant from
-// others that had, or will have, its id in another job; address is where the
-// dialler can be dialled itself, should the connection break.
+// hello is a dialler's first message. toBorn distinguishes the intended process from others that
+// had, or will have, its id in another job; address is where the dialler can be dialled itself,
+// should the connection break.
 type hello struct {
 	version  uint32
 	from, to proc.ID
@@ -113,8 +113,7 @@ func (h *hello) encode() []byte {
 	return append(b, h.address...)[:helloBytes]
 }
 
-// decodeHello reads a hello of any version; false: it is none. The address
-// aliases b.
+// decodeHello reads a hello of any version; false: it is none. The address aliases b.
 func decodeHello(b []byte) (h hello, ok bool) {
 	le := binary.LittleEndian
 	if len(b) != helloBytes || le.Uint64(b) != handshakeMagic {
@@ -140,7 +139,7 @@ func helloBegins(b []byte) bool {
 	return bytes.Equal(b[:n], magic[:n])
 }
 
-// challenge answers a hello. Of another version it is the last word.
+// challenge answers a hello. To another version it is the last message.
 type challenge struct {
 	version uint32
 	nonce   [nonceBytes]byte
@@ -164,41 +163,40 @@ func decodeChallenge(b []byte) (c challenge, ok bool) {
 	return c, true
 }
 
-// outcome is how a handshake ended for an authentic peer.
+// outcome is the result of a handshake for an authentic peer.
 type outcome uint32
 
 const (
-	admitted outcome = iota
-	tied             // the other dial, by the lower id, stays
-	banned           // the dialler has been cut off, or is known to be dead
-	departed         // the other side has departed
-	lacking          // the other side wants a connection, and has no means for it
+	accepted    outcome = iota
+	duplicate           // the other dial, by the lower id, stays
+	rejected            // the dialler has been invalidated, or counts as dead
+	departed            // the other side has departed
+	noResources         // the other side lacks the resources for a connection
 )
 
-// statement is what either side says of the pair in its proof or verdict: how
-// many frames it has taken, the size of its outbox, and, in a verdict, the outcome, and
-// what is wanting if it is lacking.
+// statement is a side's part of its proof or verdict: the number of frames that it has received,
+// the size of its outbox, and, in a verdict, the outcome and the shortage.
 type statement struct {
-	taken   uint32
-	outbox  uint32
-	outcome outcome
-	want    unix.Errno
+	taken    uint32
+	outbox   uint32
+	outcome  outcome
+	shortage unix.Errno
 }
 
 const statementBytes = 16
 
-// seal appends the statement and the proof that the writer of role knows the
-// secret. transcript is all that was said before.
+// seal encodes the statement and the proof that the writer of that role knows the secret.
+// transcript is all previous messages.
 func (s *statement) seal(secret []byte, role string, transcript []byte) []byte {
 	le := binary.LittleEndian
 	b := le.AppendUint32(make([]byte, 0, verdictBytes), s.taken)
 	b = le.AppendUint32(b, s.outbox)
 	b = le.AppendUint32(b, uint32(s.outcome))
-	b = le.AppendUint32(b, uint32(s.want))
+	b = le.AppendUint32(b, uint32(s.shortage))
 	return append(b, mac(secret, role, transcript, b)...)
 }
 
-// open checks what seal made.
+// open checks and decodes the result of seal.
 func (s *statement) open(secret []byte, role string, transcript, b []byte) bool {
 	if len(b) != statementBytes+macBytes {
 		return false
@@ -208,11 +206,11 @@ func (s *statement) open(secret []byte, role string, transcript, b []byte) bool 
 	}
 	le := binary.LittleEndian
 	s.taken, s.outbox, s.outcome = le.Uint32(b), le.Uint32(b[4:]), outcome(le.Uint32(b[8:]))
-	s.want = unix.Errno(le.Uint32(b[12:]))
-	return s.outcome <= lacking && s.outbox >= minOutbox && s.outbox <= maxOutbox
+	s.shortage = unix.Errno(le.Uint32(b[12:]))
+	return s.outcome <= noResources && s.outbox >= minOutbox && s.outbox <= maxOutbox
 }
 
-// The roles keep what one side has proved from being said back by the other.
+// The roles prevent one side's proof from being replayed by the other.
 const (
 	roleDialler  = "banyan tcp 1: the dialler"
 	roleAcceptor = "banyan tcp 1: the acceptor"

@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Without failures an agreement takes 2(n-1) messages, a uniform one twice as many,
-// whatever the order of events.
+// Without failures an agreement takes 2(n-1) messages, a uniform one twice as many, for any order
+// of events.
 func TestMessages(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		for _, uniform := range []bool{false, true} {
@@ -30,7 +30,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// naive is the tree by its definition.
+// naive computes the tree by its definition.
 func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive bool) {
 	var dense []int
 	for r := range size {
@@ -63,7 +63,7 @@ func naive(digit uint, size int, base, gone ranks, rank int) (parent int, alive 
 	panic("nobody lives")
 }
 
-// The tree is the naive one, and the children of a member are those whose parent it is.
+// The tree equals the naive one, and a member's children are the members whose parent it is.
 func TestTree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 3000 {
@@ -103,7 +103,7 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// pump carries messages between machines until there are none.
+// pump delivers messages between machines until there are none.
 func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 	t.Helper()
 	at := make(map[proc.ID]*Machine)
@@ -117,7 +117,7 @@ func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 				switch a.Kind {
 				case Send:
 					again = true
-					require.NoError(t, at[a.To].Heard(m.self, a.Payload))
+					require.NoError(t, at[a.To].Receive(m.self, a.Payload))
 				case Decide:
 					decided = append(decided, a.Decision)
 				}
@@ -127,7 +127,7 @@ func pump(t *testing.T, ms ...*Machine) (decided []*Decision) {
 	return decided
 }
 
-func machines(t *testing.T, n int, lines ...Line) []*Machine {
+func machines(t *testing.T, n int, lines ...GroupKey) []*Machine {
 	var ms []*Machine
 	for r := range n {
 		m := New(members(n).Proc(r), Binomial)
@@ -139,8 +139,8 @@ func machines(t *testing.T, n int, lines ...Line) []*Machine {
 	return ms
 }
 
-// Members that propose different things learn it, all of them, and the next agreement is as if
-// nothing had been; also where some of them wanted a second round.
+// If members propose different operations all of them get a mismatch, even if some wanted a second
+// round, and the next agreement is not affected.
 func TestUnlike(t *testing.T) {
 	and := func(acc, in []byte) { acc[0] &= in[0] }
 	for name, odd := range map[string]Proposal{
@@ -162,7 +162,7 @@ func TestUnlike(t *testing.T) {
 				decided := pump(t, ms...)
 				require.Len(t, decided, 4)
 				for _, d := range decided {
-					require.True(t, d.Unlike)
+					require.True(t, d.Mismatch)
 				}
 				for r, m := range ms {
 					_, err := m.Propose(theLine, Proposal{What: 1, Value: []byte{byte(r) | 4}, Op: and})
@@ -171,7 +171,7 @@ func TestUnlike(t *testing.T) {
 				decided = pump(t, ms...)
 				require.Len(t, decided, 4)
 				for _, d := range decided {
-					require.False(t, d.Unlike)
+					require.False(t, d.Mismatch)
 					require.Equal(t, []byte{4}, d.Value)
 					require.EqualValues(t, 2, d.Seq)
 				}
@@ -180,10 +180,10 @@ func TestUnlike(t *testing.T) {
 	}
 }
 
-// Lines do not wait for each other, a line may be opened late, and proposals that are
-// made at once are decided one after the other.
+// Groups do not wait for each other, a group may be opened late, and proposals made at once are
+// decided one after the other.
 func TestLines(t *testing.T) {
-	a, b := Line{1, 1}, Line{1, 2}
+	a, b := GroupKey{1, 1}, GroupKey{1, 2}
 	ms := machines(t, 3, a)
 	for _, m := range ms[:2] {
 		require.NoError(t, m.Open(b, members(3)))
@@ -196,7 +196,7 @@ func TestLines(t *testing.T) {
 	}
 	require.Empty(t, pump(t, ms...))
 	_, err := ms[2].Propose(b, Proposal{})
-	require.ErrorIs(t, err, ErrNoLine)
+	require.ErrorIs(t, err, ErrNotOpen)
 	_, err = ms[2].Propose(a, Proposal{})
 	require.NoError(t, err)
 	require.Len(t, pump(t, ms...), 3, "those of line a")
@@ -215,16 +215,15 @@ func TestLines(t *testing.T) {
 	require.Equal(t, map[uint32]int{1: 3, 2: 3, 3: 3}, last)
 }
 
-// A frame that is decoded is one that encode writes, and a machine survives whatever it
-// is told.
+// A decoded frame is one that encode writes, and no input breaks a machine.
 func FuzzHeard(f *testing.F) {
-	up := frame{kind: kindUp, what: 3, line: theLine, seq: 1, value: []byte{1, 2}, gone: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
+	up := frame{kind: kindUp, what: 3, key: theLine, seq: 1, value: []byte{1, 2}, ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
 	down := up
 	down.kind = kindDown
 	f.Add(up.encode(nil), down.encode(nil))
 	f.Add([]byte{}, []byte{1, 0, 0})
-	wake := frame{kind: kindWake, line: theLine, seq: 1}
-	down.flags, down.board = flagBoard|flagBinds, 1<<40
+	wake := frame{kind: kindWake, key: theLine, seq: 1}
+	down.flags, down.ballot = flagBallot|flagBinds, 1<<40
 	f.Add(wake.encode(nil), down.encode(nil))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := New(members(4).Proc(0), Binomial)
@@ -232,7 +231,7 @@ func FuzzHeard(f *testing.F) {
 		_, err := m.Propose(theLine, Proposal{What: 3, Value: []byte{1, 1}, Op: func(acc, in []byte) { acc[0] &= in[0] }})
 		require.NoError(t, err)
 		for i, x := range [][]byte{a, b, a} {
-			_ = m.Heard(members(4).Proc(1+i), x)
+			_ = m.Receive(members(4).Proc(1+i), x)
 			for act, ok := m.Next(); ok; act, ok = m.Next() {
 				if act.Kind == Report {
 					m.Died(act.Peer)
@@ -248,7 +247,7 @@ func FuzzHeard(f *testing.F) {
 	})
 }
 
-// BenchmarkAgree is all that the machines of a group do for one agreement.
+// BenchmarkAgree is the work of all machines of a group for one agreement.
 func BenchmarkAgree(b *testing.B) {
 	const n = 16
 	var ms []*Machine
@@ -269,7 +268,7 @@ func BenchmarkAgree(b *testing.B) {
 			}
 			for a, ok := ms[r].Next(); ok; a, ok = ms[r].Next() {
 				if a.Kind == Send {
-					_ = ms[members(n).Rank(a.To)].Heard(ms[r].self, a.Payload)
+					_ = ms[members(n).Rank(a.To)].Receive(ms[r].self, a.Payload)
 				}
 			}
 		}
@@ -279,7 +278,7 @@ func BenchmarkAgree(b *testing.B) {
 				for a, ok := m.Next(); ok; a, ok = m.Next() {
 					if a.Kind == Send {
 						again = true
-						_ = ms[members(n).Rank(a.To)].Heard(m.self, a.Payload)
+						_ = ms[members(n).Rank(a.To)].Receive(m.self, a.Payload)
 					}
 				}
 			}

@@ -6,11 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBoarded: a machine that waits at a board, and one that has yet to come to it, take in whatever a member sends.
+// FuzzBoarded: a machine that waits at a ballot, and one that has yet to reach it, handle any frame
+// of a member.
 func FuzzBoarded(f *testing.F) {
-	wake := frame{kind: kindWake, line: theLine, seq: 2}
-	down := frame{kind: kindDown, flags: flagBoard, what: 3, line: theLine, seq: 2, board: 7, value: make([]byte, 8)}
-	up := frame{kind: kindUp, flags: flagBoard, what: 3, line: theLine, seq: 2, gone: []entry{{0, false, true}}, value: make([]byte, 8)}
+	wake := frame{kind: kindWake, key: theLine, seq: 2}
+	down := frame{kind: kindDown, flags: flagBallot, what: 3, key: theLine, seq: 2, ballot: 7, value: make([]byte, 8)}
+	up := frame{kind: kindUp, flags: flagBallot, what: 3, key: theLine, seq: 2, ended: []entry{{0, false, true}}, value: make([]byte, 8)}
 	for _, x := range []frame{wake, down, up} {
 		f.Add(x.encode(nil), true)
 		f.Add(x.encode(nil), false)
@@ -19,12 +20,12 @@ func FuzzBoarded(f *testing.F) {
 		w := newWorld(job{n: 3, rounds: 3, flat: true})
 		w.through(1)
 		p := w.procs[1]
-		require.NotNil(t, p.m.lines[theLine].flat.Board)
+		require.NotNil(t, p.m.open[theLine].flat.Board)
 		if waits {
 			w.propose(1, 0)
 			w.drain(1, -1)
 		}
-		if err := p.m.Heard(members(3).Proc(2), b); err != nil {
+		if err := p.m.Receive(members(3).Proc(2), b); err != nil {
 			require.ErrorIs(t, err, ErrFrame)
 		}
 		w.drain(1, -1)
@@ -33,7 +34,7 @@ func FuzzBoarded(f *testing.F) {
 	})
 }
 
-// through has all go through so many agreements of the first line.
+// through lets all members complete so many agreements of the first group.
 func (w *world) through(rounds int) {
 	for {
 		steps := w.steps(nil)

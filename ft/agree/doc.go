@@ -1,98 +1,107 @@
-// Package agree is the agreement of a group's living members on a value and on who has
-// failed: the engine under agree, shrink, validate and uniform creation (ULFM
-// 17.3.1, S1-33 to S1-42, S2-5).
+// Package agree is the agreement of a group's living members on a value and on the members that
+// have ended, failed or departed. It is the protocol under agree, shrink, validate and uniform
+// creation (ULFM 17.3.1).
 //
-// It is a pure state machine: proposals, frames, deaths in; frames, deaths to
-// report, decisions out. It has no clock, no I/O and no goroutine, and one [Machine]
-// serves all agreements of a process.
+// It is a pure state machine. Its inputs are proposals, frames and ends of processes; its outputs
+// are frames, ends to report, and decisions. It has no clock, no I/O and no goroutine, and one
+// [Machine] serves all agreements of a process.
 //
 // # The protocol
 //
-// The members of a [Line] that are not agreed to be gone form a tree, by their order: a binomial one, or,
-// where they take turns on few processors, a shallow one ([Shape]).
-// Contributions go up it, folded on the way, and the decision comes down: 2(n-1)
-// messages and as many steps as two collectives. Who has the decision returns at once. The tree is
-// not changed while an agreement runs: a member whose parent has died goes to the nearest living ancestor, or, if
-// there is none, to the lowest living member, which is the root. The next agreement has a
-// tree without those who have been agreed to be gone, of the same shape as if they had never been there.
+// The members of a group that have not been agreed to have ended form a tree in their order: a
+// binomial one, or a shallow one for processes that share few processors ([Shape]). Contributions
+// go up, reduced on the way, and the decision comes down: 2(n-1) messages and as many steps as two
+// collectives. A member returns as soon as it has the decision. The tree is fixed while an
+// agreement runs: a member whose parent has failed contributes to the nearest living ancestor or,
+// if there is none, to the lowest living member, which is the root. The next agreement has a tree
+// of the same shape without the members that have been agreed to have ended.
 //
-// What makes it safe (the names are those of the rules that the published algorithm
-// needs and was found to lack):
+// Three rules make it safe (the published algorithm needs them and was found to lack them):
 //
-//   - E1, whoever contributed is answered. A contribution names the deaths that its sender knows, and it is looked at
-//     only when its receiver knows them as well. Both then see the same parents, so the sender is
-//     a child here, and the decision goes to all children.
-//   - E2, the decided answer. A decision is kept; when a death gives its owner another parent or
-//     further children, it is sent to them.
-//   - E3, the dead are silent. From the moment in which a death is known nothing from that
-//     process is delivered. The machine sees to that for what it has kept back; the
-//     rest is the transport's part.
+//   - E1, a contribution is answered. A contribution names the ends that its sender knows, and its
+//     receiver handles it only when it knows them as well. Both then see the same parents, so the
+//     sender is a child of the receiver, and the decision goes to all children.
+//   - E2, a decision is repeated. A member keeps the decision. When an end gives it another parent
+//     or further children, it sends them the decision.
+//   - E3, failed processes are silent. Once a failure is known nothing from that process is
+//     delivered. The machine drops the frames that it has held back; the rest is the transport's
+//     part.
 //
-// Why they agree: a root decides when all that it does not know to be gone have contributed. If another root comes to decide
-// later it has taken in the contributions of all again, but those of the dead; each of these members gave its own, or that of those below it, knowing
-// that the first root is dead, and with no decision then. From a process that it knows to be dead it takes none, and whoever
-// lives and has the first decision has sent it to the new root, by E2, in place of a contribution.
+// Agreement: a root decides when all members that it does not know to have ended have contributed.
+// If another root decides later, it has received the contributions of all living members again.
+// Each of them contributed, for itself or for those below it, knowing that the first root had
+// failed, and without a decision. The later root accepts nothing from a process that it knows to
+// have failed, and a living member that has the first decision has sent it to the new root, by E2,
+// instead of a contribution.
 //
-// Why they end: when nobody dies any more and everything has been heard, all see one tree. Along each of its edges both ends have
-// decided, or neither; if nobody has, the contributions reach the root.
+// Termination: when no process fails any more and all frames have arrived, all members see one
+// tree. At each of its edges both members have decided or neither has; if none has, the
+// contributions reach the root.
 //
-// What is taken for granted: of two processes of which one is counted as dead by the other while it lives (until it learns that, and ends) the
-// one does not act on the other's death, be it true or not; nor do more of them in a circle. Otherwise such a process does no harm: all that it
-// does counts as done before anybody knew. But one that acts on the death of somebody who has decided without it may
-// give others a second decision: see TestMutualSuspicion. Keeping that from happening is the detector's part: who
-// counts a process as dead says so to it first, and on one machine it kills first and tells then.
+// The protocol assumes the following. If one process counts a living one as failed, then the
+// latter, until it notices and ends, does not act on the former's failure, be it real or not; nor
+// do several of them in a circle. Apart from that a falsely suspected process does no harm: its
+// actions count as actions before the suspicion. But a process that acts on the failure of a
+// process that has decided without it may give others a second decision: see TestMutualSuspicion.
+// The detector prevents that: a process that counts another one as failed notifies it first, and on
+// one machine it kills first and notifies then.
 //
-// Who departs has had its say: what it sent before is heard first, and counts. Others may decide something else than the departed did only
-// if all whom it told die without having passed it on. Whom that concerns makes the agreement uniform.
+// A process that departs has taken part: the frames that it sent before are handled first, and
+// count. Others may decide differently from a departed member only if all members that received its
+// decision failed without having forwarded it. An operation that must exclude this makes the
+// agreement uniform.
 //
-// Agreement holds among those who live: somebody who decided and died at once may have been
-// the only one with that decision. A uniform proposal goes round once more before
-// anybody returns, with 4(n-1) messages: then also the dead have decided nothing
-// else (S0-47).
+// Agreement holds among living members: a member that decided and failed at once may have been the
+// only one with that decision. A uniform proposal takes a second round before any member returns,
+// with 4(n-1) messages in all; then failed members have not decided anything else either.
 //
-// # The board
+// # The ballot
 //
-// Where all members share memory ([Boards], [Machine.Use]) and are at most [MaxFlat], agreements in which nothing is wrong take no
-// messages. Contributions to one that goes by messages say whether all below can use the memory of the root; if all
-// can, the root makes a board and the decision names it. From then on a member posts its proposal in its cell, and who sees the
-// cells of all (but of those agreed to be gone) has the decision: a cell is written once in each agreement, so everybody who looks, then
-// or later, sees the same.
+// If all members share memory ([Boards], [Machine.Use]) and are at most [MaxFlat], agreements
+// without failures send no messages. Contributions sent by messages say whether all members below
+// can use the memory of the root. If all can, the root makes a ballot, and the decision names it.
+// From then on a member writes its proposal into its cell, and a member that sees the cells of all
+// others has the decision. A cell is written once in each agreement, so all readers see the same at
+// any time.
 //
-// For the same reason the agreement is uniform in one round: nobody, who dies at once included, can have decided anything else.
+// For the same reason such an agreement is uniform in one round: no member, not even one that fails
+// at once, can have decided anything else.
 //
-// An agreement goes by messages after all, for all members alike, if a cell says so instead of having a proposal that is like
-// the others: it is sealed. A member seals its own where it knows of an end that is not agreed on, has something to be acknowledged, or has a value that is
-// too long. And:
+// An agreement goes back to messages, at all members alike, if a cell is closed instead of having a
+// proposal like the others'. A member closes its own cell if it knows of an end that has not been
+// agreed on, has an unacknowledged failure, or proposes a value that is too long. Two rules make
+// that safe:
 //
-//   - E4, the dead are sealed. Who takes a member for dead seals its cell before it goes on by messages. Either the
-//     member has posted before, and its proposal counts for all; or it never will in this agreement, and nobody decides
-//     from the board. Without the seal somebody may see the last post and decide, while others leave the
-//     member out.
-//   - E5, who sleeps is woken. A member says in its cell that it is about to sleep, and looks once more. Who has seen
-//     the agreement go on, by a decision or by a seal, sends a wake frame to those of its neighbours in the tree that sleep there;
-//     so does who has woken, to its own. Without it somebody whose cell was the last but one sleeps for ever.
+//   - E4, the cells of ended members are closed. A member that counts another one as ended closes
+//     its cell before it uses messages. Either the other one has written its cell before, and its
+//     proposal counts for all; or it never will in this agreement, and no member decides from the
+//     ballot. Without this rule one member may see the last proposal and decide, while others leave
+//     that member out.
+//   - E5, sleeping members are woken. A member announces in its cell that it is about to sleep, and
+//     looks once more. A member that has seen the agreement continue, by a decision or a closed
+//     cell, sends a wake frame to its sleeping neighbours in the tree; a woken member does the
+//     same. Without this rule a member whose cell was the last but one sleeps for ever.
 //
-// A board outlives its owner, since the others have it mapped, and it is the line's for as long as that is open: after an agreement by messages the
-// next one is on the board again.
+// A ballot outlives its owner, since the others have mapped it, and is used as long as the group is
+// open: after an agreement by messages the next one uses the ballot again.
 //
 // # What is agreed on
 //
-// A value of up to [MaxValue] bytes, folded by an [Op]. If a member dies after it has contributed,
-// those below it contribute again to its successor, so operations must give the same
-// when an operand is met twice: AND, OR, minimum, maximum and the like, not sums.
+// Members agree on a value of up to [MaxValue] bytes, reduced by an [Op]. If a member fails after
+// its contribution, the members below it contribute again to its successor, so the operation must
+// be idempotent: AND, OR, minimum, maximum and the like, not sums.
 //
-// And the members that are gone: at least all that a contributor knew of when it
-// contributed. Who gets a decision knows them all: the machine keeps it back until
-// they are in the process's view. Each contribution also says which of the gone its
-// sender has not acknowledged.
+// They also agree on the members that have ended: at least all that a contributor knew of when it
+// contributed. The machine holds a decision back until all of them are in this process's view. A
+// contribution also names the ended members that its sender has not acknowledged.
 //
 // Some operations yield to others: see Proposal.Yields and Proposal.Refuses.
 //
 // # Memory
 //
-// A line keeps its last decision and one agreement that runs. That everybody has entered an agreement tells
-// that everybody has the decision before it. Decisions for a line that is not open are dropped; contributions to it are kept, up
-// to a bound for each peer, since it may be about to be opened.
+// A group's state is its last decision and one running agreement. When all members have entered an
+// agreement, all have the decision before it. Decisions for a group that is not open are dropped.
+// Contributions to it are held, up to a bound for each peer, since it may be about to be opened.
 //
-// Floor 1. It imports package proc only.
+// Floor 1. It imports no package above it but proc, varint and board.
 package agree

@@ -58,59 +58,59 @@ const partHead = 2
 
 // offers reports whether this process, for one, can use a board of the root in the tree as it is agreed to
 // be.
-func (l *line) offers() bool {
-	if l.m.boards == nil || l.flat.Board != nil || len(l.gone) > len(l.base) || l.group.Size() > MaxFlat {
+func (l *sequence) offers() bool {
+	if l.m.boards == nil || l.flat.Board != nil || len(l.known) > len(l.agreed) || l.group.Size() > MaxFlat {
 		return false
 	}
 	owner := l.owner()
 	if owner == l.m.self || l.m.boards.Reach(owner) {
 		return true
 	}
-	if l.asked != owner+1 { // once for each root
-		l.asked = owner + 1
-		l.m.do(Action{Kind: Await, Peer: owner, Meet: true})
+	if l.connectAsked != owner+1 { // once for each root
+		l.connectAsked = owner + 1
+		l.m.emit(Action{Kind: Await, Peer: owner, Connect: true})
 	}
 	return false
 }
 
 // owner is the process at the root of the tree in which nobody dies.
-func (l *line) owner() proc.ID {
-	t := tree{l.m.shape.Digit, l.group.Size(), l.base, l.base}
+func (l *sequence) owner() proc.ID {
+	t := tree{l.m.shape.Digit, l.group.Size(), l.agreed, l.agreed}
 	return l.group.Proc(t.rank(0))
 }
 
 // grant is the root's part, when it decides: it makes a board if all can use it.
 func (i *instance) grant() {
-	l := i.l
-	if i.has.flags&flagBoard == 0 {
+	l := i.s
+	if i.gathered.flags&flagBallot == 0 {
 		return
 	}
-	ok := len(i.has.gone) == 0 && l.owner() == l.m.self
+	ok := len(i.gathered.ended) == 0 && l.owner() == l.m.self
 	if ok {
-		i.has.board, ok = l.m.boards.Make(l.group.Size(), i.seq+1)
+		i.gathered.ballot, ok = l.m.boards.Make(l.group.Size(), i.seq+1)
 	}
-	if !ok || !l.install(&i.has) {
-		i.has.flags &^= flagBoard
+	if !ok || !l.install(&i.gathered) {
+		i.gathered.flags &^= flagBallot
 	}
 }
 
 // install opens the board that a decision names; false: it names none. Precondition: base is as it was during the
 // agreement.
-func (l *line) install(f *frame) bool {
+func (l *sequence) install(f *frame) bool {
 	owner := l.owner()
 	if l.m.boards == nil || l.flat.Board != nil || l.group.Size() > MaxFlat || owner != l.m.self && !l.m.boards.Reach(owner) {
 		return false
 	}
-	b := l.m.boards.Open(owner, f.board, l.group.Size())
+	b := l.m.boards.Open(owner, f.ballot, l.group.Size())
 	if b == nil {
 		return false
 	}
-	l.flat = flat{Board: b, name: f.board, from: owner}
+	l.flat = flat{Board: b, name: f.ballot, from: owner}
 	return true
 }
 
 // around lists whom this process wakes, and who wake it: its neighbours in the tree.
-func (l *line) around(i *instance) []int {
+func (l *sequence) around(i *instance) []int {
 	t := i.tree()
 	out := i.children(&t)
 	if parent := t.parent(l.rank); parent >= 0 {
@@ -122,14 +122,14 @@ func (l *line) around(i *instance) []int {
 
 // post has this process's proposal take part by the board, and reports whether it does. Precondition: the agreement
 // has just been entered.
-func (l *line) post(i *instance) bool {
+func (l *sequence) post(i *instance) bool {
 	if l.flat.Board == nil {
 		return false
 	}
 	i.boarded = true
 	var b [board.MaxPart]byte
 	part, ok := i.part(b[:0])
-	if !ok || len(l.gone) > len(l.base) {
+	if !ok || len(l.known) > len(l.agreed) {
 		l.flat.Seal(l.rank, i.seq)
 	} else if l.flat.Post(l.rank, i.seq, part) == board.Posted {
 		i.flat, l.flat.next = true, 0
@@ -141,11 +141,11 @@ func (l *line) post(i *instance) bool {
 }
 
 // survey finds who takes part in the agreements that are to come by the board.
-func (l *line) survey() {
+func (l *sequence) survey() {
 	f := &l.flat
-	f.voters, f.near = make([]int32, 0, l.group.Size()-len(l.base)), slices.Clone(l.around(l.cur))
+	f.voters, f.near = make([]int32, 0, l.group.Size()-len(l.agreed)), slices.Clone(l.around(l.cur))
 	for rank := range l.group.Size() {
-		if !l.base.has(rank) {
+		if !l.agreed.has(rank) {
 			f.voters = append(f.voters, int32(rank))
 		}
 	}
@@ -153,7 +153,7 @@ func (l *line) survey() {
 
 // part appends what this process posts; false: it does not fit a cell, or is not for one.
 func (i *instance) part(b []byte) ([]byte, bool) {
-	has := &i.has
+	has := &i.gathered
 	if len(has.unacked) > 0 || has.flags&flagRefused != 0 || partHead+len(has.value) > board.MaxPart {
 		return nil, false
 	}
@@ -192,7 +192,7 @@ func (m *Machine) Doze() bool {
 
 // spoilt reports whether it is certain already that the agreement goes by messages. Who has caused that has woken only
 // those who slept by then.
-func (l *line) spoilt() bool {
+func (l *sequence) spoilt() bool {
 	for _, rank := range l.flat.voters[l.flat.next:] {
 		if s := l.flat.Look(int(rank), l.cur.seq); s != board.Posted && s != board.Empty {
 			return true
@@ -203,7 +203,7 @@ func (l *line) spoilt() bool {
 
 // scan gives Posted if all have posted, Empty if somebody has to come yet, and else that the agreement
 // goes by messages.
-func (l *line) scan() board.State {
+func (l *sequence) scan() board.State {
 	f, seq := &l.flat, l.cur.seq
 	for ; f.next < len(f.voters); f.next++ {
 		if s := f.Look(int(f.voters[f.next]), seq); s != board.Posted {
@@ -214,7 +214,7 @@ func (l *line) scan() board.State {
 }
 
 // resume sees whether the agreement that waits at the board can go on, and has it go on.
-func (l *line) resume() bool {
+func (l *sequence) resume() bool {
 	i := l.cur
 	switch l.scan() {
 	case board.Empty:
@@ -233,7 +233,7 @@ func (l *line) resume() bool {
 }
 
 // leave ends the wait at the board.
-func (l *line) leave(i *instance) {
+func (l *sequence) leave(i *instance) {
 	i.flat = false
 	k := slices.Index(l.m.flat, l)
 	l.m.flat = slices.Delete(l.m.flat, k, k+1)
@@ -241,17 +241,17 @@ func (l *line) leave(i *instance) {
 }
 
 // rouse wakes those who sleep in an agreement that this process has seen go on.
-func (l *line) rouse(i *instance) {
+func (l *sequence) rouse(i *instance) {
 	if l.m.broken == silentNaps {
 		return
 	}
 	near := l.flat.near
-	if len(l.gone) > len(l.base) {
+	if len(l.known) > len(l.agreed) {
 		near = l.around(i)
 	}
 	for _, rank := range near {
 		if l.flat.Naps(rank, i.seq) {
-			wake := frame{kind: kindWake, line: l.id, seq: i.seq}
+			wake := frame{kind: kindWake, key: l.key, seq: i.seq}
 			i.send(rank, wake.encode(nil))
 		}
 	}
@@ -260,7 +260,7 @@ func (l *line) rouse(i *instance) {
 // fold decides from the parts of all; false: they are not alike.
 //
 //banyan:decodes
-func (l *line) fold(i *instance) bool {
+func (l *sequence) fold(i *instance) bool {
 	mine := l.flat.Part(l.rank, i.seq)
 	value, op := append(l.folded[:0], i.mine.Value...), i.mine.Op
 	l.folded = value // and not i.value, which has what was heard by messages
@@ -277,14 +277,14 @@ func (l *line) fold(i *instance) bool {
 			return false
 		}
 	}
-	value = i.keep(value)
-	i.has.kind, i.has.value = kindDown, value
-	i.has.flags |= flagBinds
+	value = i.keepValue(value)
+	i.gathered.kind, i.gathered.value = kindDown, value
+	i.gathered.flags |= flagBinds
 	return true
 }
 
 // drop ends the use of a line's board.
-func (l *line) drop() {
+func (l *sequence) drop() {
 	if l.flat.Board == nil {
 		return
 	}

@@ -9,11 +9,12 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/board"
 )
 
-// FuzzBoard: members write whatever they like into the cells of a board, also into those of a process that
-// waits there. It decides on a value as long as its own, or waits on, or goes on by messages.
+// FuzzBoard: members write anything into the cells of a ballot, also into those of a process that
+// waits there. It decides on a value as long as its own, waits on, or goes back to messages.
 func FuzzBoard(f *testing.F) {
 	const cellBytes = int(unsafe.Sizeof(board.Cell{}))
-	// After one round the next is the second, of even steps' cells; 8 is where a cell has its length.
+	// After one round the next is the second, of even steps' cells; offset 8 is the length of a
+	// cell.
 	f.Add([]byte{0, 1, 8, 0, 0, 0, 8, 10}, true)
 	f.Add([]byte{0, 0, 8, 255, 0, 2, 8, 255}, false)
 	f.Add([]byte{0, 0, 0, 1, 0, 2, 0, 2}, true)

@@ -4,142 +4,144 @@ import "slices"
 
 // instance is one agreement.
 type instance struct {
-	l    *line
-	seq  uint32
-	base ranks // who is not in its tree
-	mine proposal
-	// has is what has been gathered, from this process's proposal on.
-	entered bool
-	decided bool
-	boarded bool // the line had a board when it was entered
-	flat    bool // it waits at the board
-	has     frame
-	from    []int     // ranks whose contribution has been counted
-	early   []earlyUp // contributions before this process's own
-	sent    int       // the rank that has our contribution; -1: nobody
-	lacks   int       // a child that has been found not to have contributed, or nobody
-	told    []int     // ranks that have been sent the decision
-	value   []byte    // the memory of has.value
-	own     []byte    // that of mine.Value
-	up      []byte    // that of the contribution as a frame
-	down    []byte    // the decision as a frame, once somebody has been sent it
+	s        *sequence
+	seq      uint32
+	excluded ranks // agreed to have ended: not in its tree
+	mine     proposal
+	// gathered is the union of all contributions so far, this process's proposal first.
+	entered  bool
+	decided  bool
+	boarded  bool // the group had a ballot when this process entered
+	flat     bool // it waits at the ballot
+	gathered frame
+	counted  []int       // ranks with a counted contribution
+	pending  []pendingUp // contributions before this process's own
+	sent     int         // the rank that our contribution was sent to; -1: none
+	missing  int         // a child known to be missing, or noRank
+	sentTo   []int       // ranks that have been sent the decision
+	value    []byte      // memory of gathered.value
+	own      []byte      // memory of mine.Value
+	up       []byte      // memory of the contribution's frame
+	down     []byte      // the decision's frame, once it has been sent
 }
 
-type earlyUp struct {
+type pendingUp struct {
 	rank  int
 	frame frame
 }
 
-func (i *instance) tree() tree { return tree{i.l.m.shape.Digit, i.l.group.Size(), i.base, i.l.gone} }
-
-// children lists whose parent this process is, until it is called again.
-func (i *instance) children(t *tree) []int {
-	i.l.below = t.children(i.l.below[:0], i.l.rank)
-	return i.l.below
+func (i *instance) tree() tree {
+	return tree{i.s.m.shape.Digit, i.s.group.Size(), i.excluded, i.s.known}
 }
 
-// keep copies a value into the agreement's own memory.
-func (i *instance) keep(value []byte) []byte {
+// children returns the ranks whose parent this process is, in memory that the next call overwrites.
+func (i *instance) children(t *tree) []int {
+	i.s.below = t.children(i.s.below[:0], i.s.rank)
+	return i.s.below
+}
+
+// keepValue copies a value into the agreement's own memory.
+func (i *instance) keepValue(value []byte) []byte {
 	i.value = append(i.value[:0], value...)
 	return i.value
 }
 
-// count folds in a member's contribution, and those that it stands for.
+// count adds a member's contribution, which includes the members below it.
 func (i *instance) count(rank int, f *frame) {
-	if slices.Contains(i.from, rank) {
+	if slices.Contains(i.counted, rank) {
 		return
 	}
-	i.from = append(i.from, rank)
-	i.has.merge(f)
-	if op := i.mine.Op; op != nil && i.has.flags&flagUnlike == 0 {
-		op(i.has.value, f.value)
+	i.counted = append(i.counted, rank)
+	i.gathered.merge(f)
+	if op := i.mine.Op; op != nil && i.gathered.flags&flagMismatch == 0 {
+		op(i.gathered.value, f.value)
 	}
 }
 
-// advance sends the contribution up, or decides, once all that belong to it are there.
+// advance sends the contribution up, or decides at the root, once all children have contributed.
 func (i *instance) advance() {
 	if !i.entered || i.decided || i.flat {
 		return
 	}
-	if i.lacks != nobody && !i.l.gone.has(i.lacks) && !slices.Contains(i.from, i.lacks) {
+	if i.missing != noRank && !i.s.known.has(i.missing) && !slices.Contains(i.counted, i.missing) {
 		return
 	}
 	t := i.tree()
 	for _, child := range i.children(&t) {
-		if !slices.Contains(i.from, child) {
-			i.lacks = child
-			i.l.await(child)
+		if !slices.Contains(i.counted, child) {
+			i.missing = child
+			i.s.await(child)
 			return
 		}
 	}
-	switch parent := t.parent(i.l.rank); {
+	switch parent := t.parent(i.s.rank); {
 	case parent < 0:
 		i.decide()
 	case parent != i.sent:
 		i.sent = parent
-		i.has.kind = kindUp
-		i.has.gone = i.known()
-		i.up = i.has.encode(i.l.m.free(i.up))
+		i.gathered.kind = kindUp
+		i.gathered.ended = i.known()
+		i.up = i.gathered.encode(i.s.m.reuse(i.up))
 		i.send(parent, i.up)
 	}
 }
 
-// known is what is known here of who is gone; common are those of whom all that have
-// been counted knew when they proposed.
+// known lists the members that this process knows to have ended; common marks those that all
+// counted contributors knew when they proposed.
 func (i *instance) known() []entry {
 	t := i.tree()
-	if !t.bent() {
-		return i.has.gone
+	if !t.hasEnded() {
+		return i.gathered.ended
 	}
 	var now []entry
-	for _, rank := range i.l.gone {
-		if !i.base.has(int(rank)) {
-			now = append(now, entry{rank, i.l.m.gone[i.l.group.Proc(int(rank))], true})
+	for _, rank := range i.s.known {
+		if !i.excluded.has(int(rank)) {
+			now = append(now, entry{rank, i.s.m.endedProcs[i.s.group.Proc(int(rank))], true})
 		}
 	}
-	return unite(i.has.gone, now)
+	return unite(i.gathered.ended, now)
 }
 
 func (i *instance) send(rank int, payload []byte) {
-	i.l.m.do(Action{Kind: Send, To: i.l.group.Proc(rank), Payload: payload})
+	i.s.m.emit(Action{Kind: Send, To: i.s.group.Proc(rank), Payload: payload})
 }
 
-// decide is the root's part. Whoever is known to be gone by now is agreed to be.
+// decide makes the decision at the root. All members known to have ended by now are agreed to have.
 func (i *instance) decide() {
-	has := &i.has
+	has := &i.gathered
 	has.kind = kindDown
-	has.gone = i.known()
-	for _, e := range has.gone {
-		if !e.common && !e.departed { // who has departed is no failure to be acknowledged
+	has.ended = i.known()
+	for _, e := range has.ended {
+		if !e.common && !e.departed { // a departure needs no acknowledgement
 			has.unacked.add(int(e.rank))
 		}
 	}
 	i.grant()
-	i.conclude()
+	i.finish()
 }
 
-// alike reports whether a frame is of the operation that this process proposed.
+// alike reports whether a frame belongs to the operation that this process proposed.
 func (i *instance) alike(f *frame) bool {
-	return f.what == i.mine.What && len(f.value) == len(i.mine.Value) && (f.flags^i.has.flags)&(flagUniform|flagConfirm) == 0
+	return f.what == i.mine.What && len(f.value) == len(i.mine.Value) && (f.flags^i.gathered.flags)&(flagUniform|flagConfirm) == 0
 }
 
-// conclude passes the decision on and has this process know it.
-func (i *instance) conclude() {
-	l := i.l
+// finish forwards the decision and delivers it here.
+func (i *instance) finish() {
+	l := i.s
 	i.decided = true
 	t := i.tree()
 	for _, child := range i.children(&t) {
-		i.tell(child)
+		i.sendDecision(child)
 	}
 	l.decided(i)
 }
 
-// tell sends the decision to a member, once.
-func (i *instance) tell(rank int) {
-	if !slices.Contains(i.told, rank) {
-		i.told = append(i.told, rank)
+// sendDecision sends the decision to a member, once.
+func (i *instance) sendDecision(rank int) {
+	if !slices.Contains(i.sentTo, rank) {
+		i.sentTo = append(i.sentTo, rank)
 		if len(i.down) == 0 {
-			i.down = i.has.encode(i.down)
+			i.down = i.gathered.encode(i.down)
 		}
 		i.send(rank, i.down)
 	}

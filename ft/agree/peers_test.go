@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// sends gives what a machine wants sent to a process now.
+// sends returns the frames that a machine sends to a process now.
 func sends(m *Machine, to proc.ID) (out [][]byte) {
 	for a, ok := m.Next(); ok; a, ok = m.Next() {
 		if a.Kind == Send && a.To == to {
@@ -18,7 +18,8 @@ func sends(m *Machine, to proc.ID) (out [][]byte) {
 	return out
 }
 
-// What a member sent before it departed counts, though others speak of its departure first.
+// The frames that a member sent before it departed count, even if others report its departure
+// first.
 func TestDepartureIsTheLastWord(t *testing.T) {
 	ms := machines(t, 3, theLine)
 	id := func(r int) proc.ID { return members(3).Proc(r) }
@@ -29,24 +30,24 @@ func TestDepartureIsTheLastWord(t *testing.T) {
 	var up [3][]byte
 	for r := 1; r < 3; r++ {
 		up[r] = sends(ms[r], id(0))[0]
-		require.NoError(t, ms[0].Heard(id(r), up[r]))
+		require.NoError(t, ms[0].Receive(id(r), up[r]))
 	}
-	down := sends(ms[0], id(2))[0] // 0 departs; to 2 this is under way
-	f := frame{kind: kindUp, line: theLine, seq: 2, gone: []entry{{0, true, true}}}
-	require.NoError(t, ms[2].Heard(id(1), f.encode(nil)))
+	down := sends(ms[0], id(2))[0] // 0 departs; this frame to 2 is under way
+	f := frame{kind: kindUp, key: theLine, seq: 2, ended: []entry{{0, true, true}}}
+	require.NoError(t, ms[2].Receive(id(1), f.encode(nil)))
 	a, ok := ms[2].Next()
 	require.True(t, ok)
 	require.Equal(t, Action{Kind: Report, Peer: id(0), Departed: true}, a)
-	ms[2].Died(id(1)) // nobody else can tell what 0 has decided
-	require.NoError(t, ms[2].Heard(id(0), down))
+	ms[2].Died(id(1)) // no other member knows what 0 has decided
+	require.NoError(t, ms[2].Receive(id(0), down))
 	ms[2].Departed(id(0))
 	decided := pump(t, ms[2])
 	require.Len(t, decided, 1)
-	require.Empty(t, decided[0].Gone)
+	require.Empty(t, decided[0].Ended)
 }
 
-// All members learn the same about who has departed, also those to whom it looked like a failure; and
-// a departure is nothing to acknowledge.
+// All members learn the same about departed members, even if a departure looked like a failure to
+// some; and a departure needs no acknowledgement.
 func TestGoneIsAgreed(t *testing.T) {
 	ms := machines(t, 4, theLine)
 	departed := members(4).Proc(3)
@@ -60,10 +61,10 @@ func TestGoneIsAgreed(t *testing.T) {
 		require.NoError(t, err)
 	}
 	for _, d := range pump(t, ms[:3]...) {
-		require.Equal(t, []Gone{{departed, true}}, d.Gone)
+		require.Equal(t, []Ended{{departed, true}}, d.Ended)
 		require.Empty(t, d.Unacked)
 	}
-	leaves := members(4).Proc(2) // of which 1 has not heard when it proposes
+	leaves := members(4).Proc(2) // 1 does not know of it when it proposes
 	ms[0].Departed(leaves)
 	for _, m := range ms[:2] {
 		_, err := m.Propose(theLine, Proposal{})
@@ -73,20 +74,20 @@ func TestGoneIsAgreed(t *testing.T) {
 	decided := pump(t, ms[:2]...)
 	require.Len(t, decided, 2)
 	for _, d := range decided {
-		require.Equal(t, []Gone{{leaves, true}, {departed, true}}, d.Gone)
-		require.Equal(t, []Gone{{leaves, true}}, d.New)
+		require.Equal(t, []Ended{{leaves, true}, {departed, true}}, d.Ended)
+		require.Equal(t, []Ended{{leaves, true}}, d.New)
 		require.Empty(t, d.Unacked)
 	}
 }
 
-// Numbers wrap around: the first after the last is a later one.
+// Numbers wrap around: the first after the last counts as later.
 func TestNumbersWrapAround(t *testing.T) {
 	ms := machines(t, 2, theLine)
-	ms[0].lines[theLine].cur.seq = 1<<32 - 1
-	f := frame{kind: kindUp, line: theLine}
-	require.NoError(t, ms[0].Heard(ms[1].self, f.encode(nil)))
+	ms[0].open[theLine].cur.seq = 1<<32 - 1
+	f := frame{kind: kindUp, key: theLine}
+	require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	f.seq--
-	require.NoError(t, ms[0].Heard(ms[1].self, f.encode(nil)))
+	require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	for range 2 {
 		_, err := ms[0].Propose(theLine, Proposal{})
 		require.NoError(t, err)
@@ -99,32 +100,32 @@ func TestNumbersWrapAround(t *testing.T) {
 	}
 }
 
-// Decisions for a line that is closed are not kept.
+// Decisions for a closed group are not kept.
 func TestLateDecisionsAreDropped(t *testing.T) {
 	ms := machines(t, 2, theLine)
 	ms[0].Close(theLine)
-	f := frame{kind: kindDown, line: theLine, seq: 1}
+	f := frame{kind: kindDown, key: theLine, seq: 1}
 	for range maxEarly + 1 {
-		require.NoError(t, ms[0].Heard(ms[1].self, f.encode(nil)))
+		require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	}
-	require.Empty(t, ms[0].early)
+	require.Empty(t, ms[0].unopened)
 }
 
-// Long frames for lines that are not open count by their bytes.
+// Long frames for groups that are not open count by their bytes.
 func TestLongEarlyFrames(t *testing.T) {
 	ms := machines(t, 2)
-	f := frame{kind: kindUp, line: theLine, seq: 1, value: make([]byte, MaxValue)}
+	f := frame{kind: kindUp, key: theLine, seq: 1, value: make([]byte, MaxValue)}
 	payload := f.encode(nil)
 	kept := 0
-	for ms[0].Heard(ms[1].self, payload) == nil {
+	for ms[0].Receive(ms[1].self, payload) == nil {
 		kept++
 	}
 	require.Equal(t, maxEarly*earlyBytes/len(payload), kept)
 	require.NoError(t, ms[0].Open(theLine, members(2)))
-	require.Zero(t, ms[0].owed[ms[1].self])
+	require.Zero(t, ms[0].heldBytes[ms[1].self])
 }
 
-// A decision on something else than what was proposed does not reach the caller.
+// A decision on another operation than the proposed one does not reach the caller.
 func TestDecisionOnSomethingElse(t *testing.T) {
 	for name, f := range map[string]frame{
 		"length":  {what: 3, value: []byte{1}},
@@ -136,39 +137,39 @@ func TestDecisionOnSomethingElse(t *testing.T) {
 			ms := machines(t, 2, theLine)
 			_, err := ms[1].Propose(theLine, Proposal{What: 3, Value: []byte{1, 2}, Op: func(_, _ []byte) {}})
 			require.NoError(t, err)
-			f.kind, f.line, f.seq = kindDown, theLine, 1
-			require.ErrorIs(t, ms[1].Heard(ms[0].self, f.encode(nil)), ErrFrame)
-			f.flags |= flagUnlike
-			require.NoError(t, ms[1].Heard(ms[0].self, f.encode(nil)), "that tells that they are unlike")
+			f.kind, f.key, f.seq = kindDown, theLine, 1
+			require.ErrorIs(t, ms[1].Receive(ms[0].self, f.encode(nil)), ErrFrame)
+			f.flags |= flagMismatch
+			require.NoError(t, ms[1].Receive(ms[0].self, f.encode(nil)), "that tells that they are unlike")
 		})
 	}
 }
 
-// What came for a line before it was open and is no frame of its group costs its sender the connection, and the line
-// is open.
+// A malformed frame that arrived before its group was open costs its sender the connection, and the
+// group is opened.
 func TestOpenWithGarbage(t *testing.T) {
 	ms := machines(t, 2)
-	f := frame{kind: kindUp, line: theLine, seq: 1, gone: []entry{{77, false, false}}}
-	require.NoError(t, ms[0].Heard(ms[1].self, f.encode(nil)))
+	f := frame{kind: kindUp, key: theLine, seq: 1, ended: []entry{{77, false, false}}}
+	require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	require.NoError(t, ms[0].Open(theLine, members(2)))
 	a, ok := ms[0].Next()
 	require.True(t, ok)
 	require.Equal(t, Report, a.Kind)
 	require.ErrorIs(t, a.Why, ErrFrame)
 	require.Equal(t, ms[1].self, a.Peer)
-	require.Zero(t, ms[0].owed[ms[1].self])
+	require.Zero(t, ms[0].heldBytes[ms[1].self])
 }
 
-// A frame that names many deaths is taken apart again when the last of them is known, not at each.
+// A frame that names many ends is decoded again when the last of them is known, not at each.
 func TestManyDeathsAtOnce(t *testing.T) {
 	const n = 20_000
 	m := New(members(n).Proc(0), Shape{})
 	require.NoError(t, m.Open(theLine, members(n)))
-	f := frame{kind: kindUp, line: theLine, seq: 1}
+	f := frame{kind: kindUp, key: theLine, seq: 1}
 	for r := int32(2); r < n; r++ {
-		f.gone = append(f.gone, entry{r, false, true})
+		f.ended = append(f.ended, entry{r, false, true})
 	}
-	require.NoError(t, m.Heard(members(n).Proc(1), f.encode(nil)))
+	require.NoError(t, m.Receive(members(n).Proc(1), f.encode(nil)))
 	reports := 0
 	for a, ok := m.Next(); ok; a, ok = m.Next() {
 		require.Equal(t, Report, a.Kind)
@@ -176,28 +177,28 @@ func TestManyDeathsAtOnce(t *testing.T) {
 		m.Died(a.Peer)
 	}
 	require.Equal(t, n-2, reports)
-	require.Empty(t, m.lines[theLine].waiting)
+	require.Empty(t, m.open[theLine].held)
 }
 
-// What a peer may make a machine keep is bounded, and what is no frame is refused.
+// The frames that a peer can make a machine hold are bounded, and malformed ones are refused.
 func TestPeersAreBounded(t *testing.T) {
 	ms := machines(t, 2, theLine)
-	f := frame{kind: kindUp, line: Line{99, 99}, seq: 1}
+	f := frame{kind: kindUp, key: GroupKey{99, 99}, seq: 1}
 	b := f.encode(nil)
 	var err error
 	n := 0
 	for ; err == nil; n++ {
 		require.LessOrEqual(t, n, maxEarly*earlyBytes)
-		err = ms[0].Heard(ms[1].self, b)
+		err = ms[0].Receive(ms[1].self, b)
 	}
 	require.ErrorIs(t, err, ErrFrame)
-	f.line, f.seq = theLine, 5
-	require.ErrorIs(t, ms[0].Heard(ms[1].self, f.encode(nil)), ErrFrame, "they count together")
-	require.ErrorIs(t, ms[0].Heard(ms[1].self, b[:4]), ErrFrame)
+	f.key, f.seq = theLine, 5
+	require.ErrorIs(t, ms[0].Receive(ms[1].self, f.encode(nil)), ErrFrame, "they count together")
+	require.ErrorIs(t, ms[0].Receive(ms[1].self, b[:4]), ErrFrame)
 	f.seq = 1
-	require.ErrorIs(t, ms[0].Heard(1<<20, f.encode(nil)), ErrFrame, "no member")
+	require.ErrorIs(t, ms[0].Receive(1<<20, f.encode(nil)), ErrFrame, "no member")
 	f.kind = kindDown
-	require.ErrorIs(t, ms[0].Heard(ms[1].self, f.encode(nil)), ErrFrame, "decided without us")
+	require.ErrorIs(t, ms[0].Receive(ms[1].self, f.encode(nil)), ErrFrame, "decided without us")
 	ms[0].Close(theLine)
-	require.Zero(t, len(ms[0].lines))
+	require.Zero(t, len(ms[0].open))
 }

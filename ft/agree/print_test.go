@@ -8,7 +8,7 @@ import (
 
 var seed = maphash.MakeSeed()
 
-// print is a number that other states hardly ever share.
+// print is a hash of the state.
 func (w *world) print() uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)
@@ -23,16 +23,16 @@ func (w *world) print() uint64 {
 			q := &p.part[k]
 			fmt.Fprint(&h, "line", q.proposed, q.told)
 			for _, d := range q.got {
-				fmt.Fprint(&h, d.Value, d.Gone, d.Unacked, d.Unlike)
+				fmt.Fprint(&h, d.Value, d.Ended, d.Unacked, d.Mismatch)
 			}
 			if !p.alive {
 				continue
 			}
 			fmt.Fprint(&h, q.knew)
-			for _, x := range p.m.early[lineOf(k)] {
+			for _, x := range p.m.unopened[lineOf(k)] {
 				fmt.Fprint(&h, x.from, x.payload)
 			}
-			if l := p.m.lines[lineOf(k)]; l != nil {
+			if l := p.m.open[lineOf(k)]; l != nil {
 				l.print(&h)
 			}
 		}
@@ -43,16 +43,16 @@ func (w *world) print() uint64 {
 	return h.Sum64()
 }
 
-func (l *line) print(h *maphash.Hash) {
-	fmt.Fprint(h, "open", l.gone, l.base, l.quit, len(l.queue), l.result != nil, l.flat.name)
+func (l *sequence) print(h *maphash.Hash) {
+	fmt.Fprint(h, "open", l.known, l.agreed, l.departed, len(l.queue), l.result != nil, l.flat.name)
 	for _, i := range []*instance{l.old, l.cur} {
 		if i != nil {
-			slices.Sort(i.told)
-			slices.Sort(i.from)
-			fmt.Fprint(h, i.seq, i.base, i.entered, i.decided, i.boarded, i.flat, i.has, i.from, len(i.early), i.sent, i.told)
+			slices.Sort(i.sentTo)
+			slices.Sort(i.counted)
+			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.boarded, i.flat, i.gathered, i.counted, len(i.pending), i.sent, i.sentTo)
 		}
 	}
-	for _, x := range l.waiting {
+	for _, x := range l.held {
 		fmt.Fprint(h, x.from, x.payload, x.needs)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// living lists who is alive and has not departed.
+// living lists the members that have neither failed nor departed.
 func (w *world) living() []int {
 	var out []int
 	for r, p := range w.procs {
@@ -17,8 +17,7 @@ func (w *world) living() []int {
 	return out
 }
 
-// wrong says what the world has done that it must not, as far as can be said now; at the end of
-// everything also what it has not done.
+// wrong returns a violation of safety so far and, at the end, of liveness.
 func (w *world) wrong(end bool) error {
 	if w.refused != nil {
 		return w.refused
@@ -32,12 +31,12 @@ func (w *world) wrong(end bool) error {
 	}
 	for _, r := range w.living() {
 		m := w.procs[r].m
-		for _, l := range m.lines {
-			if end && len(l.waiting) > 0 {
+		for _, l := range m.open {
+			if end && len(l.held) > 0 {
 				return fmt.Errorf("rank %d keeps frames for ever", r)
 			}
 		}
-		if end && len(m.early) > 0 {
+		if end && len(m.unopened) > 0 {
 			return fmt.Errorf("rank %d keeps early frames for ever", r)
 		}
 	}
@@ -71,8 +70,9 @@ func (w *world) wrongRound(k, round int, end bool) error {
 	return nil
 }
 
-// binds reports whether a rank's decision must be everybody's: that of who lives, or has
-// departed after it told somebody who lives; and any of a uniform agreement in which all are alike; but not of who counts as dead and does not know it.
+// binds reports whether all other decisions must equal a rank's: it lives, or has departed after it
+// sent the decision to a living member; or the agreement is uniform and has no mismatch. The
+// decision of a condemned process that does not know it does not count.
 func (w *world) binds(k, rank, round int) bool {
 	p := w.procs[rank]
 	switch {
@@ -96,15 +96,15 @@ func (w *world) binds(k, rank, round int) bool {
 }
 
 func alike(a, b *Decision) bool {
-	return slices.Equal(a.Value, b.Value) && slices.Equal(a.Gone, b.Gone) && slices.Equal(a.New, b.New) &&
-		slices.Equal(a.Unacked, b.Unacked) && a.Unlike == b.Unlike && a.Seq == b.Seq
+	return slices.Equal(a.Value, b.Value) && slices.Equal(a.Ended, b.Ended) && slices.Equal(a.New, b.New) &&
+		slices.Equal(a.Unacked, b.Unacked) && a.Mismatch == b.Mismatch && a.Seq == b.Seq
 }
 
-// wrongDecision looks at one decision by itself: validity.
+// wrongDecision checks one decision by itself: validity.
 func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 	value := binary.LittleEndian.Uint64(d.Value)
 	var gone, failed, unacked uint64
-	for _, g := range d.Gone {
+	for _, g := range d.Ended {
 		gone |= 1 << members(w.n).Rank(g.Proc)
 		if !g.Departed {
 			failed |= 1 << members(w.n).Rank(g.Proc)
@@ -114,7 +114,7 @@ func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 		unacked |= 1 << members(w.n).Rank(p)
 	}
 	switch p := w.procs[rank]; {
-	case d.Unlike && w.odd == 0:
+	case d.Mismatch && w.odd == 0:
 		return fmt.Errorf("all proposed alike, and it says they did not")
 	case failed&^(p.view|p.left) != 0 && p.alive:
 		return fmt.Errorf("decided %#x failed before it knows more than %#x", failed, p.view)
@@ -124,7 +124,7 @@ func (w *world) wrongDecision(k, rank, round int, d *Decision) error {
 	for r, p := range w.procs {
 		q := &p.part[k]
 		switch had := value>>r&1 != 0; {
-		case d.Unlike: // it has no value
+		case d.Mismatch: // without a value
 		case had && q.proposed <= round:
 			return fmt.Errorf("rank %d's value is in it and was not proposed", r)
 		case had && w.what(r) != d.What:

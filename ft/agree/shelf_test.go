@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// shelf is the boards of a world: memory that all its members share.
+// shelf is the shared memory of a world's ballots.
 type shelf struct{ all []shelved }
 
 type shelved struct {
@@ -17,7 +17,7 @@ type shelved struct {
 	cells   []board.Cell
 }
 
-// clone copies what all cells hold.
+// clone copies the cells.
 func (s *shelf) clone() *shelf {
 	c := &shelf{}
 	for _, b := range s.all {
@@ -27,14 +27,14 @@ func (s *shelf) clone() *shelf {
 	return c
 }
 
-// print adds what all cells say.
+// print hashes the cells.
 func (s *shelf) print(h *maphash.Hash) {
 	for _, b := range s.all {
 		fmt.Fprint(h, "board", b.owner, board.Dump(b.cells))
 	}
 }
 
-// hands are what a member has of the shelf.
+// hands is a member's access to the shelf.
 type hands struct {
 	*shelf
 	self proc.ID
@@ -59,7 +59,7 @@ func (h *hands) Open(owner proc.ID, name uint64, members int) *board.Board {
 
 func (h *hands) Drop(uint64) {}
 
-// ripe reports whether a member that waits at boards has something to look at.
+// ripe reports whether a member that waits at ballots has something to look at.
 func (m *Machine) ripe() bool {
 	for _, l := range m.flat {
 		if l.scan() != board.Empty {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// depth is how many steps a rank is from the root.
+// depth is the number of steps from a rank to the root.
 func depth(tr *tree, rank int) (steps int) {
 	for rank = tr.parent(rank); rank >= 0; rank = tr.parent(rank) {
 		steps++
@@ -15,9 +15,10 @@ func depth(tr *tree, rank int) (steps int) {
 	return steps
 }
 
-// The shallow tree of up to 64 members is a star: one step up for all, also when its middle has ended, where the next
-// one stands there, and when the dead are agreed on. Beyond that there are as many steps as a position has digits that
-// are not zero, and no member has more than 63 children for each level below it.
+// The shallow tree of up to 64 members is a star: one step for all, even when its centre has ended,
+// which the next one replaces, and when ends have been agreed on. Beyond that there are as many
+// steps as a position has non-zero digits, and no member has more than 63 children for each level
+// below it.
 func TestShallowIsAStar(t *testing.T) {
 	for _, c := range []struct{ n, levels, degree int }{
 		{1, 0, 0}, {2, 1, 1}, {3, 1, 2}, {63, 1, 62}, {64, 1, 63}, {65, 1, 64}, {66, 2, 64}, {128, 2, 64}, {4096, 2, 2 * 63}, {4162, 3, 2*63 + 1},
@@ -37,9 +38,9 @@ func TestShallowIsAStar(t *testing.T) {
 		for dead := 1; dead < 64; dead++ { // the first of 64
 			tr := &tree{digit: Shallow.Digit, size: 64}
 			for rank := range dead {
-				tr.gone.add(rank)
+				tr.known.add(rank)
 				if agreed {
-					tr.base.add(rank)
+					tr.agreed.add(rank)
 				}
 			}
 			require.Len(t, tr.children(nil, dead), 63-dead)
@@ -50,15 +51,15 @@ func TestShallowIsAStar(t *testing.T) {
 			}
 		}
 	}
-	// Of 66 the one that has two steps has one when somebody is agreed to be gone.
+	// Of 66 members the one with two steps has one when an end has been agreed on.
 	tr := &tree{digit: Shallow.Digit, size: 66}
 	require.Equal(t, 2, depth(tr, 65))
-	tr = &tree{digit: Shallow.Digit, size: 66, gone: ranks{7}, base: ranks{7}}
+	tr = &tree{digit: Shallow.Digit, size: 66, known: ranks{7}, agreed: ranks{7}}
 	require.Equal(t, 1, depth(tr, 65))
 }
 
-// A member of a star takes and sends one frame for each agreement: as many in all as in any other tree, and the middle
-// takes part in each of them.
+// A member of a star sends and receives one frame for each agreement: as many in all as in any
+// other tree, and the centre takes part in each of them.
 func TestStarMessages(t *testing.T) {
 	for _, n := range []int{2, 5, 64} {
 		w := newWorld(job{n: n, rounds: 3, wide: Shallow.Digit - 1})
@@ -78,8 +79,8 @@ func TestStarMessages(t *testing.T) {
 	}
 }
 
-// Agreements on a star keep what they promise while members die, the middle before all others: between any two of
-// the frames with which it tells its decision, and one after the other.
+// Agreements on a star keep their guarantees while members fail, the centre before all others:
+// between any two frames of its decision, and one after the other.
 func TestStarAndDeaths(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 0x57a2))

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// The tree stands on the members that are not in base, in their order. Positions are numbers to
-// the base 2^Digit of the line's Shape, and the parent of p is p without its highest digit; so every
-// ancestor has a lower position. To the base 2 that is the binomial tree in which
-// p has the children p+2^i for every 2^i > p (design, "Collectives"); to a base of at least the number of
-// members, a star.
+// The tree consists of the members that have not been agreed to have ended, in their order.
+// Positions are numbers to the base 2^Digit of the [Shape], and the parent of p is p without its
+// highest digit, so every ancestor has a lower position. To the base 2 that is the binomial tree,
+// in which p has the children p+2^i for every 2^i > p; to a base of at least the number of members
+// it is a star.
 //
-// Death bends it: see parent. The functions take what is the same at all members (base),
-// and what this process knows (gone).
+// Ends change it: see parent. The functions take what is the same at all members (agreed) and what
+// this process knows (known).
 
 // ranks is an ascending list of ranks.
 type ranks []int32
@@ -22,7 +22,7 @@ func (r ranks) has(rank int) bool {
 	return found
 }
 
-// add puts a rank into the list, and reports whether it was new.
+// add adds a rank and reports whether it was new.
 func (r *ranks) add(rank int) bool {
 	i, found := slices.BinarySearch(*r, int32(rank))
 	if !found {
@@ -31,29 +31,29 @@ func (r *ranks) add(rank int) bool {
 	return !found
 }
 
-// tree is the shape of one agreement as this process sees it now.
+// tree is the tree of one agreement as this process sees it now.
 type tree struct {
-	digit uint  // of positions, in bits
-	size  int   // of the group
-	base  ranks // agreed to be gone: not in the tree
-	gone  ranks // all that are known to be gone, those of base included
+	digit  uint  // of positions, in bits
+	size   int   // of the group
+	agreed ranks // agreed to have ended: not in the tree
+	known  ranks // all known to have ended, those in agreed included
 }
 
 // width is the number of positions.
-func (t *tree) width() int { return t.size - len(t.base) }
+func (t *tree) width() int { return t.size - len(t.agreed) }
 
-// position gives a rank's. Precondition: it is not in base.
+// position returns a rank's position. Precondition: it is not in agreed.
 func (t *tree) position(rank int) int {
-	below, _ := slices.BinarySearch(t.base, int32(rank))
+	below, _ := slices.BinarySearch(t.agreed, int32(rank))
 	return rank - below
 }
 
-// rank gives the rank at a position: of base, k members are below it if the rank
-// of the k-th is at most p+k.
+// rank returns the rank at a position: k members of agreed are below it if the rank of the k-th is
+// at most p+k.
 func (t *tree) rank(p int) int {
-	lo, hi := 0, len(t.base)
+	lo, hi := 0, len(t.agreed)
 	for lo < hi {
-		if mid := (lo + hi) / 2; int(t.base[mid])-mid <= p {
+		if mid := (lo + hi) / 2; int(t.agreed[mid])-mid <= p {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -62,10 +62,10 @@ func (t *tree) rank(p int) int {
 	return p + lo
 }
 
-// bent reports whether somebody in the tree is known to be gone.
-func (t *tree) bent() bool { return len(t.gone) > len(t.base) }
+// hasEnded reports whether a member of the tree is known to have ended.
+func (t *tree) hasEnded() bool { return len(t.known) > len(t.agreed) }
 
-func (t *tree) alive(p int) bool { return !t.bent() || !t.gone.has(t.rank(p)) }
+func (t *tree) alive(p int) bool { return !t.hasEnded() || !t.known.has(t.rank(p)) }
 
 // root is the lowest living position. Precondition: there is one.
 func (t *tree) root() int {
@@ -76,11 +76,11 @@ func (t *tree) root() int {
 	return p
 }
 
-// highest is where the highest digit of a position begins, in bits.
+// highest is the first bit of a position's highest digit.
 func (t *tree) highest(p int) uint { return uint(bits.Len(uint(p))-1) / t.digit * t.digit }
 
-// parent gives the rank to which one contributes: the nearest living ancestor, else
-// the root; -1 for the root itself.
+// parent returns the rank that a member contributes to: the nearest living ancestor, else the root;
+// -1 for the root itself.
 func (t *tree) parent(rank int) int {
 	p := t.position(rank)
 	for up := p; up != 0; {
@@ -99,13 +99,13 @@ func (t *tree) parent(rank int) int {
 func (t *tree) children(out []int, rank int) []int {
 	p := t.position(rank)
 	out = t.below(out, p, p)
-	if p != 0 && t.bent() && t.root() == p { // who has lost all ancestors
+	if p != 0 && t.hasEnded() && t.root() == p { // members without living ancestors
 		out = t.below(out, 0, p)
 	}
 	return out
 }
 
-// below appends the topmost living members under a position, but for one.
+// below appends the topmost living members under a position, except one.
 func (t *tree) below(out []int, p, except int) []int {
 	at := uint(0)
 	if p > 0 {

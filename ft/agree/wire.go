@@ -7,72 +7,72 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/varint"
 )
 
 // Kinds of frames; the first byte of each.
 const (
 	kindUp   = 1 // a contribution
 	kindDown = 2 // a decision
-	kindWake = 3 // look at the board
+	kindWake = 3 // look at the ballot
 )
 
 // Flags.
 const (
-	flagUniform = 1 << iota // the proposal is a uniform one
-	flagConfirm             // the second round of a uniform proposal
-	flagUnlike              // not all contributed to the same operation
-	flagYields              // somebody's proposal yields
-	flagRefused             // somebody refuses to take part
-	flagBoard               // all can use a board of the root; of a decision: here is one
-	flagBinds               // decided from a board: nobody will decide anything else, the dead included
-	flagsAll    = 1<<iota - 1
-	flagsPosted = flagUniform | flagConfirm | flagYields // those that a posted part has
+	flagUniform  = 1 << iota // the proposal is a uniform one
+	flagConfirm              // the second round of a uniform proposal
+	flagMismatch             // not all contributed to the same operation
+	flagYields               // a proposal yields
+	flagRefused              // a member refuses to take part
+	flagBallot               // all can use a ballot of the root; in a decision: it names one
+	flagBinds                // decided from a ballot: no member has decided otherwise
+	flagsAll     = 1<<iota - 1
+	flagsPosted  = flagUniform | flagConfirm | flagYields // the flags of a posted part
 )
 
-// entry is a member that is gone.
+// entry is a member that has ended.
 type entry struct {
 	rank     int32
-	departed bool // it has not failed
-	// common: all who have contributed so far knew of it when they did.
+	departed bool // it finalized; else it failed
+	// common: all contributors so far knew of it when they contributed.
 	common bool
 }
 
-// frame is a contribution or decision. In memory it is what an agreement has gathered.
+// frame is a contribution or decision. In memory it is the union that an agreement has gathered.
 type frame struct {
 	kind  byte
 	flags byte
-	what  byte // the caller's name of the operation
-	line  Line
+	what  byte // Proposal.What
+	key   GroupKey
 	seq   uint32
-	gone  []entry // ascending; those that are not in base
-	// unacked are the gone that somebody has not acknowledged, of those that it knew;
-	// ascending.
+	ended []entry // ascending, without those agreed on before
+	// unacked are the ended members that some contributor knew and had not acknowledged; ascending.
 	unacked ranks
-	board   uint64 // the name of one; of a decision with flagBoard
+	ballot  uint64 // a ballot's name, in a decision with flagBallot
 	value   []byte
 }
 
-// boardBytes is the length of a board's name.
-const boardBytes = 8
+// ballotBytes is the length of a ballot's name.
+const ballotBytes = 8
 
 // headBytes: kind, flags, what, context, group, seq.
 const headBytes = 3 + 4 + 4 + 4
 
-// MaxFrame bounds what the machine sends, in bytes: of as many processes as there can be
-// hardly ever all have ended, and their ranks are told by their distances.
-const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + boardBytes + MaxValue
+// MaxFrame bounds the machine's frames in bytes. Ranks are encoded as distances, so that even if
+// all processes have ended two bytes each are enough.
+const MaxFrame = headBytes + 2*binary.MaxVarintLen32 + 2*proc.MaxIDs*2 + ballotBytes + MaxValue
 
 var errFrame = errors.New("agree: corrupt frame")
 
 // encode appends a frame to b.
 func (f *frame) encode(b []byte) []byte {
 	b = append(b, f.kind, f.flags, f.what)
-	b = binary.LittleEndian.AppendUint32(b, f.line.Context)
-	b = binary.LittleEndian.AppendUint32(b, f.line.Group)
+	b = binary.LittleEndian.AppendUint32(b, f.key.Context)
+	b = binary.LittleEndian.AppendUint32(b, f.key.Group)
 	b = binary.LittleEndian.AppendUint32(b, f.seq)
-	b = binary.AppendUvarint(b, uint64(len(f.gone)))
+	b = binary.AppendUvarint(b, uint64(len(f.ended)))
 	last := int32(-1)
-	for _, e := range f.gone {
+	for _, e := range f.ended {
 		word := uint64(e.rank-last-1) << 2
 		if e.departed {
 			word |= 1
@@ -87,30 +87,30 @@ func (f *frame) encode(b []byte) []byte {
 	for _, rank := range f.unacked {
 		b, last = binary.AppendUvarint(b, uint64(rank-last-1)), rank
 	}
-	if f.names() {
-		b = binary.LittleEndian.AppendUint64(b, f.board)
+	if f.namesBallot() {
+		b = binary.LittleEndian.AppendUint64(b, f.ballot)
 	}
 	return append(b, f.value...)
 }
 
-// names reports whether a frame names a board.
-func (f *frame) names() bool { return f.kind == kindDown && f.flags&flagBoard != 0 }
+// namesBallot reports whether a frame names a ballot.
+func (f *frame) namesBallot() bool { return f.kind == kindDown && f.flags&flagBallot != 0 }
 
-// head reads which agreement a frame belongs to.
-func head(b []byte) (line Line, seq uint32, err error) {
+// header reads the key and number of a frame's agreement.
+func header(b []byte) (line GroupKey, seq uint32, err error) {
 	var f frame
-	err = f.begin(b)
-	return f.line, f.seq, err
+	err = f.decodeHeader(b)
+	return f.key, f.seq, err
 }
 
-// begin decodes the beginning of a frame, each byte of which it reads once: the sender may share the memory and
-// change it.
-func (f *frame) begin(b []byte) error {
+// decodeHeader decodes the beginning of a frame. It reads each byte once: the sender may share the
+// memory and change it.
+func (f *frame) decodeHeader(b []byte) error {
 	if len(b) < headBytes+2 {
 		return fmt.Errorf("%w: %d bytes", errFrame, len(b))
 	}
 	f.kind, f.flags, f.what = b[0], b[1], b[2]
-	f.line = Line{Context: binary.LittleEndian.Uint32(b[3:]), Group: binary.LittleEndian.Uint32(b[7:])}
+	f.key = GroupKey{Context: binary.LittleEndian.Uint32(b[3:]), Group: binary.LittleEndian.Uint32(b[7:])}
 	f.seq = binary.LittleEndian.Uint32(b[11:])
 	if f.kind < kindUp || f.kind > kindWake || f.flags&^flagsAll != 0 {
 		return fmt.Errorf("%w: kind %d, flags %#x", errFrame, f.kind, f.flags)
@@ -118,91 +118,70 @@ func (f *frame) begin(b []byte) error {
 	return nil
 }
 
-// decode takes a frame of a group of that size apart into f, whose slices are used
-// again; value is part of b.
+// decode decodes a frame of a group of that size into f, whose slices are reused; value is part of
+// b.
 func (f *frame) decode(b []byte, size int) error {
-	*f = frame{gone: f.gone[:0], unacked: f.unacked[:0]}
-	if err := f.begin(b); err != nil {
+	*f = frame{ended: f.ended[:0], unacked: f.unacked[:0]}
+	if err := f.decodeHeader(b); err != nil {
 		return err
 	}
-	r := reader{b: b[headBytes:], size: size}
+	r := reader{varint.Reader{Rest: b[headBytes:]}, size}
 	last := -1
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		word := r.uint()
+	for n := r.UpTo(size); n > 0 && !r.Bad; n-- {
+		word := r.Uint()
 		last = r.after(last, word>>2)
-		f.gone = append(f.gone, entry{rank: int32(last), departed: word&1 != 0, common: word&2 != 0})
+		f.ended = append(f.ended, entry{rank: int32(last), departed: word&1 != 0, common: word&2 != 0})
 	}
 	last = -1
-	for n := r.count(); n > 0 && !r.bad; n-- {
-		last = r.after(last, r.uint())
+	for n := r.UpTo(size); n > 0 && !r.Bad; n-- {
+		last = r.after(last, r.Uint())
 		f.unacked = append(f.unacked, int32(last))
 	}
-	if f.names() {
-		if len(r.b) < boardBytes {
+	if f.namesBallot() {
+		if len(r.Rest) < ballotBytes {
 			return fmt.Errorf("%w: %d bytes that name no board", errFrame, len(b))
 		}
-		f.board = binary.LittleEndian.Uint64(r.b)
-		r.b = r.b[boardBytes:]
+		f.ballot = binary.LittleEndian.Uint64(r.Rest)
+		r.Rest = r.Rest[ballotBytes:]
 	}
-	f.value = r.b
-	if r.bad || len(f.value) > MaxValue {
+	f.value = r.Rest
+	if r.Bad || len(f.value) > MaxValue {
 		return fmt.Errorf("%w: %d bytes for a group of %d", errFrame, len(b), size)
 	}
 	return nil
 }
 
-// reader takes numbers off the front of a frame; bad is for good.
+// reader reads lists of ranks of a group of that size.
 type reader struct {
-	b    []byte
+	varint.Reader
 	size int
-	bad  bool
 }
 
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// count is a number of ranks.
-func (r *reader) count() int {
-	n := r.uint()
-	if n > uint64(r.size) {
-		r.bad = true
-		return 0
-	}
-	return int(n)
-}
-
-// after is the rank that stands gap places behind the next.
+// after returns the rank that follows last with a gap.
 func (r *reader) after(last int, gap uint64) int {
 	if gap >= uint64(r.size-last-1) {
-		r.bad = true
+		r.Bad = true
 		return last
 	}
 	return last + 1 + int(gap)
 }
 
-// merge folds what another has gathered into f: the values apart.
+// merge adds what another frame has gathered, except the value.
 func (f *frame) merge(o *frame) {
-	f.flags |= o.flags & (flagUnlike | flagYields | flagRefused)
-	f.flags &= o.flags | ^byte(flagBoard)
+	f.flags |= o.flags & (flagMismatch | flagYields | flagRefused)
+	f.flags &= o.flags | ^byte(flagBallot)
 	if o.what != f.what || (o.flags^f.flags)&(flagUniform|flagConfirm) != 0 || len(o.value) != len(f.value) {
-		f.flags |= flagUnlike
+		f.flags |= flagMismatch
 	}
-	if len(f.gone)+len(o.gone) > 0 {
-		f.gone = unite(f.gone, o.gone)
+	if len(f.ended)+len(o.ended) > 0 {
+		f.ended = unite(f.ended, o.ended)
 	}
 	for _, rank := range o.unacked {
 		f.unacked.add(int(rank))
 	}
 }
 
-// unite is the union of two ascending lists; common are those that are so in both.
+// unite is the union of two ascending lists; common marks the entries that both have as common.
 func unite(a, b []entry) []entry {
 	out := make([]entry, 0, max(len(a), len(b)))
 	for len(a) > 0 || len(b) > 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A world is a group of machines, the messages between them, and what happens to both. What may happen
-// next is a list of steps; who chooses among them explores.
+// A world is a group of machines, the messages between them, and the events that befall both. The
+// possible next events are a list of steps; an explorer chooses among them.
 
-// members is a Group of n members whose processes are not their ranks.
+// members is a Group of n members whose process ids are not their ranks.
 type members int
 
 func (n members) Size() int             { return int(n) }
@@ -24,35 +24,36 @@ func (n members) Rank(p proc.ID) int {
 	return -1
 }
 
-var theLine = Line{Context: 7, Group: 9}
+var theLine = GroupKey{Context: 7, Group: 9}
 
-// lineOf numbers the lines of a world.
-func lineOf(k int) Line { return Line{Context: 7, Group: uint32(9 + k)} }
+// lineOf is the key of a world's kth group.
+func lineOf(k int) GroupKey { return GroupKey{Context: 7, Group: uint32(9 + k)} }
 
 // job is what the members do. Sets have a bit for each rank.
 type job struct {
 	n       int
-	rounds  int  // agreements of each line
-	more    int  // lines beside the first
-	uniform bool // all of them
+	rounds  int  // agreements of each group
+	more    int  // groups beside the first
+	uniform bool // all agreements are uniform
 	leavers uint64
-	stay    int    // rounds of every line after which leavers finalize
-	rude    bool   // a departure may look like a failure to who has heard nothing from there
-	odd     uint64 // who proposes something else
-	late    uint64 // who opens a line when it first proposes there
-	acked   uint64 // who acknowledges what it knows
+	stay    int    // rounds of every group after which leavers finalize
+	rude    bool   // a departure may look like a failure to a process that has received nothing from there
+	odd     uint64 // members that propose another operation
+	late    uint64 // members that open a group when they first propose there
+	acked   uint64 // members that acknowledge what they know
 	crashes int    // at most
-	// suspicions: at most so many are taken for dead while they live, and die of that.
-	// They do not hear of each other before they are dead, nor of the death of who counts them as dead, unless mutual.
+	// suspicions bounds the number of processes that count as failed while they live, and fail
+	// because of it. Before that they learn neither of each other's failure nor of that of a
+	// process that condemned them, unless mutual.
 	suspicions int
 	mutual     bool
 	broken     mutant
-	flat       bool   // they have boards
-	unmet      uint64 // who can reach them when it has asked for that
-	wide       uint   // how much longer than a bit the digits of the tree are
+	flat       bool   // there is shared memory
+	unmet      uint64 // members that can reach it once they have asked for that
+	wide       uint   // bits of the tree's digits beyond the first
 }
 
-// last is how many rounds a rank takes part in.
+// last is the number of rounds that a rank takes part in.
 func (j *job) last(rank int) int {
 	if j.leavers>>rank&1 != 0 {
 		return min(j.stay, j.rounds)
@@ -60,7 +61,7 @@ func (j *job) last(rank int) int {
 	return j.rounds
 }
 
-// what is what a rank proposes.
+// what is the operation that a rank proposes.
 func (j *job) what(rank int) byte { return 3 + byte(j.odd>>rank&1) }
 
 func (j *job) digit() uint { return 1 + j.wide }
@@ -69,34 +70,34 @@ type world struct {
 	job
 	procs []*member
 	shelf *shelf
-	// wires by sender and receiver: in order. nil: the sender has departed.
+	// wires are the queues by sender and receiver, in order. nil: the sender has departed.
 	wires   [][][][]byte
 	sends   int
 	crashed int
 	doubted int
 	decided int   // decisions that members have got
-	refused error // what a machine said to a frame of another one
+	refused error // a machine's error about a frame of another machine
 }
 
 type member struct {
 	m         *Machine
 	hands     *hands
-	naps      bool // it sleeps at a board
+	naps      bool // it sleeps at a ballot
 	alive     bool
 	departed  bool
-	condemned bool   // counts as dead somewhere
-	view      uint64 // bits of the dead it knows
-	left      uint64 // the same of the departed
-	met       uint64 // whom it has sent something to
-	part      []part // by line
+	condemned bool   // it counts as failed at another process
+	view      uint64 // bits of the failures it knows
+	left      uint64 // bits of the departures it knows
+	met       uint64 // bits of the processes that it has sent something to
+	part      []part // by group
 }
 
-// part is what a member does on a line.
+// part is a member's part in a group.
 type part struct {
-	proposed int // times
+	proposed int // number of proposals
 	knew     []uint64
 	got      []*Decision
-	told     []uint64 // by round: whom it sent the decision to
+	told     []uint64 // by round: the ranks that it sent the decision to
 }
 
 func newWorld(j job) *world {
@@ -125,11 +126,12 @@ func (w *world) open(m *Machine, k int) {
 	}
 }
 
-// step is something that may happen.
+// step is a possible event.
 type step struct {
-	what     byte // 'p'ropose, 'd'eliver, 'l'earn, 's'uspect, 'c'rash, 'f'inalize, l'o'ok at boards, 'z': sleep there
-	at, from int  // from: also the line of a proposal
-	// sends: the process crashes after so many of the messages that this makes it send; -1: it goes on.
+	what     byte // 'p'ropose, 'd'eliver, 'l'earn, 's'uspect, 'c'rash, 'f'inalize, l'o'ok at ballots, 'z': sleep there
+	at, from int  // from: also the group of a proposal
+	// sends: the process crashes after so many of the messages that this step makes it send; -1: it
+	// does not.
 	sends int
 }
 
@@ -144,7 +146,7 @@ func (s step) String() string {
 	return text
 }
 
-// steps lists what may happen now, crashes among them, in the memory of out.
+// steps lists the possible events, crashes included, in the memory of out.
 func (w *world) steps(out []step) []step {
 	out = out[:0]
 	for at, p := range w.procs {
@@ -182,7 +184,7 @@ func (w *world) steps(out []step) []step {
 	return out
 }
 
-// between appends what may happen to a living process from another.
+// between appends the possible events of a living process caused by another.
 func (w *world) between(out []step, at, from int) []step {
 	p, o, wire := w.procs[at], w.procs[from], w.wires[from][at]
 	unknown := (p.view|p.left)>>from&1 == 0
@@ -201,7 +203,7 @@ func (w *world) between(out []step, at, from int) []step {
 	return out
 }
 
-// counts reports whether a process acts on the death of another one, or on that of somebody who does, and so on.
+// counts reports whether a process acts on the failure of another one, directly or through others.
 func (w *world) counts(from, at int) bool {
 	var all uint64
 	for next := w.procs[from].view; next != 0; next &^= all {
@@ -215,7 +217,7 @@ func (w *world) counts(from, at int) bool {
 	return false
 }
 
-// do has a step happen, and gives the number of messages that it made its process send.
+// do performs a step and returns the number of messages that it made its process send.
 func (w *world) do(s step) int {
 	p := w.procs[s.at]
 	p.naps = p.naps && s.what == 'c'
@@ -253,7 +255,7 @@ func (w *world) do(s step) int {
 			p.m.Departed(members(w.n).Proc(s.from))
 			break
 		}
-		if err := p.m.Heard(members(w.n).Proc(s.from), wire[0]); err != nil {
+		if err := p.m.Receive(members(w.n).Proc(s.from), wire[0]); err != nil {
 			w.refused = err
 		}
 	}
@@ -280,7 +282,7 @@ func (w *world) propose(at, k int) {
 	}
 }
 
-// drain does what the machine of a process asks for.
+// drain performs the actions of a process's machine.
 func (w *world) drain(at, most int) (sends int) {
 	p := w.procs[at]
 	for {
@@ -303,14 +305,14 @@ func (w *world) drain(at, most int) (sends int) {
 				w.passed(at, to, a.Payload)
 			}
 		case Decide:
-			q := &p.part[a.Decision.Line.Group-lineOf(0).Group]
+			q := &p.part[a.Decision.Key.Group-lineOf(0).Group]
 			q.got = append(q.got, a.Decision)
 			w.decided++
 		case Await:
-			if a.Meet {
+			if a.Connect {
 				p.hands.met = true
 			}
-		case Report: // everybody learns of every end some time
+		case Report: // all processes learn of every end at some time
 			if a.Why != nil {
 				w.refused = a.Why
 			}
@@ -318,9 +320,9 @@ func (w *world) drain(at, most int) (sends int) {
 	}
 }
 
-// passed notes that a process has sent its decision to another.
+// passed records that a process has sent its decision to another.
 func (w *world) passed(at, to int, payload []byte) {
-	id, seq, err := head(payload)
+	id, seq, err := header(payload)
 	if err != nil {
 		panic(err)
 	}
@@ -339,81 +341,4 @@ func (w *world) crash(at int) {
 	for from := range w.procs {
 		w.wires[from][at] = nil
 	}
-}
-
-// clone copies a world: what happens to the copy does not happen to this one.
-func (w *world) clone() *world {
-	c := *w
-	c.shelf = w.shelf.clone()
-	c.procs = make([]*member, w.n)
-	c.wires = make([][][][]byte, w.n)
-	for r, p := range w.procs {
-		q := *p
-		q.m = p.m.clone()
-		if p.hands != nil {
-			q.hands = &hands{c.shelf, p.m.self, p.hands.met}
-			q.m.Use(q.hands)
-			q.m.reopen()
-		}
-		q.part = slices.Clone(p.part)
-		for k := range q.part {
-			o := &q.part[k]
-			o.knew, o.got, o.told = slices.Clone(o.knew), slices.Clone(o.got), slices.Clone(o.told)
-		}
-		c.procs[r] = &q
-		c.wires[r] = make([][][]byte, w.n)
-		for to, wire := range w.wires[r] {
-			c.wires[r][to] = slices.Clone(wire)
-		}
-	}
-	return &c
-}
-
-func (m *Machine) clone() *Machine {
-	c := New(m.self, m.shape)
-	c.broken = m.broken
-	for p, departed := range m.gone {
-		c.gone[p] = departed
-	}
-	c.leaving = slices.Clone(m.leaving)
-	for p, n := range m.owed {
-		c.owed[p] = n
-	}
-	for id, frames := range m.early {
-		c.early[id] = slices.Clone(frames)
-	}
-	for id, l := range m.lines {
-		d := *l
-		d.m = c
-		d.gone, d.quit, d.waiting = slices.Clone(l.gone), slices.Clone(l.quit), slices.Clone(l.waiting)
-		d.queue, d.awaited = slices.Clone(l.queue), slices.Clone(l.awaited)
-		d.cur, d.old = l.cur.clone(&d), l.old.clone(&d)
-		d.below, d.frame, d.folded, d.spare = nil, frame{}, nil, nil
-		c.lines[id] = &d
-	}
-	for _, l := range m.flat {
-		c.flat = append(c.flat, c.lines[l.id])
-	}
-	return c
-}
-
-// reopen has the lines of a copy use the boards of its own world.
-func (m *Machine) reopen() {
-	for _, l := range m.lines {
-		if l.flat.Board != nil {
-			l.flat.Board = m.boards.Open(l.flat.from, l.flat.name, l.group.Size())
-		}
-	}
-}
-
-func (i *instance) clone(l *line) *instance {
-	if i == nil {
-		return nil
-	}
-	c := *i
-	c.l = l
-	c.value, c.own, c.up, c.down = nil, nil, nil, nil // the decision is encoded again when it is asked for
-	c.has.value, c.has.unacked = slices.Clone(i.has.value), slices.Clone(i.has.unacked)
-	c.from, c.early, c.told = slices.Clone(i.from), slices.Clone(i.early), slices.Clone(i.told)
-	return &c
 }

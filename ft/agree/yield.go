@@ -1,13 +1,13 @@
 package agree
 
-// Operations that all members are to leave with the same outcome end with an agreement. A member that has met an
-// error elsewhere may never come to it: it recovers, with an agreement of its own, or does
-// nothing more. So proposals of such operations yield. Where one meets another kind, those that proposed
-// it learn that they were unlike, which is their common outcome, and the other goes to the
-// next agreement, before what its proposer has queued behind it. And a member that is sure to come no more refuses,
-// once: whoever is told of that refuses as well, before it could wait for that member again.
+// An operation with the same outcome at all members ends with an agreement. A member that has met
+// an error elsewhere may never reach it: it recovers, with an agreement of its own, or does nothing
+// more. So proposals of such operations yield. If one meets another kind, the members that proposed
+// it get a mismatch, which is their common outcome, and the other kind moves to the next agreement,
+// ahead of what its proposer has queued. A member that will never reach the operation refuses,
+// once; the members that learn of it refuse as well, before they could wait for that member again.
 
-// yielding gives the flags of a proposal.
+// yielding returns the flags of a proposal.
 func (p *Proposal) yielding() (flags byte) {
 	if p.Yields || p.Refuses {
 		flags |= flagYields
@@ -21,6 +21,6 @@ func (p *Proposal) yielding() (flags byte) {
 // yielded reports whether this process's proposal met others that yield to it, and so has not been
 // decided.
 func (i *instance) yielded() bool {
-	const met = flagUnlike | flagYields
-	return i.has.flags&met == met && i.mine.yielding() == 0 && !i.mine.confirm
+	const met = flagMismatch | flagYields
+	return i.gathered.flags&met == met && i.mine.yielding() == 0 && !i.mine.confirm
 }

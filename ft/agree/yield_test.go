@@ -10,12 +10,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// What meets something that yields goes to the next agreement, in its order; who proposed what yields learns so.
+// A proposal that meets a yielding one moves to the next agreement, in its order; the proposers of
+// the yielding one get a mismatch.
 func TestYield(t *testing.T) {
 	and := func(acc, in []byte) { acc[0] &= in[0] }
 	weak := Proposal{What: 16, Value: []byte{1}, Op: and, Yields: true}
 	for n := 2; n <= 5; n++ {
-		for mask := 1; mask < 1<<n-1; mask++ { // who proposes what yields before the others' two
+		for mask := 1; mask < 1<<n-1; mask++ { // the members that propose a yielding operation before the others' two
 			ms := machines(t, n, theLine)
 			for r, m := range ms {
 				if mask&(1<<r) != 0 {
@@ -33,7 +34,7 @@ func TestYield(t *testing.T) {
 			}
 			firm := 0
 			for _, d := range slices.Concat(seen[1], seen[16]) {
-				if d.Unlike {
+				if d.Mismatch {
 					continue
 				}
 				firm++
@@ -45,7 +46,7 @@ func TestYield(t *testing.T) {
 	}
 }
 
-// A refusal reaches everybody who proposes something that yields, and what does not yield is undisturbed.
+// A refusal reaches all proposers of a yielding operation and does not affect others.
 func TestRefusal(t *testing.T) {
 	ms := machines(t, 4, theLine)
 	for r, m := range ms {
@@ -62,11 +63,11 @@ func TestRefusal(t *testing.T) {
 	require.Len(t, decided, 8)
 	for _, d := range decided {
 		require.Equal(t, d.Number == 1, d.Refused)
-		require.Equal(t, d.Number == 1, d.Unlike)
+		require.Equal(t, d.Number == 1, d.Mismatch)
 	}
 }
 
-// A failure that was agreed on where proposals met what yields is new in the decision that they get.
+// A failure that was agreed on in a mismatch with a yielding operation is new in the next decision.
 func TestYieldKeepsWhatIsNew(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 100 {
@@ -82,11 +83,11 @@ func TestYieldKeepsWhatIsNew(t *testing.T) {
 			require.NoError(t, err)
 		}
 		for _, d := range pump(t, ms[:3]...) {
-			if !d.Unlike {
-				require.Equal(t, []Gone{{Proc: dead}}, d.Gone)
+			if !d.Mismatch {
+				require.Equal(t, []Ended{{Proc: dead}}, d.Ended)
 			}
-			if !d.Unlike && d.Number == 2 {
-				require.Contains(t, []proc.ID{dead}, d.Gone[0].Proc)
+			if !d.Mismatch && d.Number == 2 {
+				require.Contains(t, []proc.ID{dead}, d.Ended[0].Proc)
 			}
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Agreements takes part in agreements over a process's progress engine: frames are
-// answered by whoever makes progress, also when the agreement has long been decided
-// here. Its methods are called with the engine's lock held.
+// Agreements drives a process's agreements over its progress engine. The goroutine that makes
+// progress answers frames, even long after the decision here. Its methods are called with the
+// engine's lock held.
 type Agreements struct {
 	e    *progress.Engine
 	m    *agree.Machine
@@ -19,89 +19,90 @@ type Agreements struct {
 	in   inbox
 	logf func(format string, args ...any)
 
-	meet     bool // who is waited for
-	watching bool // boards
-	watcher  progress.Watcher
-	draining bool
-	over     bool
+	connectAwaited bool // connect to each member that is waited for
+	watching       bool // watcher is registered
+	watcher        progress.Watcher
+	draining       bool
+	stopped        bool
 }
 
-// StartAgreements is called once, with the same shape at all processes, before the first frame can arrive, and after the
-// listeners to ends have been registered that are to be told of a death before an agreement on it
-// is decided.
+// StartAgreements is called once, with the same shape at all processes, before the first frame can
+// arrive. Listeners that must learn of an end before an agreement on it is decided are registered
+// before.
 func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf func(format string, args ...any)) *Agreements {
 	a := &Agreements{
 		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
-		in: inbox{most: agree.MaxFrame},
+		in: inbox{longest: agree.MaxFrame},
 	}
 	a.watcher = progress.Watcher{Look: a.lookAtBoards, Doze: a.m.Doze}
-	e.Handle(fabric.ClassAgree, a.heard)
-	e.OnEnd(a.ended)
+	e.Handle(fabric.ClassAgree, a.onFrame)
+	e.OnEnd(a.onEnd)
 	return a
 }
 
-// Open begins a line of agreements; see agree.Machine.
-func (a *Agreements) Open(id agree.Line, g agree.Group) error {
+// Open opens a group's agreements; see agree.Machine.
+func (a *Agreements) Open(id agree.GroupKey, g agree.Group) error {
 	err := a.m.Open(id, g)
 	a.drain()
 	return err
 }
 
-// Close forgets a line; see agree.Machine.
-func (a *Agreements) Close(id agree.Line) { a.m.Close(id) }
+// Close forgets a group; see agree.Machine.
+func (a *Agreements) Close(id agree.GroupKey) { a.m.Close(id) }
 
-// Propose has this process take part in the line's next agreement. p.Then gets the decision, until it returns,
-// with the lock held, in this call or in whatever goroutine makes progress; all members that are agreed to have failed stand in
-// the View by then.
-func (a *Agreements) Propose(id agree.Line, p agree.Proposal) error {
+// Propose lets this process take part in the group's next agreement. p.Then gets the decision with
+// the lock held, in this call or in any goroutine that makes progress, and must not keep it. By
+// then all members that have been agreed to have failed are in the View.
+func (a *Agreements) Propose(id agree.GroupKey, p agree.Proposal) error {
 	_, err := a.m.Propose(id, p)
 	a.drain()
 	return err
 }
 
-// Use has agreements be made on boards where that is possible. It is called before the first line is opened.
+// Use enables agreements in shared memory. It is called before the first group is opened.
 func (a *Agreements) Use(b agree.Boards) { a.m.Use(b) }
 
-// Meet has this process connect to whom an agreement waits for, so that it learns of the
-// other's death also where no failure detector tells. It is called before the first proposal.
-func (a *Agreements) Meet() { a.meet = true }
+// ConnectAwaited lets this process connect to each member that an agreement waits for, so that it
+// learns of that member's failure without a failure detector. It is called before the first
+// proposal.
+func (a *Agreements) ConnectAwaited() { a.connectAwaited = true }
 
-func (a *Agreements) heard(from proc.ID, imm uint64, payload []byte) {
-	if a.over {
+func (a *Agreements) onFrame(from proc.ID, imm uint64, payload []byte) {
+	if a.stopped {
 		return
 	}
 	frame, ok := a.in.take(from, imm, payload)
 	var err error
 	switch {
 	case a.out.waiting(from) > maxWaiting:
-		err = errAnswers
+		err = errNotReading
 	case !ok:
 		err = agree.ErrFrame
 	case frame != nil:
-		err = a.m.Heard(from, frame)
+		err = a.m.Receive(from, frame)
 	}
 	if err != nil {
-		a.cut(from, err)
+		a.cutOff(from, err)
 	}
 	a.drain()
 }
 
-// maxWaiting bounds the frames that wait for a peer which sends frames itself: it does not take the answers
-// to those. A peer that is only slow is waited for.
+// maxWaiting bounds the frames that wait for a peer which sends frames itself: such a peer does not
+// read the answers. Without frames from it, a slow peer may have more.
 const maxWaiting = 1 << 14
 
-var errAnswers = fmt.Errorf("it sends frames, and does not take %d that wait for it", maxWaiting)
+var errNotReading = fmt.Errorf("it sends frames, and does not take %d that wait for it", maxWaiting)
 
-// cut ends the connection to a peer that sends what it must not.
-func (a *Agreements) cut(peer proc.ID, why error) {
+// cutOff reports a peer that sends malformed frames as corrupt.
+func (a *Agreements) cutOff(peer proc.ID, why error) {
 	if a.logf != nil {
 		a.logf("agree: cutting %v off: %v", peer, why)
 	}
 	a.e.Report(peer, proc.Cause{Kind: proc.Corrupt})
 }
 
-func (a *Agreements) ended(ep *progress.Endpoint, cause proc.Cause) {
-	if a.over {
+func (a *Agreements) onEnd(ep *progress.Endpoint, cause proc.Cause) {
+	if a.stopped {
 		return
 	}
 	delete(a.in.parts, ep.Proc)
@@ -113,22 +114,22 @@ func (a *Agreements) ended(ep *progress.Endpoint, cause proc.Cause) {
 	a.drain()
 }
 
-// drain does what the machine asks for. What comes of that as inputs leaves the rest to the
-// first call.
+// drain performs the machine's actions. Inputs that result from them leave further actions to the
+// outermost call.
 func (a *Agreements) drain() {
 	if a.draining {
 		return
 	}
 	a.draining = true
-	for act, ok := a.m.Next(); ok && !a.over; act, ok = a.m.Next() {
+	for act, ok := a.m.Next(); ok && !a.stopped; act, ok = a.m.Next() {
 		switch act.Kind {
 		case agree.Send:
 			a.out.Send(act.To, fabric.ClassAgree, act.Payload)
 		case agree.Report:
 			a.report(&act)
 		case agree.Await:
-			if a.meet || act.Meet {
-				a.out.Meet(act.Peer)
+			if a.connectAwaited || act.Connect {
+				a.out.Connect(act.Peer)
 			}
 		case agree.Decide:
 			act.Then(act.Decision)
@@ -139,18 +140,18 @@ func (a *Agreements) drain() {
 	a.watch()
 }
 
-// watch has the boards be looked at while this process waits at some.
+// watch registers the watcher while this process waits at a ballot.
 func (a *Agreements) watch() {
-	switch waits := a.m.Waits() && !a.over; {
+	switch waits := a.m.Waits() && !a.stopped; {
 	case waits && !a.watching:
 		a.e.Watch(&a.watcher)
 		a.e.Kick()
 	case !waits && a.watching:
 		a.e.Unwatch(&a.watcher)
 	case waits:
-		a.e.Kick() // there may be another one since who sleeps has dozed
+		a.e.Kick() // the sleeping goroutine does not know this ballot yet
 	}
-	a.watching = a.m.Waits() && !a.over
+	a.watching = a.m.Waits() && !a.stopped
 }
 
 func (a *Agreements) lookAtBoards() (moved int) {
@@ -160,21 +161,21 @@ func (a *Agreements) lookAtBoards() (moved int) {
 	return moved
 }
 
-// report takes word of an end from another member. A departure is the last thing that one hears over a
-// connection, so where there is one it will tell.
+// report handles another member's report of an end. A departure is the last message of a
+// connection, so where there is a connection, it will report the departure.
 func (a *Agreements) report(act *agree.Action) {
 	switch {
 	case act.Why != nil:
-		a.cut(act.Peer, act.Why)
+		a.cutOff(act.Peer, act.Why)
 	case !act.Departed:
 		a.e.Report(act.Peer, proc.Cause{Kind: proc.Unknown})
-	case a.e.Known(act.Peer) == nil:
+	case a.e.Lookup(act.Peer) == nil:
 		a.m.Departed(act.Peer)
 	}
 }
 
-// Stop has nothing be answered or decided any more, for a process that departs.
+// Stop ends all agreements, for a process that departs: nothing is answered or decided any more.
 func (a *Agreements) Stop() {
-	a.over = true
+	a.stopped = true
 	a.watch()
 }

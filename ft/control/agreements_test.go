@@ -17,7 +17,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// council is a job whose processes agree again and again, while some die.
+// council is a job whose processes agree repeatedly while some fail.
 type council struct {
 	n, rounds int
 	uniform   bool
@@ -81,7 +81,7 @@ func (x *council) body(p *sim.Proc) {
 		Die:    func(why error) { x.wrong = fmt.Errorf("%v ends itself: %w", p.ID(), why) },
 	})
 	a := StartAgreements(e, agree.Binomial, out, nil)
-	line := agree.Line{Context: 1}
+	line := agree.GroupKey{Context: 1}
 	e.Lock()
 	if err := a.Open(line, all(x.n)); err != nil {
 		x.wrong = err
@@ -91,7 +91,7 @@ func (x *council) body(p *sim.Proc) {
 		value := make([]byte, 8*((x.n+63)/64))
 		binary.LittleEndian.PutUint64(value[p.ID()/64*8:], 1<<(p.ID()%64))
 		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform, Then: func(d *agree.Decision) {
-			for _, g := range d.Gone {
+			for _, g := range d.Ended {
 				if !e.View().Failed(g.Proc) {
 					x.wrong = fmt.Errorf("%v does not know of %v when it decides", p.ID(), g.Proc)
 				}
@@ -105,7 +105,7 @@ func (x *council) body(p *sim.Proc) {
 		}
 		e.Wait(&done)
 	}
-	// Whoever has decided answers the others.
+	// A process that has decided answers the others.
 	var over progress.Completion
 	e.After(3*DefaultTimeout, over.Finish)
 	e.Wait(&over)
@@ -117,8 +117,8 @@ func (x *council) body(p *sim.Proc) {
 	_ = e.Close()
 }
 
-// Agreements of simulated processes that die at random moments: whoever lives decides each, and
-// as the others do.
+// Agreements of simulated processes that fail at random times: all living ones decide each, and
+// alike.
 func TestCouncil(t *testing.T) {
 	for seed := uint64(1); seed <= 150; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))
@@ -140,7 +140,7 @@ func TestCouncil(t *testing.T) {
 				}
 				require.Equal(t, first, d, "seed %d: process %d, agreement %d", seed, id, round)
 				for other := range x.n {
-					gone := slices.ContainsFunc(d.Gone, func(g agree.Gone) bool { return g.Proc == proc.ID(other) })
+					gone := slices.ContainsFunc(d.Ended, func(g agree.Ended) bool { return g.Proc == proc.ID(other) })
 					require.True(t, gone || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0, "seed %d: %d has no part", seed, other)
 				}
 			}

@@ -1,24 +1,22 @@
-// Package control drives the failure protocols of a process over its progress
-// engine: so far the failure detector ([Pulse]).
+// Package control drives the failure protocols of a process over its progress engine: the failure
+// detector ([Driver]), agreements ([Agreements]) and revocation ([Revocations]).
 //
-// # The pulse
+// # The detector driver
 //
-// A goroutine of the process wakes when the detector wants to know the time, also
-// while the application computes, has progress made if nobody does, so that
-// heartbeats that have come are heard, and sends the process's own. Frames of class
-// detect and evidence of providers reach the detector at once, in the goroutine that
-// makes progress, and what the detector has to say about them goes out from there:
-// a death that one process has seen is on its way to all others before the waiters
-// of that process run. What would take a connection to a rank of the same machine waits
-// a twentieth of a period, since the kernel tells there. Only connecting needs a goroutine of its own, because it waits for
+// A goroutine wakes whenever the detector's clock must advance, even while the application
+// computes. It makes progress if no other goroutine does, so that received heartbeats count, and
+// sends this process's own heartbeats. Frames of class detect and providers' evidence reach the
+// detector at once, in the goroutine that makes progress, and the detector's frames are sent from
+// there: the notice of a failure leaves before the waiting goroutines of this process run. A frame
+// that needs a new connection to a rank of the same machine waits a twentieth of a period, since
+// the kernel reports failures there. Only connecting needs another goroutine, because it waits for
 // the launcher and the kernel.
 //
-// # What is evidence of death
+// # Evidence of failure
 //
-// Everything by which a provider reports an end, but for two causes:
-// [proc.Unreachable] is about a pair of processes of which both live, so the
-// detector does not pass it on; an agreement of the two settles it (package ft/repair). [proc.Expelled] says that this process is the one that counts as
-// dead.
+// Every end that a provider reports is evidence, with two exceptions. [proc.Unreachable] concerns a
+// pair of living processes, so the detector does not forward it; an agreement of the two settles it
+// (package ft/repair). [proc.Expelled] means that this process counts as failed elsewhere.
 //
 // Floor 4, beside p2p, which it does not use: control classes bypass matching.
 package control

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Who flushes before it leaves has told everybody, strangers too, also where a frame goes in pieces and there is no
-// credit for them; the dead keep nobody.
+// A process that flushes before it leaves has notified all, unconnected processes too, even if a
+// frame goes in pieces and without credit; failed receivers do not delay it.
 func TestFlush(t *testing.T) {
 	const n, frames, dead = 7, 300, 3
 	payload := make([]byte, 100_000)
@@ -26,7 +26,7 @@ func TestFlush(t *testing.T) {
 				Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 				Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 			})
-			in := inbox{most: len(payload)}
+			in := inbox{longest: len(payload)}
 			var gone progress.Completion
 			e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 				if frame, ok := in.take(from, imm, piece); ok && len(frame) == len(payload) {
@@ -62,7 +62,8 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// Who takes nothing any more, though it lives, is given up; who takes something now and then is not.
+// Flush gives up a living receiver that accepts nothing any more, but not one that accepts
+// something now and then.
 func TestFlushGivesUp(t *testing.T) {
 	const second = fabric.Time(1_000_000_000)
 	const slow, stuck, frames = 1, 2, 1000
@@ -93,7 +94,7 @@ func TestFlushGivesUp(t *testing.T) {
 			case slow:
 				for heard < frames {
 					p.Host().Pause(8 * second)
-					e.Tend()
+					e.ProgressUntilIdle()
 				}
 			case stuck:
 				p.Host().Pause(1000 * second)

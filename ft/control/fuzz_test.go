@@ -15,12 +15,13 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// babble is a job of three in which process 1 sends whatever it likes in frames of one class to process 0, and
-// departs; process 2 takes in what comes of that.
+// babble is a job of three in which process 1 sends any frames of one class to process 0 and
+// departs; process 2 receives what results.
 type babble struct {
 	class  fabric.Class
 	frames [][]byte // the first byte is the immediate
-	// start has process 0 listen, and is told of ends after it; look is called when process 1 has ended.
+	// start makes process 0 listen; its listeners to ends come later; look is called when process 1
+	// has ended.
 	start func(e *progress.Engine, out *Outbox)
 	look  func()
 
@@ -28,7 +29,7 @@ type babble struct {
 	spread int          // frames at process 2
 }
 
-// script takes frames from what a fuzzer writes: immediate, length, bytes.
+// script decodes frames from a fuzzer's input: immediate, length, bytes.
 func script(b []byte) (frames [][]byte) {
 	for len(b) >= 2 && len(frames) < 64 {
 		n := min(int(b[1]), len(b)-2)
@@ -38,7 +39,7 @@ func script(b []byte) (frames [][]byte) {
 	return frames
 }
 
-// frames writes what script reads.
+// frames encodes what script decodes.
 func frames(all ...[]byte) (b []byte) {
 	for _, f := range all {
 		b = append(append(b, f[0], byte(len(f)-1)), f[1:]...)
@@ -104,12 +105,12 @@ func (x *babble) bystander(_ *sim.Proc, e *progress.Engine) {
 	})
 	e.Lock()
 	defer e.Unlock()
-	e.After(10*second, left.Finish) // 0 may have had nothing to say
+	e.After(10*second, left.Finish) // 0 may have nothing to send
 	e.Wait(&left)
 }
 
-// FuzzRevoke: a member says anything of revocations. What is remembered, waited for and passed on is bounded by
-// what it said, and it is cut off for nothing: who sends more than this version knows may be newer.
+// FuzzRevoke: a member sends any revocations. What is remembered, awaited and forwarded is bounded
+// by what it sent, and it is never cut off: an unknown frame may be of a newer version.
 func FuzzRevoke(f *testing.F) {
 	say := func(notices ...notice) []byte {
 		b := []byte{0}
@@ -118,9 +119,9 @@ func FuzzRevoke(f *testing.F) {
 		}
 		return b
 	}
-	f.Add(frames(say(notice{alarmContext, 1, 0}), say(notice{alarmContext, absent, 7})))
-	f.Add(frames(say(notice{alarmContext, flood, ^uint64(0)}, notice{6, 3, 0}, notice{alarmContext, 1 << 31, 1})))
-	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, absent, 0}), append(say(notice{alarmContext, 2, 0}), 1)))
+	f.Add(frames(say(notice{alarmContext, 1, 0}), say(notice{alarmContext, rootAbsent, 7})))
+	f.Add(frames(say(notice{alarmContext, rootFlood, ^uint64(0)}, notice{6, 3, 0}, notice{alarmContext, 1 << 31, 1})))
+	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, rootAbsent, 0}), append(say(notice{alarmContext, 2, 0}), 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := &babble{class: fabric.ClassRevoke, frames: script(b)}
 		var r *Revocations
@@ -132,24 +133,24 @@ func FuzzRevoke(f *testing.F) {
 				}
 				news, revoked = !revoked, true
 				if news {
-					r.Tell(context, all(3))
+					r.Notify(context, all(3))
 				}
 				return true, news
 			}, func(uint32) { waits++ })
 		}
 		x.look = func() {
-			r.rememberAll()
+			r.recordRecent()
 			if !revoked {
-				require.Empty(t, r.told)
+				require.Empty(t, r.records)
 			}
-			require.LessOrEqual(t, len(r.told), 1)
+			require.LessOrEqual(t, len(r.records), 1)
 		}
 		x.run(t)
 		told := false
 		for _, f := range x.frames {
 			for at := 1; at+noticeBytes <= len(f); at += noticeBytes {
 				notices++
-				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext && binary.LittleEndian.Uint32(f[at+4:]) != absent
+				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext && binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
 			}
 		}
 		require.Equal(t, told, revoked)
@@ -159,9 +160,9 @@ func FuzzRevoke(f *testing.F) {
 	})
 }
 
-// FuzzAgree: a member sends any pieces of any frames of agreements. It departs as one that has said nothing
-// wrong, or is cut off for what it said, or has failed where its frame names itself among the failed; what is kept of
-// its pieces is bounded and given back when it ends.
+// FuzzAgree: a member sends any pieces of any agreement frames. It departs if nothing was
+// malformed, is cut off for what was, or has failed if its frame names itself; the kept pieces are
+// bounded and released when it ends.
 func FuzzAgree(f *testing.F) {
 	up := append([]byte{0, 1, 0, 3, 5, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 0, 0}, 1, 2)
 	f.Add(frames(up))
@@ -176,12 +177,12 @@ func FuzzAgree(f *testing.F) {
 			a = StartAgreements(e, agree.Binomial, out, nil)
 			e.Lock()
 			defer e.Unlock()
-			line := agree.Line{Context: 5, Group: 9}
+			line := agree.GroupKey{Context: 5, Group: 9}
 			require.NoError(t, a.Open(line, all(3)))
 			and := func(acc, in []byte) { acc[0] &= in[0]; acc[1] &= in[1] }
 			p := agree.Proposal{What: 3, Value: []byte{1, 1}, Op: and, Then: func(d *agree.Decision) {
 				decided++
-				require.True(t, d.Unlike || len(d.Value) == 2)
+				require.True(t, d.Mismatch || len(d.Value) == 2)
 			}}
 			require.NoError(t, a.Propose(line, p))
 		}
@@ -192,14 +193,14 @@ func FuzzAgree(f *testing.F) {
 	})
 }
 
-// FuzzPieces: whatever pieces come, a frame is what was sent since the one before, and no more is kept than a
-// frame may have.
+// FuzzPieces: for any pieces, a frame consists of those since the frame before, and no more is kept
+// than a frame may have.
 func FuzzPieces(f *testing.F) {
 	f.Add(frames([]byte{more, 1, 2}, []byte{0, 3}, []byte{0, 4}))
 	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...), append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 100
-		in := inbox{most: most}
+		in := inbox{longest: most}
 		var want []byte
 		for _, piece := range script(b) {
 			sender := proc.ID(piece[0] >> 7)
@@ -223,19 +224,19 @@ func FuzzPieces(f *testing.F) {
 	})
 }
 
-// FuzzDetect: a process says anything to the failure detector of another one: it departs, or is cut off for
-// what it said, and nobody is condemned for having been silent. A report of deaths is believed, of the
-// sender and of the receiver too.
+// FuzzDetect: a process sends anything to the failure detector of another one: it departs or is cut
+// off, and no process is condemned for silence. A report of failures is believed, even of the
+// sender and of the receiver.
 func FuzzDetect(f *testing.F) {
 	f.Add(frames([]byte{0, 1, 0}, []byte{0, 6}, []byte{0, 4, 1, 1, 2}))
 	f.Add(frames([]byte{0, 2, 2, 0, 1, 2, byte(proc.Signaled), 18}))
 	f.Add(frames([]byte{0}, []byte{9, 9}))
-	f.Add([]byte("00\x02\x02\x00\x01\x00\x03\x12")) // the receiver is dead
+	f.Add([]byte("00\x02\x02\x00\x01\x00\x03\x12")) // the receiver has failed
 	f.Fuzz(func(t *testing.T, b []byte) {
 		x := &babble{class: fabric.ClassDetect, frames: script(b)}
 		const tell = 2 // ft/detect/wire.go
 		reports := slices.ContainsFunc(x.frames, func(f []byte) bool { return len(f) > 1 && f[1] == tell })
-		var p *Pulse
+		var p *Driver
 		x.start = func(e *progress.Engine, _ *Outbox) {
 			p = Start(Config{
 				Engine: e, Detect: detect.Config{Self: 0, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},

@@ -14,15 +14,15 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// party is a job whose members pass on revocations as they do by default. Nobody looks for deaths but the simulator,
-// which tells whoever is connected.
+// party is a job whose members forward revocations with the default settings. Only the simulator
+// reports failures, to connected processes.
 type party struct {
 	n      int
-	few    int                     // as in Revocations; 0: the default
-	kills  map[proc.ID]fabric.Time // deaths, which everybody has heard of some µs later
+	few    int                     // as Revocations.flatSize; 0: the default
+	kills  map[proc.ID]fabric.Time // failures, which all processes know some µs later
 	body   func(g *guest)
 	heard  [][]uint32 // contexts, by member
-	frames [][]int    // how many, by sender and receiver
+	frames [][]int    // number of frames, by sender and receiver
 }
 
 // guest is one member.
@@ -58,22 +58,22 @@ func (x *party) guest(p *sim.Proc) {
 	g := &guest{x: x, self: p.ID()}
 	out := NewOutbox(e, nil)
 	g.Revocations = StartRevocations(e, out, func(context uint32) (known, news bool) {
-		if g.rememberAll(); g.told[context] != nil {
+		if g.recordRecent(); g.records[context] != nil {
 			return true, false
 		}
 		x.heard[p.ID()] = append(x.heard[p.ID()], context)
-		g.Tell(context, all(x.n))
+		g.Notify(context, all(x.n))
 		return true, true
 	}, func(uint32) {})
 	if x.few > 0 {
-		g.few = x.few - 1
+		g.flatSize = x.few - 1
 	}
-	heard := g.Revocations.heard
+	heard := g.Revocations.onFrame
 	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
 		x.frames[from][p.ID()]++
 		heard(from, imm, payload)
 	})
-	for id := range proc.ID(x.n) { // all are to learn of all ends
+	for id := range proc.ID(x.n) { // all learn of all ends
 		if id != p.ID() {
 			_, _ = e.Endpoint(id)
 		}
@@ -91,10 +91,10 @@ func (x *party) guest(p *sim.Proc) {
 	_ = e.Close()
 }
 
-// at has something happen at a time.
+// at calls fn at a time.
 func (g *guest) at(when fabric.Time, fn func()) { g.e.After(when-g.e.Host().Now(), fn) }
 
-// sent is how many frames all have sent.
+// sent is the total number of frames.
 func (x *party) sent() (n int) {
 	for _, to := range x.frames {
 		for _, k := range to {
@@ -104,13 +104,13 @@ func (x *party) sent() (n int) {
 	return n
 }
 
-// While nothing goes wrong each member is told by one frame, whether they are few, who tell each other whom they have told, or
-// many.
+// Without failures each member is notified by one frame, in small groups, whose notices name the
+// notified members, and in large ones.
 func TestEachIsToldOnce(t *testing.T) {
 	for _, n := range []int{2, 3, 8, 64, 65} {
 		x := party{n: n, body: func(g *guest) {
 			if g.self == 1 {
-				g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+				g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 			}
 		}}
 		x.run(t)
@@ -127,8 +127,8 @@ func TestEachIsToldOnce(t *testing.T) {
 	}
 }
 
-// Two that are left hear of each other wherever they are, if the deaths of the others are known when one of them
-// revokes, and if they become known after; in a flood and in a tree.
+// The last two members notify each other wherever they are, whether the failures of the others are
+// known at the revocation or later; in a flood and in a tree.
 func TestGapsAreClosed(t *testing.T) {
 	const n = 16
 	const revoked = 100 * millisecond
@@ -144,7 +144,7 @@ func TestGapsAreClosed(t *testing.T) {
 					}
 					x.body = func(g *guest) {
 						if int(g.self) == by {
-							g.at(revoked, func() { g.Tell(7, all(n)) })
+							g.at(revoked, func() { g.Notify(7, all(n)) })
 						}
 					}
 					x.run(t)
@@ -158,7 +158,8 @@ func TestGapsAreClosed(t *testing.T) {
 	}
 }
 
-// A death that nobody else has is noticed whoever it is: the tree below the dead is reached otherwise.
+// A failure that one member knows is found whatever its rank: the tree below it is reached
+// otherwise.
 func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 	const n = 16
 	for by := range proc.ID(2) {
@@ -170,7 +171,7 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 				x := party{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
 				x.body = func(g *guest) {
 					if g.self == by {
-						g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+						g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 					}
 				}
 				x.run(t)
@@ -184,12 +185,13 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 	}
 }
 
-// Who hears of a flood first goes on with it, though it would pass a tree on; so it is with a root that nobody is.
+// A member that first receives a flood continues it, also if it would forward a tree; the same with
+// an invalid root.
 func TestFloodsGoOn(t *testing.T) {
-	for _, root := range []uint32{flood, 16, 1 << 31} {
+	for _, root := range []uint32{rootFlood, 16, 1 << 31} {
 		x := party{n: 16, few: 1, body: func(g *guest) {
 			if g.self == 3 {
-				g.at(100*millisecond, func() { g.Revocations.heard(0, 0, notice{7, root, 0}.append(nil)) })
+				g.at(100*millisecond, func() { g.Revocations.onFrame(0, 0, notice{7, root, 0}.append(nil)) })
 			}
 		}}
 		x.run(t)
@@ -199,7 +201,8 @@ func TestFloodsGoOn(t *testing.T) {
 	}
 }
 
-// The first member's death is like any other's: whoever has revoked, all who live hear if one does.
+// The first member's failure is like any other's: if one living member is notified of a revocation,
+// all are.
 func TestDeathOfTheFirst(t *testing.T) {
 	for n := 2; n <= 17; n += 5 {
 		for steps := range uint64(8) {
@@ -209,8 +212,8 @@ func TestDeathOfTheFirst(t *testing.T) {
 	}
 }
 
-// A death in a communicator that has been revoked costs the frames that close the gap; one outside of it costs none, now
-// and when it is revoked later.
+// A failure in a revoked communicator costs the frames that close the gap; one outside of it costs
+// none, now and at a later revocation.
 func TestDeathsAreCheap(t *testing.T) {
 	const n, dead = 16, 5
 	for name, c := range map[string]struct {
@@ -229,15 +232,15 @@ func TestDeathsAreCheap(t *testing.T) {
 		x := party{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
 		x.body = func(g *guest) {
 			told := false
-			g.hear = func(context uint32) (known, news bool) {
+			g.onNotice = func(context uint32) (known, news bool) {
 				if news = !told; news {
 					told = true
-					g.Tell(context, all(c.members))
+					g.Notify(context, all(c.members))
 				}
 				return true, news
 			}
 			if g.self == 1 {
-				g.at(100*millisecond, func() { g.Tell(7, all(c.members)) })
+				g.at(100*millisecond, func() { g.Notify(7, all(c.members)) })
 			}
 		}
 		x.run(t)
@@ -246,16 +249,16 @@ func TestDeathsAreCheap(t *testing.T) {
 	}
 }
 
-// What there is to tell one process after a death goes in as few frames as it fits into.
+// The notices to one process after a failure share as few frames as possible.
 func TestNoticesShareFrames(t *testing.T) {
 	const contexts = 2*maxNotices + 1
 	x := party{n: 3, kills: map[proc.ID]fabric.Time{2: 200 * millisecond}}
-	x.few = 1 // trees, in which one member tells the others
+	x.few = 1 // trees, in which one member notifies the others
 	x.body = func(g *guest) {
 		if g.self == 0 {
 			g.at(100*millisecond, func() {
 				for c := range uint32(contexts) {
-					g.Tell(c, all(3))
+					g.Notify(c, all(3))
 				}
 			})
 		}
@@ -265,44 +268,44 @@ func TestNoticesShareFrames(t *testing.T) {
 	require.Equal(t, contexts+3, x.frames[0][1])
 }
 
-// A revocation that is told while another one is being heard is one's own; one that is told again is remembered once,
-// and what has been heard is no more than that.
+// A revocation during the handling of a notice for another communicator is this process's own; a
+// repeated one is recorded once, and a received one is nothing more.
 func TestWhoseRevocationItIs(t *testing.T) {
 	x := party{n: 4, few: 1, body: func(g *guest) {
 		if g.self != 3 {
 			return
 		}
-		g.hear = func(context uint32) (known, news bool) {
-			g.Tell(context+1, all(4))
-			g.Tell(context, all(4))
+		g.onNotice = func(context uint32) (known, news bool) {
+			g.Notify(context+1, all(4))
+			g.Notify(context, all(4))
 			return true, true
 		}
-		g.Revocations.heard(1, 0, notice{7, 1, 0}.append(nil))
-		g.rememberAll()
-		assert.EqualValues(t, 1, g.told[7].root)
-		assert.EqualValues(t, 3, g.told[8].root)
-		g.Tell(7, all(4))
-		g.Tell(7, all(4))
-		g.rememberAll()
-		assert.EqualValues(t, 3, g.told[7].root)
+		g.Revocations.onFrame(1, 0, notice{7, 1, 0}.append(nil))
+		g.recordRecent()
+		assert.EqualValues(t, 1, g.records[7].root)
+		assert.EqualValues(t, 3, g.records[8].root)
+		g.Notify(7, all(4))
+		g.Notify(7, all(4))
+		g.recordRecent()
+		assert.EqualValues(t, 3, g.records[7].root)
 		assert.Equal(t, []uint32{8, 7}, g.order)
 	}}
 	x.run(t)
 }
 
-// Who leaves passes nothing on, and hears nothing more.
+// A departing process forwards nothing and handles nothing more.
 func TestRevocationsStop(t *testing.T) {
 	x := party{n: 4, kills: map[proc.ID]fabric.Time{2: 50 * millisecond}}
 	x.body = func(g *guest) {
 		if g.self != 1 {
 			return
 		}
-		g.Tell(6, all(4))
+		g.Notify(6, all(4))
 		g.at(10*millisecond, func() {
 			x.frames[1] = make([]int, 4)
 			g.Stop()
-			g.Revocations.heard(0, 0, binary.LittleEndian.AppendUint64(nil, 9))
-			g.Tell(7, all(4))
+			g.Revocations.onFrame(0, 0, binary.LittleEndian.AppendUint64(nil, 9))
+			g.Notify(7, all(4))
 		})
 	}
 	x.run(t)
@@ -310,8 +313,8 @@ func TestRevocationsStop(t *testing.T) {
 	require.Empty(t, x.heard[1])
 }
 
-// Two that alone have a communicator hear of each other, wherever they are, and whether the others are told by a tree or a flood; each
-// of the others is told no more than once by either and answers that.
+// The only two members that have a communicator notify each other wherever they are, by a tree or a
+// flood; each of the others gets at most one notice of either and answers that it is absent.
 func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 	const n = 16
 	for _, few := range []int{0, 1} {
@@ -321,15 +324,15 @@ func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 			}
 			x := party{n: n, few: few}
 			x.body = func(g *guest) {
-				hear := g.hear
-				g.hear = func(context uint32) (known, news bool) {
+				hear := g.onNotice
+				g.onNotice = func(context uint32) (known, news bool) {
 					if g.self != other {
 						return false, false
 					}
 					return hear(context)
 				}
 				if g.self == 1 {
-					g.at(100*millisecond, func() { g.Tell(7, all(n)) })
+					g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 				}
 			}
 			x.run(t)
@@ -347,7 +350,7 @@ func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 	}
 }
 
-// What is passed on of notices that come together goes on together, and so do answers.
+// Notices that arrive together are forwarded together, and so are the answers.
 func TestNoticesStayTogether(t *testing.T) {
 	for _, have := range []bool{true, false} {
 		x := party{n: 4, few: 1, body: func(g *guest) {
@@ -355,14 +358,14 @@ func TestNoticesStayTogether(t *testing.T) {
 				return
 			}
 			if !have {
-				g.hear = func(uint32) (known, news bool) { return false, false }
+				g.onNotice = func(uint32) (known, news bool) { return false, false }
 			}
 			g.at(100*millisecond, func() {
 				var frame []byte
 				for c := range uint32(maxNotices) {
-					frame = notice{c, flood, 0}.append(frame)
+					frame = notice{c, rootFlood, 0}.append(frame)
 				}
-				g.Revocations.heard(0, 0, frame)
+				g.Revocations.onFrame(0, 0, frame)
 			})
 		}}
 		x.run(t)
@@ -375,14 +378,15 @@ func TestNoticesStayTogether(t *testing.T) {
 	}
 }
 
-// An end that becomes known before a revocation that came with it has been noted is closed over all the same.
+// The graph also closes over an end that becomes known before the revocation that came with it has
+// been recorded.
 func TestAnEndRightAfterANotice(t *testing.T) {
-	x := party{n: 4, few: 1 + fewMembers, body: func(g *guest) {
+	x := party{n: 4, few: 1 + notifyAllMax, body: func(g *guest) {
 		if g.self == 1 {
 			g.at(100*millisecond, func() {
-				g.Revocations.heard(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))
-				assert.Empty(t, g.told, "nobody is to wait for that")
-				g.ended(&progress.Endpoint{Proc: 2}, proc.Cause{})
+				g.Revocations.onFrame(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))
+				assert.Empty(t, g.records, "nobody is to wait for that")
+				g.onEnd(&progress.Endpoint{Proc: 2}, proc.Cause{})
 			})
 		}
 	}}

@@ -9,49 +9,48 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Outbox sends control frames that must arrive: in order to each peer, over a connection that
-// is made at the first frame, whenever there is credit, until the peer ends or this process
-// leaves. A frame that is longer than the connection takes goes in pieces. Its methods are
-// called with the engine's lock held.
+// Outbox sends control frames reliably and in order to each peer, until the peer ends or this
+// process leaves. It connects at the first frame and waits for credit. A frame longer than the
+// connection's limit is sent in pieces. Its methods are called with the engine's lock held.
 type Outbox struct {
 	e    *progress.Engine
 	logf func(format string, args ...any)
 
-	queues  map[proc.ID][]parcel // what waits, by receiver
-	order   []proc.ID            // receivers of what waits, the first to have waited first
-	strange []proc.ID            // of those, the ones to connect to
-	cut     map[proc.ID]error    // who cannot be reached, and why
+	queues      map[proc.ID][]queuedFrame // waiting frames, by receiver
+	order       []proc.ID                 // receivers of waiting frames, in the order of their first
+	dialQueue   []proc.ID                 // of those, the ones to connect to
+	unreachable map[proc.ID]error         // peers that cannot be reached, and why
 
-	handed     uint64 // parcels that waited and have been handed over
-	connecting bool
-	empty      *progress.Completion // finished when nothing waits; nil: nobody wants to know
-	gone       fabric.Parker        // unparked when the goroutine that connects has ended
-	over       bool
+	sent    uint64 // waiting frames that have been sent since the start
+	dialing bool
+	drained *progress.Completion // finished when no frame waits; nil: Flush does not run
+	exited  fabric.Parker        // unparked when the dial goroutine has ended
+	stopped bool
 }
 
-// parcel is a frame that waits.
-type parcel struct {
+// queuedFrame is a frame that waits, or the rest of it.
+type queuedFrame struct {
 	class   fabric.Class
 	payload []byte
 }
 
-// NewOutbox makes the outbox of a process. logf receives remarks; nil discards them.
+// NewOutbox makes the outbox of a process. logf receives log lines; nil discards them.
 func NewOutbox(e *progress.Engine, logf func(format string, args ...any)) *Outbox {
 	return &Outbox{
-		e: e, logf: logf, queues: make(map[proc.ID][]parcel), cut: make(map[proc.ID]error), gone: e.Host().NewParker(),
+		e: e, logf: logf, queues: make(map[proc.ID][]queuedFrame), unreachable: make(map[proc.ID]error), exited: e.Host().NewParker(),
 	}
 }
 
-// Send hands a frame over, now or later. The payload is borrowed until it returns.
+// Send sends a frame, now or later. The payload is borrowed during the call.
 func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
-	if o.over {
+	if o.stopped {
 		return
 	}
-	ep := o.e.Known(to)
+	ep := o.e.Lookup(to)
 	if ep != nil && ep.State != progress.Alive {
 		return
 	}
-	p := parcel{class, payload}
+	p := queuedFrame{class, payload}
 	if len(o.queues[to]) == 0 && ep != nil && p.send(ep) {
 		return
 	}
@@ -59,39 +58,39 @@ func (o *Outbox) Send(to proc.ID, class fabric.Class, payload []byte) {
 		o.order = append(o.order, to)
 		o.e.Backlog(o.flush)
 		if ep == nil {
-			o.strange = append(o.strange, to)
+			o.dialQueue = append(o.dialQueue, to)
 		}
 	}
 	p.payload = slices.Clone(p.payload)
 	o.queues[to] = append(o.queues[to], p)
-	o.e.Kick() // who sleeps has not armed for what waits
-	o.reach()
+	o.e.Kick() // a sleeping goroutine does not wait for this credit yet
+	o.startDialing()
 }
 
-// waiting is how many frames wait for a process.
+// waiting is the number of frames that wait for a process.
 func (o *Outbox) waiting(to proc.ID) int { return len(o.queues[to]) }
 
-// Meet connects to a process, for its death to become known here.
-func (o *Outbox) Meet(to proc.ID) {
-	if !o.over && o.e.Known(to) == nil {
-		o.strange = append(o.strange, to)
-		o.reach()
+// Connect connects to a process, so that this process learns of its failure.
+func (o *Outbox) Connect(to proc.ID) {
+	if !o.stopped && o.e.Lookup(to) == nil {
+		o.dialQueue = append(o.dialQueue, to)
+		o.startDialing()
 	}
 }
 
-// reach has the connections be made that are wanted.
-func (o *Outbox) reach() {
-	if len(o.strange) > 0 && !o.connecting {
-		o.connecting = true
-		o.e.Host().Go(o.connect)
+// startDialing starts the dial goroutine if connections are needed.
+func (o *Outbox) startDialing() {
+	if len(o.dialQueue) > 0 && !o.dialing {
+		o.dialing = true
+		o.e.Host().Go(o.dial)
 	}
 }
 
-// more is the immediate of a piece that is not the last.
+// more is the immediate of each piece but the last.
 const more = 1
 
-// send hands over what is left of a parcel, if there is credit for all of it.
-func (p *parcel) send(ep *progress.Endpoint) bool {
+// send sends the rest of a frame if there is credit for all of it.
+func (p *queuedFrame) send(ep *progress.Endpoint) bool {
 	for len(p.payload) > ep.MaxFrame {
 		if !ep.TrySend(p.class, more, p.payload[:ep.MaxFrame]) {
 			return false
@@ -101,10 +100,10 @@ func (p *parcel) send(ep *progress.Endpoint) bool {
 	return ep.TrySend(p.class, 0, p.payload)
 }
 
-// flush sends what can be sent now, and says how much that was.
+// flush sends what it can and returns the number of frames.
 func (o *Outbox) flush() (sent int) {
 	o.order = slices.DeleteFunc(o.order, func(to proc.ID) bool {
-		ep := o.e.Known(to)
+		ep := o.e.Lookup(to)
 		if ep == nil {
 			return false
 		}
@@ -118,105 +117,104 @@ func (o *Outbox) flush() (sent int) {
 		}
 		return len(queue) == 0
 	})
-	o.handed += uint64(sent)
+	o.sent += uint64(sent)
 	if len(o.order) == 0 {
 		o.e.Backlog(nil)
-		if o.empty != nil {
-			o.empty.Finish()
+		if o.drained != nil {
+			o.drained.Finish()
 		}
 	}
 	return sent
 }
 
-// Flush makes progress and returns when nothing waits: what was sent has been handed over, or its
-// receiver is gone. For a process that is about to leave, one goroutine at a time.
+// Flush makes progress and returns when no frame waits: each has been sent, or its receiver has
+// ended. It is for a process that is about to leave, and for one goroutine at a time.
 //
-// It gives up on who takes nothing for as long as patience, if nobody else does either: a process that is stopped, or
-// computes and has nobody to make progress for it, must not hold up one that leaves. It answers who these are.
+// It returns the receivers that remain if no frame could be sent for as long as patience: a process
+// that is stopped, or computes without progress, must not delay one that leaves.
 func (o *Outbox) Flush(patience fabric.Time) (left []proc.ID) {
 	if len(o.order) == 0 {
 		return nil
 	}
-	o.empty = new(progress.Completion)
-	for handed := o.handed - 1; len(o.order) > 0 && handed != o.handed; {
-		handed = o.handed
-		tired := o.e.After(patience, o.empty.Finish)
-		o.e.Wait(o.empty)
+	o.drained = new(progress.Completion)
+	for handed := o.sent - 1; len(o.order) > 0 && handed != o.sent; {
+		handed = o.sent
+		tired := o.e.After(patience, o.drained.Finish)
+		o.e.Wait(o.drained)
 		o.e.Stop(tired)
-		o.empty.Reopen()
+		o.drained.Reopen()
 	}
-	o.empty = nil
+	o.drained = nil
 	return slices.Clone(o.order)
 }
 
-// connect makes the connections that are wanted, one after the other, since that waits for
-// the launcher and the kernel.
-func (o *Outbox) connect() {
+// dial makes the connections one after the other, since each waits for the launcher and the kernel.
+func (o *Outbox) dial() {
 	o.e.Lock()
-	for len(o.strange) > 0 && !o.over {
-		to := o.strange[0]
-		o.strange = o.strange[1:]
+	for len(o.dialQueue) > 0 && !o.stopped {
+		to := o.dialQueue[0]
+		o.dialQueue = o.dialQueue[1:]
 		o.e.Unlock()
 		_, err := o.e.Endpoint(to)
 		o.e.Lock()
 		if err != nil {
-			o.unreached(to, err)
+			o.onUnreachable(to, err)
 		}
 		o.flush()
 		o.e.Kick()
 	}
-	o.connecting = false
-	o.gone.Unpark()
+	o.dialing = false
+	o.exited.Unpark()
 	o.e.Unlock()
 }
 
-// unreached gives a peer up to which no connection can be made. An agreement would wait for it, and a revocation has
-// to go round it: so it counts as failed, of which both are told.
-func (o *Outbox) unreached(to proc.ID, err error) {
+// onUnreachable handles a peer that cannot be connected to. An agreement would wait for it, and a
+// revocation must bypass it, so it counts as failed for both.
+func (o *Outbox) onUnreachable(to proc.ID, err error) {
 	delete(o.queues, to)
 	o.order = slices.DeleteFunc(o.order, func(p proc.ID) bool { return p == to })
-	if o.over || errors.Is(err, progress.ErrClosed) {
+	if o.stopped || errors.Is(err, progress.ErrClosed) {
 		return
 	}
 	if o.logf != nil {
 		o.logf("agreements and revocations do not reach %v, which counts as failed here: %v", to, err)
 	}
-	o.cut[to] = err
+	o.unreachable[to] = err
 	o.e.Report(to, progress.Unreachable(err))
 }
 
-// Unreached says why a peer could not be connected to; nil if it could, or nobody has tried.
-func (o *Outbox) Unreached(peer proc.ID) error { return o.cut[peer] }
+// Unreachable returns why a peer could not be connected to, or nil.
+func (o *Outbox) Unreachable(peer proc.ID) error { return o.unreachable[peer] }
 
-// Stop gives up what waits and returns when nothing of the outbox runs any more.
+// Stop drops the waiting frames and returns when the dial goroutine has ended.
 func (o *Outbox) Stop() {
-	o.over = true
+	o.stopped = true
 	o.e.Backlog(nil)
-	for o.connecting {
+	for o.dialing {
 		o.e.Unlock()
-		o.gone.Park()
+		o.exited.Park()
 		o.e.Lock()
 	}
 }
 
-// inbox puts frames that came in pieces together again.
+// inbox reassembles frames from pieces.
 type inbox struct {
-	parts map[proc.ID][]byte
-	most  int
+	parts   map[proc.ID][]byte
+	longest int
 }
 
-// take gives the frame that a piece completes; nil: there is more to come. False: it is longer than
-// any frame.
+// take returns the frame that a piece completes, or nil if more pieces follow; false: the frame is
+// too long.
 func (i *inbox) take(from proc.ID, imm uint64, payload []byte) (frame []byte, ok bool) {
 	have := i.parts[from]
 	if imm&more == 0 && have == nil {
 		return payload, true
 	}
-	if len(have)+len(payload) > i.most {
+	if len(have)+len(payload) > i.longest {
 		delete(i.parts, from)
 		return nil, false
 	}
-	if cap(have) < len(have)+len(payload) { // what is outgrown is garbage: no more of it than is kept
+	if cap(have) < len(have)+len(payload) { // bounds the garbage by what is kept
 		have = slices.Grow(have, max(len(have), len(payload)))
 	}
 	if have = append(have, payload...); imm&more == 0 {

@@ -15,18 +15,18 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// office is a job of which process 0 sends with an outbox, and the others receive until it leaves.
+// office is a job in which process 0 sends with an outbox, and the others receive until it leaves.
 type office struct {
 	n       int
 	resolve func(p *sim.Proc, peer proc.ID) error // before process 0 connects
 	logf    func(string, ...any)
-	first   proc.ID // who sends something to 0 at the beginning, so that it is known there; 0: nobody
+	first   proc.ID // sends something to 0 at the beginning, so that 0 knows it; 0: none
 
-	got [][][]byte      // what each has received
+	got [][][]byte      // frames that each has received
 	at  [][]fabric.Time // and when
 }
 
-// run has process 0 do something, with the lock held.
+// run lets process 0 do something, with the lock held.
 func (o *office) run(t *testing.T, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
 	t.Helper()
 	o.got, o.at = make([][][]byte, o.n), make([][]fabric.Time, o.n)
@@ -52,7 +52,7 @@ func (o *office) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine, o
 		},
 	})
 	var left, met progress.Completion
-	in := inbox{most: 1 << 20}
+	in := inbox{longest: 1 << 20}
 	e.Handle(fabric.ClassAgree, func(from proc.ID, imm uint64, piece []byte) {
 		if id == 0 {
 			met.Finish()
@@ -82,7 +82,7 @@ func (o *office) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine, o
 		out.Flush(1 << 60)
 	}
 	if id != 0 {
-		e.After(100*second, left.Finish) // of whom 0 knows nothing
+		e.After(100*second, left.Finish) // 0 does not know it
 		e.Wait(&left)
 		out.Stop()
 	}
@@ -97,8 +97,8 @@ func numbered(i, size int) []byte {
 	return frame
 }
 
-// Frames arrive in the order in which they were sent, each once and as it was, while the connection is made, while
-// there is no credit, and after; though the sender uses its memory again at once.
+// Frames arrive in the order of sending, each once and unchanged, while the connection is made,
+// without credit, and after; though the sender reuses its memory at once.
 func TestOutboxKeepsTheOrder(t *testing.T) {
 	o := office{n: 3}
 	const many = 400
@@ -137,7 +137,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// What a peer has credit for is on its way when Send returns: nobody has to make progress here for it.
+// Frames with credit are under way when Send returns: no progress is needed for them.
 func TestOutboxSendsAtOnce(t *testing.T) {
 	o := office{n: 2, first: 1}
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
@@ -149,8 +149,8 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 	require.Less(t, o.at[1][0], second)
 }
 
-// A process that cannot be reached costs a remark, and what was to be sent there; others get theirs, and who flushes does
-// not wait for it.
+// An unreachable process costs a log line and its frames; others get theirs, and Flush does not
+// wait for it.
 func TestOutboxWithoutConnection(t *testing.T) {
 	var remarks []string
 	o := office{n: 4, logf: func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }}
@@ -172,7 +172,7 @@ func TestOutboxWithoutConnection(t *testing.T) {
 		out.Send(2, fabric.ClassAgree, nil) // it counts as failed, and is not tried again
 		out.Flush(1 << 60)
 	})
-	o.logf = nil // a remark that nobody wants
+	o.logf = nil // without a log
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
 		out.Send(2, fabric.ClassAgree, nil)
 		out.Flush(1 << 60)
@@ -190,8 +190,7 @@ func TestOutboxWithoutConnection(t *testing.T) {
 	require.Len(t, o.got[3], 3)
 }
 
-// Nobody who leaves is overtaken by a connection that is still being made: Stop waits for it, and nothing is sent or
-// remarked any more.
+// Stop waits for a connection that is being made; nothing is sent or logged after it.
 func TestOutboxStopWaits(t *testing.T) {
 	for _, reachable := range []bool{true, false} {
 		var ended fabric.Time
@@ -217,9 +216,9 @@ func TestOutboxStopWaits(t *testing.T) {
 			assert.GreaterOrEqual(t, p.Host().Now(), second, "what connects has not ended")
 			assert.NotZero(t, ended)
 			out.Send(3, fabric.ClassAgree, numbered(1, 4))
-			out.Meet(3)
+			out.Connect(3)
 			assert.NotContains(t, out.order, proc.ID(3))
-			assert.NotContains(t, out.strange, proc.ID(3))
+			assert.NotContains(t, out.dialQueue, proc.ID(3))
 		})
 		require.Equal(t, []proc.ID{1}, tried, "reachable %v", reachable)
 		require.Zero(t, remarks)
@@ -228,7 +227,7 @@ func TestOutboxStopWaits(t *testing.T) {
 	}
 }
 
-// Meet connects, without a frame, and once to whom it knows.
+// Connect connects, without a frame, and once to a known process.
 func TestOutboxMeets(t *testing.T) {
 	var tried []proc.ID
 	o := office{n: 3}
@@ -237,21 +236,20 @@ func TestOutboxMeets(t *testing.T) {
 		return nil
 	}
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
-		out.Meet(2)
+		out.Connect(2)
 		var met progress.Completion
 		e.After(second, met.Finish)
 		e.Wait(&met)
-		assert.NotNil(t, e.Known(2))
-		out.Meet(2)
-		assert.Empty(t, out.strange)
-		assert.Nil(t, e.Known(1))
+		assert.NotNil(t, e.Lookup(2))
+		out.Connect(2)
+		assert.Empty(t, out.dialQueue)
+		assert.Nil(t, e.Lookup(1))
 	})
 	require.Equal(t, []proc.ID{2}, tried)
 	require.Empty(t, o.got[2])
 }
 
-// Whoever sends while another goroutine of the process sleeps wakes it: nothing else would take care of what waits for
-// credit.
+// Send wakes a sleeping goroutine of the process: nothing else would send what waits for credit.
 func TestOutboxWakesWhoSleeps(t *testing.T) {
 	const frames = 2000
 	o := office{n: 2, first: 1}
@@ -274,10 +272,10 @@ func TestOutboxWakesWhoSleeps(t *testing.T) {
 	require.Less(t, o.at[1][frames-1], 10*second)
 }
 
-// Pieces of frames of several senders do not get mixed up; a frame that is longer than any is dropped, with what has
-// come of it, and the next one is a new one.
+// Pieces of frames of several senders are kept apart; a frame that is too long is dropped with its
+// pieces, and the next one is a new one.
 func TestInbox(t *testing.T) {
-	in := inbox{most: 4}
+	in := inbox{longest: 4}
 	take := func(from proc.ID, imm uint64, piece string) (string, bool) {
 		frame, ok := in.take(from, imm, []byte(piece))
 		return string(frame), ok

@@ -12,159 +12,169 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// Revocations tells the members of a communicator that it has been revoked, so that all who live
-// hear of it if one who lives has (S1-28). It does so in the cheaper of two ways that does:
+// Revocations notifies the members of a communicator that it has been revoked. If one living member
+// knows of a revocation, all living members learn of it (ULFM 17.3.1). It has two ways.
 //
-// While nothing goes wrong, down the binomial tree below whoever has revoked: a frame for each
-// member.
+// Without failures a notice goes down the binomial tree whose root is the revoking member: one
+// frame for each member.
 //
-// As soon as a member is known to have ended, or not to have the communicator, or two have revoked at once, by flooding a binomial
-// graph: of the members in their order and without those known to be gone, each tells the ones at the distances 1, 2, 4 … in
-// both directions, once, and again when the graph closes over a gap. A flood goes over whatever the trees have left
-// out: among those who know the same ends the graph is connected, and an end becomes known to all. Two trees may leave
-// somebody out, as each stops where the other one has been; but where it stops somebody has heard of both, and floods.
+// The notice floods a binomial graph as soon as a member is known to have ended, or does not have
+// the communicator, or two members have revoked at once. Among the members in their order, without
+// those known to have ended, each notifies the ones at the distances 1, 2, 4 … in both directions,
+// once, and again when the graph closes over a gap. A flood reaches all members that the trees have
+// missed: the graph is connected among members that know the same ends, and each end becomes known
+// to all. Two trees may miss a member, as each stops where the other has been; but the member where
+// it stops has received both, and floods.
 //
-// A member that does not have the communicator, because it comes to make it later, has failed to make it or has forgotten it, does not know
-// the others, and cannot pass anything on. So it answers that it is absent. Who hears that goes round it as round the dead: along
-// the ring of distance 1 everybody who has heard finds the next member in each direction that lives and has the communicator. If it is made later
-// it has been revoked from the start, and tells as if it had been revoked there: whoever has told it may have died before it heard the answer.
+// A member may not have the communicator: it makes it later, has failed to make it, or has
+// forgotten it. It does not know the other members, so it cannot forward the notice, and answers
+// that it is absent. A member that receives this answer bypasses it like an ended one: along the
+// ring of distance 1 each notified member finds the next one in each direction that lives and has
+// the communicator. If the absent member makes the communicator later, it is revoked from the
+// start, and the member sends notices as if it had revoked it, because the member that notified it
+// may have failed before the answer arrived.
 //
-// So in one revocation none of many members sends more than
-// a frame to each child and each neighbour, and one more for each end and each who is absent.
+// So in a revocation among many members each sends at most one frame to each child and each
+// neighbour, and one more for each ended and each absent member.
 //
-// Of few members, whoever revokes or hears of it first tells all it is connected to, since who shares a core with
-// others, and has not been told by its next turn, waits until all of them have had theirs. A notice says whom it is being told to by
-// those it has come from; nobody tells them again, in the tree either: a frame that has been sent
-// arrives, unless its sender ends or its receiver, and then all flood.
+// Among few members, the revoking member and each newly notified one first notify all that they are
+// connected to: a process that shares a core and is not notified by its next turn waits until all
+// others on the core have run. A notice names the members that have been sent one; no other member
+// notifies these, in the tree either. A frame that has been sent arrives unless its sender or
+// receiver ends, and then all flood.
 //
 // Its methods are called with the engine's lock held.
 type Revocations struct {
-	e    *progress.Engine
-	out  *Outbox
-	hear func(context uint32) (known, news bool) // see StartRevocations
-	wait func(context uint32)                    // the same
+	e         *progress.Engine
+	out       *Outbox
+	onNotice  func(context uint32) (known, news bool) // see StartRevocations
+	onUnknown func(context uint32)                    // the same
 
-	told    map[uint32]*revocation
-	fresh   []telling // not in told yet: that costs as much as all else, and nobody waits for it
-	catchUp func()    // rememberAll
-	order   []uint32  // of told: the oldest first
-	gone    ft.Set    // processes that have ended
-	few     int       // so many members at most are told by all who are connected to them
-	via     notice    // what is being heard, if
-	hears   bool
-	over    bool
-	batch   *batch            // where notices are gathered; nil: they are sent at once
-	frame   [noticeBytes]byte // scratch
+	records  map[uint32]*revocation
+	recent   []recentNotice // not in records yet: that takes as long as everything else, and is not urgent
+	catchUp  func()         // recordRecent, bound once
+	order    []uint32       // of records: the oldest first
+	ended    ft.Set         // processes that have ended
+	flatSize int            // up to this size all connected members are notified at once
+	current  notice         // the received notice that is being handled, if handling
+	handling bool
+	stopped  bool
+	batch    *batch            // collects notices; nil: they are sent at once
+	frame    [noticeBytes]byte // scratch
 }
 
-// batch is what is to be sent together, with what there is for one member in as few frames as possible.
+// batch collects notices, to be sent in as few frames for each member as possible.
 type batch struct {
-	receivers []proc.ID // the first to have been told something first
+	receivers []proc.ID // in the order of their first notice
 	frames    map[proc.ID][]byte
 }
 
-// revocation is one that this process has heard of.
+// revocation is a revocation that this process knows.
 type revocation struct {
 	members agree.Group
-	root    uint32    // whose tree it was passed down; flood: none
+	root    uint32    // root of its tree; or rootFlood
 	absent  ft.Set    // members that do not have the communicator
-	flooded []proc.ID // who has been told over the graph
+	flooded []proc.ID // members notified over the graph
 	room    [16]proc.ID
 }
 
-// telling is what Tell has been called for.
-type telling struct {
+// recentNotice is a call of Notify that is not in records yet.
+type recentNotice struct {
 	notice
 	members agree.Group
 }
 
-// notice is what frames are made of: that a communicator has been revoked, and by which member. Of few members told has
-// a bit for each rank that is known to have been sent one with this root.
+// notice is the content of frames: a communicator has been revoked, by the member root. Among few
+// members, notified has a bit for each rank that has been sent a notice with this root.
 type notice struct {
 	context, root uint32
-	told          uint64
+	notified      uint64
 }
 
-// What stands in the place of a root.
+// Special roots.
 const (
-	flood  = 1<<32 - 1 // the notice is to be passed on over the graph
-	absent = 1<<32 - 2 // it is an answer: its sender does not have the communicator
+	rootFlood  = 1<<32 - 1 // the notice is to be flooded
+	rootAbsent = 1<<32 - 2 // the notice is an answer: its sender does not have the communicator
 )
 
 const (
 	noticeBytes = 16
-	// fewMembers is the bits of notice.told. One frame takes 0.1 µs, a turn of a process that shares a core 2 µs.
-	fewMembers = 64
-	// maxNotices is how many a frame has at most.
+	// notifyAllMax is the number of bits of notice.notified. A frame takes 0.1 µs, a turn of a
+	// process that shares a core 2 µs.
+	notifyAllMax = 64
+	// maxNotices bounds the notices of a frame.
 	maxNotices = 16
-	// maxRevocations bounds those that are remembered: a member that nobody has told of an older one, because
-	// all who were to do it have died, is not told any more.
+	// maxRevocations bounds the records. A member that missed an older revocation, because all
+	// members that were to notify it have failed, is not notified any more.
 	maxRevocations = 1024
 )
 
-// StartRevocations is called once, before the first frame can arrive. Hear gets the context
-// of a communicator that another member has revoked, and reports whether it is known here, and whether this is news. If it is known, Tell is to
-// have been called, by then or before. Wait gets one that is not: if the communicator is made later Tell is to be called then.
+// StartRevocations is called once, before the first frame can arrive.
+//
+// hear gets the context of a communicator that another member has revoked. known reports whether
+// this process has the communicator, in which case Notify has been called, now or before; news,
+// whether it was not revoked before. wait gets a context that is not known: if the communicator is
+// made later, Notify is to be called then.
 func StartRevocations(
 	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
 ) *Revocations {
-	r := &Revocations{e: e, out: out, hear: hear, wait: wait, told: make(map[uint32]*revocation), few: fewMembers}
-	r.catchUp = r.rememberAll
-	e.Handle(fabric.ClassRevoke, r.heard)
-	e.OnEnd(r.ended)
+	r := &Revocations{e: e, out: out, onNotice: hear, onUnknown: wait, records: make(map[uint32]*revocation), flatSize: notifyAllMax}
+	r.catchUp = r.recordRecent
+	e.Handle(fabric.ClassRevoke, r.onFrame)
+	e.OnEnd(r.onEnd)
 	return r
 }
 
-// Tell passes on that a communicator has been revoked, here or by who has been heard. The members are in the same
-// order at all of them, and this process is one.
-func (r *Revocations) Tell(context uint32, members agree.Group) {
-	if r.over {
+// Notify forwards that a communicator has been revoked, by this process or by the notice at hand.
+// The members are in the same order at all of them and include this process.
+func (r *Revocations) Notify(context uint32, members agree.Group) {
+	if r.stopped {
 		return
 	}
 	n := notice{context: context, root: uint32(members.Rank(r.e.Self()))}
-	if r.hears && r.via.context == context {
-		n = r.via
+	if r.handling && r.current.context == context {
+		n = r.current
 	}
-	if r.fresh = append(r.fresh, telling{n, members}); len(r.fresh) == 1 {
-		r.e.Later(r.catchUp)
+	if r.recent = append(r.recent, recentNotice{n, members}); len(r.recent) == 1 {
+		r.e.Defer(r.catchUp)
 	}
 	switch size := members.Size(); {
-	case int64(n.root) >= int64(size) || r.bereft(members):
-		r.rememberAll()
-		r.inundate(context, r.told[context])
-	case size <= r.few:
-		r.herald(n, members)
+	case int64(n.root) >= int64(size) || r.anyEnded(members):
+		r.recordRecent()
+		r.flood(context, r.records[context])
+	case size <= r.flatSize:
+		r.notifyAll(n, members)
 	default:
-		r.descend(n, members)
+		r.notifyChildren(n, members)
 	}
 }
 
-// rememberAll remembers those that have been told of and not been remembered.
-func (r *Revocations) rememberAll() {
-	for _, t := range r.fresh {
-		r.remember(t.context, &revocation{members: t.members, root: t.root})
+// recordRecent moves the recent notices to the records.
+func (r *Revocations) recordRecent() {
+	for _, t := range r.recent {
+		r.record(t.context, &revocation{members: t.members, root: t.root})
 	}
-	clear(r.fresh)
-	r.fresh = r.fresh[:0]
+	clear(r.recent)
+	r.recent = r.recent[:0]
 }
 
-func (r *Revocations) remember(context uint32, v *revocation) {
-	if r.told[context] == nil {
+func (r *Revocations) record(context uint32, v *revocation) {
+	if r.records[context] == nil {
 		if len(r.order) == maxRevocations {
-			delete(r.told, r.order[0])
+			delete(r.records, r.order[0])
 			r.order = slices.Delete(r.order, 0, 1)
 		}
 		r.order = append(r.order, context)
 	}
-	r.told[context] = v
+	r.records[context] = v
 }
 
-// bereft reports whether some member has ended.
-func (r *Revocations) bereft(members agree.Group) bool {
-	if r.gone.Len() == 0 {
+// anyEnded reports whether a member has ended.
+func (r *Revocations) anyEnded(members agree.Group) bool {
+	if r.ended.Len() == 0 {
 		return false
 	}
-	for p := range r.gone.All() {
+	for p := range r.ended.All() {
 		if members.Rank(p) >= 0 {
 			return true
 		}
@@ -172,61 +182,63 @@ func (r *Revocations) bereft(members agree.Group) bool {
 	return false
 }
 
-// heard takes in a frame: what is none is dropped, as its sender may only be newer.
-func (r *Revocations) heard(from proc.ID, _ uint64, payload []byte) {
+// onFrame handles a frame. Malformed ones are dropped, since the sender may be newer.
+func (r *Revocations) onFrame(from proc.ID, _ uint64, payload []byte) {
 	if len(payload) >= 2*noticeBytes {
-		defer r.together()()
+		defer r.startBatch()()
 	}
-	for ; len(payload) >= noticeBytes && !r.over; payload = payload[noticeBytes:] {
-		r.notice(from, notice{
+	for ; len(payload) >= noticeBytes && !r.stopped; payload = payload[noticeBytes:] {
+		r.receive(from, notice{
 			binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:]),
 		})
 	}
 }
 
-// notice takes in one of them.
-func (r *Revocations) notice(from proc.ID, n notice) {
+// receive handles a notice.
+func (r *Revocations) receive(from proc.ID, n notice) {
 	known := false
-	if r.again(n) {
+	if r.isRepeat(n) {
 		return
 	}
-	if n.root != absent {
+	if n.root != rootAbsent {
 		var news bool
-		r.via, r.hears = n, true
-		known, news = r.hear(n.context)
-		r.hears = false
+		r.current, r.handling = n, true
+		known, news = r.onNotice(n.context)
+		r.handling = false
 		if news {
 			return
 		}
 	}
-	r.rememberAll()
-	v := r.told[n.context]
+	r.recordRecent()
+	v := r.records[n.context]
 	switch {
-	case v != nil && n.root == absent:
+	case v != nil && n.root == rootAbsent:
 		v.absent.Add(from)
-		r.inundate(n.context, v)
+		r.flood(n.context, v)
 	case v != nil:
 		if v.root != n.root {
-			r.inundate(n.context, v)
+			r.flood(n.context, v)
 		}
-	case n.root != absent && !known: // else it was so long ago that it has been forgotten
-		r.wait(n.context)
-		r.send(from, notice{context: n.context, root: absent})
+	case n.root != rootAbsent && !known: // known: so long ago that it has been forgotten
+		r.onUnknown(n.context)
+		r.send(from, notice{context: n.context, root: rootAbsent})
 	}
 }
 
-// again reports whether a notice says no more than one that has come in this round: so many come where not all are connected.
-func (r *Revocations) again(n notice) bool {
-	for i := range r.fresh {
-		if t := &r.fresh[i]; t.context == n.context {
+// isRepeat reports whether a notice has nothing new against one of this round. There are many such
+// where not all members are connected.
+func (r *Revocations) isRepeat(n notice) bool {
+	for i := range r.recent {
+		if t := &r.recent[i]; t.context == n.context {
 			return t.root == n.root
 		}
 	}
 	return false
 }
 
-// descend tells the children in the tree below the notice's root, the one with most below it first.
-func (r *Revocations) descend(n notice, members agree.Group) {
+// notifyChildren notifies the children in the tree below the notice's root, the largest subtree
+// first.
+func (r *Revocations) notifyChildren(n notice, members agree.Group) {
 	size := members.Size()
 	at := (members.Rank(r.e.Self()) - int(n.root) + size) % size
 	for bit := 1; at+bit < size; bit *= 2 {
@@ -236,22 +248,22 @@ func (r *Revocations) descend(n notice, members agree.Group) {
 	}
 }
 
-// herald tells the children in the tree below the notice's root, and all who are connected, but for those who
-// have been told. It looks first who that is, for all of them to hear of each other.
-func (r *Revocations) herald(n notice, members agree.Group) {
+// notifyAll notifies the children in the tree below the notice's root and all connected members,
+// except those notified before. It collects them first, so that each notice names all of them.
+func (r *Revocations) notifyAll(n notice, members agree.Group) {
 	size, self := members.Size(), members.Rank(r.e.Self())
 	at := (self - int(n.root) + size) % size
-	told := n.told | 1<<self | 1<<n.root
+	reached := n.notified | 1<<self | 1<<n.root
 	var next uint64
-	for left := ^told & (1<<size - 1); left != 0; left &= left - 1 {
+	for left := ^reached & (1<<size - 1); left != 0; left &= left - 1 {
 		rank := bits.TrailingZeros64(left)
 		below := (rank-int(n.root)+size)%size - at
 		child := below > at && below&(below-1) == 0
-		if child || r.e.Met(members.Proc(rank)) {
+		if child || r.e.HasEndpoint(members.Proc(rank)) {
 			next |= 1 << rank
 		}
 	}
-	for n.told = told | next; next != 0; next &= next - 1 {
+	for n.notified = reached | next; next != 0; next &= next - 1 {
 		r.send(members.Proc(bits.TrailingZeros64(next)), n)
 	}
 }
@@ -267,8 +279,8 @@ func (r *Revocations) send(to proc.ID, n notice) {
 	r.out.Send(to, fabric.ClassRevoke, n.append(r.frame[:0]))
 }
 
-// together has notices be gathered, and be sent when its result is called.
-func (r *Revocations) together() (send func()) {
+// startBatch collects notices until the returned function sends them.
+func (r *Revocations) startBatch() (send func()) {
 	b, before := &batch{frames: make(map[proc.ID][]byte)}, r.batch
 	r.batch = b
 	return func() {
@@ -281,17 +293,17 @@ func (r *Revocations) together() (send func()) {
 	}
 }
 
-// inundate tells the neighbours in the graph of one communicator, but for those who have been told so.
-func (r *Revocations) inundate(context uint32, v *revocation) {
+// flood notifies the neighbours in the graph of one communicator, each once.
+func (r *Revocations) flood(context uint32, v *revocation) {
 	for to := range r.neighbours(v) {
-		if v.flood(to) {
-			r.send(to, notice{context: context, root: flood})
+		if v.markFlooded(to) {
+			r.send(to, notice{context: context, root: rootFlood})
 		}
 	}
 }
 
-// flood reports whether somebody is yet to be told, and notes that it will be.
-func (v *revocation) flood(to proc.ID) bool {
+// markFlooded reports whether a member has not been notified over the graph before, and marks it.
+func (v *revocation) markFlooded(to proc.ID) bool {
 	if slices.Contains(v.flooded, to) {
 		return false
 	}
@@ -302,17 +314,17 @@ func (v *revocation) flood(to proc.ID) bool {
 	return true
 }
 
-// ended closes the graphs over a gap.
-func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
-	r.gone.Add(ep.Proc)
-	if r.over {
+// onEnd closes the graphs over a gap.
+func (r *Revocations) onEnd(ep *progress.Endpoint, _ proc.Cause) {
+	r.ended.Add(ep.Proc)
+	if r.stopped {
 		return
 	}
-	r.rememberAll()
-	defer r.together()()
+	r.recordRecent()
+	defer r.startBatch()()
 	for _, context := range r.order {
-		if v := r.told[context]; v.members.Rank(ep.Proc) >= 0 {
-			r.inundate(context, v)
+		if v := r.records[context]; v.members.Rank(ep.Proc) >= 0 {
+			r.flood(context, v)
 		}
 	}
 }
@@ -320,10 +332,10 @@ func (r *Revocations) ended(ep *progress.Endpoint, _ proc.Cause) {
 func (n notice) append(frame []byte) []byte {
 	frame = binary.LittleEndian.AppendUint32(frame, n.context)
 	frame = binary.LittleEndian.AppendUint32(frame, n.root)
-	return binary.LittleEndian.AppendUint64(frame, n.told)
+	return binary.LittleEndian.AppendUint64(frame, n.notified)
 }
 
-// neighbours runs over those of this process in the graph of a communicator; some come twice.
+// neighbours iterates over this process's neighbours in the graph; some come twice.
 func (r *Revocations) neighbours(v *revocation) func(func(proc.ID) bool) {
 	return func(yield func(proc.ID) bool) {
 		for distance := 1; distance < v.members.Size(); distance *= 2 {
@@ -336,16 +348,16 @@ func (r *Revocations) neighbours(v *revocation) func(func(proc.ID) bool) {
 	}
 }
 
-// neighbour is the member at a distance, or the next beyond it, that lives and has the communicator: this process if
-// there is no other.
+// neighbour is the first member from a distance on that lives and has the communicator: this
+// process if there is no other.
 func (r *Revocations) neighbour(v *revocation, by, step int) proc.ID {
 	n := v.members.Size()
 	for at := v.members.Rank(r.e.Self()) + by; ; at += step {
-		if p := v.members.Proc((at%n + n) % n); !r.gone.Has(p) && !v.absent.Has(p) {
+		if p := v.members.Proc((at%n + n) % n); !r.ended.Has(p) && !v.absent.Has(p) {
 			return p
 		}
 	}
 }
 
-// Stop has nothing be passed on any more, for a process that departs.
-func (r *Revocations) Stop() { r.over = true }
+// Stop ends the forwarding, for a process that departs.
+func (r *Revocations) Stop() { r.stopped = true }

@@ -16,34 +16,34 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// alarm is a job in which some processes revoke one communicator, while some die.
+// alarm is a job in which some processes revoke one communicator while some fail.
 type alarm struct {
 	n        int
 	seed     uint64
 	revokers map[proc.ID]fabric.Time
-	// steps: a revoker dies so many steps after it has begun to tell.
+	// steps: a revoking member fails so many steps after its first frame.
 	steps map[proc.ID]uint64
 	kills map[proc.ID]fabric.Time
-	// late are those that make the communicator then.
+	// late are the members that make the communicator later, and when.
 	late map[proc.ID]fabric.Time
-	// never are those that do not make it.
+	// never are the members that do not make it.
 	never map[proc.ID]bool
-	// connected: the connected are told before others, of whom the tree alone takes care else.
+	// connected: connected members are notified before others; else the tree alone is used.
 	connected bool
-	// friends: each is connected to so many that come after it.
+	// friends: each member is connected to so many that come after it.
 	friends int
-	// mutant names what is left out.
+	// mutant names the part that is left out.
 	mutant string
 
 	heard  []bool
 	frames int
-	direct int // frames from revokers
+	direct int // frames from revoking members
 	wrong  error
 }
 
 const alarmContext = 5
 
-// drawAlarm makes one at random.
+// drawAlarm draws a job from a seed.
 func drawAlarm(seed uint64) *alarm {
 	rng := rand.New(rand.NewPCG(seed, 6))
 	x := &alarm{
@@ -51,7 +51,7 @@ func drawAlarm(seed uint64) *alarm {
 		revokers: map[proc.ID]fabric.Time{}, steps: map[proc.ID]uint64{}, never: map[proc.ID]bool{},
 	}
 	some := func() proc.ID { return proc.ID(rng.IntN(x.n)) }
-	calm := seed%4 == 0 // nobody dies, so nobody floods for that
+	calm := seed%4 == 0 // without failures, so without floods
 	if x.connected = seed%8 < 4; x.connected {
 		x.friends = rng.IntN(4)
 	}
@@ -134,19 +134,19 @@ func (x *alarm) dies(p proc.ID) bool {
 func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(uint32) (known, news bool)) *Revocations {
 	var r *Revocations
 	if x.mutant == "no flood when somebody ends" {
-		r = &Revocations{e: e, out: out, hear: hear, told: make(map[uint32]*revocation)}
-		r.catchUp = r.rememberAll
+		r = &Revocations{e: e, out: out, onNotice: hear, records: make(map[uint32]*revocation)}
+		r.catchUp = r.recordRecent
 		if x.connected {
-			r.few = fewMembers
+			r.flatSize = notifyAllMax
 		}
-		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.gone.Add(ep.Proc) })
+		e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) { r.ended.Add(ep.Proc) })
 	} else {
 		r = StartRevocations(e, out, hear, func(uint32) {})
 		if !x.connected {
-			r.few = 0
+			r.flatSize = 0
 		}
 		if x.mutant == "nothing is remembered" {
-			r.catchUp = func() { r.fresh = nil }
+			r.catchUp = func() { r.recent = nil }
 		}
 	}
 	e.Handle(fabric.ClassRevoke, func(from proc.ID, imm uint64, payload []byte) {
@@ -158,10 +158,10 @@ func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(ui
 			payload = slices.Clone(payload)
 			payload[8+int(p.ID())/8] |= 0xff
 		}
-		if x.mutant == "no flood when two revoke" && r.told[alarmContext] != nil {
+		if x.mutant == "no flood when two revoke" && r.records[alarmContext] != nil {
 			return
 		}
-		r.heard(from, imm, payload)
+		r.onFrame(from, imm, payload)
 	})
 	return r
 }
@@ -178,7 +178,7 @@ func (x *alarm) body(p *sim.Proc) {
 		if x.mutant == "nobody passes it on" && x.revokers[p.ID()] == 0 {
 			return
 		}
-		r.Tell(alarmContext, all(x.n))
+		r.Notify(alarmContext, all(x.n))
 	}
 	made, early := x.late[p.ID()] == 0 && !x.never[p.ID()], false
 	r = x.start(p, e, out, func(uint32) (known, news bool) {
@@ -195,7 +195,7 @@ func (x *alarm) body(p *sim.Proc) {
 	})
 	e.Lock()
 	for i := range x.friends {
-		out.Meet(proc.ID((int(p.ID()) + 1 + i) % x.n))
+		out.Connect(proc.ID((int(p.ID()) + 1 + i) % x.n))
 	}
 	if !made && !x.never[p.ID()] {
 		e.After(x.late[p.ID()], func() {
@@ -229,8 +229,8 @@ func (x *alarm) body(p *sim.Proc) {
 	_ = e.Close()
 }
 
-// S1-28: if one who lives has heard that a communicator has been revoked all have, whoever dies, between
-// whatever two of the frames by which it tells the others.
+// If one living member knows of a revocation all do, whatever members fail, between any two of the
+// frames that notify the others (ULFM 17.3.1).
 func TestAlarm(t *testing.T) {
 	seeds := uint64(300)
 	if os.Getenv("BANYAN_LONG") != "" {
@@ -242,7 +242,7 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// The test would notice if any part of the protocol were missing.
+// The test finds the absence of any part of the protocol.
 func TestAlarmFindsMutants(t *testing.T) {
 	for _, mutant := range []string{
 		"nothing is remembered",
@@ -261,8 +261,8 @@ func TestAlarmFindsMutants(t *testing.T) {
 	}
 }
 
-// While nobody dies and one revokes everybody gets one frame; when all revoke at once each sends at most one to each
-// child and each neighbour.
+// Without failures and with one revoking member each member gets one frame; when all revoke at once
+// each sends at most one to each child and each neighbour.
 func TestAlarmIsCheap(t *testing.T) {
 	for i, n := range []int{2, 3, 8, 31, 64, 2, 3, 8, 31, 64} {
 		x := &alarm{n: n, connected: i >= 5, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
@@ -281,14 +281,16 @@ func TestAlarmIsCheap(t *testing.T) {
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 3*log*n, "%d processes", n)
 
-		// Some tell the same process, since each is connected to others; nobody floods for that.
+		// Some notify the same process, since each is connected to others; no member floods because
+		// of that.
 		x = &alarm{n: n, connected: true, friends: 4, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1_000_000}}
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 5*n)
 	}
 }
 
-// Few who are connected are all told by whoever revokes, and nobody tells them again.
+// In a small group the revoking member notifies all connected ones, and no other member notifies
+// them again.
 func TestAlarmTellsTheConnected(t *testing.T) {
 	const n = 23
 	x := &alarm{n: n, seed: 1, connected: true, friends: n - 1, revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
@@ -297,7 +299,7 @@ func TestAlarmTellsTheConnected(t *testing.T) {
 	require.Equal(t, n-1, x.frames)
 }
 
-// What has been revoked is remembered, but not without end.
+// The records of revocations are bounded.
 func TestRevocationsAreBounded(t *testing.T) {
 	cfg := sim.DefaultConfig(2)
 	s, err := sim.New(cfg)
@@ -311,14 +313,14 @@ func TestRevocationsAreBounded(t *testing.T) {
 			heard++
 			return true, false
 		}, nil)
-		r.few = 0
+		r.flatSize = 0
 		for i := range uint32(3 * maxRevocations) {
-			r.Tell(i, all(1))
+			r.Notify(i, all(1))
 			frame := notice{context: 1_000_000 + i}.append(nil)
-			r.heard(1, 0, notice{context: i, root: flood}.append(frame)) // told, and not made here
-			r.heard(1, 0, frame[:5])
+			r.onFrame(1, 0, notice{context: i, root: rootFlood}.append(frame)) // notified, and not made here
+			r.onFrame(1, 0, frame[:5])
 		}
-		require.Len(t, r.told, maxRevocations)
+		require.Len(t, r.records, maxRevocations)
 		require.Len(t, r.order, maxRevocations)
 		require.Equal(t, 2*3*maxRevocations, heard)
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// S1-28: a member that has died long before, of whom all know, keeps nobody from hearing of a revocation: those that would be below
-// it in the tree are told by others.
+// A member that failed long before, as all know, keeps no member from being notified: those below
+// it in the tree are notified by others (ULFM 17.3.1).
 func TestAlarmAfterADeath(t *testing.T) {
 	for _, c := range []struct {
 		victim    proc.ID

@@ -8,146 +8,87 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Rule says who goes on when processes fall silent together, as the two sides
-// of a partition do.
-type Rule uint8
-
-const (
-	// Majority: the side that holds more than half of those who are neither
-	// departed nor proven dead goes on; of two halves the one with the lowest
-	// process id. The other side ends itself.
-	Majority Rule = iota
-	// Off: whoever is silent is dead. Both sides of a partition go on.
-	Off
-)
-
-// String gives the rule as it is written in the setting detect.partition.
-func (r Rule) String() string {
-	if r == Off {
-		return "off"
-	}
-	return "majority"
-}
-
-// Config says who the process is and how patient it is.
-type Config struct {
-	Self  proc.ID
-	Procs int // the processes of the job are 0 … Procs-1
-	// Period is the time between two heartbeats, Timeout the silence after which
-	// a process is dead.
-	Period, Timeout fabric.Time
-	// Seed spreads the first heartbeats of the processes over a Period.
-	Seed      uint64
-	Partition Rule
-	// Node gives the machine on which a process is, so that one is observed from
-	// another than its own: equal for those that fall silent together. nil: each
-	// has one of its own.
-	Node func(proc.ID) int
-}
-
-// Check says what is wrong with the configuration, nil if nothing is.
-func (c *Config) Check() error {
-	switch {
-	case c.Procs < 1 || c.Procs > proc.MaxIDs:
-		return fmt.Errorf("detect: a job of %d processes, not 1 to %d", c.Procs, proc.MaxIDs)
-	case int64(c.Self) >= int64(c.Procs):
-		return fmt.Errorf("detect: %v in a job of %d", c.Self, c.Procs)
-	case c.Period <= 0:
-		return fmt.Errorf("detect.period of %d ns: it must be positive", c.Period)
-	case c.Timeout/MinPeriods < c.Period:
-		return fmt.Errorf("detect.timeout of %d ns is less than %d times detect.period (%d ns): questions could not be answered in time", c.Timeout, MinPeriods, c.Period)
-	case c.Partition > Off:
-		return fmt.Errorf("detect.partition %d is no rule", c.Partition)
-	}
-	return nil
-}
-
-// MinPeriods is the least number of periods in a timeout.
-const MinPeriods = 3
-
-// Kind says what an Action asks of the driver.
+// Kind is the kind of an Action.
 type Kind uint8
 
 const (
-	// Send: send Payload to To, as a frame of fabric.ClassDetect. What cannot be
-	// sent at once may be dropped.
+	// Send: send Payload to To, as a frame of fabric.ClassDetect. The driver may drop a frame that
+	// it cannot send at once.
 	Send Kind = iota
-	// Report: Peer is dead, for the reason Cause. The driver reports it to the
-	// engine, which answers with Died once it stands in the View.
+	// Report: Peer has failed with the given Cause. The driver reports it to the engine, and calls
+	// Died once the failure is in the View.
 	Report
-	// Die: this process counts as dead elsewhere, or lost a partition. The driver
-	// ends it with Err. Nothing comes after it.
+	// Die: this process counts as failed elsewhere, or lost a partition. The driver ends it with
+	// Err. It is the last action.
 	Die
 )
 
-// Action is something that the driver is to do.
+// Action is an output for the driver.
 type Action struct {
 	Kind    Kind
 	To      proc.ID    // of Send
 	Payload []byte     // of Send; shared with other Sends, not to be changed
-	Patient bool       // of Send: may wait a while for a connection, as To may learn it by itself or needs it for later
+	Patient bool       // of Send: may wait for a connection, as To may learn it otherwise or needs it later only
 	Peer    proc.ID    // of Report
 	Cause   proc.Cause // of Report
-	// Silent, of Report, is how long nothing was heard of a Peer that this process itself
-	// has found dead by silence; else 0.
+	// Silent, of Report, is the duration of Peer's silence if this process passed the verdict; else
+	// 0.
 	Silent fabric.Time
 	Err    error // of Die: an *EndError
 }
 
-// Machine is the detector of one process. Its methods must not be called at the
-// same time: the driver holds a lock, or is alone. After each input the driver
-// drains Next.
+// Machine is the detector of one process. Its methods are not safe for concurrent use. After each
+// input the driver drains Next.
 //
-// Times never go backwards from one input to the next; one that does is taken
-// for the last.
+// Times do not decrease from one input to the next; a lower one is taken for the last.
 type Machine struct {
-	cfg  Config
-	now  fabric.Time // of the last input
-	lost fabric.Time // how long in all this process was held up
-	held fabric.Time // the longest time at once
-	due  fabric.Time // when Tick is wanted
-	seen Stats
-	next fabric.Time // when the next heartbeats are due
+	cfg         Config
+	now         fabric.Time // of the last input
+	heldTotal   fabric.Time // total time for which this process did not run
+	heldLongest fabric.Time // the longest such time
+	due         fabric.Time // when the next Tick is needed
+	stats       Stats
+	next        fabric.Time // when the next heartbeats are due
 
-	// log has every end that is known, in the order in which it came to be known.
-	log     []entry
-	index   map[proc.ID]int
-	counted int  // of the processes of the job, those neither departed nor proven dead
-	fresh   bool // the log has deaths that the neighbours are yet to be told
-	stale   bool // near, succ and far may be gone
-	near    []neighbour
+	// log has every known end, in the order in which this process learned of them.
+	log        []entry
+	index      map[proc.ID]int
+	counted    int  // processes of the job that have neither departed nor provably failed
+	newDeaths  bool // the log has failures that have not been sent to the neighbours
+	stale      bool // neighbours, succ and far must be chosen again
+	neighbours []neighbour
 
-	succ, far proc.ID // where heartbeats go
+	succ, far proc.ID // receivers of heartbeats
 	watches   []watch // in ascending order of id
-	pleas     []plea
-	asked     []proc.ID // see Asked
+	probes    []probe
+	queried   []proc.ID // see Queried
 	round     round
 
-	apart   []proc.ID // who cannot be reached from here, and lives
-	missing map[proc.ID]bool
+	unreachable []proc.ID // alive, but unreachable from here
+	missing     map[proc.ID]bool
 
-	reports, sends []Action // reports: also obituaries, each before its Report
-	reported, sent int      // how many of them Next has given
-	final          *EndError
+	reports, sends []Action // reports: includes notices to condemned processes, each before its Report
+	reported, sent int      // how many of them Next has returned
+	endErr         *EndError
 	ended          bool
 
 	in     frame
-	cache  cached
+	cache  encodedUpdate
 	broken mutant
 }
 
-// mutant leaves out parts of the protocol, for the tests that show that each of
-// them is needed, and that its want would be found.
+// mutant leaves out a part of the protocol. Tests show that each part is needed and that its
+// absence is found.
 type mutant struct {
-	hurried bool // no regard for the own lateness
-	forget  bool // new neighbours are not told what is known already
-	alone   bool // no counting of the silent
+	hurried bool // no regard for its own lateness
+	forget  bool // new neighbours do not get the log
+	alone   bool // no counting of sides
 	silent  bool // nothing is repeated
 }
 
-// New makes the detector of one process. It begins to send heartbeats within a
-// Period, and expects those of others as if all had just been heard: who has been
-// silent from its first moment on is found as soon as anybody else.
+// New makes the detector of one process. It sends its first heartbeat within a Period, and expects
+// those of others as if all had just been received: a process that is silent from the start is
+// found as soon as any other.
 //
 // Preconditions: cfg.Check() == nil.
 func New(cfg Config, now fabric.Time) *Machine {
@@ -156,14 +97,14 @@ func New(cfg Config, now fabric.Time) *Machine {
 	}
 	m := &Machine{cfg: cfg, now: now, index: make(map[proc.ID]int), counted: cfg.Procs,
 		succ: proc.None, far: proc.None, stale: true}
-	m.reshape()
-	m.sends = m.sends[:0] // the greetings: all at once would connect while all start
+	m.rebuild()
+	m.sends = m.sends[:0] // first heartbeats: all at once would connect while all start
 	m.next = now + 1 + fabric.Time(mix(cfg.Seed^uint64(cfg.Self))%uint64(cfg.Period))
 	m.plan()
 	return m
 }
 
-// mix spreads neighbouring numbers (the finalizer of splitmix64).
+// mix is the finalizer of splitmix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -171,33 +112,32 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Tick tells the time. It is wanted at Due; called earlier it does no harm,
-// called later the machine knows that its own process was held up.
+// Tick advances the clock. It is needed at Due. An earlier call does no harm; after a later one the
+// machine knows that its process did not run.
 func (m *Machine) Tick(now fabric.Time) {
 	if m.due != fabric.Forever {
-		m.seen.Late = max(m.seen.Late, now-m.due)
+		m.stats.Late = max(m.stats.Late, now-m.due)
 	}
 	if !m.advance(now) {
 		return
 	}
-	m.suspect()
-	m.judge()
+	m.checkSilence()
+	m.passVerdicts()
 	if m.ended {
 		return
 	}
-	m.reshape()
-	m.beat()
+	m.rebuild()
+	m.sendHeartbeats()
 	m.plan()
 }
 
-// Due is when Tick is wanted next: at most a Period ahead. It may come nearer
-// with every input. fabric.Forever: never again.
+// Due is the time of the next Tick, at most a Period ahead; every input may move it forward.
+// fabric.Forever: no Tick is needed any more.
 func (m *Machine) Due() fabric.Time { return m.due }
 
-// Heard takes a frame of fabric.ClassDetect that came from a process. An error
-// says that the frame is none that a correct process sends: nothing in it was
-// believed, and the sender may be cut off as corrupt.
-func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
+// Receive handles a frame of fabric.ClassDetect. An error means that no correct process sends such
+// a frame: all of it was ignored, and the sender may be cut off as corrupt.
+func (m *Machine) Receive(from proc.ID, payload []byte, now fabric.Time) error {
 	if !m.advance(now) {
 		return nil
 	}
@@ -208,107 +148,104 @@ func (m *Machine) Heard(from proc.ID, payload []byte, now fabric.Time) error {
 	if int64(from) >= int64(m.cfg.Procs) || from == m.cfg.Self {
 		return fmt.Errorf("%w: from %v", errFrame, from)
 	}
-	if f.names(from) {
+	if f.mentions(from) {
 		return fmt.Errorf("%w: %v speaks of itself", errFrame, from)
 	}
-	if i, gone := m.index[from]; gone {
-		// Only what is sent unasked is answered: where two sides each count the
-		// other as dead, obituaries would answer obituaries for ever.
-		if e := m.log[i]; e.cause.Failed() && (f.kind == kindBeat || f.kind == kindAsk) {
-			m.send(from, appendTell(nil, flagLoose, 0, []entry{e}))
+	if i, ended := m.index[from]; ended {
+		// Answer unsolicited frames only: if two sides each count the other as failed, their
+		// notices would answer each other for ever.
+		if e := m.log[i]; e.cause.Failed() && (f.kind == kindHeartbeat || f.kind == kindQuery) {
+			m.send(from, appendUpdate(nil, flagDirect, 0, []entry{e}))
 		}
 		return nil
 	}
 	m.alive(from)
-	m.vouch(from)
-	err := m.take(from, f)
-	m.reshape()
+	m.confirmAlive(from)
+	err := m.dispatch(from, f)
+	m.rebuild()
 	return err
 }
 
-// take acts on a frame of somebody alive.
-func (m *Machine) take(from proc.ID, f *frame) error {
+// dispatch handles a frame of a living process.
+func (m *Machine) dispatch(from proc.ID, f *frame) error {
 	switch f.kind {
-	case kindBeat:
+	case kindHeartbeat:
 		if f.flags&flagFar != 0 {
 			m.observe(from, watchFar, m.clock())
 		}
-	case kindTell:
-		m.heardTell(from, f)
+	case kindUpdate:
+		m.onUpdate(from, f)
 	case kindAck:
-		return m.heardAck(from, f)
-	case kindAsk:
-		m.heardAsk(from, f)
-	case kindAnswer:
+		return m.onAck(from, f)
+	case kindQuery:
+		m.onQuery(from, f)
+	case kindReply:
 		if m.round.open && f.round == m.round.id {
 			m.round.answered[from] = m.clock()
 		}
-	case kindProbe:
-		m.send(from, frameHere)
-	case kindVouch:
+	case kindPing:
+		m.send(from, pingAckFrame)
+	case kindAlive:
 		m.alive(f.ids[0])
 	}
 	return nil
 }
 
-// Died says that a death stands in the View of this process: by a provider's
-// evidence, or as the answer to a Report. A death that the machine did not know
-// is on its way to the others when Next has been drained. Unreachable is no
-// death, but a matter between two processes that the others do reach: it is told
-// to nobody.
+// Died reports that a failure is in this process's View, because of a provider's evidence or of a
+// Report. A new one has been sent to the others when Next has been drained. Unreachable is not a
+// failure but concerns two processes that the others do reach, so it is not forwarded.
 func (m *Machine) Died(peer proc.ID, cause proc.Cause, now fabric.Time) {
 	if !m.advance(now) || !m.other(peer) || !cause.Failed() {
 		return
 	}
 	if cause.Kind == proc.Unreachable {
-		m.apart = append(m.apart, peer)
+		m.unreachable = append(m.unreachable, peer)
 		return
 	}
-	m.enter(peer, cause, proc.None)
-	m.reshape()
+	m.record(peer, cause, proc.None)
+	m.rebuild()
 }
 
-// Departed says that a process has finalized in order: no heartbeat is expected
-// from it, and it is never reported.
+// Departed reports that a process has finalized: no heartbeat is expected from it, and it is never
+// reported.
 func (m *Machine) Departed(peer proc.ID) {
 	if m.ended || !m.other(peer) {
 		return
 	}
-	m.enter(peer, proc.Cause{Kind: proc.Departed}, proc.None)
-	m.reshape()
+	m.record(peer, proc.Cause{Kind: proc.Departed}, proc.None)
+	m.rebuild()
 }
 
-// Expelled says that another process refuses this one because it counts as dead
-// there. Unless the other counts as dead or unreachable here, this process ends
-// itself.
-func (m *Machine) Expelled(by proc.ID, now fabric.Time) {
-	if m.advance(now) && !m.dead(by) && !slices.Contains(m.apart, by) {
+// Fenced reports that another process refuses this one because it counts as failed there. This
+// process ends itself unless the other one has failed or is unreachable here.
+func (m *Machine) Fenced(by proc.ID, now fabric.Time) {
+	if m.advance(now) && !m.hasFailed(by) && !slices.Contains(m.unreachable, by) {
 		m.end(&EndError{By: by})
 	}
 }
 
-// Ended reports whether the end of a process is known: it has died or departed, though it may be unreachable here.
-func (m *Machine) Ended(id proc.ID) bool { return m.gone(id) }
+// Ended reports whether a process is known to have failed or departed, even if it is unreachable
+// here.
+func (m *Machine) Ended(id proc.ID) bool { return m.isEnded(id) }
 
 func (m *Machine) other(id proc.ID) bool {
 	return int64(id) < int64(m.cfg.Procs) && id != m.cfg.Self
 }
 
-// advance takes note of the time, and of how much of it this process has
-// missed: then its clock stands still, since what was late here is no silence
-// there. Who missed much may not have read the answers to its questions either:
-// they are asked again. It reports whether the machine still runs.
+// advance updates the time and reports whether the machine still runs. If the input is late, this
+// process did not run, and its clock stands still for that time: lateness here is no silence there.
+// After a long time answers to its queries may be unread, so they are sent again.
 func (m *Machine) advance(now fabric.Time) bool {
 	if m.ended {
 		return false
 	}
 	now = max(now, m.now)
 	if late := now - max(m.due, m.now); late > m.cfg.Period/8 && m.due != fabric.Forever && !m.broken.hurried {
-		m.lost += late
-		m.held = max(m.held, late)
+		m.heldTotal += late
+		m.heldLongest = max(m.heldLongest, late)
 		if late > m.cfg.Period/2 {
 			for i := range m.watches {
-				m.watches[i].asked = never
+				m.watches[i].queried = never
 			}
 		}
 	}
@@ -316,7 +253,7 @@ func (m *Machine) advance(now fabric.Time) bool {
 	return true
 }
 
-// plan finds when Tick is wanted next.
+// plan sets the time of the next Tick.
 func (m *Machine) plan() {
 	m.due = fabric.Forever
 	if len(m.log) == m.cfg.Procs-1 {
@@ -324,22 +261,22 @@ func (m *Machine) plan() {
 	}
 	m.wake(m.next)
 	for _, w := range m.watches {
-		if w.asked == never {
-			m.wake(w.heard + m.cfg.patience() + m.lost)
+		if w.queried == never {
+			m.wake(w.lastSeen + m.cfg.patience() + m.heldTotal)
 		} else {
-			m.wakeFor(max(w.heard+m.cfg.Timeout, w.asked+m.cfg.window()) + m.lost)
+			m.wakeFor(max(w.lastSeen+m.cfg.Timeout, w.queried+m.cfg.window()) + m.heldTotal)
 		}
 	}
 	if m.round.open {
-		m.wake(m.round.again + m.cfg.window()/2 + m.lost)
+		m.wake(m.round.repeated + m.cfg.window()/2 + m.heldTotal)
 	}
 }
 
-// wake wants a Tick at t at the latest.
+// wake moves the next Tick to t at the latest.
 func (m *Machine) wake(t fabric.Time) { m.due = min(m.due, max(t, m.now)) }
 
-// wakeFor wants a Tick at t for a verdict. If that is past, it waits for answers, which come
-// by themselves, and is looked at again with the next questions.
+// wakeFor moves the next Tick to t for a verdict. If t has passed, the verdict waits for answers,
+// which are inputs, or for the next queries.
 func (m *Machine) wakeFor(t fabric.Time) {
 	if t > m.now {
 		m.wake(t)
@@ -355,18 +292,17 @@ func (m *Machine) report(id proc.ID, cause proc.Cause, silent fabric.Time) {
 }
 
 func (m *Machine) end(err *EndError) {
-	err.Stopped, err.Timeout = m.held, m.cfg.Timeout
-	m.final, m.ended, m.due = err, true, fabric.Forever
+	err.Stopped, err.Timeout = m.heldLongest, m.cfg.Timeout
+	m.endErr, m.ended, m.due = err, true, fabric.Forever
 }
 
-// Next gives what is to be done, one action after the other; false when nothing
-// is left. Inputs may come between two calls: Reports come before the Sends that
-// pass them on, so that deaths that the engine confirms at once travel in one
-// message. A Send to somebody about to be reported comes just before the Report.
+// Next returns the next action; false: there is none. Inputs may come between two calls. Reports
+// come before the Sends that forward them, so that failures which the engine confirms at once are
+// sent in one frame. The notice to a condemned process comes just before its Report.
 func (m *Machine) Next() (Action, bool) {
 	if m.ended {
-		err := m.final
-		m.final = nil
+		err := m.endErr
+		m.endErr = nil
 		if err == nil {
 			return Action{}, false
 		}
@@ -379,7 +315,7 @@ func (m *Machine) Next() (Action, bool) {
 	return pop(&m.sends, &m.sent)
 }
 
-// pop takes the first action that is left in a queue.
+// pop removes the first action of a queue.
 func pop(queue *[]Action, given *int) (Action, bool) {
 	if *given == len(*queue) {
 		*queue, *given = (*queue)[:0], 0

@@ -25,7 +25,7 @@ func drained(m *Machine) []Action {
 	return out
 }
 
-// until ticks a machine whenever it wants to be, and gives all it asks for.
+// until ticks a machine whenever it is due and returns all its actions.
 func until(m *Machine, end fabric.Time) []Action {
 	var out []Action
 	for m.Due() <= end {
@@ -45,26 +45,26 @@ func ofKind(actions []Action, k Kind) []Action {
 	return out
 }
 
-// S4-3: whoever is silent for the timeout is reported, not before.
+// A process that is silent for the timeout is reported, and not before.
 func TestSilenceIsDeath(t *testing.T) {
 	m := newMachine(0, 2, Majority)
-	require.NoError(t, m.Heard(1, frameBeat, ms))
+	require.NoError(t, m.Receive(1, heartbeatFrame, ms))
 	require.Empty(t, ofKind(until(m, 1000*ms), Report))
 	got := ofKind(until(m, 1400*ms), Report)
 	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
 }
 
-// Who is silent and runs, as the kernel of its machine has it, is not reported and counts
-// on this side; one that has been stopped is.
+// A silent process that runs according to its machine's kernel is not reported and counts on this
+// side; one that has been stopped is reported.
 func TestSeenIsNoSilence(t *testing.T) {
-	m := newMachine(3, 4, Majority) // who hears nobody ends itself
+	m := newMachine(3, 4, Majority) // it hears no process and ends itself
 	seen := []proc.ID{0, 1}
 	var got []Action
 	for m.Due() <= 6000*ms {
 		now := m.Due()
-		for _, id := range m.Doubted() {
+		for _, id := range m.Doubtful() {
 			if slices.Contains(seen, id) {
-				m.Seen(id, now)
+				m.Running(id, now)
 			}
 		}
 		m.Tick(now)
@@ -76,17 +76,17 @@ func TestSeenIsNoSilence(t *testing.T) {
 	require.NotEmpty(t, ofKind(until(m, 9000*ms), Die), "nobody is seen any more")
 }
 
-// Who is asked for one that runs, as the kernel of their machine has it, vouches for it.
+// A queried process confirms one of its machine that runs according to the kernel.
 func TestSeenForOthers(t *testing.T) {
 	m := newMachine(3, 5, Majority)
 	until(m, 900*ms)
-	require.NoError(t, m.Heard(1, appendAsk(nil, 1, []proc.ID{2, 4}), 900*ms))
-	asked := m.Asked()
+	require.NoError(t, m.Receive(1, appendQuery(nil, 1, []proc.ID{2, 4}), 900*ms))
+	asked := m.Queried()
 	require.Equal(t, []proc.ID{2, 4}, asked)
-	require.Empty(t, m.Asked())
+	require.Empty(t, m.Queried())
 	drained(m)
-	m.Seen(4, 901*ms)
-	require.Equal(t, []Action{{Kind: Send, To: 1, Payload: appendVouch(nil, 4)}}, drained(m))
+	m.Running(4, 901*ms)
+	require.Equal(t, []Action{{Kind: Send, To: 1, Payload: appendAlive(nil, 4)}}, drained(m))
 }
 
 // Of two processes the one with the higher id ends itself.
@@ -113,7 +113,7 @@ func TestPartitionOff(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 }
 
-// The proven dead are not counted, the silent are.
+// Provably failed processes are not counted, silent ones are.
 func TestProvenDeadDoNotCount(t *testing.T) {
 	m := newMachine(4, 5, Majority)
 	for p := range proc.ID(3) {
@@ -130,7 +130,7 @@ func TestProvenDeadDoNotCount(t *testing.T) {
 	require.Len(t, ofKind(until(m, 4000*ms), Report), 1)
 }
 
-// Who was killed for its silence is proven dead.
+// A process that was killed for its silence has provably failed.
 func TestFencedDoNotCount(t *testing.T) {
 	m := newMachine(3, 5, Majority)
 	for p := range proc.ID(3) {
@@ -143,23 +143,23 @@ func TestFencedDoNotCount(t *testing.T) {
 	require.GreaterOrEqual(t, got[0].Silent, 1000*ms)
 }
 
-// A death that another tells of is reported to the engine, once; a departure is not.
+// A failure that another process sends is reported to the engine, once; a departure is not.
 func TestToldIsReported(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	killed := proc.Cause{Kind: proc.Signaled, Code: 9}
-	tell := appendTell(nil, 0, 0, []entry{{id: 5, cause: killed}, {id: 6, cause: proc.Cause{Kind: proc.Departed}}})
-	require.NoError(t, m.Heard(2, tell, ms))
+	tell := appendUpdate(nil, 0, 0, []entry{{id: 5, cause: killed}, {id: 6, cause: proc.Cause{Kind: proc.Departed}}})
+	require.NoError(t, m.Receive(2, tell, ms))
 	require.Equal(t, []Action{{Kind: Report, Peer: 5, Cause: killed}}, ofKind(drained(m), Report))
-	require.NoError(t, m.Heard(3, tell, 2*ms))
+	require.NoError(t, m.Receive(3, tell, 2*ms))
 	require.Empty(t, ofKind(drained(m), Report), "once")
 }
 
-// S4-4: who learns that it counts as dead ends itself, and says what to set.
+// A process that learns that it counts as failed ends itself, and names the setting to change.
 func TestExpelledEnds(t *testing.T) {
 	for name, tell := range map[string]func(*Machine){
-		"refused": func(m *Machine) { m.Expelled(2, ms) },
+		"refused": func(m *Machine) { m.Fenced(2, ms) },
 		"told": func(m *Machine) {
-			require.NoError(t, m.Heard(2, appendTell(nil, flagLoose, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
+			require.NoError(t, m.Receive(2, appendUpdate(nil, flagDirect, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,38 +176,38 @@ func TestExpelledEnds(t *testing.T) {
 	}
 }
 
-// The dead are not believed.
+// A failed process's claim is not believed.
 func TestExpelledByTheDead(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Connection}, ms)
 	drained(m)
-	m.Expelled(2, 2*ms)
-	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
+	m.Fenced(2, 2*ms)
+	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
 	require.Empty(t, drained(m))
-	require.NoError(t, m.Heard(2, frameBeat, 3*ms))
+	require.NoError(t, m.Receive(2, heartbeatFrame, 3*ms))
 	got := drained(m)
 	require.Len(t, got, 1)
-	require.Equal(t, appendTell(nil, flagLoose, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+	require.Equal(t, appendUpdate(nil, flagDirect, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
 }
 
-// A silence that others have judged is reported as theirs.
+// A verdict of others is reported as theirs.
 func TestVerdictOfOthers(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	silent := proc.Cause{Kind: proc.Heartbeat}
-	require.NoError(t, m.Heard(2, appendTell(nil, 0, 0, []entry{{id: 3, cause: silent}}), 2*ms))
+	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0, []entry{{id: 3, cause: silent}}), 2*ms))
 	require.Equal(t, []Action{{Kind: Report, Peer: 3, Cause: silent}}, ofKind(drained(m), Report))
 }
 
-// Two that cannot reach each other are no deaths for the others.
+// A pair of processes that cannot reach each other is no failure for the others.
 func TestUnreachableIsNotTold(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
-	m.Expelled(2, 2*ms)
+	m.Fenced(2, 2*ms)
 	require.Empty(t, drained(m))
-	require.False(t, m.dead(2))
+	require.False(t, m.hasFailed(2))
 }
 
-// What departs is never a failure, and sends no heartbeats.
+// A departed process is no failure, and gets no heartbeats.
 func TestDepartedIsNoFailure(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	m.Departed(1)
@@ -216,12 +216,12 @@ func TestDepartedIsNoFailure(t *testing.T) {
 	m = newMachine(0, 3, Majority)
 	m.Departed(2)
 	for now := ms; now < 5000*ms; now += 100 * ms {
-		require.NoError(t, m.Heard(1, frameBeat, now))
+		require.NoError(t, m.Receive(1, heartbeatFrame, now))
 		require.Empty(t, ofKind(until(m, now), Report))
 	}
 }
 
-// Several deaths travel in one message, at once, with their causes.
+// Several failures travel in one message, at once, with their causes.
 func TestDeathsTravelTogether(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	m.Died(5, proc.Cause{Kind: proc.Exited, Code: -3}, ms)
@@ -235,11 +235,11 @@ func TestDeathsTravelTogether(t *testing.T) {
 	}
 }
 
-// Who was held up does not take its own sleep for the others' silence.
+// A process that was held up does not take its own lateness for the others' silence.
 func TestOwnLateness(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	for now := ms; now < 3000*ms; now += 100 * ms {
-		require.NoError(t, m.Heard(1, frameBeat, now))
+		require.NoError(t, m.Receive(1, heartbeatFrame, now))
 		until(m, now)
 	}
 	m.Tick(13000 * ms)
@@ -249,8 +249,8 @@ func TestOwnLateness(t *testing.T) {
 	require.Len(t, ofKind(until(m, 14500*ms), Report), 1)
 }
 
-// Without other faults a death reaches all of 512 in a logarithmic number of
-// hops, and costs two frames for each pair of neighbours.
+// Without other faults all of 512 processes learn of a failure in a logarithmic number of hops, at
+// the cost of two frames for each pair of neighbours.
 func TestHops(t *testing.T) {
 	const n = 512
 	var ms512 [n]*Machine
@@ -279,14 +279,14 @@ func TestHops(t *testing.T) {
 		wave = wave[:0]
 		for _, e := range box {
 			frames++
-			if e.Payload[0] == kindTell {
+			if e.Payload[0] == kindUpdate {
 				tells++
 			}
 			to := ms512[e.To]
-			if !to.dead(8) {
+			if !to.hasFailed(8) {
 				known++
 			}
-			require.NoError(t, to.Heard(e.from, e.Payload, ms))
+			require.NoError(t, to.Receive(e.from, e.Payload, ms))
 			wave = append(wave, int(e.To))
 		}
 		if known == n-1 {
@@ -303,13 +303,13 @@ func TestHops(t *testing.T) {
 // A job of the largest size costs what its logarithm costs.
 func TestLargestJob(t *testing.T) {
 	m := newMachine(12345, proc.MaxIDs, Majority)
-	require.Len(t, m.near, 2*20-1)
+	require.Len(t, m.neighbours, 2*20-1)
 	m.Died(12346, proc.Cause{Kind: proc.Connection}, ms)
 	drained(m)
-	require.NoError(t, m.Heard(12344, frameBeat, 2*ms))
+	require.NoError(t, m.Receive(12344, heartbeatFrame, 2*ms))
 	allocs := testing.AllocsPerRun(10, func() {
 		m.Tick(m.Due())
-		_ = m.Heard(12344, frameBeat, m.now)
+		_ = m.Receive(12344, heartbeatFrame, m.now)
 		m.sends, m.sent = m.sends[:0], 0
 	})
 	require.Less(t, allocs, 100.0)
@@ -334,35 +334,35 @@ func TestCheck(t *testing.T) {
 	require.True(t, strings.Contains(Majority.String()+Off.String(), "majorityoff"))
 }
 
-// Who has not heard a suspect itself does not vouch for it, though it does not
-// suspect it yet: because it observes it since just now, or by another's word.
+// A process that has not heard a suspect itself does not confirm it, even if it does not suspect it
+// yet: because it has just begun to observe it, or by another's report.
 func TestVouchesAreForWhoWasHeard(t *testing.T) {
 	said := func(m *Machine) (kinds []byte) {
 		for _, a := range ofKind(drained(m), Send) {
-			if k := a.Payload[0]; k == kindVouch || k == kindProbe {
+			if k := a.Payload[0]; k == kindAlive || k == kindPing {
 				kinds = append(kinds, k)
 			}
 		}
 		return kinds
 	}
 	m := newMachine(2, 5, Majority)
-	require.NoError(t, m.Heard(4, appendAsk(nil, 1, []proc.ID{1}), 10*ms)) // its first heartbeat has time
-	require.Equal(t, []byte{kindProbe}, said(m))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 1, []proc.ID{1}), 10*ms)) // its first heartbeat has time
+	require.Equal(t, []byte{kindPing}, said(m))
 	m.Died(1, proc.Cause{Kind: proc.Signaled, Code: 9}, 20*ms)
 	drained(m)
-	require.NoError(t, m.Heard(4, appendAsk(nil, 2, []proc.ID{0}), 30*ms)) // observed for 10 ms
-	require.Equal(t, []byte{kindProbe}, said(m))
-	require.NoError(t, m.Heard(3, appendVouch(nil, 0), 40*ms))
-	require.NoError(t, m.Heard(4, appendAsk(nil, 3, []proc.ID{0}), 150*ms))
-	require.Equal(t, []byte{kindProbe}, said(m))
-	require.NoError(t, m.Heard(0, frameBeat, 160*ms))
-	require.Equal(t, []byte{kindVouch}, said(m))
-	require.NoError(t, m.Heard(4, appendAsk(nil, 4, []proc.ID{0}), 170*ms))
-	require.Equal(t, []byte{kindVouch}, said(m))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 2, []proc.ID{0}), 30*ms)) // observed for 10 ms
+	require.Equal(t, []byte{kindPing}, said(m))
+	require.NoError(t, m.Receive(3, appendAlive(nil, 0), 40*ms))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 3, []proc.ID{0}), 150*ms))
+	require.Equal(t, []byte{kindPing}, said(m))
+	require.NoError(t, m.Receive(0, heartbeatFrame, 160*ms))
+	require.Equal(t, []byte{kindAlive}, said(m))
+	require.NoError(t, m.Receive(4, appendQuery(nil, 4, []proc.ID{0}), 170*ms))
+	require.Equal(t, []byte{kindAlive}, said(m))
 }
 
-// Two processes that cannot reach each other, and have nobody else, hear nothing of
-// each other, and live: neither ends for that.
+// Two processes that cannot reach each other, with no others left, are silent to each other and
+// live: neither ends because of that.
 func TestUnreachableIsNotJudged(t *testing.T) {
 	for self := range 2 {
 		m := newMachine(self, 3, Majority)
@@ -374,8 +374,8 @@ func TestUnreachableIsNotJudged(t *testing.T) {
 	}
 }
 
-// Who is missing while all finalize is not expected, counted or spoken of, until
-// somebody knows how it ended.
+// A process that is missing while all finalize is not expected, counted or sent, until it is known
+// how it ended.
 func TestMissing(t *testing.T) {
 	m := newMachine(4, 5, Majority)
 	for p := range proc.ID(3) {
@@ -386,7 +386,7 @@ func TestMissing(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 	require.Empty(t, ofKind(got, Report))
 	require.Equal(t, 1, m.counted)
-	require.NoError(t, m.Heard(1, appendTell(nil, flagLoose, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
+	require.NoError(t, m.Receive(1, appendUpdate(nil, flagDirect, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
 	require.Equal(t, 2, m.counted)
 	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(drained(m), Report))
 }

@@ -7,23 +7,21 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// EndError is why this process has to end. It is returned by no method, but
-// stands in an Action.
+// EndError is why this process must end. No method returns it; it is part of an Action.
 type EndError struct {
-	// Partition: this process was on the losing side; With of Of processes,
-	// itself included, were on its side. Else By said that this process counts as
-	// dead there.
+	// Partition: this process was on the losing side, with With of Of processes, itself included.
+	// Otherwise process By reported that this process counts as failed there.
 	Partition bool
 	With, Of  int
 	By        proc.ID
-	// Stopped is the longest time for which this process did not run, as far as
-	// the detector noticed.
+	// Stopped is the longest time for which this process did not run, as far as the detector
+	// noticed.
 	Stopped fabric.Time
 	Timeout fabric.Time
 }
 
-// Error names the cause and the setting that decides, and the other process by its rank in
-// the world, which is what a user knows.
+// Error names the cause, the setting that decides, and the other process by its world rank, which a
+// user knows.
 func (e *EndError) Error() string {
 	held := ""
 	if e.Stopped > 0 {
@@ -37,7 +35,7 @@ func (e *EndError) Error() string {
 		"it must not go on; raise detect.timeout if processes are to survive longer silences", e.By, seconds(e.Timeout), held)
 }
 
-// seconds prints a time without package time, which pure logic does not import.
+// seconds formats a time without package time, which pure logic does not import.
 func seconds[T ~int64](t T) string {
 	return fmt.Sprintf("%.4gs", float64(t)/1e9)
 }

@@ -43,7 +43,7 @@ func newWorld(seed uint64, broken mutant) *world {
 	return w
 }
 
-// quietWorld is a job of n to which nothing happens.
+// quietWorld is a job of n without events.
 func quietWorld(rng *rand.Rand, n int, cfg Config, broken mutant) *world {
 	cfg.Procs = n
 	w := &world{
@@ -69,11 +69,11 @@ func quietWorld(rng *rand.Rand, n int, cfg Config, broken mutant) *world {
 	return w
 }
 
-// plan draws the troubles.
+// plan draws the faults.
 func (w *world) plan() {
 	t := w.cfg.Timeout
 	begin := 2 * t
-	if w.cfg.Seed%5 == 0 { // the first troubles come while all begin
+	if w.cfg.Seed%5 == 0 { // the first faults come during the start
 		begin = 0
 	}
 	at := func() fabric.Time { return begin + fabric.Time(w.rng.Int64N(int64(2*t))) }
@@ -99,7 +99,7 @@ func (w *world) plan() {
 	}
 }
 
-// duration is short or long beside the timeout.
+// duration is short or long relative to the timeout.
 func (w *world) duration() fabric.Time {
 	if w.rng.IntN(2) == 0 {
 		return w.cfg.Timeout + fabric.Time(w.rng.Int64N(int64(2*w.cfg.Timeout)))
@@ -148,8 +148,7 @@ func (w *world) cutFor(c *cut, at, length fabric.Time) {
 	}
 }
 
-// link cuts one link. Where nothing else is wrong and somebody else can vouch,
-// that is no trouble for anybody.
+// link cuts one link. Without other faults, and with others to confirm, that has no consequences.
 func (w *world) link(at fabric.Time, alone bool) {
 	n := len(w.nodes)
 	a := w.rng.IntN(n)
@@ -170,18 +169,17 @@ func (w *world) pause(i int, at, length fabric.Time) {
 	w.push(event{at: at + length, what: evResume, to: i})
 }
 
-// quiet is the time within which, after the last disturbance, all is known, and a side
-// that is lost has given up.
+// quiet is the time after the last disturbance within which all is known, and a losing side has
+// given up.
 func (w *world) quiet() fabric.Time { return 3*w.cfg.Timeout + 4*w.cfg.Period }
 
-// excused tells whether a process may have been silent for the timeout, seen from
-// another: heartbeats come once a period, and a question that was lost is
-// repeated after half of the window.
+// excused reports whether a process may have been silent for the timeout, as seen from another:
+// heartbeats come once a period, and a lost query is repeated after half of the window.
 func (w *world) excused(p *node) bool {
 	return p.killed || p.ended != nil || p.noise+8*w.delay+4*w.late >= w.cfg.Timeout-2*w.cfg.Period
 }
 
-// reported checks accuracy when a death is reported.
+// reported checks accuracy when a failure is reported.
 func (w *world) reported(p *node, self, peer int, cause proc.Cause) {
 	w.tell("%d reports %d: %v", self, peer, cause)
 	w.report = w.now
@@ -194,11 +192,11 @@ func (w *world) reported(p *node, self, peer int, cause proc.Cause) {
 	}
 }
 
-// endedBy checks that only those end who may.
+// endedBy checks that only processes that may end do.
 func (w *world) endedBy(self int, err *EndError) {
 	if !err.Partition {
 		by := w.nodes[err.By]
-		if !by.m.dead(proc.ID(self)) && by.runs() {
+		if !by.m.hasFailed(proc.ID(self)) && by.runs() {
 			w.fault("%d ends itself: %v, which is not so", self, err)
 		}
 		return
@@ -218,7 +216,7 @@ func (w *world) endedBy(self int, err *EndError) {
 	}
 }
 
-// check looks at what all know in the end.
+// check compares what all know in the end.
 func (w *world) check() {
 	var survivors []int
 	for i, p := range w.nodes {
@@ -231,9 +229,9 @@ func (w *world) check() {
 		for j, q := range w.nodes {
 			switch id := proc.ID(j); {
 			case i == j || q.left:
-			case !q.runs() && !m.dead(id):
+			case !q.runs() && !m.hasFailed(id):
 				w.fault("%d does not know that %d is dead", i, j)
-			case q.runs() && m.dead(id) && !(w.cfg.Partition == Off && q.m.dead(proc.ID(i))) && !w.hole(i, j):
+			case q.runs() && m.hasFailed(id) && !(w.cfg.Partition == Off && q.m.hasFailed(proc.ID(i))) && !w.hole(i, j):
 				w.fault("%d takes %d for dead, which goes on", i, j)
 			}
 		}
@@ -248,7 +246,7 @@ func (w *world) check() {
 	w.checkFrames()
 }
 
-// checkFrames: what is sent is bounded, by much less when nothing happens.
+// checkFrames: the number of frames is bounded, by much less without events.
 func (w *world) checkFrames() {
 	n := len(w.nodes)
 	limit := n * (2*int(w.now/w.cfg.Period) + 4)
@@ -268,8 +266,8 @@ func (w *world) checkFrames() {
 	}
 }
 
-// explore runs one seed and gives what went wrong. That two processes count each other as dead and
-// both go on is not wrong where doc.go says that it may be so; verdicts are recorded only to tell.
+// explore runs one seed and returns what went wrong. Two processes that count each other as failed
+// and both go on are not wrong where doc.go says so; verdicts are recorded to decide that.
 func explore(seed uint64, broken mutant, verbose bool) *world {
 	w := newWorld(seed, broken)
 	w.verbose = verbose
@@ -284,7 +282,7 @@ func explore(seed uint64, broken mutant, verbose bool) *world {
 	return w
 }
 
-// hole tells whether doc.go says that two may both go on, and counts it.
+// hole reports whether doc.go permits two processes to go on both, and counts it.
 func (w *world) hole(i, j int) bool {
 	if !w.judged || !w.explained(i, j) {
 		return false
@@ -299,8 +297,8 @@ func report(t *testing.T, seed uint64) {
 		len(w.nodes), w.cfg, strings.Join(w.story, "\n"), strings.Join(w.wrong, "\n"))
 }
 
-// S2-1, S4-3, S4-4: whatever the schedule, every death is known to every survivor
-// in time, nobody is reported who was not silent, and who is goes.
+// For any schedule every survivor knows every failure in time, no process is reported that was not
+// silent, and a condemned process ends.
 func TestExplore(t *testing.T) {
 	from, seeds := uint64(0), uint64(1e5)
 	switch wanted := os.Getenv("BANYAN_SEED"); {
@@ -317,7 +315,7 @@ func TestExplore(t *testing.T) {
 		}
 	case os.Getenv("BANYAN_LONG") != "":
 		seeds = 1e6
-	case testing.Short(): // what the race detector could find is in the first of them
+	case testing.Short(): // the first of them have all that the race detector could find
 		seeds = 1000
 	}
 	kinds, wrong := exploreAll(from, seeds)
@@ -338,8 +336,8 @@ func TestExplore(t *testing.T) {
 // tornKind counts the schedules after which both sides of a partition go on.
 const tornKind = "torn"
 
-// exploreAll explores on all cores. It returns how many schedules were of each kind,
-// and the seeds that went wrong, of each core the first.
+// exploreAll explores on all cores. It returns the number of schedules of each kind, and the first
+// failing seed of each core.
 func exploreAll(from, seeds uint64) (kinds map[string]int, wrong []uint64) {
 	kinds = make(map[string]int)
 	var next atomic.Uint64
@@ -369,8 +367,7 @@ func exploreAll(from, seeds uint64) (kinds map[string]int, wrong []uint64) {
 	return kinds, wrong
 }
 
-// Each part of the protocol is needed: without it the explorer finds a schedule
-// that goes wrong.
+// Each part of the protocol is needed: without it the explorer finds a failing schedule.
 func TestExplorerFindsMutants(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// verdict is what a process has concluded from silence: of whom, who joined in, itself
-// included, and who was counted.
+// verdict is a verdict by silence: on which processes, with which supporters (itself included), and
+// with which counted.
 type verdict struct {
 	at       fabric.Time
 	judge    proc.ID
@@ -22,11 +22,11 @@ type verdict struct {
 	counted  []proc.ID
 }
 
-// trial ticks a process and records the verdict that it passes.
+// trial ticks a process and records its verdict.
 func (w *world) trial(p *node, self int) {
 	m, asked := p.m, make(map[proc.ID]fabric.Time)
 	for _, o := range m.watches {
-		asked[o.id] = o.asked
+		asked[o.id] = o.queried
 	}
 	known, answered := len(m.log), make(map[proc.ID]fabric.Time)
 	for id, at := range m.round.answered {
@@ -54,8 +54,8 @@ func (w *world) trial(p *node, self int) {
 	w.tell("%+v", v)
 }
 
-// newTangle makes a job that is cut this way and that, while processes die with proof
-// and depart, and at last is cut in two for ever.
+// newTangle makes a job that is cut several times while processes provably fail and depart, and at
+// last is cut in two for ever.
 func newTangle(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0x401e))
 	n := 3 + rng.IntN(5)
@@ -97,12 +97,12 @@ func sides(rng *rand.Rand, n int) []bool {
 	return s
 }
 
-// apart gives two processes of which one takes the other for dead and both go on, or that
-// go on at the two sides of the last cut.
+// apart returns two processes of which one counts the other as failed and both go on, or that go on
+// at the two sides of the last cut.
 func (w *world) apart() (i, j int, ok bool) {
 	for i, p := range w.nodes {
 		for j, q := range w.nodes {
-			if i != j && p.runs() && q.runs() && (p.m.dead(proc.ID(j)) || w.blocked(i, j)) {
+			if i != j && p.runs() && q.runs() && (p.m.hasFailed(proc.ID(j)) || w.blocked(i, j)) {
 				return i, j, true
 			}
 		}
@@ -110,8 +110,8 @@ func (w *world) apart() (i, j int, ok bool) {
 	return 0, 0, false
 }
 
-// explained tells whether it is so because of what doc.go says: there is a verdict on each of
-// the two, and somebody who joined in one is not counted in the other.
+// explained reports whether doc.go explains it: there is a verdict on each of the two, and a
+// supporter of one is not counted in the other.
 func (w *world) explained(i, j int) bool {
 	for _, v := range w.verdicts {
 		for _, u := range w.verdicts {
@@ -123,7 +123,7 @@ func (w *world) explained(i, j int) bool {
 	return false
 }
 
-// left tells whether somebody who joined in v is not counted in u.
+// left reports whether a supporter of v is not counted in u.
 func (v *verdict) left(u verdict) bool {
 	return slices.ContainsFunc(v.joined, func(id proc.ID) bool { return !slices.Contains(u.counted, id) })
 }

@@ -1,6 +1,6 @@
 package detect
 
-// What a schedule may hold.
+// What a schedule may contain.
 const (
 	withKills   = "kills"
 	withOneWay  = "one-way partitions"
@@ -14,7 +14,7 @@ const (
 
 var kindNames = []string{withKills, withOneWay, withBothWay, withPauses, withLong, withLink, withLeaving, withNodes}
 
-// kinds counts what befell this world.
+// kinds counts the events of this world.
 func (w *world) kinds(into map[string]int) {
 	is := make(map[string]bool)
 	for _, p := range w.nodes {

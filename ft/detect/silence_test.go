@@ -10,8 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// nodes spreads n processes over so many nodes: in blocks, round and round in blocks,
-// or anyhow.
+// nodes spreads n processes over so many nodes: in blocks, round-robin in blocks, or at random.
 func nodes(rng *rand.Rand, n, count int) func(proc.ID) int {
 	on := make([]int, n)
 	how, block := rng.IntN(3), 1+rng.IntN(3)
@@ -28,8 +27,8 @@ func nodes(rng *rand.Rand, n, count int) func(proc.ID) int {
 	return func(id proc.ID) int { return on[id] }
 }
 
-// silence has a set of processes fall silent at once, at some time after from, and
-// gives how long it took until all others knew of all.
+// silence makes a set of processes silent at once, at some time after from, and returns how long it
+// took until all others knew of all.
 func silence(t *testing.T, seed uint64, rng *rand.Rand, cfg Config, n int, silent []int, from fabric.Time) fabric.Time {
 	t.Helper()
 	w := quietWorld(rng, n, cfg, mutant{})
@@ -48,9 +47,8 @@ const settled = 2500 * ms
 
 var second = Config{Period: 200 * ms, Timeout: 1000 * ms}
 
-// A host that falls silent is reported by every survivor within the timeout and two
-// periods: whichever processes it holds, if it is known who is on it; and neighbours on
-// the ring in any case.
+// A host that falls silent is reported by every survivor within the timeout and two periods,
+// whichever processes it holds, if its processes are known; and neighbours on the ring in any case.
 func TestSilentHost(t *testing.T) {
 	for seed := range uint64(600) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -78,7 +76,7 @@ func TestSilentHost(t *testing.T) {
 	}
 }
 
-// Any other minority takes until those have been asked for whom nobody alive observes.
+// Any other minority takes until the processes without a living observer have been queried.
 func TestSilentSet(t *testing.T) {
 	longest := fabric.Time(0)
 	for seed := range uint64(600) {
@@ -93,7 +91,7 @@ func TestSilentSet(t *testing.T) {
 	require.LessOrEqual(t, longest, 2*second.Timeout+4*second.Period)
 }
 
-// Who falls silent in the first moments is found as soon as anybody: also one that has
+// A process that falls silent in its first moments is found as soon as any other, even if it has
 // never been heard.
 func TestSilentFromTheStart(t *testing.T) {
 	for seed := range uint64(600) {

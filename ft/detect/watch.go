@@ -8,94 +8,89 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// Why a process is watched.
+// Reasons to watch a process.
 const (
-	watchPred = 1 // it is the one before this on the ring
-	watchFar  = 2 // it said that this one is its far observer
-	watchMute = 4 // it did not answer a question
+	watchPred       = 1 // it is the predecessor on the ring
+	watchFar        = 2 // it marked this one as its far observer
+	watchUnanswered = 4 // it did not reply to a query
 )
 
-// never is a clock before all others.
+// never is earlier than all times.
 const never = fabric.Time(-1 << 62)
 
-// watch is a process from which something is expected. Times are of the
-// machine's clock, which stands still while the process is held up.
+// watch is a process from which frames are expected. Times are of the machine's clock, which stands
+// still while the process does not run.
 type watch struct {
-	id    proc.ID
-	why   byte
-	heard fabric.Time // when something was heard of it last
-	asked fabric.Time // since when it is asked for; never: it is not suspected
-	spoke fabric.Time // when something came from it itself; heard may be another's word, or a respite
+	id        proc.ID
+	reasons   byte
+	lastSeen  fabric.Time // the last sign of life, direct or reported, or the start of a grace period
+	queried   fabric.Time // the start of the suspicion; never: not suspected
+	lastFrame fabric.Time // the last frame from the process itself
 }
 
-// round is a question to all.
+// round is a query to all processes.
 type round struct {
 	id       uint64
 	open     bool
-	asked    fabric.Time // when all were asked last
-	again    fabric.Time // when those who had not answered were asked last
+	started  fabric.Time // when all were queried last
+	repeated fabric.Time // when those that had not replied were queried last
 	answered map[proc.ID]fabric.Time
-	short    bool        // a verdict was due, and a majority lacked
-	lacking  fabric.Time // since when it lacks; never: it does not
+	short    bool        // a verdict was due without a majority
+	lacking  fabric.Time // since when; never: there was a majority
 }
 
-func (m *Machine) clock() fabric.Time { return m.now - m.lost }
-
-// patience is the silence after which a process is suspected, window the time
-// from there to the verdict.
-func (c *Config) patience() fabric.Time { return max(c.Timeout-2*c.Period, c.Period*3/2) }
-func (c *Config) window() fabric.Time   { return c.Timeout - c.patience() }
+func (m *Machine) clock() fabric.Time { return m.now - m.heldTotal }
 
 func (m *Machine) search(id proc.ID) (int, bool) {
 	return slices.BinarySearchFunc(m.watches, id, func(w watch, id proc.ID) int { return cmp.Compare(w.id, id) })
 }
 
-// observe watches a process from now on, as if it had been heard at the given
-// clock; if it is watched already, what was heard stands.
-func (m *Machine) observe(id proc.ID, why byte, heard fabric.Time) {
+// observe starts to watch a process as if it had been heard at the given clock; it does not change
+// what is known of a watched one.
+func (m *Machine) observe(id proc.ID, why byte, seen fabric.Time) {
 	i, ok := m.search(id)
 	if ok {
-		m.watches[i].why |= why
+		m.watches[i].reasons |= why
 		return
 	}
-	m.watches = slices.Insert(m.watches, i, watch{id, why, heard, never, never})
-	m.wake(heard + m.cfg.patience() + m.lost)
+	m.watches = slices.Insert(m.watches, i, watch{id, why, seen, never, never})
+	m.wake(seen + m.cfg.patience() + m.heldTotal)
 }
 
 func (m *Machine) unwatch(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		m.watches = slices.Delete(m.watches, i, i+1)
 	}
-	m.pleas = slices.DeleteFunc(m.pleas, func(p plea) bool { return p.suspect == id || p.asker == id })
+	m.probes = slices.DeleteFunc(m.probes, func(p probe) bool { return p.suspect == id || p.asker == id })
 	delete(m.round.answered, id)
 }
 
-// alive notes that a process was alive just now, as it or another says.
+// alive records a sign of life of a process, direct or reported.
 func (m *Machine) alive(id proc.ID) {
 	if i, ok := m.search(id); ok {
 		w := &m.watches[i]
-		m.seen.Silence = max(m.seen.Silence, m.clock()-w.heard)
-		w.heard, w.asked = max(w.heard, m.clock()), never
-		if w.why &^= watchMute; w.why == 0 {
+		m.stats.Silence = max(m.stats.Silence, m.clock()-w.lastSeen)
+		w.lastSeen, w.queried = max(w.lastSeen, m.clock()), never
+		if w.reasons &^= watchUnanswered; w.reasons == 0 {
 			m.watches = slices.Delete(m.watches, i, i+1)
 		}
 	}
 }
 
-// partners finds the ring's neighbours again. The new ones are greeted at once.
-func (m *Machine) partners() {
-	succ, far, pred := m.walk(1), proc.None, m.walk(-1)
+// choosePartners chooses the neighbours on the ring again. New receivers get a heartbeat at once.
+func (m *Machine) choosePartners() {
+	succ, far, pred := m.nextLive(1), proc.None, m.nextLive(-1)
 	if m.cfg.Procs > 3 {
-		far = m.abroad(m.cfg.Procs / 2)
+		far = m.nextOffNode(m.cfg.Procs / 2)
 	}
 	if far == succ {
 		far = proc.None
 	}
 	if succ != m.succ && succ != proc.None {
-		m.sendPatiently(succ, frameBeat, true)
+		m.sendPatiently(succ, heartbeatFrame, true)
 	}
 	if far != m.far && far != proc.None {
-		m.sendPatiently(far, frameFar, true)
+		m.sendPatiently(far, farHeartbeatFrame, true)
 	}
 	m.succ, m.far = succ, far
 	if pred != proc.None {
@@ -103,25 +98,24 @@ func (m *Machine) partners() {
 	}
 }
 
-// abroad finds the first process at or behind distance d that is not gone and on
-// another node than this one; where all others are on this node, or gone, the
-// first that is not gone. Round the ring's end it begins behind this process.
-func (m *Machine) abroad(d int) proc.ID {
+// nextOffNode is the first living process from distance d on that is on another node than this one,
+// around the ring; if all are on this node, the first living one.
+func (m *Machine) nextOffNode(d int) proc.ID {
 	n := m.cfg.Procs
 	if m.cfg.Node != nil {
 		home := m.cfg.Node(m.cfg.Self)
 		for i := range n {
 			q := proc.ID((int(m.cfg.Self) + d + i) % n)
-			if q != m.cfg.Self && !m.gone(q) && m.cfg.Node(q) != home {
+			if q != m.cfg.Self && !m.isEnded(q) && m.cfg.Node(q) != home {
 				return q
 			}
 		}
 	}
-	return m.walk(d)
+	return m.nextLive(d)
 }
 
-// beat sends the heartbeats of this period, and all that is done once a period.
-func (m *Machine) beat() {
+// sendHeartbeats sends the heartbeats of this period and does all other periodic work.
+func (m *Machine) sendHeartbeats() {
 	if m.now < m.next {
 		return
 	}
@@ -129,130 +123,130 @@ func (m *Machine) beat() {
 		m.next = m.now + m.cfg.Period
 	}
 	if m.succ != proc.None {
-		m.send(m.succ, frameBeat)
+		m.send(m.succ, heartbeatFrame)
 	}
 	if m.far != proc.None {
-		m.send(m.far, frameFar)
+		m.send(m.far, farHeartbeatFrame)
 	}
-	m.repeat()
-	m.pleas = slices.DeleteFunc(m.pleas, func(p plea) bool { return p.until <= m.clock() })
+	m.resend()
+	m.probes = slices.DeleteFunc(m.probes, func(p probe) bool { return p.until <= m.clock() })
 }
 
-// suspect asks all for those who have been silent for long, once more after half
-// of the window, and closes the round when nobody is suspected any more.
-func (m *Machine) suspect() {
+// checkSilence queries all processes about new suspects, repeats the query after half of the
+// window, and ends the round when there is no suspect any more.
+func (m *Machine) checkSilence() {
 	clock, open := m.clock(), false
 	var names []proc.ID
 	for i := range m.watches {
 		w := &m.watches[i]
-		if w.asked == never && clock-w.heard >= m.cfg.patience() {
-			w.asked = clock
-			m.seen.Suspicions++
+		if w.queried == never && clock-w.lastSeen >= m.cfg.patience() {
+			w.queried = clock
+			m.stats.Suspicions++
 			names = append(names, w.id)
 		}
-		open = open || w.asked != never
+		open = open || w.queried != never
 	}
 	switch {
 	case !open:
 		m.round.open, m.round.answered = false, nil
 	case len(names) > 0:
-		m.askAll(names)
-	case clock-m.round.again >= m.cfg.window()/2:
-		m.askAgain()
+		m.queryAll(names)
+	case clock-m.round.repeated >= m.cfg.window()/2:
+		m.requery()
 	}
 }
 
-// askAll begins a round, or asks all again within one, for new suspects.
-func (m *Machine) askAll(names []proc.ID) {
+// queryAll starts a round, or queries all again within one, for new suspects.
+func (m *Machine) queryAll(names []proc.ID) {
 	r := &m.round
 	if !r.open {
 		r.answered = make(map[proc.ID]fabric.Time)
 		r.short, r.lacking = false, never
 	}
-	r.open, r.asked = true, m.clock()
-	r.again = r.asked
+	r.open, r.started = true, m.clock()
+	r.repeated = r.started
 	r.id++
-	m.ask(names, func(proc.ID) bool { return true })
+	m.query(names, func(proc.ID) bool { return true })
 }
 
-// ask sends a question for names to all alive who are chosen.
-func (m *Machine) ask(names []proc.ID, chosen func(proc.ID) bool) {
+// query sends a query about names to the chosen living processes.
+func (m *Machine) query(names []proc.ID, chosen func(proc.ID) bool) {
 	for part := range slices.Chunk(names, maxNames) {
-		b := appendAsk(nil, m.round.id, part)
+		b := appendQuery(nil, m.round.id, part)
 		for q := range proc.ID(m.cfg.Procs) {
-			if q != m.cfg.Self && chosen(q) && !m.gone(q) {
+			if q != m.cfg.Self && chosen(q) && !m.isEnded(q) {
 				m.send(q, b)
 			}
 		}
 	}
 }
 
-// askAgain repeats the question to those who have not answered, and watches
-// them from now on: they have been silent since they were asked.
-func (m *Machine) askAgain() {
+// requery repeats the query to the processes that have not replied, and watches them from now on:
+// they have been silent since the query.
+func (m *Machine) requery() {
 	r := &m.round
-	r.again = m.clock()
+	r.repeated = m.clock()
 	var names []proc.ID
 	for _, w := range m.watches {
-		if w.asked != never {
+		if w.queried != never {
 			names = append(names, w.id)
 		}
 	}
 	mute := func(q proc.ID) bool {
 		at, ok := r.answered[q]
-		return !ok || at < r.asked
+		return !ok || at < r.started
 	}
-	m.ask(names, mute)
+	m.query(names, mute)
 	for q := range proc.ID(m.cfg.Procs) {
-		if q != m.cfg.Self && mute(q) && !m.gone(q) {
-			m.observe(q, watchMute, r.asked)
+		if q != m.cfg.Self && mute(q) && !m.isEnded(q) {
+			m.observe(q, watchUnanswered, r.started)
 		}
 	}
 }
 
-// judge passes the verdict on those who have been silent for the timeout and
-// asked for during the whole window.
-func (m *Machine) judge() {
+// passVerdicts condemns the processes that have been silent for the timeout and under query for the
+// whole window.
+func (m *Machine) passVerdicts() {
 	var due []proc.ID
 	since, clock := never, m.clock()
 	for _, w := range m.watches {
-		if w.asked != never && clock-w.heard >= m.cfg.Timeout && clock-w.asked >= m.cfg.window() {
+		if w.queried != never && clock-w.lastSeen >= m.cfg.Timeout && clock-w.queried >= m.cfg.window() {
 			due = append(due, w.id)
-			since = max(since, w.asked)
+			since = max(since, w.queried)
 		}
 	}
-	if len(due) == 0 || m.alone() {
+	if len(due) == 0 || m.onlyUnreachableLeft() {
 		return
 	}
-	if m.cfg.Partition == Majority && !m.broken.alone && !m.mayJudge(due, since) {
+	if m.cfg.Partition == Majority && !m.broken.alone && !m.mayDecide(due, since) {
 		return
 	}
 	for _, id := range due {
 		i, _ := m.search(id)
-		cause, silent := proc.Cause{Kind: proc.Heartbeat}, clock-m.watches[i].heard
-		if m.enter(id, cause, proc.None) {
+		cause, silent := proc.Cause{Kind: proc.Heartbeat}, clock-m.watches[i].lastSeen
+		if m.record(id, cause, proc.None) {
 			m.report(id, cause, silent)
 		}
 	}
 }
 
-// alone reports whether there is nobody left but those who cannot be reached from here.
-// They live and are not heard, and nobody could say so.
-func (m *Machine) alone() bool {
+// onlyUnreachableLeft reports whether all living processes are unreachable from here. They are
+// silent, and no other process could confirm them.
+func (m *Machine) onlyUnreachableLeft() bool {
 	apart := 0
-	for _, id := range m.apart {
-		if !m.gone(id) {
+	for _, id := range m.unreachable {
+		if !m.isEnded(id) {
 			apart++
 		}
 	}
 	return apart > 0 && apart == m.cfg.Procs-1-len(m.log)-len(m.missing)
 }
 
-// mayJudge tells whether this side goes on. If it is not known to, it waits a Timeout
-// more for answers before it gives up: where all are busy, and connections are yet to be
-// made, a window is short. Who then has a majority after all asks anew: meanwhile the other
-// side may have passed a verdict on this one, and shrunk by departures.
-func (m *Machine) mayJudge(due []proc.ID, since fabric.Time) bool {
+// mayDecide reports whether this side goes on. Without a majority it waits a Timeout more for
+// replies before it ends: where all are busy and connections have yet to be made, a window is
+// short. If it then has a majority it queries again: meanwhile the other side may have condemned
+// this one and shrunk by departures.
+func (m *Machine) mayDecide(due []proc.ID, since fabric.Time) bool {
 	r := &m.round
 	switch with, clock := m.majority(since), m.clock(); {
 	case with && !r.short:
@@ -261,22 +255,22 @@ func (m *Machine) mayJudge(due []proc.ID, since fabric.Time) bool {
 		r.short = false
 		for _, id := range due {
 			i, _ := m.search(id)
-			m.watches[i].asked = clock
+			m.watches[i].queried = clock
 		}
-		m.askAll(due)
+		m.queryAll(due)
 	case r.lacking == never:
 		r.short, r.lacking = true, clock
 	default:
 		r.short = true
 		if clock-r.lacking >= m.cfg.Timeout {
-			m.end(&EndError{Partition: true, With: m.with(since), Of: m.counted, By: proc.None})
+			m.end(&EndError{Partition: true, With: m.supporters(since), Of: m.counted, By: proc.None})
 		}
 	}
 	return false
 }
 
-// with is how many are on this side: this process and who has answered since then.
-func (m *Machine) with(since fabric.Time) int {
+// supporters is the number of processes on this side: this one and those that replied since then.
+func (m *Machine) supporters(since fabric.Time) int {
 	with := 1
 	for _, at := range m.round.answered {
 		if at >= since {
@@ -288,7 +282,7 @@ func (m *Machine) with(since fabric.Time) int {
 
 // majority reports whether this side goes on.
 func (m *Machine) majority(since fabric.Time) bool {
-	with := m.with(since)
+	with := m.supporters(since)
 	if 2*with > m.counted {
 		return true
 	}

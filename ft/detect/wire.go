@@ -8,36 +8,37 @@ import (
 	"slices"
 
 	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/varint"
 )
 
 // The kinds of frames; the first byte of each.
 const (
-	kindBeat   = 1 // flags
-	kindTell   = 2 // flags, from, n, n entries
-	kindAck    = 3 // from, to
-	kindAsk    = 4 // round, n, n ids in ascending order
-	kindAnswer = 5 // round
-	kindProbe  = 6 // nothing
-	kindHere   = 7 // nothing
-	kindVouch  = 8 // one id
+	kindHeartbeat = 1 // flags
+	kindUpdate    = 2 // flags, from, n, n entries
+	kindAck       = 3 // from, to
+	kindQuery     = 4 // round, n, n ids in ascending order
+	kindReply     = 5 // round
+	kindPing      = 6 // nothing
+	kindPingAck   = 7 // nothing
+	kindAlive     = 8 // one id
 )
 
 // Flags.
 const (
-	flagFar   = 1 // beat: the receiver is the far observer
-	flagAgain = 1 // tell: sent before, and not acknowledged
-	flagLoose = 2 // tell: no part of the stream; from is 0, no Ack
+	flagFar    = 1 // Heartbeat: the receiver is the far observer
+	flagAgain  = 1 // Update: sent before, and not acknowledged
+	flagDirect = 2 // Update: not part of the stream; from is 0, no Ack
 )
 
 const (
-	maxEntries = 128 // of one Tell
-	maxNames   = 32  // of one Ask
-	// MaxPayload bounds what the machine sends, in bytes: a Tell of 128 entries,
-	// of at most 9 bytes each.
+	maxEntries = 128 // of one Update
+	maxNames   = 32  // of one Query
+	// MaxPayload bounds the machine's frames in bytes: an Update of 128 entries of at most 9 bytes
+	// each.
 	MaxPayload = 2 + 3 + 2 + maxEntries*9
 )
 
-// entry is an end that is known: of whom, how, and who told (None: nobody).
+// entry is a known end: of id, by cause, learned from by (None: from no process).
 type entry struct {
 	id     proc.ID
 	cause  proc.Cause
@@ -49,148 +50,116 @@ type entry struct {
 type frame struct {
 	kind     byte
 	flags    byte
-	from, to int    // positions in the sender's log (Tell), the receiver's (Ack)
-	round    uint64 // of Ask and Answer
+	from, to int    // positions in the sender's log (Update), the receiver's (Ack)
+	round    uint64 // of Query and Reply
 	entries  []entry
 	ids      []proc.ID
 }
 
 var errFrame = errors.New("detect: corrupt frame")
 
-// decode takes a frame apart into f, whose slices are used again. It refuses
-// everything that encode does not write: other kinds and flags, longer varints
-// than needed, ids outside the job, repetitions, bytes behind the end.
+// decode decodes a frame into f, whose slices are reused. It refuses everything that a correct
+// process does not encode: other kinds and flags, varints that are too long, ids outside the job,
+// repetitions, trailing bytes.
 func (f *frame) decode(b []byte, procs int) error {
 	if len(b) == 0 {
 		return fmt.Errorf("%w: empty", errFrame)
 	}
 	*f = frame{kind: b[0], entries: f.entries[:0], ids: f.ids[:0]}
-	r := reader{b: b[1:], procs: procs}
+	r := reader{varint.Reader{Rest: b[1:]}, procs}
 	switch f.kind {
-	case kindBeat:
+	case kindHeartbeat:
 		f.flags = r.flags(flagFar)
-	case kindTell:
-		f.tell(&r)
+	case kindUpdate:
+		f.decodeUpdate(&r)
 	case kindAck:
-		f.from, f.to = r.upTo(procs), r.upTo(procs)
-		r.fail(f.to <= f.from)
-	case kindAsk:
-		f.round = r.uint()
-		for n := r.count(maxNames); n > 0 && !r.bad; n-- {
+		f.from, f.to = r.UpTo(procs), r.UpTo(procs)
+		r.Fail(f.to <= f.from)
+	case kindQuery:
+		f.round = r.Uint()
+		for n := r.count(maxNames); n > 0 && !r.Bad; n-- {
 			f.ids = append(f.ids, r.id())
 			k := len(f.ids)
-			r.fail(k > 1 && f.ids[k-1] <= f.ids[k-2])
+			r.Fail(k > 1 && f.ids[k-1] <= f.ids[k-2])
 		}
-	case kindAnswer:
-		f.round = r.uint()
-	case kindVouch:
+	case kindReply:
+		f.round = r.Uint()
+	case kindAlive:
 		f.ids = append(f.ids, r.id())
-	case kindProbe, kindHere:
+	case kindPing, kindPingAck:
 	default:
 		return fmt.Errorf("%w: kind %d", errFrame, f.kind)
 	}
-	if r.bad || len(r.b) > 0 {
+	if r.Bad || len(r.Rest) > 0 {
 		return fmt.Errorf("%w: kind %d of %d bytes", errFrame, f.kind, len(b))
 	}
 	return nil
 }
 
-func (f *frame) tell(r *reader) {
-	f.flags = r.flags(flagAgain | flagLoose)
-	f.from = r.upTo(r.procs)
-	r.fail(f.flags == flagAgain|flagLoose || f.flags == flagLoose && f.from != 0)
-	for n := r.count(maxEntries); n > 0 && !r.bad; n-- {
+func (f *frame) decodeUpdate(r *reader) {
+	f.flags = r.flags(flagAgain | flagDirect)
+	f.from = r.UpTo(r.procs)
+	r.Fail(f.flags == flagAgain|flagDirect || f.flags == flagDirect && f.from != 0)
+	for n := r.count(maxEntries); n > 0 && !r.Bad; n-- {
 		e := entry{id: r.id(), cause: r.cause()}
 		for _, o := range f.entries {
-			r.fail(o.id == e.id)
+			r.Fail(o.id == e.id)
 		}
 		f.entries = append(f.entries, e)
 	}
 	f.to = f.from + len(f.entries)
-	r.fail(f.to > r.procs)
+	r.Fail(f.to > r.procs)
 }
 
-// names tells whether a frame speaks of a process.
-func (f *frame) names(id proc.ID) bool {
+// mentions reports whether a frame names a process.
+func (f *frame) mentions(id proc.ID) bool {
 	return slices.Contains(f.ids, id) || slices.ContainsFunc(f.entries, func(e entry) bool { return e.id == id })
 }
 
-// coded says which causes carry a code.
-func coded(k proc.Kind) bool {
+// hasCode reports whether a cause has a code.
+func hasCode(k proc.Kind) bool {
 	return k == proc.Exited || k == proc.Signaled
 }
 
-// reader takes values off the front of b; bad once something was wrong.
+// reader reads the fields of a frame.
 type reader struct {
-	b     []byte
+	varint.Reader
 	procs int
-	bad   bool
-}
-
-func (r *reader) fail(wrong bool) { r.bad = r.bad || wrong }
-
-func (r *reader) byte() byte {
-	if len(r.b) == 0 {
-		r.bad = true
-		return 0
-	}
-	c := r.b[0]
-	r.b = r.b[1:]
-	return c
 }
 
 func (r *reader) flags(allowed byte) byte {
-	c := r.byte()
-	r.fail(c&^allowed != 0)
+	c := r.Byte()
+	r.Fail(c&^allowed != 0)
 	return c
 }
 
-func (r *reader) uint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 || n > 1 && r.b[n-1] == 0 {
-		r.bad = true
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-func (r *reader) upTo(limit int) int {
-	v := r.uint()
-	if v > uint64(limit) {
-		r.bad = true
-		return 0
-	}
-	return int(v)
-}
-
 func (r *reader) count(limit int) int {
-	n := r.upTo(limit)
-	r.fail(n == 0)
+	n := r.UpTo(limit)
+	r.Fail(n == 0)
 	return n
 }
 
-func (r *reader) id() proc.ID { return proc.ID(r.upTo(r.procs - 1)) }
+func (r *reader) id() proc.ID { return proc.ID(r.UpTo(r.procs - 1)) }
 
 func (r *reader) cause() proc.Cause {
-	c := proc.Cause{Kind: proc.Kind(r.byte())}
-	r.fail(c.Kind >= proc.Unreachable)
-	if coded(c.Kind) {
-		z := r.upTo(math.MaxUint32)
+	c := proc.Cause{Kind: proc.Kind(r.Byte())}
+	r.Fail(c.Kind >= proc.Unreachable)
+	if hasCode(c.Kind) {
+		z := r.UpTo(math.MaxUint32)
 		c.Code = int32(uint32(z)>>1) ^ -int32(z&1)
 	}
 	return c
 }
 
-// appendTell encodes entries; from is their position in the sender's log.
-func appendTell(b []byte, flags byte, from int, entries []entry) []byte {
-	b = append(b, kindTell, flags)
+// appendUpdate encodes entries; from is their position in the sender's log.
+func appendUpdate(b []byte, flags byte, from int, entries []entry) []byte {
+	b = append(b, kindUpdate, flags)
 	b = binary.AppendUvarint(b, uint64(from))
 	b = binary.AppendUvarint(b, uint64(len(entries)))
 	for _, e := range entries {
 		b = binary.AppendUvarint(b, uint64(e.id))
 		b = append(b, byte(e.cause.Kind))
-		if coded(e.cause.Kind) {
+		if hasCode(e.cause.Kind) {
 			b = binary.AppendUvarint(b, uint64(uint32(e.cause.Code<<1)^uint32(e.cause.Code>>31)))
 		}
 	}
@@ -202,8 +171,8 @@ func appendAck(b []byte, from, to int) []byte {
 	return binary.AppendUvarint(b, uint64(to))
 }
 
-func appendAsk(b []byte, round uint64, ids []proc.ID) []byte {
-	b = binary.AppendUvarint(append(b, kindAsk), round)
+func appendQuery(b []byte, round uint64, ids []proc.ID) []byte {
+	b = binary.AppendUvarint(append(b, kindQuery), round)
 	b = binary.AppendUvarint(b, uint64(len(ids)))
 	for _, id := range ids {
 		b = binary.AppendUvarint(b, uint64(id))
@@ -211,18 +180,18 @@ func appendAsk(b []byte, round uint64, ids []proc.ID) []byte {
 	return b
 }
 
-func appendAnswer(b []byte, round uint64) []byte {
-	return binary.AppendUvarint(append(b, kindAnswer), round)
+func appendReply(b []byte, round uint64) []byte {
+	return binary.AppendUvarint(append(b, kindReply), round)
 }
 
-func appendVouch(b []byte, id proc.ID) []byte {
-	return binary.AppendUvarint(append(b, kindVouch), uint64(id))
+func appendAlive(b []byte, id proc.ID) []byte {
+	return binary.AppendUvarint(append(b, kindAlive), uint64(id))
 }
 
-// Frames that never differ.
+// Constant frames.
 var (
-	frameBeat  = []byte{kindBeat, 0}
-	frameFar   = []byte{kindBeat, flagFar}
-	frameProbe = []byte{kindProbe}
-	frameHere  = []byte{kindHere}
+	heartbeatFrame    = []byte{kindHeartbeat, 0}
+	farHeartbeatFrame = []byte{kindHeartbeat, flagFar}
+	pingFrame         = []byte{kindPing}
+	pingAckFrame      = []byte{kindPingAck}
 )

@@ -10,27 +10,27 @@ import (
 )
 
 var wireSamples = [][]byte{
-	frameBeat, frameFar, frameProbe, frameHere,
-	appendTell(nil, flagAgain, 3, []entry{{id: 200, cause: proc.Cause{Kind: proc.Exited, Code: -1}}, {id: 1}}),
-	appendTell(nil, flagLoose, 0, []entry{{id: 7, cause: proc.Cause{Kind: proc.Departed}}}),
-	appendAck(nil, 0, 300), appendAsk(nil, 1<<40, []proc.ID{1, 2, 299}), appendAnswer(nil, 7), appendVouch(nil, 0),
+	heartbeatFrame, farHeartbeatFrame, pingFrame, pingAckFrame,
+	appendUpdate(nil, flagAgain, 3, []entry{{id: 200, cause: proc.Cause{Kind: proc.Exited, Code: -1}}, {id: 1}}),
+	appendUpdate(nil, flagDirect, 0, []entry{{id: 7, cause: proc.Cause{Kind: proc.Departed}}}),
+	appendAck(nil, 0, 300), appendQuery(nil, 1<<40, []proc.ID{1, 2, 299}), appendReply(nil, 7), appendAlive(nil, 0),
 }
 
-// encode is what a correct process writes for a frame.
+// encode is a correct process's encoding of a frame.
 func (f *frame) encode() []byte {
 	switch f.kind {
-	case kindBeat:
-		return []byte{kindBeat, f.flags}
-	case kindTell:
-		return appendTell(nil, f.flags, f.from, f.entries)
+	case kindHeartbeat:
+		return []byte{kindHeartbeat, f.flags}
+	case kindUpdate:
+		return appendUpdate(nil, f.flags, f.from, f.entries)
 	case kindAck:
 		return appendAck(nil, f.from, f.to)
-	case kindAsk:
-		return appendAsk(nil, f.round, f.ids)
-	case kindAnswer:
-		return appendAnswer(nil, f.round)
-	case kindVouch:
-		return appendVouch(nil, f.ids[0])
+	case kindQuery:
+		return appendQuery(nil, f.round, f.ids)
+	case kindReply:
+		return appendReply(nil, f.round)
+	case kindAlive:
+		return appendAlive(nil, f.ids[0])
 	}
 	return []byte{f.kind}
 }
@@ -44,22 +44,22 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 	for name, b := range map[string][]byte{
 		"kind":                {9},
-		"flag":                {kindBeat, 2},
-		"long varint":         {kindAnswer, 0x81, 0x00},
-		"id outside the job":  appendVouch(nil, 300),
-		"repeated id":         appendTell(nil, 0, 0, []entry{{id: 1}, {id: 1}}),
-		"no entries":          appendTell(nil, 0, 0, nil),
+		"flag":                {kindHeartbeat, 2},
+		"long varint":         {kindReply, 0x81, 0x00},
+		"id outside the job":  appendAlive(nil, 300),
+		"repeated id":         appendUpdate(nil, 0, 0, []entry{{id: 1}, {id: 1}}),
+		"no entries":          appendUpdate(nil, 0, 0, nil),
 		"empty ack":           appendAck(nil, 1, 1),
-		"order":               appendAsk(nil, 1, []proc.ID{2, 1}),
-		"cause":               {kindTell, 0, 0, 1, 1, byte(proc.Unreachable), 0},
-		"loose with position": appendTell(nil, flagLoose, 1, []entry{{id: 1}}),
-		"loose and again":     appendTell(nil, flagLoose|flagAgain, 0, []entry{{id: 1}}),
+		"order":               appendQuery(nil, 1, []proc.ID{2, 1}),
+		"cause":               {kindUpdate, 0, 0, 1, 1, byte(proc.Unreachable), 0},
+		"loose with position": appendUpdate(nil, flagDirect, 1, []entry{{id: 1}}),
+		"loose and again":     appendUpdate(nil, flagDirect|flagAgain, 0, []entry{{id: 1}}),
 	} {
 		require.ErrorIs(t, f.decode(b, 300), errFrame, name)
 	}
 }
 
-// What is accepted is what a correct process writes, byte for byte.
+// An accepted frame is one that a correct process encodes, byte for byte.
 func FuzzDecode(f *testing.F) {
 	for _, s := range wireSamples {
 		f.Add(s)
@@ -72,7 +72,7 @@ func FuzzDecode(f *testing.F) {
 		require.Equal(t, b, fr.encode())
 		require.LessOrEqual(t, len(b), MaxPayload)
 		m := newMachine(3, 300, Majority)
-		_ = m.Heard(7, b, ms)
+		_ = m.Receive(7, b, ms)
 		for _, a := range drained(m) {
 			if a.Kind == Send {
 				require.LessOrEqual(t, len(a.Payload), MaxPayload)

@@ -10,18 +10,18 @@ import (
 
 const ms = fabric.Time(1e6)
 
-// what an event is.
+// Kinds of events.
 const (
 	evTick = iota
 	evFrame
-	evExpel  // to is refused by from, where it counts as dead
-	evDied   // to gets a provider's evidence of the end of from
-	evDepart // to hears that from has departed
+	evExpel  // from refuses to, which counts as failed there
+	evDied   // to gets a provider's evidence of from's failure
+	evDepart // to learns that from has departed
 	evCut    // the cut number arg begins
 	evHeal   // it ends
 	evKill   // to is killed; arg: with evidence
 	evPause  // to stops
-	evResume // to goes on
+	evResume // to runs again
 	evLeave  // to departs
 )
 
@@ -42,18 +42,18 @@ type node struct {
 	ended   error // by the machine
 	left    bool
 	paused  bool
-	proved  bool // killed, and others can tell
+	proved  bool // killed, and others can prove it
 	inbox   []event
 	view    map[int]bool // the engine's View
 	tick    fabric.Time  // when the next Tick comes
 	sent    int
-	noise   fabric.Time // how long it was, at most, kept from being heard
+	noise   fabric.Time // the longest time for which it was kept from being heard
 	connect map[int]bool
 }
 
 func (p *node) runs() bool { return !p.killed && p.ended == nil && !p.left }
 
-// cut is a set of links that lose what is sent.
+// cut is a set of links that lose frames.
 type cut struct {
 	side    []bool // nil: the pair a, b only
 	a, b    int
@@ -79,9 +79,9 @@ type world struct {
 	heap    []event
 	seq     int
 	now     fabric.Time
-	delay   fabric.Time // the longest of a frame
-	late    fabric.Time // the longest of a Tick
-	refuse  bool        // providers of those who count one as dead say so
+	delay   fabric.Time // the longest delay of a frame
+	late    fabric.Time // the longest delay of a Tick
+	refuse  bool        // providers of processes that condemned one refuse it
 	cuts    []*cut
 	open    []*cut
 	last    fabric.Time // of the last disturbance
@@ -95,7 +95,7 @@ type world struct {
 	long    bool // or for longer
 
 	judged   bool // verdicts are recorded
-	torn     bool // two go on that count each other as dead, as they may
+	torn     bool // two go on that count each other as failed, as they may
 	verdicts []verdict
 }
 
@@ -160,7 +160,7 @@ func (w *world) in(max fabric.Time) fabric.Time {
 	return w.now + 1 + fabric.Time(w.rng.Int64N(int64(max)))
 }
 
-// settle runs until nothing has been disturbed for a time.
+// settle runs until there has been no disturbance for a time.
 func (w *world) settle(quiet fabric.Time) {
 	for events := 0; len(w.heap) > 0 && w.heap[0].at <= w.last+quiet; events++ {
 		if events > 3e6 {
@@ -212,7 +212,7 @@ func (w *world) handle(e event) {
 	w.input(p, e)
 }
 
-// fate is what befalls a process.
+// fate applies an event to a process.
 func (w *world) fate(p *node, e event) {
 	switch e.what {
 	case evKill:
@@ -236,7 +236,7 @@ func (w *world) fate(p *node, e event) {
 		if w.rng.IntN(2) == 0 {
 			w.input(p, event{at: w.now, what: evTick, to: e.to})
 			if w.rng.IntN(2) == 0 && p.runs() {
-				// Held up again before it has read what has come.
+				// Held up again before it has read what has arrived.
 				w.tell("stop %d again", e.to)
 				p.paused = true
 				again := w.duration() + 2*w.cfg.Period
@@ -259,7 +259,7 @@ func (w *world) fate(p *node, e event) {
 	}
 }
 
-// evidence lets some processes learn of a death from their providers.
+// evidence lets some processes learn of a failure from their providers.
 func (w *world) evidence(dead, n int) {
 	cause := proc.Cause{Kind: proc.Signaled, Code: 9}
 	for range n {
@@ -269,7 +269,7 @@ func (w *world) evidence(dead, n int) {
 	}
 }
 
-// input feeds a machine, does what it asks and plans its next Tick.
+// input feeds a machine, performs its actions and plans its next Tick.
 func (w *world) input(p *node, e event) {
 	from := proc.ID(e.from)
 	switch e.what {
@@ -287,13 +287,13 @@ func (w *world) input(p *node, e event) {
 			}
 			return
 		}
-		if err := p.m.Heard(from, e.payload, w.now); err != nil {
+		if err := p.m.Receive(from, e.payload, w.now); err != nil {
 			w.fault("%d refuses a frame of %d: %v", e.to, e.from, err)
 		}
 	case evExpel:
-		p.m.Expelled(from, w.now)
+		p.m.Fenced(from, w.now)
 	case evDied:
-		// What proves a death is a frame, too: it does not pass a cut.
+		// The proof of a failure is a frame, too: it does not pass a cut.
 		if !p.view[e.from] && !w.blocked(e.from, e.to) {
 			p.view[e.from] = true
 			p.m.Died(from, e.cause, w.now)

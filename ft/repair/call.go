@@ -9,27 +9,42 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// call is one process's part in an agreement, until it has been decided. Calls are used again: an agreement on a board takes so
-// little that memory for it would be a good part.
+// call is this process's part in one agreement, until the decision. Calls are pooled: an agreement
+// in shared memory is so short that an allocation would be a good part of it.
 type call struct {
 	r    *Repair
-	u    *use
-	c    *p2p.Comm // of propose
-	op   string    // of propose: what errors say
+	g    *groupState
+	c    *p2p.Comm // for errors; nil if the caller checks the decision itself
+	op   string    // the operation's name in errors
 	done func(*agree.Decision, error)
-	// Of Shrink, in the place of done.
-	room *p2p.Comm
-	made func(*p2p.Comm, error)
-	// Of Agree, in the place of done.
-	flag    *uint64
-	at      int // where its result lies in the value
-	promise p2p.Promise
 
-	then func(*agree.Decision) // decided
+	then func(*agree.Decision) // call.decided, bound once
 	next *call                 // in Repair.calls
 }
 
-func (r *Repair) call() *call {
+// propose takes part in the communicator's next agreement. done gets the decision, the error of a
+// freed communicator, or both if members called different operations.
+func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
+	if err := c.Usable(op); err != nil {
+		done(nil, err)
+		return
+	}
+	if p.What == whatShrink || p.What == whatValidate {
+		r.reportUnreachable(c)
+	}
+	k := r.newCall()
+	k.g, k.c, k.op, k.done = r.stateOf(c), c, op, done
+	k.start(p)
+}
+
+// proposeIn takes part in the next agreement of a group. done gets the decision unchecked.
+func (r *Repair) proposeIn(g *groupState, p agree.Proposal, done func(*agree.Decision, error)) {
+	k := r.newCall()
+	k.g, k.done = g, done
+	k.start(p)
+}
+
+func (r *Repair) newCall() *call {
 	k := r.calls
 	if k == nil {
 		k = &call{r: r}
@@ -40,39 +55,19 @@ func (r *Repair) call() *call {
 	return k
 }
 
-// free has a call be used again.
-func (k *call) free() {
-	*k = call{r: k.r, then: k.then, next: k.r.calls}
-	k.r.calls = k
-}
-
-// propose is meet on the line of k.c, unless that is of no use any more.
-func (k *call) propose(p agree.Proposal) {
-	if err := k.c.Usable(k.op); err != nil {
-		k.end(nil, err)
-		return
-	}
-	if p.What == whatShrink || p.What == whatValidate {
-		k.r.giveUp(k.c)
-	}
-	k.u = k.r.line(k.c)
-	k.meet(p)
-}
-
-// meet takes part in the next agreement of k.u.
-func (k *call) meet(p agree.Proposal) {
-	u := k.u
-	u.ops++
-	k.r.yield(u.group)
+// start proposes, and opens the group at its first agreement.
+func (k *call) start(p agree.Proposal) {
+	g := k.g
+	g.ops++
+	k.r.exitIfUnreachable(g.group)
 	p.Then = k.then
-	err := k.r.ag.Propose(u.id, p)
-	if err == agree.ErrNoLine {
-		if err = k.r.ag.Open(u.id, u.group); err == nil {
-			err = k.r.ag.Propose(u.id, p)
+	err := k.r.ag.Propose(g.id, p)
+	if err == agree.ErrNotOpen {
+		if err = k.r.ag.Open(g.id, g.group); err == nil {
+			err = k.r.ag.Propose(g.id, p)
 		}
 	}
 	if err != nil {
-		u.ops--
 		if k.c != nil {
 			err = fmt.Errorf("%s on %s: %w", k.op, k.c.Name(), err)
 		}
@@ -80,36 +75,59 @@ func (k *call) meet(p agree.Proposal) {
 	}
 }
 
-// decided gets the decision.
 func (k *call) decided(d *agree.Decision) {
-	k.u.ops--
-	k.end(d, nil)
+	var err error
+	if k.c != nil && d.Mismatch {
+		err = mismatchError(k.op, k.c)
+	}
+	k.end(d, err)
 }
 
-// end tells who has called.
+// end recycles the call before done gets the outcome, since done may start the next agreement.
 func (k *call) end(d *agree.Decision, err error) {
-	if k.c != nil && err == nil && d.Unlike {
-		err = fmt.Errorf("%s on %s: %w: not all ranks called the same operation", k.op, k.c.Name(), ft.ErrArgument)
+	k.g.ops--
+	done := k.done
+	*k = call{r: k.r, then: k.then, next: k.r.calls}
+	k.r.calls = k
+	done(d, err)
+}
+
+func mismatchError(op string, c *p2p.Comm) error {
+	return fmt.Errorf("%s on %s: %w: not all ranks called the same operation", op, c.Name(), ft.ErrArgument)
+}
+
+// flagCall is a call of Agree. It is pooled as well.
+type flagCall struct {
+	r       *Repair
+	c       *p2p.Comm
+	flag    *uint64
+	at      int // offset of the result in the agreed value, in bytes
+	promise p2p.Promise
+
+	done func(*agree.Decision, error) // flagCall.decided, bound once
+	next *flagCall                    // in Repair.flagCalls
+}
+
+func (r *Repair) newFlagCall() *flagCall {
+	k := r.flagCalls
+	if k == nil {
+		k = &flagCall{r: r}
+		k.done = k.decided
+		return k
 	}
-	if k.made != nil {
-		c, room, made := k.c, k.room, k.made
-		k.free()
-		made(survivors(c, room, d, err))
-		return
-	}
-	if k.done != nil {
-		done := k.done
-		k.free()
-		done(d, err)
-		return
-	}
+	r.flagCalls = k.next
+	return k
+}
+
+func (k *flagCall) decided(d *agree.Decision, err error) {
 	if err == nil && len(d.Unacked) > 0 {
-		err = k.c.Blame(k.op, d.Unacked)
+		err = k.c.FailedError("agree", d.Unacked)
 	}
-	if d != nil && !d.Unlike {
+	if d != nil && !d.Mismatch {
 		*k.flag = binary.LittleEndian.Uint64(d.Value[k.at:])
 	}
 	promise := k.promise
-	k.free()
-	promise.Keep(err)
+	*k = flagCall{r: k.r, done: k.done, next: k.r.flagCalls}
+	k.r.flagCalls = k
+	promise.Complete(err)
 }

@@ -1,38 +1,41 @@
-// Package repair has what an application calls after a failure: agree and shrink, of ULFM, and validate,
-// of run-through stabilization, made of one agreement each (package ft/agree) and the communicators of package p2p.
+// Package repair implements the operations that an application calls after a failure: ULFM's agree
+// and shrink, and run-through stabilization's validate. Each is one agreement (package ft/agree)
+// and an operation on communicators (package p2p).
 //
 // # One agreement for everything
 //
-// A communicator has one line of agreements, numbered in the order in which its members call. Shrink
-// is the agreement on who has failed and nothing else: the context of the new communicator follows from the
-// old one's, the agreement's number and the dead, so no second round is needed to
-// find one. The operations that meet in an agreement tell each other what they are, so
-// ranks that call different ones get an error instead of each other's values.
+// A communicator has one sequence of agreements, numbered in the order in which its members call
+// them. Shrink agrees on the ended members and nothing else: the context of the new communicator is
+// derived from the old one's, the agreement's number and the ended members, so it needs no second
+// round. Operations identify themselves in the agreement, so ranks that call different ones get an
+// error instead of each other's values.
 //
-// Validate is the same agreement as shrink; what has been agreed on is taken over by the communicator itself
-// (p2p.Validation). Several communicators with the same members share one, on the line of the one with the lowest
-// context, and tell each other which communicators they mean.
+// Validate is the same agreement as shrink; the communicator applies the decision itself
+// (p2p.Validation). Several communicators with the same members share one agreement, in the
+// sequence of the one with the lowest context, and compare the sets of communicators.
 //
-// Operations that are to end alike at all members, as collectives and the making of communicators on request, end with such an agreement as well: see
-// [Repair.End].
+// Uniform operations, which have the same outcome at all members, end with such an agreement as
+// well: see [Repair.End].
 //
-// Nothing here looks at the state of the communicator: agreement frames bypass matching, so agree and shrink
-// work where it has been revoked (S1-29, S1-41).
+// Nothing here checks whether the communicator is revoked: agreement frames bypass matching, so
+// agree and shrink work on a revoked communicator (ULFM 17.3.1).
 //
 // # Members that cannot reach each other
 //
-// Of two the one with the higher id ends before it takes part: see [Repair.Apart].
+// Of two such members the one with the higher id ends before it takes part: see
+// [Repair.PeerUnreachable].
 //
 // # After the call
 //
-// Who has a decision keeps it, and answers whoever still asks for it: in whatever goroutine makes progress, at the
-// latest that of the detector's pulse. A line of agreements outlives its communicator's Free, as others may have its
-// last decision to get, until a thousand further ones have been freed.
+// A process keeps its decisions and answers later requests for them, in any goroutine that makes
+// progress, at the latest in the detector driver's. A sequence of agreements outlives its
+// communicator's Free, as other members may still need its last decision, until a thousand more
+// have been freed.
 //
 // # Concurrency
 //
-// Operations are begun with the engine's lock held and complete by a callback with the lock held, in
-// whatever goroutine makes progress.
+// Operations are started with the engine's lock held and complete by a callback with the lock held,
+// in any goroutine that makes progress.
 //
 // Floor 6.
 package repair

@@ -12,8 +12,9 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// What a decision means for a member that has met an error itself, or none: the class is the same at all, the dead are
-// named where they are known, and one's own error is told beside another class.
+// The outcome of a decision for a member with or without an error of its own: the class is the same
+// at all, failed members are named where they are known, and an own error of another class is
+// added.
 func TestOutcome(t *testing.T) {
 	own := errors.New("own")
 	value := func(errs ...error) []byte {
@@ -24,8 +25,8 @@ func TestOutcome(t *testing.T) {
 		}
 		return []byte{all}
 	}
-	failed := []agree.Gone{{Proc: 1}}
-	left := []agree.Gone{{Proc: 1, Departed: true}}
+	failed := []agree.Ended{{Proc: 1}}
+	left := []agree.Ended{{Proc: 1, Departed: true}}
 	for name, c := range map[string]struct {
 		err      error
 		makes    bool
@@ -37,11 +38,11 @@ func TestOutcome(t *testing.T) {
 		nobodyIs bool // no rank is named
 	}{
 		"all well":           {d: agree.Decision{Value: value()}},
-		"a death not seen":   {d: agree.Decision{Value: value(), Gone: failed, Unacked: []proc.ID{1}}},
-		"the same, making":   {makes: true, d: agree.Decision{Value: value(), Gone: failed, Unacked: []proc.ID{1}}, want: []error{ft.ErrProcFailed}},
-		"making, departed":   {makes: true, d: agree.Decision{Value: value(), Gone: left, Unacked: []proc.ID{1}}},
-		"failure elsewhere":  {d: agree.Decision{Value: value(ft.ErrProcFailed), Gone: failed}, want: []error{ft.ErrProcFailed}},
-		"failure of nobody":  {d: agree.Decision{Value: value(ft.ErrProcFailed), Gone: left}, want: []error{ft.ErrProcFailed}, nobodyIs: true, says: "as another rank has found"},
+		"a death not seen":   {d: agree.Decision{Value: value(), Ended: failed, Unacked: []proc.ID{1}}},
+		"the same, making":   {makes: true, d: agree.Decision{Value: value(), Ended: failed, Unacked: []proc.ID{1}}, want: []error{ft.ErrProcFailed}},
+		"making, departed":   {makes: true, d: agree.Decision{Value: value(), Ended: left, Unacked: []proc.ID{1}}},
+		"failure elsewhere":  {d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: failed}, want: []error{ft.ErrProcFailed}},
+		"failure of nobody":  {d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: left}, want: []error{ft.ErrProcFailed}, nobodyIs: true, says: "as another rank has found"},
 		"departure":          {d: agree.Decision{Value: value(ft.ErrDeparted)}, want: []error{ft.ErrDeparted}, not: []error{ft.ErrProcFailed}, says: "at some rank"},
 		"argument":           {d: agree.Decision{Value: value(ft.ErrArgument)}, want: []error{ft.ErrArgument}},
 		"the first class":    {d: agree.Decision{Value: value(ft.ErrArgument, ft.ErrRevoked)}, want: []error{ft.ErrRevoked}, not: []error{ft.ErrArgument}},
@@ -49,11 +50,11 @@ func TestOutcome(t *testing.T) {
 		"own, and another":   {err: own, d: agree.Decision{Value: value(own, ft.ErrRevoked)}, want: []error{ft.ErrRevoked, own}},
 		"own, the same":      {err: own, d: agree.Decision{Value: value(own)}, want: []error{own}},
 		"own of that class":  {err: ft.ErrArgument, d: agree.Decision{Value: value(ft.ErrArgument)}, want: []error{ft.ErrArgument}, says: ft.ErrArgument.Error()},
-		"own failure, named": {err: ft.ErrProcFailed, d: agree.Decision{Value: value(ft.ErrProcFailed), Gone: failed}, want: []error{ft.ErrProcFailed}},
-		"unlike":             {d: agree.Decision{Unlike: true}, want: []error{ft.ErrArgument}, says: "same operation"},
-		"unlike after death": {d: agree.Decision{Unlike: true, Gone: failed}, want: []error{ft.ErrProcFailed}},
-		"unlike, departed":   {d: agree.Decision{Unlike: true, Gone: left}, want: []error{ft.ErrArgument}},
-		"refused":            {d: agree.Decision{Unlike: true, Refused: true, Gone: failed}, want: []error{ft.ErrRevoked}, not: []error{ft.ErrProcFailed}, revoked: true},
+		"own failure, named": {err: ft.ErrProcFailed, d: agree.Decision{Value: value(ft.ErrProcFailed), Ended: failed}, want: []error{ft.ErrProcFailed}},
+		"unlike":             {d: agree.Decision{Mismatch: true}, want: []error{ft.ErrArgument}, says: "same operation"},
+		"unlike after death": {d: agree.Decision{Mismatch: true, Ended: failed}, want: []error{ft.ErrProcFailed}},
+		"unlike, departed":   {d: agree.Decision{Mismatch: true, Ended: left}, want: []error{ft.ErrArgument}},
+		"refused":            {d: agree.Decision{Mismatch: true, Refused: true, Ended: failed}, want: []error{ft.ErrRevoked}, not: []error{ft.ErrProcFailed}, revoked: true},
 	} {
 		job(t, 1, func(m *member) {
 			comm, err := m.p.NewComm("c", p2p.WorldGroup(3), 0, 70)

@@ -12,7 +12,7 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// What meets in an agreement; part of the wire format.
+// Operations, for agree.Proposal.What; part of the wire format.
 const (
 	whatAgree    = 1
 	whatShrink   = 2
@@ -20,124 +20,114 @@ const (
 	whatLeave    = 4
 )
 
-// Repair begins the operations of one process.
+// Repair runs the operations of one process.
 type Repair struct {
 	e  *progress.Engine
 	ag *control.Agreements
-	// names are the lines of communicators that have not been freed: to name one takes a look at every
-	// member.
-	names map[*p2p.Comm]*use
-	// lines are the open lines of agreements.
-	lines map[agree.Line]*use
-	// freed are the lines of communicators that have been freed, the oldest first.
-	freed   []agree.Line
+	// byComm are the groups of communicators that have not been freed: the key takes a look at
+	// every member.
+	byComm map[*p2p.Comm]*groupState
+	// open are the groups with open agreements.
+	open map[agree.GroupKey]*groupState
+	// freed are the groups of freed communicators, the oldest first.
+	freed   []agree.GroupKey
 	waiters []*waiter // see EndAmong
-	// refused are the revoked communicators whose uniform operations this process takes no part in any more.
-	refused map[*p2p.Comm]bool
-	value   [16]byte // scratch of Agree
-	calls   *call    // that can be used again
-	// unfailed is what a process has acknowledged that has acknowledged nothing.
-	unfailed func(proc.ID) bool
+	// refused are the revoked communicators in whose uniform operations this process takes no part
+	// any more.
+	refused   map[*p2p.Comm]bool
+	value     [16]byte // scratch of Agree
+	calls     *call    // recycled
+	flagCalls *flagCall
+	// notFailed is the Acked function of a process without acknowledgements.
+	notFailed func(proc.ID) bool
 
-	apart   []proc.ID          // see Apart
-	forsake func(peer proc.ID) // see OnForsaken
-	ended   func(proc.ID) bool
+	unreachable []proc.ID          // see PeerUnreachable
+	exit        func(peer proc.ID) // see OnUnreachable
+	ended       func(proc.ID) bool
 }
 
-// use is an open line, or one about to be opened, and what it is needed for.
-type use struct {
-	id    agree.Line
+// groupState is a group whose agreements are open or about to be opened.
+type groupState struct {
+	id    agree.GroupKey
 	group *p2p.Group
-	ops   int // under way
+	ops   int // agreements under way
 }
 
-// maxFreed bounds the last decisions that are kept of communicators that are not there any more, for members that
-// have not got them because those died who were to pass them on.
+// maxFreed bounds the freed groups whose last decisions are kept, for members that lack them
+// because the processes that were to forward them have failed.
 const maxFreed = 1024
 
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
 	r := &Repair{
-		e: e, ag: ag, names: make(map[*p2p.Comm]*use), lines: make(map[agree.Line]*use), refused: make(map[*p2p.Comm]bool),
+		e: e, ag: ag, byComm: make(map[*p2p.Comm]*groupState), open: make(map[agree.GroupKey]*groupState), refused: make(map[*p2p.Comm]bool),
 	}
-	r.unfailed = func(p proc.ID) bool { return !e.View().Failed(p) } // who has departed is no failure
+	r.notFailed = func(p proc.ID) bool { return !e.View().Failed(p) } // a departure is not a failure
 	return r
 }
 
-// propose takes part in the communicator's next agreement. Done gets the decision, or nil and what is
-// wrong with the communicator here.
-func (r *Repair) propose(c *p2p.Comm, op string, p agree.Proposal, done func(*agree.Decision, error)) {
-	k := r.call()
-	k.c, k.op, k.done = c, op, done
-	k.propose(p)
-}
-
-// meet takes part in the next agreement of a line, which is opened by the first.
-func (r *Repair) meet(u *use, p agree.Proposal, done func(*agree.Decision, error)) {
-	k := r.call()
-	k.u, k.done = u, done
-	k.meet(p)
-}
-
-// Freed says that no operation will be begun on a communicator any more; those under way go
-// on. Precondition: the lock is held.
+// Freed reports that no operation will be started on a communicator any more; those under way go
+// on.
+//
+// Precondition: the lock is held.
 func (r *Repair) Freed(c *p2p.Comm) {
 	delete(r.refused, c)
-	if u := r.names[c]; u != nil {
-		delete(r.names, c)
-		r.forget(u.id)
+	if u := r.byComm[c]; u != nil {
+		delete(r.byComm, c)
+		r.retain(u.id)
 	}
 }
 
-// forget has a line's last decision be kept for as long as there is room.
-func (r *Repair) forget(id agree.Line) {
-	if _, open := r.lines[id]; !open {
-		return // nothing was ever agreed on
+// retain keeps a group's last decision for as long as there is room.
+func (r *Repair) retain(id agree.GroupKey) {
+	if _, open := r.open[id]; !open {
+		return // without any agreement
 	}
 	r.freed = append(r.freed, id)
 	if len(r.freed) <= maxFreed {
 		return
 	}
-	if i := slices.IndexFunc(r.freed, func(id agree.Line) bool { return r.lines[id].ops == 0 }); i >= 0 {
+	if i := slices.IndexFunc(r.freed, func(id agree.GroupKey) bool { return r.open[id].ops == 0 }); i >= 0 {
 		r.ag.Close(r.freed[i])
-		delete(r.lines, r.freed[i])
+		delete(r.open, r.freed[i])
 		r.freed = slices.Delete(r.freed, i, i+1)
 	}
 }
 
-// line gives the line of a communicator's agreements.
-func (r *Repair) line(c *p2p.Comm) *use {
-	u := r.names[c]
+// stateOf is the group of a communicator's agreements.
+func (r *Repair) stateOf(c *p2p.Comm) *groupState {
+	u := r.byComm[c]
 	if u == nil {
 		g := c.Members()
-		u = r.named(agree.Line{Context: c.Context(), Group: g.Digest()}, g)
-		r.names[c] = u
-		// One that had the same context and members may have been freed: its line goes on.
-		r.freed = slices.DeleteFunc(r.freed, func(o agree.Line) bool { return o == u.id })
+		u = r.stateFor(agree.GroupKey{Context: c.Context(), Group: g.Digest()}, g)
+		r.byComm[c] = u
+		// A freed communicator may have had the same context and members: its sequence continues.
+		r.freed = slices.DeleteFunc(r.freed, func(o agree.GroupKey) bool { return o == u.id })
 	}
 	return u
 }
 
-// named gives a line by its name.
-func (r *Repair) named(id agree.Line, g *p2p.Group) *use {
-	u := r.lines[id]
+// stateFor is the group with a key.
+func (r *Repair) stateFor(id agree.GroupKey, g *p2p.Group) *groupState {
+	u := r.open[id]
 	if u == nil {
-		u = &use{id: id, group: g}
-		r.lines[id] = u
+		u = &groupState{id: id, group: g}
+		r.open[id] = u
 	}
 	return u
 }
 
-// Agree folds the flags of all living members by AND (S1-38): on an intercommunicator those of
-// the remote group. *flag becomes the result before the promise is kept, with ft.ErrProcFailed if some member has failed whose failure not
-// all have acknowledged (S1-39); then the result is right all the same. All members get the same.
+// Agree reduces the flags of all living members by AND (ULFM 17.3.2); on an intercommunicator it
+// returns those of the remote group. *flag is set before the promise completes, with
+// ft.ErrProcFailed if a member has failed whose failure not all have acknowledged; the result is
+// valid then as well. All members get the same.
 //
 // Precondition: the lock is held.
 func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
-	acked := c.AcknowledgedLocked() // nil where nobody has failed
+	acked := c.AcknowledgedLocked() // nil without failures
 	value := binary.LittleEndian.AppendUint64(r.value[:0], *flag)
 	at := 0
-	if c.Local() != nil { // a word for each side, the other's first
+	if c.Local() != nil { // a word for each side, the remote side's first
 		if at = 8; first(c) {
 			at = 0
 		}
@@ -145,18 +135,18 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 		binary.LittleEndian.PutUint64(value[at:], *flag)
 		at = 8 - at
 	}
-	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: r.unfailed}
+	p := agree.Proposal{What: whatAgree, Value: value, Op: and, Acked: r.notFailed}
 	if len(acked) > 0 {
-		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.unfailed(p) }
+		p.Acked = func(p proc.ID) bool { return slices.Contains(acked, p) || r.notFailed(p) }
 	}
-	k := r.call()
-	k.c, k.op, k.flag, k.at, k.promise = c, "agree", flag, at, promise
-	k.propose(p)
+	k := r.newFlagCall()
+	k.c, k.flag, k.at, k.promise = c, flag, at, promise
+	r.propose(c, "agree", p, k.done)
 }
 
-// first reports whether this side of an intercommunicator has the lowest process.
+// first reports whether the lowest process is on this side of an intercommunicator.
 func first(c *p2p.Comm) bool {
-	everyone := c.Everyone()
+	everyone := c.AllMembers()
 	return c.Group().Has(everyone.Proc(0))
 }
 
@@ -166,33 +156,34 @@ func and(acc, in []byte) {
 	}
 }
 
-// Leave ends when all living members have called it, or have departed: a fence that spares the dead.
+// Leave completes when all living members have called it or departed: a barrier that does not need
+// failed members.
 //
 // Precondition: the lock is held.
 func (r *Repair) Leave(c *p2p.Comm, done func(error)) {
 	r.propose(c, "finalize", agree.Proposal{What: whatLeave}, func(_ *agree.Decision, err error) { done(err) })
 }
 
-// Shrink makes a communicator of the members that are not agreed to have failed, in their order
-// (S1-33 to S1-35), in room. Those who fail meanwhile may be in it.
+// Shrink makes a communicator of the members that have not been agreed to have failed, in their
+// order (ULFM 17.3.1), in room. Members that fail meanwhile may be in it.
 //
 // Precondition: the lock is held.
 func (r *Repair) Shrink(c, room *p2p.Comm, done func(*p2p.Comm, error)) {
-	k := r.call()
-	k.c, k.op, k.room, k.made = c, "shrink", room, done
-	k.propose(agree.Proposal{What: whatShrink})
+	r.propose(c, "shrink", agree.Proposal{What: whatShrink}, func(d *agree.Decision, err error) {
+		done(survivors(c, room, d, err))
+	})
 }
 
-// survivors makes the communicator that a shrink has been decided to give.
+// survivors makes the communicator that a shrink has decided on.
 func survivors(c, room *p2p.Comm, d *agree.Decision, err error) (*p2p.Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	var gone []proc.ID
-	for _, g := range d.Gone {
-		gone = append(gone, g.Proc)
+	var ended []proc.ID
+	for _, g := range d.Ended {
+		ended = append(ended, g.Proc)
 	}
-	left, err := c.Survivors(gone, uint64(d.Number), room)
+	left, err := c.Survivors(ended, uint64(d.Number), room)
 	if err != nil {
 		err = fmt.Errorf("shrink of %s: %w", c.Name(), err)
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// An operation is uniform if it ends with one agreement on its outcome (S1-46): each member says what it has met,
-// and all get the same. The agreement is on the line of agree and shrink and yields to them, so that a member that has met
-// an error, revokes and shrinks keeps nobody waiting; and who learns that the communicator has been revoked
-// refuses, once: it takes no part in what follows, which is ft.ErrRevoked at once.
+// A uniform operation ends with one agreement on its outcome: each member contributes its error,
+// and all get the same outcome. The agreement belongs to the sequence of agree and shrink and
+// yields to them, so that a member that has met an error, revokes and shrinks delays no other. A
+// member that learns of a revocation refuses, once: it takes no part in later uniform operations,
+// which return ft.ErrRevoked at once.
 
-// What is an operation that ends alike at all members. Part of the wire format.
+// What is a uniform operation. Part of the wire format.
 type What byte
 
 // The uniform operations.
@@ -38,22 +39,23 @@ const (
 	whatRefuse What = 15
 )
 
-// Vote is what a member brings to the end of an operation.
+// Vote is a member's contribution to the end of an operation.
 type Vote struct {
 	What What
 	Op   string // its name in errors
-	Err  error  // what it has met
-	// Makes: it makes a communicator. A failure that not all knew of when they voted has it fail.
+	Err  error  // its own error
+	// Makes: the operation makes a communicator. It fails after a failure that some member did not
+	// know of when it voted.
 	Makes bool
 }
 
-// classes are what votes say to each other, by bit: a cleared bit is an error of that class, the last one
-// any other.
+// classes are the error classes of votes, by bit: a cleared bit is an error of that class, and the
+// bit after them an error of any other.
 var classes = [...]error{ft.ErrProcFailed, ft.ErrRevoked, ft.ErrDeparted, ft.ErrArgument}
 
 const noError = 1<<(len(classes)+1) - 1
 
-// encode gives a vote's value.
+// encode returns a vote's value.
 func (v *Vote) encode() []byte {
 	if v.Err == nil {
 		return []byte{noError}
@@ -70,17 +72,18 @@ func (v *Vote) proposal() agree.Proposal {
 	return agree.Proposal{What: byte(v.What), Value: v.encode(), Op: and, Yields: true}
 }
 
-// End brings an operation of all members to its common end. Done gets nil at all living members or an error at all, of
-// one class, that of what was met by some; ft.ErrProcFailed names all members that are agreed to have failed.
+// End ends an operation of all members uniformly. done gets nil at all living members, or an error
+// at all of them, of one class, which some member contributed; ft.ErrProcFailed names all members
+// that have been agreed to have failed.
 //
 // Precondition: the lock is held.
 func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
 	if err := c.UnrevokedLocked(v.Op); errors.Is(err, ft.ErrRevoked) {
-		r.refuse(c) // that is its part here; who has refused need not come any more, so nobody waits for it
+		r.refuse(c) // members that have refused are not waited for
 		done(v.with(err))
 		return
 	}
-	r.meet(r.line(c), v.proposal(), func(d *agree.Decision, err error) {
+	r.proposeIn(r.stateOf(c), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
@@ -88,49 +91,49 @@ func (r *Repair) End(c *p2p.Comm, v Vote, done func(error)) {
 	})
 }
 
-// refuse ends the uniform operations of a communicator that has been revoked, once: that which has not been decided is
-// ft.ErrRevoked at all, and it is the last.
+// refuse ends the uniform operations of a revoked communicator, once: the undecided one returns
+// ft.ErrRevoked at all members and is the last.
 func (r *Repair) refuse(c *p2p.Comm) {
 	if r.refused[c] {
 		return
 	}
 	r.refused[c] = true
 	p := agree.Proposal{What: byte(whatRefuse), Refuses: true}
-	r.meet(r.line(c), p, func(*agree.Decision, error) {})
+	r.proposeIn(r.stateOf(c), p, func(*agree.Decision, error) {})
 }
 
-// EndAmong is End of an operation of a group that may be a part of c, or go beyond it. The context is one that
-// belongs to this operation alone. Where c is revoked meanwhile it ends, with ft.ErrRevoked, for whoever does not know the
-// outcome: members of the group that have not come yet need not do so any more.
+// EndAmong is End for a group that may be a part of c or reach beyond it. The context belongs to
+// this operation alone. If c is revoked meanwhile, it ends with ft.ErrRevoked at each process that
+// does not know the outcome: members of the group that have not arrived may never do so.
 //
 // Precondition: the lock is held.
 func (r *Repair) EndAmong(c *p2p.Comm, g p2p.Group, ctx uint32, v Vote, done func(error)) {
 	w := &waiter{c, v.Op, done}
-	id := agree.Line{Context: ctx | amongContext, Group: g.Digest()}
+	id := agree.GroupKey{Context: ctx | amongContext, Group: g.Digest()}
 	r.waiters = append(r.waiters, w)
-	r.meet(r.named(id, &g), v.proposal(), func(d *agree.Decision, err error) {
+	r.proposeIn(r.stateFor(id, &g), v.proposal(), func(d *agree.Decision, err error) {
 		if err == nil {
 			err = v.outcome(c, d)
 		}
 		w.end(r, err)
 	})
-	r.forget(id)
+	r.retain(id)
 	if err := c.UnrevokedLocked(v.Op); err != nil {
 		w.end(r, err)
 	}
 }
 
-// amongContext tells the lines of EndAmong from those of communicators.
+// amongContext distinguishes the groups of EndAmong from those of communicators.
 const amongContext = 1 << 31
 
-// waiter is an EndAmong that has not ended.
+// waiter is an EndAmong under way.
 type waiter struct {
 	c    *p2p.Comm
 	op   string
 	done func(error)
 }
 
-// end gives the outcome, the first time.
+// end delivers the outcome, the first time.
 func (w *waiter) end(r *Repair, err error) {
 	if i := slices.Index(r.waiters, w); i >= 0 {
 		r.waiters = slices.Delete(r.waiters, i, i+1)
@@ -138,7 +141,8 @@ func (w *waiter) end(r *Repair, err error) {
 	}
 }
 
-// Revoked says that a communicator has been revoked in this process. Precondition: the lock is held.
+// Revoked reports that a communicator has been revoked in this process. Precondition: the lock is
+// held.
 func (r *Repair) Revoked(c *p2p.Comm) {
 	for _, w := range slices.Clone(r.waiters) {
 		if w.c == c {
@@ -150,17 +154,18 @@ func (r *Repair) Revoked(c *p2p.Comm) {
 	}
 }
 
-// outcome is the common error of an operation, or nil. A rank whose own error is of another class gets both.
+// outcome is the uniform error of an operation, or nil. A rank whose own error is of another class
+// gets both.
 func (v *Vote) outcome(c *p2p.Comm, d *agree.Decision) error {
 	return v.with(v.common(c, d))
 }
 
-// with adds what this rank has met to the error of all.
+// with adds this rank's own error to the uniform one.
 func (v *Vote) with(all error) error {
 	if all == nil || v.Err == nil {
 		return all
 	}
-	if v.encode()[0]|class(all) == noError { // of the same class: who knows more?
+	if v.encode()[0]|class(all) == noError { // of the same class: prefer the more specific one
 		if _, named := errors.AsType[*ft.ProcFailedError](all); named {
 			return all
 		}
@@ -169,37 +174,37 @@ func (v *Vote) with(all error) error {
 	return fmt.Errorf("%w; at this rank: %w", all, v.Err)
 }
 
-// class gives the bit of an error's class.
+// class is the bit of an error's class.
 func class(err error) byte {
 	v := Vote{Err: err}
 	return ^v.encode()[0] & noError
 }
 
-// common is the part of the outcome that is the same at all.
+// common is the part of the outcome that is the same at all members.
 func (v *Vote) common(c *p2p.Comm, d *agree.Decision) error {
-	var dead []proc.ID
-	for _, g := range d.Gone {
+	var failedProcs []proc.ID
+	for _, g := range d.Ended {
 		if !g.Departed {
-			dead = append(dead, g.Proc)
+			failedProcs = append(failedProcs, g.Proc)
 		}
 	}
 	failed := func() error {
-		if dead == nil {
+		if failedProcs == nil {
 			return fmt.Errorf("%s on %s: %w: as another rank has found", v.Op, c.Name(), ft.ErrProcFailed)
 		}
-		return c.Blame(v.Op, dead)
+		return c.FailedError(v.Op, failedProcs)
 	}
-	if d.Unlike {
+	if d.Mismatch {
 		switch {
 		case d.Refused:
-			c.RevokeHere() // or it would wait for that member the next time
+			c.RevokeLocal() // the next uniform operation must not wait for that member
 			return fmt.Errorf("%s on %s: %w", v.Op, c.Name(), ft.ErrRevoked)
-		case dead != nil:
-			return failed() // others recover from that already
+		case failedProcs != nil:
+			return failed() // the other members recover from that already
 		}
-		return fmt.Errorf("%s on %s: %w: not all ranks called the same operation", v.Op, c.Name(), ft.ErrArgument)
+		return mismatchError(v.Op, c)
 	}
-	unseen := func(p proc.ID) bool { return slices.Contains(dead, p) }
+	unseen := func(p proc.ID) bool { return slices.Contains(failedProcs, p) }
 	if v.Makes && slices.ContainsFunc(d.Unacked, unseen) {
 		return failed()
 	}

@@ -12,21 +12,22 @@ import (
 	"github.com/banyan-hpc/banyan/p2p"
 )
 
-// bunch is the communicators of one validate that have the same members, and so one agreement.
-type bunch struct {
+// commSet are the communicators of one validate that have the same members, and so share an
+// agreement.
+type commSet struct {
 	comms []*p2p.Comm // without repetition, by context
 }
 
-// Validate agrees, for each of several communicators, on who has failed, and makes its
-// collectives work again among the others (S2-5, S4-9, S4-10). Communicators with the same members share one
-// agreement; those of others run at the same time, so it does not matter in which order members name
-// them. Done gets, for each communicator, the members that are agreed to have failed, in the
-// order of its Everyone: the same at all members. With an error those whose validate has succeeded
-// have theirs.
+// Validate agrees, for each of several communicators, on the failed members, and enables its
+// collectives again among the others (Hursey & Graham §3.2). Communicators with the same members
+// share one agreement; the others' agreements run at the same time, so the order of the arguments
+// may differ between members. done gets, for each communicator, the members that have been agreed
+// to have failed, in the order of its AllMembers: the same at all members. With an error,
+// communicators with a successful validate have their lists.
 //
 // Precondition: the lock is held.
 func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err error)) {
-	all := bunches(comms)
+	all := groupByMembers(comms)
 	if err := begin(all); err != nil || len(all) == 0 {
 		done(nil, err)
 		return
@@ -52,32 +53,32 @@ func (r *Repair) Validate(comms []*p2p.Comm, done func(failed [][]proc.ID, err e
 	}
 }
 
-// begin says to each communicator that it is being validated, or to none.
-func begin(all []bunch) error {
-	var begun []*p2p.Comm
+// begin starts a validate on all communicators or on none.
+func begin(all []commSet) error {
+	var started []*p2p.Comm
 	for _, k := range all {
 		for _, c := range k.comms {
 			if err := c.BeginValidate(); err != nil {
-				for _, c := range begun {
-					_ = c.EndValidate(nil) // which only takes it back
+				for _, c := range started {
+					_ = c.EndValidate(nil) // undoes BeginValidate
 				}
 				return err
 			}
-			begun = append(begun, c)
+			started = append(started, c)
 		}
 	}
 	return nil
 }
 
-// validate has a bunch take part in its agreement, which is the next one of the first of its
-// communicators. Done gets nil if nothing has been agreed on.
-func (r *Repair) validate(k bunch, done func(*agree.Decision, error)) {
+// validate agrees for one commSet, in the sequence of its first communicator. done gets nil if
+// there is no decision.
+func (r *Repair) validate(k commSet, done func(*agree.Decision, error)) {
 	names := uint32(len(k.comms))
 	for _, c := range k.comms {
 		names = names*0x9e3779b1 ^ c.Context()
 	}
-	// All have named the same communicators if the AND of the names is the complement of that of
-	// their complements.
+	// All members have named the same communicators if the AND of the names is the complement of
+	// the AND of their complements.
 	value := binary.LittleEndian.AppendUint32(nil, names)
 	value = binary.LittleEndian.AppendUint32(value, ^names)
 	c := k.comms[0]
@@ -92,32 +93,32 @@ func (r *Repair) validate(k bunch, done func(*agree.Decision, error)) {
 	})
 }
 
-// conclude takes a decision over for one communicator, and gives the members that have failed; nil:
-// there is none.
+// conclude applies a decision to one communicator and returns the failed members; nil: there is no
+// decision.
 func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
 	if d == nil {
 		return nil, c.EndValidate(nil)
 	}
-	v := &p2p.Validation{Epoch: uint64(d.Line.Context)<<32 | uint64(d.Number)}
-	for _, g := range d.Gone {
-		v.Gone = append(v.Gone, g.Proc)
+	v := &p2p.Validation{Epoch: uint64(d.Key.Context)<<32 | uint64(d.Number)}
+	for _, g := range d.Ended {
+		v.Ended = append(v.Ended, g.Proc)
 		if !g.Departed {
 			failed = append(failed, g.Proc)
 		}
 	}
 	if len(failed) > 1 {
-		everyone := c.Everyone()
+		everyone := c.AllMembers()
 		slices.SortFunc(failed, func(a, b proc.ID) int { return cmp.Compare(everyone.Rank(a), everyone.Rank(b)) })
 	}
 	return failed, c.EndValidate(v)
 }
 
-// bunches puts communicators with the same members together.
-func bunches(comms []*p2p.Comm) (out []bunch) {
+// groupByMembers puts communicators with the same members together.
+func groupByMembers(comms []*p2p.Comm) (out []commSet) {
 	for _, c := range comms {
-		at := slices.IndexFunc(out, func(k bunch) bool { return sameMembers(k.comms[0].Everyone(), c.Everyone()) })
+		at := slices.IndexFunc(out, func(k commSet) bool { return sameMembers(k.comms[0].AllMembers(), c.AllMembers()) })
 		if at < 0 {
-			out = append(out, bunch{})
+			out = append(out, commSet{})
 			at = len(out) - 1
 		}
 		if k := &out[at]; !slices.Contains(k.comms, c) {
@@ -130,7 +131,7 @@ func bunches(comms []*p2p.Comm) (out []bunch) {
 	return out
 }
 
-// sameMembers reports whether two groups differ in the order of their members at most.
+// sameMembers reports whether two groups have the same members in any order.
 func sameMembers(a, b p2p.Group) bool {
 	if a.Size() != b.Size() {
 		return false

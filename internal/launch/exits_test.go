@@ -9,17 +9,18 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan/internal/exits"
 	"github.com/banyan-hpc/banyan/internal/exits/hook"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // withoutBPF set to 1 lets tests pass that lack the privileges.
 const withoutBPF = "BANYAN_NO_BPF"
 
-func openHook() (Exits, error) { return hook.Open() }
+func openHook() (spawn.Exits, error) { return hook.Open() }
 
 func mayHook(t *testing.T) bool {
 	t.Helper()
@@ -36,7 +37,7 @@ func mayHook(t *testing.T) bool {
 // kills itself.
 func roleExits() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,7 @@ func TestExitsBehindAScript(t *testing.T) {
 
 func TestExitsRefused(t *testing.T) {
 	s := script(1, "true")
-	s.Exits = func() (Exits, error) { return nil, unix.EPERM }
+	s.Exits = func() (spawn.Exits, error) { return nil, unix.EPERM }
 	_, err := Run(context.Background(), s)
 	require.ErrorIs(t, err, unix.EPERM)
 }

@@ -1,150 +1,380 @@
 package launch
 
 import (
-	"os/exec"
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
-func TestParseHosts(t *testing.T) {
-	for _, c := range []struct {
-		list string
-		want []Host
-	}{
-		{"a", []Host{{Name: "a", Slots: 1}}},
-		{"a:4, b", []Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 1}}},
-		{"a:4,b:1,a:2", []Host{{Name: "a", Slots: 6}, {Name: "b", Slots: 1}}},
-		{"me@node-1.cluster:2", []Host{{Name: "me@node-1.cluster", Slots: 2}}},
-		{"fe80::1%eth0,[fd00::7]:3,[fd00::8]", []Host{{Name: "fe80::1%eth0", Slots: 1}, {Name: "fd00::7", Slots: 3}, {Name: "fd00::8", Slots: 1}}},
-	} {
-		got, err := ParseHosts(c.list)
-		require.NoError(t, err, c.list)
-		require.Equal(t, c.want, got, c.list)
+// roleProxy is what ftbench proxy does.
+func roleProxy() error { return hosts.Proxy(os.Stdin, os.Stdout, nil) }
+
+// hostsEnv tells a rank on which host it is, and a launcher that there are hosts.
+const hostsEnv = "BANYAN_TEST_HOST"
+
+// localShell is a remote shell that stays here.
+const localShell = "env " + roleEnv + "=proxy " + hostsEnv + "={host}"
+
+// onHosts spreads a job over two hosts, a and b, with so many slots each.
+func onHosts(s Spec, slots int) (Spec, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return s, err
 	}
-	for list, want := range map[string]string{
-		"":                 "an empty name",
-		"a,,b":             "an empty name",
-		":4":               "an empty name",
-		"a:":               `"" slots: a number in 1…1048576`,
-		"a:0":              `"0" slots`,
-		"a:x":              `"x" slots`,
-		"a:-1":             `"-1" slots`,
-		"a:1048577":        `"1048577" slots`,
-		"-oProxyCommand=x": "take it for an option",
-		"a b":              `it contains " "`,
-		"a;rm":             `it contains ";"`,
-		"$(x)":             `it contains "$"`,
-		"[::1":             "no closing bracket",
-		"[::1]4":           `"4" after the bracket`,
-	} {
-		_, err := ParseHosts(list)
-		require.ErrorContains(t, err, want, "%q", list)
-	}
+	s.Hosts = []hosts.Host{{Name: "a", Slots: slots}, {Name: "b", Slots: slots}}
+	s.Proxy = []string{self}
+	s.Shell, err = hosts.ParseShell(localShell)
+	return s, err
 }
 
-func TestReadHostfile(t *testing.T) {
-	hosts, err := ReadHostfile(strings.NewReader("# the cluster\na slots=4\n\n  b:2   # two\nc\na\r\n"), "h")
+// spread is onHosts for tests.
+func spread(t *testing.T, s Spec) Spec {
+	s, err := onHosts(s, (s.N+1)/2)
 	require.NoError(t, err)
-	require.Equal(t, []Host{{Name: "a", Slots: 5}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, hosts)
-	for text, want := range map[string]string{
-		"":                         "h names no host",
-		"# nothing\n":              "h names no host",
-		"a\nb slots=no":            `h:2: "no" slots`,
-		"a slots=1 max_slots=2":    `h:1: "slots=1 max_slots=2" after the host: only slots=N`,
-		"a ifhn=b":                 `h:1: "ifhn=b" after the host`,
-		"a:2 slots=2":              `h:1: "a:2 slots=2" has its slots twice`,
-		"[::1]:2 slots=2":          "has its slots twice",
-		"-a":                       "h:1: \"-a\" is no name of a host",
-		strings.Repeat("x", 1<<17): "h: bufio.Scanner: token too long",
-	} {
-		_, err := ReadHostfile(strings.NewReader(text), "h")
-		require.ErrorContains(t, err, want, "%.40q", text)
-	}
+	return s
 }
 
-func TestDeal(t *testing.T) {
-	hosts := []Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 2}, {Name: "c", Slots: 2}}
-	counts := func(n int) (all []int) {
-		shares, err := deal(hosts, n, true)
-		require.NoError(t, err)
-		next := 0
-		for _, s := range shares {
-			require.Equal(t, next, s.first)
-			next += s.count
-			all = append(all, s.count)
-			for r := range s.count {
-				require.Equal(t, s.Name, hostOf(shares, s.first+r))
-			}
-		}
-		require.Equal(t, n, next)
-		return all
-	}
-	require.Equal(t, []int{1}, counts(1))
-	require.Equal(t, []int{4, 1}, counts(5))
-	require.Equal(t, []int{4, 2, 2}, counts(8))
-	require.Equal(t, []int{8, 2, 2}, counts(12))
-	require.Equal(t, []int{12, 6, 5}, counts(23))
-	_, err := deal(hosts, 9, false)
-	require.ErrorContains(t, err, "9 ranks for 8 slots: give the hosts more slots (host:3, or slots=3 in a file), or share the slots with --oversubscribe")
-	_, err = deal([]Host{{Name: "a", Slots: 1}, {Name: "a", Slots: 1}}, 1, false)
-	require.ErrorContains(t, err, "named twice")
-	_, err = deal([]Host{{Name: "-a", Slots: 1}}, 1, false)
-	require.Error(t, err)
-	_, err = deal([]Host{{Name: "a"}}, 1, false)
-	require.ErrorContains(t, err, "0 slots")
-	require.Equal(t, "", hostOf(nil, 3))
-}
-
-func TestMappingOfHosts(t *testing.T) {
-	for n, want := range map[int]string{
-		3: "(vector,(0,1,3))", 8: "(vector,(0,1,4),(1,2,2))", 7: "(vector,(0,1,4),(1,1,2),(2,1,1))",
-	} {
-		shares, err := deal([]Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 2}, {Name: "c", Slots: 2}}, n, false)
-		require.NoError(t, err)
-		m := mappingOf(shares)
-		require.Equal(t, want, m.String())
-		for r := range n {
-			require.Equal(t, hostOf(shares, r), shares[m.nodeOf(r)].Name)
-		}
-	}
-	var hosts []Host
-	for i := range 300 {
-		hosts = append(hosts, Host{Name: string(rune('a'+i%26)) + strings.Repeat("x", i), Slots: 1 + i%2})
-	}
-	shares, err := deal(hosts, Slots(hosts), false)
+// shellOf makes a shell script with arguments host and command… a remote shell.
+func shellOf(t *testing.T, text string) hosts.Shell {
+	path := filepath.Join(t.TempDir(), "rsh")
+	require.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\nhost=$1; shift\nexport "+roleEnv+"=proxy "+hostsEnv+"=$host\n"+text+"\n"), 0o755))
+	shell, err := hosts.ParseShell(path)
 	require.NoError(t, err)
-	require.Empty(t, mappingOf(shares), "it would not fit a value")
+	return shell
 }
 
-func TestParseShell(t *testing.T) {
-	for line, want := range map[string][]string{
-		"ip netns exec {host}":                 {"ip", "netns", "exec", "n1", "x", "proxy"},
-		"ssh":                                  {"ssh", "n1", "x", "proxy"},
-		`ssh -o "ProxyCommand=nc %h 1" {host}`: {"ssh", "-o", "ProxyCommand=nc %h 1", "n1", "x", "proxy"},
-		`a\ b '{host}'.c '' "\""`:              {"a b", "n1.c", "", `"`, "x", "proxy"},
-	} {
-		words, err := splitWords(line)
-		require.NoError(t, err)
-		words[0] = "env" // which is there
-		var quoted []string
-		for _, w := range words {
-			quoted = append(quoted, "'"+w+"'")
+func TestHostsExchange(t *testing.T) {
+	res, out, err := run(t, spread(t, ranks(t, "exchange", 4)))
+	require.Empty(t, err)
+	require.Zero(t, res.Code)
+	for r, end := range res.Ends {
+		local, host := "[0 1]", "a"
+		if r > 1 {
+			local, host = "[2 3]", "b"
 		}
-		shell, err := ParseShell(strings.Join(quoted, " "))
-		require.NoError(t, err)
-		cmd := &exec.Cmd{Path: "x", Args: []string{"x", "proxy"}}
-		_ = shell("n1", cmd) // env may not find what it is to run
-		_ = cmd.Wait()
-		require.Equal(t, want[1:], cmd.Args[1:], line)
+		require.Contains(t, out, fmt.Sprintf("rank %d of 4 in %s, local %s\n", r, res.Job, local))
+		require.True(t, end.Joined && end.Finalized && !end.Failed())
+		require.Equal(t, host, end.Host)
+		require.Equal(t, r, end.Rank)
+		require.NotZero(t, end.PID)
 	}
-	for line, want := range map[string]string{"": "empty command", "  ": "empty command", "ssh 'x": "is open", `ssh \`: "is open"} {
-		_, err := ParseShell(line)
-		require.ErrorContains(t, err, want)
+}
+
+func TestManyHosts(t *testing.T) {
+	s := spread(t, ranks(t, "exchange", 2))
+	s.Hosts = nil
+	for i := range 40 { // more than are started at once
+		s.Hosts = append(s.Hosts, hosts.Host{Name: fmt.Sprint("n", i), Slots: 1})
 	}
-	shell, err := ParseShell("no-such-shell {host}")
+	s.N = 40
+	res, out, err := run(t, s)
+	require.Empty(t, err)
+	require.Zero(t, res.Code)
+	require.Equal(t, 40, strings.Count(out, " of 40 in "))
+}
+
+func TestHostsEnvironment(t *testing.T) {
+	s := spread(t, script(3, `echo "$PMI_RANK of $PMI_SIZE on $BANYAN_TEST_HOST: $BANYAN_LOCAL_RANK/$BANYAN_LOCAL_SIZE,`+
+		` $GOGC $BANYAN_X $SECRET $SAID $NODE $BANYAN_NODE $(pwd) $PWD"`))
+	s.Env = cleanEnv("GOGC=77", "BANYAN_X=x", "SECRET=no", "SAID=said", "BANYAN_NODE=here")
+	s.Export = []string{"SAID", "NODE=given"}
+	s.Hosts[1].Env = []string{"BANYAN_NODE=b"}
+	s.Dir = t.TempDir()
+	res, out, err := run(t, s)
+	require.Empty(t, err)
+	require.Zero(t, res.Code)
+	for _, want := range []string{"0 of 3 on a: 0/2, 77 x said given " + s.Dir, "1 of 3 on a: 1/2, ", "2 of 3 on b: 0/1, 77 x said given b " + s.Dir} {
+		require.Contains(t, strings.ReplaceAll(out, "  ", " "), want)
+	}
+	s.Export = []string{"NOT_SET"}
+	_, rerr := Run(context.Background(), s)
+	require.ErrorContains(t, rerr, "NOT_SET is to be passed on and is not set")
+}
+
+func TestHostsOutput(t *testing.T) {
+	s := spread(t, script(4, `seq 20000; printf 'err\n' >&2; printf tail`))
+	s.TagOutput = true
+	res, out, err := run(t, s)
+	for r := range 4 {
+		own := regexp.MustCompile(fmt.Sprintf(`(?m)^\[%d\] .*$`, r)).FindAllString(out, -1)
+		require.Equal(t, 20001, len(own), "rank %d, %+v, %s, last %q", r, res.Ends, err, own[max(0, len(own)-3):])
+		require.Equal(t, fmt.Sprintf("[%d] 20000", r), own[19999])
+		require.Equal(t, fmt.Sprintf("[%d] tail", r), own[20000])
+		require.Contains(t, err, fmt.Sprintf("[%d] err\n", r))
+	}
+}
+
+func TestHostsPrompt(t *testing.T) {
+	s := spread(t, script(2, `[ $PMI_RANK = 1 ] && exit; printf Name:; read x; echo hello $x; cat; read y; echo over`))
+	in, answer, err := os.Pipe()
 	require.NoError(t, err)
-	err = shell("a", &exec.Cmd{Args: []string{"x"}})
-	require.ErrorContains(t, err, "no-such-shell")
+	defer in.Close()
+	var out buffer
+	s.Stdin = in
+	s.Stdout = writerFunc(func(p []byte) {
+		_, _ = out.Write(p)
+		if strings.HasSuffix(out.String(), "Name:") {
+			_, _ = answer.WriteString("Ada\nmore\n")
+			answer.Close()
+		}
+	})
+	res, rerr := Run(context.Background(), s)
+	require.NoError(t, rerr)
+	require.Zero(t, res.Code)
+	require.Equal(t, "Name:hello Ada\nmore\nover\n", out.String())
+
+	// Input that a rank leaves unread holds nothing up.
+	s = spread(t, script(2, `[ $PMI_RANK = 0 ] && head -c 5`))
+	s.Stdin = strings.NewReader(strings.Repeat("input", 1<<18))
+	_, text, _ := run(t, s)
+	require.Equal(t, "input", text)
+}
+
+func TestHostsEnds(t *testing.T) {
+	res, _, err := run(t, spread(t, script(4, "exit $((PMI_RANK * 3 % 5))"))) // 0, 3, 1, 4
+	require.Contains(t, []int{3, 1, 4}, res.Code)
+	require.Contains(t, err, "rank 1 on a exited with code 3 after ")
+	require.Contains(t, err, "rank 3 on b exited with code 4 after ")
+
+	res, out, err := run(t, spread(t, ranks(t, "die", 4)))
+	require.Equal(t, 6, strings.Count(out, "fence: launch: rank 2 on b was killed by SIGKILL\n"), out)
+	require.Regexp(t, `^banyan: rank 2 on b was killed by SIGKILL after [0-9.]+m?s\n$`, err)
+	require.Equal(t, 137, res.Code)
+
+	res, out, _ = run(t, spread(t, ranks(t, "early", 4)))
+	require.Equal(t, 3, strings.Count(out, "start-up: launch: rank 2 on b exited with code 127 before it joined\n"), out)
+	require.Equal(t, 127, res.Code)
+
+	s := spread(t, ranks(t, "silent", 4))
+	s.OnFailure = spawn.Abort
+	res, _, err = run(t, s)
+	require.Contains(t, err, "banyan: ending the other ranks\n")
+	require.Equal(t, 7, res.Code)
+	for r, end := range res.Ends {
+		require.Equal(t, r != victim, end.Stopped)
+	}
+}
+
+func TestHostsRanksThatNeverJoin(t *testing.T) {
+	t.Parallel() // it waits for the time-out
+	s := spread(t, ranks(t, "late", 3))
+	s.InitTimeout = 5 * time.Second
+	res, out, err := run(t, s)
+	require.Equal(t, "start-up: launch: rank 1 on a has not joined within 5s; rank 2 on b has not joined within 5s\n", out)
+	require.Contains(t, err, "the start-up has failed, ending the ranks that never joined")
+	require.Equal(t, 1, res.Code)
+}
+
+func TestHostsPMI(t *testing.T) {
+	_, out, err := run(t, spread(t, ranks(t, "garbage", 4)))
+	require.Equal(t, 6, strings.Count(out, "fence: launch: rank 2 on b was cut off for what it sent to the launcher\n"), out)
+	require.Contains(t, out, "after garbage: true\n")
+	require.Contains(t, err, `rank 2 on b was cut off from the launcher: not PMI-1: "GET" is not key=value`)
+
+	res, _, err := run(t, spread(t, ranks(t, "abort", 4)))
+	require.Contains(t, err, "banyan: rank 2 on b ends the job with code 42: cannot_go_on\n")
+	require.Equal(t, 42, res.Code)
+}
+
+func TestHostsSignals(t *testing.T) {
+	sigs := make(chan os.Signal)
+	s := spread(t, ranks(t, "stubborn", 2))
+	s.Signals = sigs
+	printed, done := start(s)
+	require.Equal(t, "ready", <-printed)
+	require.Equal(t, "ready", <-printed)
+	sigs <- unix.SIGTERM
+	require.Equal(t, "got terminated", <-printed)
+	require.Equal(t, "got terminated", <-printed)
+	sigs <- unix.SIGINT // the second
+	res := <-done
+	require.Equal(t, 130, res.Code)
+	for _, end := range res.Ends {
+		require.Equal(t, unix.SIGKILL, end.Signal)
+		require.True(t, end.Stopped)
+	}
+}
+
+// A proxy that answers nothing does not keep a user from ending the job.
+func TestHostsThatHangAreGivenUp(t *testing.T) {
+	t.Parallel() // it waits for killGrace
+	sigs := make(chan os.Signal)
+	var said buffer
+	s := spread(t, script(2, `echo $PPID; exec sleep 1000`))
+	s.OnFailure, s.Signals, s.Stderr = spawn.Abort, sigs, &said
+	printed, done := start(s)
+	proxy, err := strconv.Atoi(<-printed)
+	require.NoError(t, err)
+	<-printed
+	require.NoError(t, unix.Kill(proxy, unix.SIGSTOP))
+	// Until its last thread has stopped it may tell of an end yet.
+	for unix.Waitid(unix.P_PID, proxy, nil, unix.WSTOPPED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	sigs <- unix.SIGINT
+	sigs <- unix.SIGINT
+	res := <-done
+	require.Equal(t, 130, res.Code)
+	lost := 0
+	for _, end := range res.Ends {
+		if end.Lost {
+			lost++
+		} else {
+			require.NotZero(t, end.Signal)
+		}
+	}
+	require.Equal(t, 1, lost)
+	require.Regexp(t, "host [ab] is lost: it has not said within 5s that its ranks are dead .*ends with it", said.String())
+}
+
+// Nobody reads what a rank on one host prints; ends and signals pass.
+func TestHostsStuckOutput(t *testing.T) {
+	out, sigs := newStuck(t), make(chan os.Signal)
+	said := make(chan string, 8)
+	s := spread(t, script(2, "[ $PMI_RANK = 0 ] && exec yes; read x; exit 3"))
+	s.Stdout, s.Signals = out, sigs
+	s.Stderr = writerFunc(func(p []byte) { said <- string(p) })
+	done := make(chan *Result, 1)
+	go func() {
+		res, _ := Run(context.Background(), s)
+		done <- res
+	}()
+	<-out.entered
+	require.Regexp(t, "rank 1 on b exited with code 3 after ", <-said)
+	sigs <- unix.SIGTERM
+	sigs <- unix.SIGTERM
+	res := <-done
+	require.Equal(t, 3, res.Code)
+	require.NotZero(t, res.Ends[0].Signal)
+	require.Empty(t, said)
+}
+
+func TestHostsLauncherKilledContinue(t *testing.T) {
+	for _, c := range killLauncher(t, "continue", hostsEnv+"=yes") {
+		_, err := c.Write([]byte("go on\n"))
+		require.NoError(t, err)
+		said := readAll(t, c)
+		require.Equal(t, "print: false\nfence: true\nfinalize: <nil>\n", said, "the proxy reads on")
+	}
+}
+
+func TestHostsLauncherKilledAbort(t *testing.T) {
+	for _, c := range killLauncher(t, "abort", hostsEnv+"=yes") {
+		require.Empty(t, readAll(t, c)) // ends when the rank does
+	}
+}
+
+func readAll(t *testing.T, c net.Conn) string {
+	var all strings.Builder
+	_, err := bufio.NewReader(c).WriteTo(&all)
+	if err != nil {
+		require.ErrorIs(t, err, unix.ECONNRESET) // a rank that dies with unread words
+	}
+	return all.String()
+}
+
+// killProxy runs a rank on each of two hosts, kills the proxy of the first, and
+// returns the ranks' connections, by rank, with how the job ends.
+func killProxy(t *testing.T, policy spawn.Policy) (conns [2]net.Conn, said *buffer, done <-chan *Result) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	require.NoError(t, err)
+	defer l.Close()
+	s := spread(t, ranks(t, "outlive", 2))
+	s.Env = append(s.Env, socketEnv+"="+path)
+	said = &buffer{}
+	lost := make(chan struct{}, 8)
+	s.OnFailure, s.Stderr = policy, writerFunc(func(p []byte) { _, _ = said.Write(p); lost <- struct{}{} })
+	printed, done := start(s)
+	go func() {
+		for range printed {
+		}
+	}()
+	var proxy int
+	for range 2 {
+		c, err := l.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { c.Close() })
+		line, err := bufio.NewReader(c).ReadString('\n')
+		require.NoError(t, err)
+		var rank, parent int
+		_, err = fmt.Sscan(line, &rank, &parent)
+		require.NoError(t, err)
+		if conns[rank] = c; rank == 0 {
+			proxy = parent
+		}
+	}
+	require.NotEqual(t, os.Getpid(), proxy)
+	require.NoError(t, unix.Kill(proxy, unix.SIGKILL))
+	<-lost
+	return conns, said, done
+}
+
+func TestProxyKilledContinue(t *testing.T) {
+	conns, said, done := killProxy(t, spawn.Continue)
+	_, err := conns[0].Write([]byte("go on\n"))
+	require.NoError(t, err)
+	require.Equal(t, "print: true\nfence: true\nfinalize: <nil>\n", readAll(t, conns[0]), "it lives on without launcher")
+	_, err = conns[1].Write([]byte("go on\n"))
+	require.NoError(t, err)
+	require.Equal(t, "print: false\nfence: false\nfinalize: <nil>\n", readAll(t, conns[1]), "it has its launcher")
+	res := <-done
+	require.Equal(t, 1, res.Code)
+	require.True(t, res.Ends[0].Lost)
+	require.False(t, res.Ends[1].Failed())
+	require.Regexp(t, `^banyan: host a is lost: the remote shell was killed by SIGKILL \(.*\); rank 0, if still running, goes on there, alone\n$`, said.String())
+}
+
+func TestProxyKilledAbort(t *testing.T) {
+	conns, said, done := killProxy(t, spawn.Abort)
+	require.Empty(t, readAll(t, conns[0]))
+	require.Empty(t, readAll(t, conns[1]))
+	res := <-done
+	require.Equal(t, 1, res.Code)
+	require.True(t, res.Ends[1].Stopped)
+	require.Contains(t, said.String(), "host a is lost")
+	require.Contains(t, said.String(), "banyan: ending the other ranks\n")
+}
+
+func TestHostsNoDescriptorLeaks(t *testing.T) {
+	run(t, spread(t, ranks(t, "exchange", 2))) // what is opened once is open now
+	before := openFiles(t)
+	for range 3 {
+		run(t, spread(t, ranks(t, "die", 4)))
+		s := spread(t, script(2, "cat"))
+		null, err := os.Open(os.DevNull)
+		require.NoError(t, err)
+		s.Stdin = null
+		run(t, s)
+		null.Close()
+		s.Shell = shellOf(t, "exit 1")
+		_, err = Run(context.Background(), s)
+		require.Error(t, err)
+	}
+	require.Equal(t, before, openFiles(t))
+}
+
+func TestHostsBinding(t *testing.T) {
+	s := spread(t, ranks(t, "bound", 2))
+	s.Bind, s.Hosts[1].FirstCPU = spawn.BindCore, 1
+	_, out, _ := run(t, s)
+	cpus := regexp.MustCompile(`rank (\d) on \[(\d+)\]`).FindAllStringSubmatch(out, -1)
+	require.Len(t, cpus, 2)
+	first, err := strconv.Atoi(cpus[0][2])
+	require.NoError(t, err)
+	second, err := strconv.Atoi(cpus[1][2])
+	require.NoError(t, err)
+	require.NotEqual(t, first, second, "this machine has two")
 }

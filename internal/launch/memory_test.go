@@ -18,19 +18,8 @@ func TestRanksAreKilledBeforeTheLauncher(t *testing.T) {
 	own, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	script := fmt.Sprintf(`n=0; until test "$(cat /proc/self/oom_score_adj)" = %d; do n=$((n+1)); test $n -lt 1000 || exit 3; sleep 0.01; done`, min(own+offered, 1000))
+	script := fmt.Sprintf(`n=0; until test "$(cat /proc/self/oom_score_adj)" = %d; do n=$((n+1)); test $n -lt 1000 || exit 3; sleep 0.01; done`, min(own+300, 1000))
 	res, err := Run(t.Context(), Spec{N: 2, Argv: []string{"/bin/sh", "-c", script}, Env: os.Environ(), Stdout: &out, Stderr: &out})
 	require.NoError(t, err)
 	require.Zero(t, res.Code, out.String())
-}
-
-func FuzzOffered(f *testing.F) {
-	f.Add("0\n")
-	f.Add("-1000\n")
-	f.Add("900")
-	f.Fuzz(func(t *testing.T, own string) {
-		if n, ok := offeredOf(own); ok {
-			require.True(t, n >= -1000+offered && n <= 1000, "%d", n)
-		}
-	})
 }

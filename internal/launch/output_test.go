@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -87,7 +88,7 @@ func TestLastWordsComeFirst(t *testing.T) {
 	spec := script(n, "seq 12000 >&2; sleep 1000 & echo pid $! >&2; printf %s 'the last words' >&2; exit 3")
 	for name, s := range map[string]Spec{"here": spec, "on hosts": spread(t, spec)} {
 		t.Run(name, func(t *testing.T) {
-			s.OnFailure, s.TagOutput = Continue, true
+			s.OnFailure, s.TagOutput = spawn.Continue, true
 			_, _, err := run(t, s)
 			for r := range n {
 				own, after, found := strings.Cut(err, fmt.Sprintf("rank %d", r))

@@ -17,7 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 )
 
 // The test binary is also the program of the ranks, and the launcher that gets
@@ -74,18 +78,10 @@ func hang() {
 	<-never
 }
 
-func value(rank int, length int) []byte {
-	v := make([]byte, length)
-	for i := range v {
-		v[i] = byte(rank*31 + i)
-	}
-	return v
-}
-
 // roleExchange publishes values of many lengths and checks everybody's.
 func roleExchange() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,10 +105,10 @@ func roleExchange() error {
 			}
 		}
 	}
-	if _, err := j.Get(ctx, 0, "nothing"); !errors.Is(err, ErrNotFound) {
+	if _, err := j.Get(ctx, 0, "nothing"); !errors.Is(err, pmi.ErrNotFound) {
 		return fmt.Errorf("an absent value: %v", err)
 	}
-	if err := j.Put(ctx, "v.1", nil); !errors.Is(err, ErrRefused) {
+	if err := j.Put(ctx, "v.1", nil); !errors.Is(err, pmi.ErrRefused) {
 		return fmt.Errorf("a second put: %v", err)
 	}
 	if err := j.Fence(ctx); err != nil {
@@ -121,7 +117,7 @@ func roleExchange() error {
 	if err := j.Finalize(ctx); err != nil {
 		return err
 	}
-	if err := j.Fence(ctx); !errors.Is(err, ErrClosed) {
+	if err := j.Fence(ctx); !errors.Is(err, pmi.ErrClosed) {
 		return fmt.Errorf("a fence after finalize: %v", err)
 	}
 	fmt.Printf("rank %d of %d in %s, local %v\n", j.Rank(), j.Size(), j.ID(), j.Local())
@@ -129,11 +125,11 @@ func roleExchange() error {
 }
 
 // roleFences passes one fence and reports the second and third.
-func roleFences() error { return fences(func(*Job) {}) }
+func roleFences() error { return fences(func(*join.Job) {}) }
 
-func fences(between func(*Job)) error {
+func fences(between func(*join.Job)) error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,7 +140,7 @@ func fences(between func(*Job)) error {
 	for range 2 {
 		err := j.Fence(ctx)
 		fmt.Printf("fence: %v\n", err)
-		var missing *MissingError
+		var missing *pmi.MissingError
 		if err != nil && !errors.As(err, &missing) {
 			return err
 		}
@@ -152,44 +148,37 @@ func fences(between func(*Job)) error {
 	return j.Finalize(ctx)
 }
 
-// roleInside: all but rank 0 publish while they are in a fence, and rank 0 comes when it has read that.
+// roleInside: all but rank 0 publish while they are in a fence, which rank 0 enters only when it has read all of that.
 func roleInside() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
 	if err := j.Fence(ctx); err != nil {
 		return err
 	}
+	const values = 100 // the fence has been entered long before the last of them
 	fence := make(chan error, 1)
 	if j.Rank() > 0 {
 		go func() { fence <- j.Fence(ctx) }()
-		for !j.inside() {
-			runtime.Gosched()
-		}
-		if err := j.Put(ctx, "inside", []byte("yes")); err != nil {
-			return err
+		for i := range values {
+			if err := j.Put(ctx, fmt.Sprint("inside", i), []byte("yes")); err != nil {
+				return err
+			}
 		}
 		return errors.Join(<-fence, j.Finalize(ctx))
 	}
 	for peer := 1; peer < j.Size(); {
-		switch _, err := j.Get(ctx, peer, "inside"); {
+		switch _, err := j.Get(ctx, peer, fmt.Sprint("inside", values-1)); {
 		case err == nil:
 			peer++
-		case !errors.Is(err, ErrNotFound):
+		case !errors.Is(err, pmi.ErrNotFound):
 			return err
 		}
 	}
 	return errors.Join(j.Fence(ctx), j.Finalize(ctx))
-}
-
-// inside reports whether this rank is in a fence.
-func (j *Job) inside() bool {
-	j.pmi.replies.mu.Lock()
-	defer j.pmi.replies.mu.Unlock()
-	return j.pmi.replies.round != nil
 }
 
 // victim is the rank that misbehaves.
@@ -197,7 +186,7 @@ const victim = 2
 
 // roleDie: the victim kills itself between two fences.
 func roleDie() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			hang()
@@ -207,21 +196,40 @@ func roleDie() error {
 
 // roleGarbage: the victim talks nonsense to the launcher between two fences.
 func roleGarbage() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
-			_, err := j.pmi.roundTrip(context.Background(), "GET / HTTP/1.1\r\n")
-			fmt.Printf("after garbage: %v\n", err)
+			conn := ownConnection()
+			_, err := conn.WriteString("GET / HTTP/1.1\r\n")
+			for err == nil { // the answer, if there is one, is not ours
+				_, err = j.Get(context.Background(), 0, "nothing")
+				if errors.Is(err, pmi.ErrNotFound) {
+					err = nil
+				}
+			}
+			fmt.Printf("after garbage: %v\n", errors.Is(err, pmi.ErrLauncherGone))
 			os.Exit(0)
 		}
 	})
 }
 
+// ownConnection is the socket over which this rank talks to its launcher, or to rank 0: it has no other.
+func ownConnection() *os.File {
+	for fd := 3; fd < 100; fd++ {
+		if t, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil && t == unix.SOCK_STREAM {
+			return os.NewFile(uintptr(fd), "pmi")
+		}
+	}
+	panic("no connection")
+}
+
 // roleAbandon: the victim closes its connection to the launcher and lives on
 // until the others have noticed.
 func roleAbandon() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
-			j.pmi.conn.Close()
+			if err := unix.Shutdown(int(ownConnection().Fd()), unix.SHUT_RDWR); err != nil {
+				fmt.Println(err)
+			}
 			fmt.Println("closed")
 			hang()
 		}
@@ -270,12 +278,12 @@ func roleStartUp() error {
 
 func startUp() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
 	err = j.Fence(ctx)
-	var missing *MissingError
+	var missing *pmi.MissingError
 	if !errors.As(err, &missing) {
 		return fmt.Errorf("fence: %w", err)
 	}
@@ -285,7 +293,7 @@ func startUp() error {
 
 // roleAbort: the victim asks for the end of the job; the others wait for it.
 func roleAbort() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			if err := j.Abort(42, "cannot go on"); err != nil {
 				fmt.Println(err)
@@ -297,7 +305,7 @@ func roleAbort() error {
 
 // roleSilent: the victim exits with a code, the others wait for ever.
 func roleSilent() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			os.Exit(7)
 		}
@@ -307,7 +315,7 @@ func roleSilent() error {
 
 // roleNoGoodbye: the victim exits with code 0 and does not finalize.
 func roleNoGoodbye() error {
-	return fences(func(j *Job) {
+	return fences(func(j *join.Job) {
 		if j.Rank() == victim {
 			os.Exit(0)
 		}
@@ -317,11 +325,11 @@ func roleNoGoodbye() error {
 // roleTwice joins twice.
 func roleTwice() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = Join(ctx)
+	_, err = join.Join(ctx)
 	fmt.Printf("again: %v\n", err)
 	return j.Finalize(ctx)
 }
@@ -383,7 +391,7 @@ const (
 // roleOutlive tells the test over a socket how it fares without launcher.
 func roleOutlive() error {
 	ctx := context.Background()
-	j, err := Join(ctx)
+	j, err := join.Join(ctx)
 	if err != nil {
 		return err
 	}
@@ -402,7 +410,7 @@ func roleOutlive() error {
 		_, err = fmt.Println("to a broken pipe")
 	}
 	fmt.Fprintf(test, "print: %v\n", errors.Is(err, syscall.EPIPE))
-	fmt.Fprintf(test, "fence: %v\n", errors.Is(j.Fence(ctx), ErrLauncherGone))
+	fmt.Fprintf(test, "fence: %v\n", errors.Is(j.Fence(ctx), pmi.ErrLauncherGone))
 	fmt.Fprintf(test, "finalize: %v\n", j.Finalize(ctx))
 	return nil
 }
@@ -414,9 +422,9 @@ func roleLauncher() error {
 	if os.Getenv("PMI_RANK") != "" {
 		return errors.New("a rank was given the launcher's role")
 	}
-	policy := Continue
+	policy := spawn.Continue
 	if os.Getenv(policyEnv) == "abort" {
-		policy = Abort
+		policy = spawn.Abort
 	}
 	spec := Spec{
 		N: 2, Argv: []string{"/proc/self/exe"}, Env: append(os.Environ(), roleEnv+"=outlive"),
@@ -430,4 +438,12 @@ func roleLauncher() error {
 	}
 	_, err := Run(context.Background(), spec)
 	return err
+}
+
+func value(rank int, length int) []byte {
+	v := make([]byte, length)
+	for i := range v {
+		v[i] = byte(rank*31 + i)
+	}
+	return v
 }

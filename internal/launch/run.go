@@ -12,28 +12,28 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"golang.org/x/sys/unix"
 )
-
-// killGrace is the time between SIGTERM and SIGKILL when a job is ended.
-const killGrace = 5 * time.Second
 
 // job is one job under way. The goroutine in loop owns what has no mutex.
 type job struct {
 	plan     plan
-	srv      *server
+	srv      *pmi.Server
 	out, err *sink
 	gone     chan struct{} // closed when the output is given up
 	targets  []target
-	hosts    []*remote
+	hosts    []*hosts.Remote
 	work     sync.WaitGroup // everything that must be over before the sinks are closed
 	finished chan struct{}  // closed when all ranks have ended
-	ended    chan End
+	ended    chan spawn.End
 	aborts   chan abortion
 	broken   chan outputEnd
-	lost     chan *remote
+	lost     chan *hosts.Remote
 
-	ends       []End
+	ends       []spawn.End
 	left       int
 	code       int   // Result.Code
 	failedOnce bool  // code is settled
@@ -54,7 +54,7 @@ type job struct {
 // target is who gets the signals of a job: a rank of this machine, or a host.
 // With stop, the launcher ends the job.
 type target interface {
-	signal(sig unix.Signal, stop bool)
+	Signal(sig unix.Signal, stop bool)
 }
 
 // abortion is a rank's request to end the job.
@@ -94,11 +94,11 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 	defer signal.Stop(broken)
 
 	j := &job{
-		plan: p, srv: newServer(newID(), p.N, p.InitTimeout),
+		plan: p, srv: pmi.NewServer(pmi.NewID(), p.N, p.InitTimeout),
 		gone: make(chan struct{}), finished: make(chan struct{}),
-		ended: make(chan End, p.N), aborts: make(chan abortion, 1), broken: make(chan outputEnd, 2),
-		lost: make(chan *remote, len(p.shares)),
-		ends: make([]End, p.N),
+		ended: make(chan spawn.End, p.N), aborts: make(chan abortion, 1), broken: make(chan outputEnd, 2),
+		lost: make(chan *hosts.Remote, len(p.shares)),
+		ends: make([]spawn.End, p.N),
 	}
 	j.out, j.err = newSinks(p.Stdout, p.Stderr, j.gone, j.lament)
 	if p.shares != nil {
@@ -110,24 +110,11 @@ func Run(ctx context.Context, spec Spec) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := &Result{Job: j.srv.id, Ends: j.ends, Code: j.code, Output: j.output}
+	result := &Result{Job: j.srv.ID, Ends: j.ends, Code: j.code, Output: j.output}
 	if j.cancelled {
 		err = fmt.Errorf("launch: the job was ended: %w", context.Cause(ctx))
 	}
 	return result, err
-}
-
-// startHere starts the ranks on this machine. When it fails it kills those that
-// it has started.
-func (j *job) startHere() error {
-	sp := &spawner{plan: &j.plan, id: j.srv.id, onStart: j.serve, finished: j.finished}
-	started := make(chan error)
-	j.work.Go(func() { sp.run(started) })
-	err := <-started
-	if err != nil {
-		j.end(unix.SIGKILL)
-	}
-	return err
 }
 
 // label is what begins each line of a rank's output.
@@ -138,72 +125,32 @@ func (j *job) label(rank int) string {
 	return ""
 }
 
-// serve begins to look after a rank that has just started.
-func (j *job) serve(c *child) {
-	j.targets = append(j.targets, c)
-	j.left++
-	label := j.label(c.rank)
-	for _, stream := range []struct {
-		from *tail
-		to   *sink
-	}{{&c.out, j.out}, {&c.err, j.err}} {
-		j.work.Go(func() {
-			copyLines(func(p []byte) bool { return stream.to.write(labelled(p, label)) }, stream.from, label != "")
-			stream.from.hush()
-			stream.from.f.Close()
-		})
-	}
-	if c.stdin != nil {
-		j.feed(c)
-	}
-	s := j.session(c.rank, c.conn, c.exited)
-	j.work.Go(func() { s.run(c.drained) })
-	j.work.Go(func() { j.ended <- j.await(c) })
-}
-
 // session makes the launcher's side of the conversation with a rank.
-func (j *job) session(rank int, conn io.ReadWriteCloser, exited <-chan struct{}) *session {
-	return &session{
-		rank: rank, srv: j.srv, conn: conn, exited: exited,
-		abort: func(code int, msg string) {
+func (j *job) session(rank int, conn io.ReadWriteCloser, exited <-chan struct{}) *pmi.Session {
+	return &pmi.Session{
+		Rank: rank, Server: j.srv, Conn: conn, Exited: exited,
+		Abort: func(code int, msg string) {
 			select {
 			case j.aborts <- abortion{rank, code, msg}:
 			default: // another rank was first
 			}
 		},
-		cut: func(why string) { j.note("%s was cut off from the launcher: %s", j.who(rank), why) },
+		Cut: func(why string) { j.note("%s was cut off from the launcher: %s", j.who(rank), why) },
 	}
 }
 
 // who names a rank, with its host if it has one.
 func (j *job) who(rank int) string {
-	if h := hostOf(j.plan.shares, rank); h != "" {
+	if h := hosts.NameOf(j.plan.shares, rank); h != "" {
 		return fmt.Sprintf("rank %d on %s", rank, h)
 	}
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// await returns when a rank has ended, what it had said to the launcher
-// before has been handled, and what it printed is written.
-func (j *job) await(c *child) End {
-	end := c.wait()
-	close(c.exited)
-	c.out.ended()
-	c.err.ended()
-	if c.stdin != nil {
-		c.endFeed()
-	}
-	_ = c.conn.SetDeadline(time.Now().Add(drainGrace)) // for the case that others hold the socket
-	<-c.drained
-	end.Finalized, end.Joined = j.srv.lose(c.rank, end.String())
-	j.hear(c.out.heard, c.err.heard)
-	return end
-}
-
 // loop runs until all ranks have ended and their output is written. Nothing in
 // it waits for a reader of the output, so that signals are always heeded.
 func (j *job) loop(ctx context.Context) {
-	done, overdue := ctx.Done(), (<-chan struct{})(j.srv.overdue)
+	done, overdue := ctx.Done(), j.srv.Overdue()
 	var over <-chan struct{}    // set when all ranks have ended
 	var giveUp <-chan time.Time // set when output is waited for no longer than that
 	for _, sig := range j.pending {
@@ -250,7 +197,7 @@ func (j *job) loop(ctx context.Context) {
 			return
 		}
 		if j.left == 0 && j.hurry != 0 && giveUp == nil {
-			giveUp = time.After(drainGrace) // fires once
+			giveUp = time.After(spawn.DrainGrace) // fires once
 		}
 	}
 }
@@ -258,7 +205,7 @@ func (j *job) loop(ctx context.Context) {
 // finish is called when all ranks have ended. What it returns is closed when
 // their output is written, or given up.
 func (j *job) finish() <-chan struct{} {
-	j.srv.stop()
+	j.srv.Stop()
 	close(j.finished)
 	over := make(chan struct{})
 	go func() {
@@ -272,7 +219,7 @@ func (j *job) finish() <-chan struct{} {
 	return over
 }
 
-func (j *job) onEnd(end End) {
+func (j *job) onEnd(end spawn.End) {
 	j.left--
 	j.ends[end.Rank] = end
 	if j.isVerdict(end) {
@@ -296,7 +243,7 @@ func (j *job) onEnd(end End) {
 
 // isVerdict reports whether a rank has done its work and exited with a code of
 // Spec.Verdicts.
-func (j *job) isVerdict(end End) bool {
+func (j *job) isVerdict(end spawn.End) bool {
 	return end.Finalized && end.Signal == 0 && slices.Contains(j.plan.Verdicts, end.Code)
 }
 
@@ -304,12 +251,12 @@ func (j *job) isVerdict(end End) bool {
 // over, and only ranks that never joined are left: they wait for nothing, and
 // nothing waits for them.
 func (j *job) endStranded() {
-	missing := j.srv.failure()
-	if missing == nil || !j.srv.isOverdue() || j.ending || j.left == 0 {
+	missing := j.srv.Failure()
+	if missing == nil || !j.srv.IsOverdue() || j.ending || j.left == 0 {
 		return
 	}
 	for rank, end := range j.ends {
-		if running := end.PID == 0; running && j.srv.hasJoined(rank) {
+		if running := end.PID == 0; running && j.srv.HasJoined(rank) {
 			return
 		}
 	}
@@ -348,11 +295,11 @@ func (j *job) end(sig unix.Signal) {
 		return
 	}
 	if sig == unix.SIGTERM {
-		j.kill = time.After(killGrace)
+		j.kill = time.After(spawn.KillGrace)
 	}
 	j.ending = true
 	for _, t := range j.targets {
-		t.signal(sig, true)
+		t.Signal(sig, true)
 	}
 }
 
@@ -382,7 +329,7 @@ func (j *job) onBroken(o outputEnd) {
 		code = 128 + int(unix.SIGPIPE)
 	}
 	j.settle(code)
-	if j.plan.OnFailure == Abort && !j.ending && j.left > 0 {
+	if j.plan.OnFailure == spawn.Abort && !j.ending && j.left > 0 {
 		if code == 1 {
 			j.note("ending the ranks")
 		}

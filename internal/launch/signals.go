@@ -132,7 +132,7 @@ func (j *job) onSignal(sig os.Signal) {
 	}
 	j.forwarded |= 1 << s
 	for _, t := range j.targets {
-		t.signal(s, false)
+		t.Signal(s, false)
 	}
 	if s == unix.SIGTSTP {
 		j.flushHosts()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -46,7 +47,7 @@ func TestFullDiskIsSaid(t *testing.T) {
 func TestFullDiskEndsRanksUnderAbort(t *testing.T) {
 	var errs buffer
 	s := script(2, "exec yes")
-	s.OnFailure, s.Stdout, s.Stderr = Abort, fullDisk(t), &errs
+	s.OnFailure, s.Stdout, s.Stderr = spawn.Abort, fullDisk(t), &errs
 	res, err := Run(context.Background(), s)
 	require.NoError(t, err)
 	require.Equal(t, 1, res.Code)

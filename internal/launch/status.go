@@ -1,6 +1,11 @@
 package launch
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
+)
 
 // ExitRule says which ranks' ends make [Result.Code]. Whatever it is, the code is not 0 when a failure has ended the job
 // ([Abort], [Spec.MaxFailures]), when a rank has asked for the end with a code, and when output could not be written.
@@ -18,12 +23,9 @@ const (
 	ExitSurvivors
 )
 
-// FencedCode is the exit code of a rank that ends itself because the others have declared it dead.
-const FencedCode = 71
-
 // failed looks at a rank that has failed by itself: it settles the status of the job by its rule, and reports whether
 // the job is to end.
-func (j *job) failed(end End) (enough bool) {
+func (j *job) failed(end spawn.End) (enough bool) {
 	if j.failures++; j.failures == 1 {
 		j.firstStatus = end.Status()
 	}
@@ -31,19 +33,19 @@ func (j *job) failed(end End) (enough bool) {
 		j.settle(end.Status())
 	}
 	limit := j.plan.MaxFailures
-	if enough = j.plan.OnFailure == Abort || limit > 0 && j.failures > limit; enough {
+	if enough = j.plan.OnFailure == spawn.Abort || limit > 0 && j.failures > limit; enough {
 		j.settle(j.firstStatus)
 	}
 	return enough
 }
 
 // counts reports whether the status of a rank that has failed is one for that of the job.
-func (j *job) counts(end End) bool {
+func (j *job) counts(end spawn.End) bool {
 	switch j.plan.Exit {
 	case ExitRank0:
 		return end.Rank == 0
 	case ExitSurvivors:
-		fenced := end.Code == FencedCode && !end.Finalized
+		fenced := end.Code == join.ExitFenced && !end.Finalized
 		killed := end.Signal != 0 && !j.forwarded.has(end.Signal)
 		return !(end.Lost || fenced || killed)
 	}
@@ -60,7 +62,21 @@ func (j *job) hostLost() {
 
 // allEnded is called when the last rank has ended: somebody must have survived.
 func (j *job) allEnded() {
-	if j.failures > 0 && !slices.ContainsFunc(j.ends, func(e End) bool { return !e.Failed() }) {
+	if j.failures > 0 && !slices.ContainsFunc(j.ends, func(e spawn.End) bool { return !e.Failed() }) {
 		j.settle(j.firstStatus)
 	}
+}
+
+// Result is how a job ended.
+type Result struct {
+	Job  string      // its name
+	Ends []spawn.End // by rank
+	// Code is the exit status that the launcher should end with, by Spec.Exit: unless
+	// that says otherwise the status of the first rank that failed, 0 when none did. A rank that asked for the end
+	// of the job counts with the code that it named, output that could not be
+	// written with 1, or as SIGPIPE (141) when its reader was gone.
+	Code int
+	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do
+	// not notice, and what they print after it is lost; with [Abort] they are ended.
+	Output error
 }

@@ -6,34 +6,37 @@ import (
 	"testing"
 	"time"
 
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/launch/pmi"
+	"github.com/banyan-hpc/banyan/internal/launch/spawn"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
 
 // The exit status of a job by its rule, when its ranks end in this order.
 func TestExitStatus(t *testing.T) {
-	well, kill, segv := End{}, End{Signal: unix.SIGKILL}, End{Signal: unix.SIGSEGV}
-	exit := func(code int) End { return End{Code: code} }
-	left := End{Joined: true} // without finalizing
-	type codes [3]int         // by rule: any, rank 0, survivors
+	well, kill, segv := spawn.End{}, spawn.End{Signal: unix.SIGKILL}, spawn.End{Signal: unix.SIGSEGV}
+	exit := func(code int) spawn.End { return spawn.End{Code: code} }
+	left := spawn.End{Joined: true} // without finalizing
+	type codes [3]int               // by rule: any, rank 0, survivors
 	for name, c := range map[string]struct {
-		ends    []End // of rank 0, 1, …
-		free    codes // without MaxFailures
-		bounded codes // with 2
+		ends    []spawn.End // of rank 0, 1, …
+		free    codes       // without MaxFailures
+		bounded codes       // with 2
 	}{
-		"all well":              {[]End{well, well, well, well}, codes{0, 0, 0}, codes{0, 0, 0}},
-		"killed":                {[]End{well, kill, segv, well}, codes{137, 0, 0}, codes{137, 0, 0}},
-		"fenced":                {[]End{well, exit(FencedCode), well, well}, codes{71, 0, 0}, codes{71, 0, 0}},
-		"lost with its host":    {[]End{well, {Lost: true}, well, well}, codes{1, 0, 0}, codes{1, 0, 0}},
-		"rank 0 is killed":      {[]End{kill, well, well, well}, codes{137, 137, 0}, codes{137, 137, 0}},
-		"an error among kills":  {[]End{well, kill, exit(4), well}, codes{137, 0, 4}, codes{137, 0, 4}},
-		"a panic":               {[]End{well, exit(2), well, well}, codes{2, 0, 2}, codes{2, 0, 2}},
-		"without finalizing":    {[]End{well, left, well, well}, codes{1, 0, 1}, codes{1, 0, 1}},
-		"rank 0 has an error":   {[]End{exit(6), kill, well, well}, codes{6, 6, 6}, codes{6, 6, 6}},
-		"a code after Finalize": {[]End{well, {Code: FencedCode, Joined: true, Finalized: true}, well}, codes{71, 0, 71}, codes{71, 0, 71}},
-		"too many are killed":   {[]End{well, segv, kill, kill}, codes{139, 0, 0}, codes{139, 139, 139}},
-		"nobody survives":       {[]End{segv, kill, kill}, codes{139, 139, 139}, codes{139, 139, 139}},
-		"nobody survives, late": {[]End{kill, exit(3)}, codes{137, 137, 3}, codes{137, 137, 3}},
+		"all well":              {[]spawn.End{well, well, well, well}, codes{0, 0, 0}, codes{0, 0, 0}},
+		"killed":                {[]spawn.End{well, kill, segv, well}, codes{137, 0, 0}, codes{137, 0, 0}},
+		"fenced":                {[]spawn.End{well, exit(join.ExitFenced), well, well}, codes{71, 0, 0}, codes{71, 0, 0}},
+		"lost with its host":    {[]spawn.End{well, {Lost: true}, well, well}, codes{1, 0, 0}, codes{1, 0, 0}},
+		"rank 0 is killed":      {[]spawn.End{kill, well, well, well}, codes{137, 137, 0}, codes{137, 137, 0}},
+		"an error among kills":  {[]spawn.End{well, kill, exit(4), well}, codes{137, 0, 4}, codes{137, 0, 4}},
+		"a panic":               {[]spawn.End{well, exit(2), well, well}, codes{2, 0, 2}, codes{2, 0, 2}},
+		"without finalizing":    {[]spawn.End{well, left, well, well}, codes{1, 0, 1}, codes{1, 0, 1}},
+		"rank 0 has an error":   {[]spawn.End{exit(6), kill, well, well}, codes{6, 6, 6}, codes{6, 6, 6}},
+		"a code after Finalize": {[]spawn.End{well, {Code: join.ExitFenced, Joined: true, Finalized: true}, well}, codes{71, 0, 71}, codes{71, 0, 71}},
+		"too many are killed":   {[]spawn.End{well, segv, kill, kill}, codes{139, 0, 0}, codes{139, 139, 139}},
+		"nobody survives":       {[]spawn.End{segv, kill, kill}, codes{139, 139, 139}, codes{139, 139, 139}},
+		"nobody survives, late": {[]spawn.End{kill, exit(3)}, codes{137, 137, 3}, codes{137, 137, 3}},
 	} {
 		for rule := range 3 {
 			for limit, want := range map[int]codes{0: c.free, 2: c.bounded} {
@@ -45,8 +48,8 @@ func TestExitStatus(t *testing.T) {
 }
 
 // statusOf is the status of a job whose ranks end in their order.
-func statusOf(spec Spec, ends []End) int {
-	j := &job{plan: plan{Spec: spec}, srv: newServer("x", spec.N, time.Hour), ends: make([]End, spec.N), left: spec.N, gone: make(chan struct{})}
+func statusOf(spec Spec, ends []spawn.End) int {
+	j := &job{plan: plan{Spec: spec}, srv: pmi.NewServer("x", spec.N, time.Hour), ends: make([]spawn.End, spec.N), left: spec.N, gone: make(chan struct{})}
 	j.out, j.err = newSinks(nil, nil, j.gone, j.lament)
 	for rank, end := range ends {
 		end.Rank = rank

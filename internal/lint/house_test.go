@@ -21,38 +21,47 @@ type place struct {
 // house is the order of the packages. A package imports only packages with a
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
-	{"internal/proc", 0},                // the words that floor 1 shares
-	{"internal/exits", 3},               // the log of exits, for readers
-	{"internal/exits/hook", 4},          // its privileged side, for the agent above it
-	{"internal/", 5},                    // primitives of the operating system; they may use proc's words
-	{"fabric/board", 5},                 // cells that the members of a group share
-	{"fabric", 10},                      // the provider contract
-	{"fabric/route", 10},                // pure: two processes' cards in, the fabrics between them out
-	{"ft", 10},                          // the words of failure
-	{"coll/tree", 10},                   // pure: alive set in, plan out
-	{"ft/agree", 10},                    // pure: event in, actions out
-	{"fabric/fabrictest", 15},           // the conformance suite stands on the contract it checks
-	{"ft/detect", 15},                   // pure: evidence and time in, deaths and messages out; uses fabric's Time
-	{"fabric/host", 20},                 // the real clock, scheduler and sleeping place
-	{"fabric/shm", 20},                  // provider: shared memory
-	{"fabric/tcp", 20},                  // provider: sockets
-	{"fabric/verbs", 20},                // provider: RDMA
-	{"fabric/sim", 20},                  // provider: the simulated network, with its Host
-	{"internal/launch", 20},             // who am I, who are my peers
+	{"internal/proc", 0},        // the words that floor 1 shares
+	{"internal/exits", 3},       // the log of exits, for readers
+	{"internal/exits/hook", 4},  // its privileged side, for the agent above it
+	{"internal/", 5},            // primitives of the operating system; they may use proc's words
+	{"fabric/board", 5},         // cells that the members of a group share
+	{"fabric", 10},              // the provider contract
+	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
+	{"ft", 10},                  // the words of failure
+	{"coll/tree", 10},           // pure: alive set in, plan out
+	{"ft/agree", 10},            // pure: event in, actions out
+	{"fabric/fabrictest", 15},   // the conformance suite stands on the contract it checks
+	{"ft/detect", 15},           // pure: evidence and time in, deaths and messages out; uses fabric's Time
+	{"fabric/host", 20},         // the real clock, scheduler and sleeping place
+	{"fabric/shm", 20},          // provider: shared memory
+	{"fabric/tcp", 20},          // provider: sockets
+	{"fabric/verbs", 20},        // provider: RDMA
+	{"fabric/sim", 20},          // provider: the simulated network, with its Host
+	{"internal/launch/pmi", 20}, // the words between ranks and launcher
+	{"internal/launch/rendezvous", 21},
+	{"internal/launch/join", 22},        // who am I, who are my peers: all that an application links
+	{"internal/launch/spawn", 22},       // the ranks of one machine
+	{"internal/launch/hosts", 23},       // ranks of other machines
+	{"internal/launch", 24},             // the launcher
 	{"internal/progress", 30},           // one per process
 	{"p2p", 40},                         // communicator core, matching, protocols
 	{"ft/control", 40},                  // drivers of agreement and revoke; bypass matching
 	{"coll", 50},                        // collectives over p2p and a plan
 	{"ft/repair", 60},                   // agreement and collectives put together
 	{"internal/settings", 60},           // what a user may set, above the layers whose defaults it states
+	{"ft/create", 65},                   // communicators from others, by messages and agreement
+	{"internal/job", 65},                // one rank's stack, for a launched process and a simulated one
 	{".", applicationFloor},             // what an application links
+	{"bench/stats", 71},                 // medians, intervals and distributions, for all harnesses
 	{"bench/kill", 72},                  // which ranks die, for all that measures or predicts failures
-	{"bench/ranks", 75},                 // what harnesses share that start ranks some of which die
 	{"bench/predict", 75},               // collectives in virtual time, for the harnesses above it
-	{"bench/ranks/rankstest", 78},       // test binaries as the ranks of their harnesses
 	{"bench/", harnessFloor},            // harnesses on the public interface
 	{"internal/ranktest", harnessFloor}, // ranks for tests of the whole system
 	{"internal/systest/", harnessFloor}, // tests only
+	{"bench/compare/suite", 82},         // the measures of ftbench compare, with the programs that they run
+	{"bench/predict/sweep", 82},         // predictions over grids of parameters, and their charts
+	{"bench/tune", 84},                  // what a machine is fastest with, measured by the suite's pairs
 	{"bench/paper", 85},                 // a report of what several harnesses have measured
 	{"cmd/", commandFloor},              // the command
 	{"examples/", commandFloor},         // programs for readers
@@ -176,7 +185,7 @@ var bans = []ban{
 	},
 	{
 		[]string{"net/http", "github.com/alecthomas/kong", "github.com/HdrHistogram/hdrhistogram-go", "gonum.org/v1/plot", "golang.org/x/perf"},
-		func(_ string, tenths int) bool { return tenths < harnessFloor },
+		func(_ string, tenths int) bool { return tenths <= applicationFloor },
 		true,
 		"command lines, histograms, figures and web servers belong to harnesses and commands: an application that links Banyan does not pay for them",
 	},
@@ -238,6 +247,8 @@ func (b ban) names(imp string) bool {
 	})
 }
 
+const launches = "starts and waits for operating-system processes, before there is a Host"
+
 // ownWaiting lists the packages below the root package that wait, tell the time
 // or start goroutines by themselves. All others go through fabric.Host, so that
 // the simulator can own time and order.
@@ -251,7 +262,9 @@ var ownWaiting = map[string]string{
 	"fabric/tcp":        "talks to other machines, whose silence has to be timed, and has a helper thread; it never runs inside the simulator",
 	"fabric/shm":        "talks to other processes by futex and by helper threads; it never runs inside the simulator",
 	"fabric/fabrictest": "its watchdogs must bite when the Host under test is stuck",
-	"internal/launch":   "starts and waits for operating-system processes, before there is a Host",
+	"internal/launch":   launches,
+	"internal/launch/":  launches,
+	"internal/job":      "its log and its warnings must not wait for what they report on; the rest goes through the Host",
 }
 
 // waitsByItself follows the longest entry that covers a package; one without a reason forbids it.

@@ -7,6 +7,9 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/google/nftables"
+	"github.com/google/nftables/binaryutil"
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
@@ -98,19 +101,20 @@ func (n *Net) cut(pairs ...pair) error {
 	return n.drop(cuts)
 }
 
-// drop makes the bridge drop the frames of these pairs and no others, in one
-// transaction: no frame sees half of the change.
+// drop makes the bridge drop the frames of these pairs and no others, in one transaction: no frame
+// sees half of the change. As nft would write it:
+//
+//	table bridge banyan {
+//	  set cut { type iface_index . iface_index; elements = { … } }
+//	  chain forward { type filter hook forward priority 0; iif . oif @cut drop }
+//	}
 func (n *Net) drop(cuts map[pair]bool) error {
-	var filter *talker
-	err := n.bridge.within(func() (err error) {
-		filter, err = dial(unix.NETLINK_NETFILTER)
-		return err
-	})
+	batch, err := nftables.New(nftables.WithNetNSFd(int(n.bridge.handle)))
 	if err == nil {
-		err = errors.Join(filter.transact(dropRules(cuts)), filter.close())
+		err = errors.Join(dropRules(batch, cuts), batch.Flush())
 	}
 	if err != nil {
-		return fmt.Errorf("netns: tell the bridge what to drop: %w", needs(err, "CONFIG_NF_TABLES_BRIDGE", "nf_tables"))
+		return fmt.Errorf("netns: change what the bridge drops: %w", needs(err, "CONFIG_NF_TABLES_BRIDGE", "nf_tables"))
 	}
 	if cuts == nil {
 		cuts = make(map[pair]bool)
@@ -119,136 +123,48 @@ func (n *Net) drop(cuts map[pair]bool) error {
 	return nil
 }
 
-// The names of what is in the bridge's nftables, for `nft list ruleset` there.
-const (
-	tableName = "banyan"
-	chainName = "forward"
-	setName   = "cut"
-)
-
-// From linux/netfilter_bridge.h and linux/netfilter.h.
-const (
-	hookForward = 2
-	verdictDrop = 0
-)
-
-// dropRules are the messages that replace the table by one for these pairs. As
-// nft would write it:
-//
-//	table bridge banyan {
-//	  set cut { type iface_index . iface_index; elements = { … } }
-//	  chain forward { type filter hook forward priority 0; iif . oif @cut drop }
-//	}
-func dropRules(cuts map[pair]bool) []*message {
-	// Deleting what is not there is an error, so it is made first.
-	msgs := []*message{newTable(unix.NFT_MSG_NEWTABLE), newTable(unix.NFT_MSG_DELTABLE)}
+// dropRules replaces the table by one for these pairs.
+func dropRules(batch *nftables.Conn, cuts map[pair]bool) error {
+	table := &nftables.Table{Name: "banyan", Family: nftables.TableFamilyBridge}
+	batch.AddTable(table) // to delete a missing table is an error
+	batch.DelTable(table)
 	if len(cuts) == 0 {
-		return msgs
+		return nil
 	}
-	return slices.Concat(msgs, []*message{newTable(unix.NFT_MSG_NEWTABLE), newChain(), newSet()}, newElements(cuts), []*message{newRule()})
-}
-
-// filterMessage begins a message to nftables about the bridge family.
-func filterMessage(kind int) *message {
-	return request(uint16(unix.NFNL_SUBSYS_NFTABLES<<8|kind), unix.NLM_F_CREATE, []byte{unix.NFPROTO_BRIDGE, 0, 0, 0}) // struct nfgenmsg
-}
-
-func newTable(kind int) *message {
-	m := filterMessage(kind)
-	m.putString(unix.NFTA_TABLE_NAME, tableName)
-	return m
-}
-
-func newChain() *message {
-	m := filterMessage(unix.NFT_MSG_NEWCHAIN)
-	m.putString(unix.NFTA_CHAIN_TABLE, tableName)
-	m.putString(unix.NFTA_CHAIN_NAME, chainName)
-	m.putString(unix.NFTA_CHAIN_TYPE, "filter")
-	m.nest(unix.NFTA_CHAIN_HOOK, func() {
-		m.putBE32(unix.NFTA_HOOK_HOOKNUM, hookForward)
-		m.putBE32(unix.NFTA_HOOK_PRIORITY, 0)
+	batch.AddTable(table)
+	chain := batch.AddChain(&nftables.Chain{
+		Name: "forward", Table: table, Type: nftables.ChainTypeFilter,
+		Hooknum: nftables.ChainHookForward, Priority: nftables.ChainPriorityRef(0),
 	})
-	return m
-}
-
-func newSet() *message {
-	m := filterMessage(unix.NFT_MSG_NEWSET)
-	m.putString(unix.NFTA_SET_TABLE, tableName)
-	m.putString(unix.NFTA_SET_NAME, setName)
-	m.putBE32(unix.NFTA_SET_FLAGS, 0)
-	m.putBE32(unix.NFTA_SET_KEY_TYPE, 0) // only nft itself reads it
-	m.putBE32(unix.NFTA_SET_KEY_LEN, 8)
-	m.putBE32(unix.NFTA_SET_ID, 1)
-	return m
-}
-
-// newElements are the pairs as the numbers of the ports. A message holds as many
-// as an attribute's length of 16 bits allows.
-func newElements(cuts map[pair]bool) []*message {
-	var msgs []*message
-	for some := range slices.Chunk(slices.Collect(maps.Keys(cuts)), 1000) {
-		m := filterMessage(unix.NFT_MSG_NEWSETELEM)
-		m.putString(unix.NFTA_SET_ELEM_LIST_TABLE, tableName)
-		m.putString(unix.NFTA_SET_ELEM_LIST_SET, setName)
-		m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS, func() {
-			for _, p := range some {
-				key := native.AppendUint32(nil, uint32(firstPort+p.from))
-				key = native.AppendUint32(key, uint32(firstPort+p.to))
-				m.nest(unix.NFTA_LIST_ELEM, func() {
-					m.nest(unix.NFTA_SET_ELEM_KEY, func() { m.put(unix.NFTA_DATA_VALUE, key) })
-				})
-			}
-		})
-		msgs = append(msgs, m)
+	set := &nftables.Set{
+		Table: table, Name: "cut", Concatenation: true, KeyByteOrder: binaryutil.NativeEndian,
+		KeyType: nftables.MustConcatSetType(nftables.TypeIFIndex, nftables.TypeIFIndex),
 	}
-	return msgs
-}
-
-func newRule() *message {
-	m := filterMessage(unix.NFT_MSG_NEWRULE)
-	m.putString(unix.NFTA_RULE_TABLE, tableName)
-	m.putString(unix.NFTA_RULE_CHAIN, chainName)
-	step := func(name string, fill func()) {
-		m.nest(unix.NFTA_LIST_ELEM, func() {
-			m.putString(unix.NFTA_EXPR_NAME, name)
-			m.nest(unix.NFTA_EXPR_DATA, fill)
-		})
-	}
-	load := func(what, register uint32) {
-		step("meta", func() {
-			m.putBE32(unix.NFTA_META_KEY, what)
-			m.putBE32(unix.NFTA_META_DREG, register)
-		})
-	}
-	m.nest(unix.NFTA_RULE_EXPRESSIONS, func() {
-		load(unix.NFT_META_IIF, unix.NFT_REG32_00) // two registers of four bytes that lie side by side
-		load(unix.NFT_META_OIF, unix.NFT_REG32_00+1)
-		step("lookup", func() {
-			m.putString(unix.NFTA_LOOKUP_SET, setName)
-			m.putBE32(unix.NFTA_LOOKUP_SREG, unix.NFT_REG32_00)
-		})
-		step("immediate", func() {
-			m.putBE32(unix.NFTA_IMMEDIATE_DREG, unix.NFT_REG_VERDICT)
-			m.nest(unix.NFTA_IMMEDIATE_DATA, func() {
-				m.nest(unix.NFTA_DATA_VERDICT, func() { m.putBE32(unix.NFTA_VERDICT_CODE, verdictDrop) })
-			})
-		})
-	})
-	native.PutUint16(m.b[6:], native.Uint16(m.b[6:])|unix.NLM_F_APPEND)
-	return m
-}
-
-// transact does all of msgs or nothing. Of the acknowledgements only the last is
-// asked for, since hundreds would not fit the socket; errors come unasked.
-func (t *talker) transact(msgs []*message) error {
-	limits := [4]byte{} // struct nfgenmsg of the batch: which subsystem it is for
-	binary.BigEndian.PutUint16(limits[2:], unix.NFNL_SUBSYS_NFTABLES)
-	last := msgs[len(msgs)-1]
-	native.PutUint16(last.b[6:], native.Uint16(last.b[6:])|unix.NLM_F_ACK)
-	batch := append([]*message{request(unix.NFNL_MSG_BATCH_BEGIN, 0, limits[:])}, msgs...)
-	first, end, err := t.send(append(batch, request(unix.NFNL_MSG_BATCH_END, 0, limits[:]))...)
-	if err != nil {
+	if err := batch.AddSet(set, nil); err != nil {
 		return err
 	}
-	return t.answers(first, end-1, func([]byte) {})
+	// A message holds as many elements as an attribute's length of 16 bits allows.
+	for some := range slices.Chunk(slices.Collect(maps.Keys(cuts)), 1000) {
+		if err := batch.SetAddElements(set, elements(some)); err != nil {
+			return err
+		}
+	}
+	// Two registers of four bytes that lie side by side hold the key.
+	batch.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyIIF, Register: unix.NFT_REG32_00},
+		&expr.Meta{Key: expr.MetaKeyOIF, Register: unix.NFT_REG32_00 + 1},
+		&expr.Lookup{SourceRegister: unix.NFT_REG32_00, SetName: set.Name, SetID: set.ID},
+		&expr.Verdict{Kind: expr.VerdictDrop},
+	}})
+	return nil
+}
+
+// elements are the pairs as the interface numbers of the ports.
+func elements(pairs []pair) []nftables.SetElement {
+	all := make([]nftables.SetElement, len(pairs))
+	for i, p := range pairs {
+		key := binary.NativeEndian.AppendUint32(nil, uint32(firstPort+p.from))
+		all[i].Key = binary.NativeEndian.AppendUint32(key, uint32(firstPort+p.to))
+	}
+	return all
 }

@@ -1,10 +1,13 @@
 package netns
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
 
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -42,23 +45,17 @@ func (n *Net) kill(host int, chosen func(remote netip.Addr) bool) (killed int, e
 	if err != nil {
 		return 0, err
 	}
-	var diag *talker
-	err = s.within(func() (err error) {
-		diag, err = dial(unix.NETLINK_SOCK_DIAG)
-		return err
-	})
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, diag.close()) }()
-	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		k, err := diag.killFamily(family, chosen)
-		killed += k
-		if err != nil {
-			return killed, fmt.Errorf("netns: %s: break connections: %w", s.name, needs(err, "CONFIG_INET_DIAG_DESTROY", "inet_diag"))
+	err = s.within(func() error { // the requests open their sockets on this thread
+		for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
+			n, err := killFamily(family, chosen)
+			killed += n
+			if err != nil {
+				return fmt.Errorf("netns: %s: break connections: %w", s.name, needs(err, "CONFIG_INET_DIAG_DESTROY", "inet_diag"))
+			}
 		}
-	}
-	return killed, nil
+		return nil
+	})
+	return killed, err
 }
 
 // The states of a connection that has two ends, from the kernel's tcp_states.h:
@@ -73,31 +70,34 @@ const (
 	remoteAt   = sockIDAt + 4 + 16
 )
 
-// diagRequest is struct inet_diag_req_v2.
-func diagRequest(kind, flags uint16, family byte, states uint32, sockID []byte) *message {
-	fixed := native.AppendUint32([]byte{family, unix.IPPROTO_TCP, 0, 0}, states)
-	return request(kind, flags, append(fixed, sockID...))
+// diagRequest is struct inet_diag_req_v2 in a message. The library's own SocketDestroy takes IPv4 only.
+func diagRequest(kind, flags int, family byte, sockID []byte) *nl.NetlinkRequest {
+	body := binary.NativeEndian.AppendUint32([]byte{family, unix.IPPROTO_TCP, 0, 0}, connected)
+	r := nl.NewNetlinkRequest(kind, flags)
+	r.AddRawData(append(body, sockID...))
+	return r
 }
 
-func (t *talker) killFamily(family byte, chosen func(remote netip.Addr) bool) (killed int, err error) {
-	var ids [][]byte
-	list := diagRequest(unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, family, connected, make([]byte, sockIDSize))
-	err = t.dump(list, func(body []byte) {
-		if remote, id, ok := diagnosed(body, family); ok && chosen(remote) {
-			ids = append(ids, append([]byte(nil), id...))
-		}
-	})
+// killFamily breaks the chosen connections of the calling thread's namespace.
+func killFamily(family byte, chosen func(remote netip.Addr) bool) (killed int, err error) {
+	list := diagRequest(unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_DUMP, family, make([]byte, sockIDSize))
+	sockets, err := list.Execute(unix.NETLINK_SOCK_DIAG, unix.SOCK_DIAG_BY_FAMILY)
 	if errors.Is(err, unix.ENOENT) && family == unix.AF_INET6 {
 		return 0, nil // a kernel without IPv6 has no such sockets
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) { // the interrupted dump may lack new connections
 		return 0, err
 	}
-	for _, id := range ids {
-		switch err := t.ask(diagRequest(unix.SOCK_DESTROY, 0, family, connected, id)); {
+	for _, body := range sockets {
+		remote, id, ok := diagnosed(body, family)
+		if !ok || !chosen(remote) {
+			continue
+		}
+		_, err := diagRequest(unix.SOCK_DESTROY, unix.NLM_F_ACK, family, id).Execute(unix.NETLINK_SOCK_DIAG, 0)
+		switch {
 		case err == nil:
 			killed++
-		case errors.Is(err, unix.ENOENT): // it has gone by itself
+		case errors.Is(err, unix.ENOENT): // it ended by itself
 		default:
 			return killed, err
 		}

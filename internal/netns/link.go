@@ -2,27 +2,22 @@ package netns
 
 import (
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// Interface numbers are chosen here, so nothing has to be asked for. They lie
-// above those of the tunnels that a kernel may put into each new namespace. The
-// two ends of a link must differ: the kernel tells by that that they are two, and
-// looks at their carrier at once instead of within a second.
+// Interface numbers of the bridge's namespace are chosen here, so that a pair of hosts is a pair of
+// numbers. They lie above those of the tunnels that a kernel may put into each new namespace. The two
+// ends of a link have different numbers: otherwise the kernel looks at the carrier of the link only
+// after up to a second.
 const (
 	loIndex     = 1
-	bridgeIndex = 1000 // br0, in the bridge's namespace
-	eth0Index   = 1001 // in each host
-	firstPort   = 1002 // host0, host1, … in the bridge's namespace
-)
-
-// Attributes that x/sys does not name, from the kernel's uapi headers.
-const (
-	vethInfoPeer = 1 // linux/veth.h
-	addrGenNone  = 1 // linux/if_link.h, IN6_ADDR_GEN_MODE_NONE
+	bridgeIndex = 1000 // br0
+	firstPort   = 1001 // host0, host1, …
 )
 
 // maxNetworks is how many /24 there are in 10.224.0.0/11.
@@ -46,89 +41,80 @@ func (n *Net) ethernet(host int) []byte {
 	return []byte{0x02, 0xba, byte(n.number >> 8), byte(n.number), 0, byte(host + 1)}
 }
 
-// linkHeader is struct ifinfomsg. up and change are IFF_UP or 0.
-func linkHeader(index int, flags, change uint32) []byte {
-	b := make([]byte, 4, unix.SizeofIfInfomsg)
-	b = native.AppendUint32(b, uint32(index))
-	b = native.AppendUint32(b, flags)
-	return native.AppendUint32(b, change)
+// numbered is an interface by its number, which is all that most requests need.
+func numbered(index int) netlink.Link {
+	return &netlink.Device{LinkAttrs: netlink.LinkAttrs{Index: index}}
 }
 
 // setUp brings an interface up or down.
 func (s *space) setUp(index int, up bool) error {
-	var flags uint32
+	set := s.route.LinkSetDown
 	if up {
-		flags = unix.IFF_UP
+		set = s.route.LinkSetUp
 	}
-	if err := s.route.ask(request(unix.RTM_NEWLINK, 0, linkHeader(index, flags, unix.IFF_UP))); err != nil {
+	if err := set(numbered(index)); err != nil {
 		return fmt.Errorf("netns: %s: set interface %d up=%t: %w", s.name, index, up, privileged(err))
 	}
 	return nil
 }
 
 func (n *Net) makeBridge() error {
-	m := request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, linkHeader(bridgeIndex, unix.IFF_UP, unix.IFF_UP))
-	m.putString(unix.IFLA_IFNAME, "br0")
-	m.nest(unix.IFLA_LINKINFO, func() { m.putString(unix.IFLA_INFO_KIND, "bridge") })
-	if err := n.bridge.route.ask(m); err != nil {
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Index, attrs.Flags = "br0", bridgeIndex, net.FlagUp
+	if err := n.bridge.route.LinkAdd(&netlink.Bridge{LinkAttrs: attrs}); err != nil {
 		return fmt.Errorf("netns: make the bridge: %w", needs(err, "CONFIG_BRIDGE", "bridge"))
 	}
 	return n.bridge.setUp(loIndex, true)
 }
 
-// connect makes the link of a host and what the host knows of its network.
+// connect makes the link of a host, and the entries of its network in the host.
 func (n *Net) connect(host int) error {
+	s := n.hosts[host]
 	if err := n.makeLink(host); err != nil {
 		return fmt.Errorf("netns: make the link of host %d: %w", host, needs(err, "CONFIG_VETH", "veth"))
 	}
-	s := n.hosts[host]
 	if err := s.setUp(loIndex, true); err != nil {
 		return err
 	}
 	if err := n.shape(host); err != nil {
 		return err
 	}
-	// Without addresses that the kernel makes up, whose duplicates it would look for.
-	m := request(unix.RTM_NEWLINK, 0, linkHeader(eth0Index, 0, 0))
-	m.nest(unix.IFLA_AF_SPEC, func() {
-		m.nest(unix.AF_INET6, func() { m.put(unix.IFLA_INET6_ADDR_GEN_MODE, []byte{addrGenNone}) })
-	})
-	if err := s.route.ask(m); err != nil && n.cfg.IPv6 {
+	// The kernel would look for duplicates of addresses that it makes up, so it must make up none.
+	const addrGenNone = 1 // IN6_ADDR_GEN_MODE_NONE of linux/if_link.h
+	if err := s.route.LinkSetIP6AddrGenMode(numbered(n.eth0[host]), addrGenNone); err != nil && n.cfg.IPv6 {
 		return fmt.Errorf("netns: %s: choose the IPv6 addresses: %w", s.name, needs(err, "CONFIG_IPV6", "ipv6"))
 	}
-	return n.raise(host)
+	return n.activate(host)
 }
 
-// makeLink makes the pair of interfaces, one a port of the bridge and up.
+// makeLink makes the pair of interfaces; one is a port of the bridge and up.
 func (n *Net) makeLink(host int) error {
-	mtu := uint32(n.cfg.MTU)
-	m := request(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, linkHeader(firstPort+host, unix.IFF_UP, unix.IFF_UP))
-	m.putString(unix.IFLA_IFNAME, fmt.Sprintf("host%d", host))
-	m.putU32(unix.IFLA_MTU, mtu)
-	m.putU32(unix.IFLA_MASTER, bridgeIndex)
-	m.nest(unix.IFLA_LINKINFO, func() {
-		m.putString(unix.IFLA_INFO_KIND, "veth")
-		m.nest(unix.IFLA_INFO_DATA, func() {
-			m.nest(vethInfoPeer, func() {
-				m.b = append(m.b, linkHeader(eth0Index, 0, 0)...)
-				m.putString(unix.IFLA_IFNAME, "eth0")
-				m.putU32(unix.IFLA_MTU, mtu)
-				m.put(unix.IFLA_ADDRESS, n.ethernet(host))
-				m.putU32(unix.IFLA_NET_NS_FD, uint32(n.hosts[host].file.Fd()))
-			})
-		})
+	attrs := netlink.NewLinkAttrs()
+	attrs.Name, attrs.Index, attrs.Flags = fmt.Sprintf("host%d", host), firstPort+host, net.FlagUp
+	attrs.MTU, attrs.MasterIndex = n.cfg.MTU, bridgeIndex
+	err := n.bridge.route.LinkAdd(&netlink.Veth{
+		LinkAttrs: attrs, PeerName: "eth0", PeerMTU: uint32(n.cfg.MTU),
+		PeerHardwareAddr: n.ethernet(host), PeerNamespace: netlink.NsFd(n.hosts[host].handle),
 	})
-	return n.bridge.route.ask(m)
+	if err != nil {
+		return err
+	}
+	eth0, err := n.hosts[host].route.LinkByName("eth0")
+	if err != nil {
+		return err
+	}
+	n.eth0 = append(n.eth0, eth0.Attrs().Index)
+	return nil
 }
 
-// raise brings eth0 up and enters what the kernel forgets when it goes down.
-func (n *Net) raise(host int) error {
-	s := n.hosts[host]
-	if err := s.setUp(eth0Index, true); err != nil {
+// activate brings eth0 up and enters what the kernel forgets when it goes down.
+func (n *Net) activate(host int) error {
+	s, index := n.hosts[host], n.eth0[host]
+	if err := s.setUp(index, true); err != nil {
 		return err
 	}
 	for _, p := range n.addresses(host) {
-		if err := s.addAddress(p); err != nil {
+		if err := s.addAddress(index, p); err != nil {
 			return fmt.Errorf("netns: %s: add the address %s: %w", s.name, p, needs(err, "CONFIG_IPV6", "ipv6"))
 		}
 	}
@@ -137,7 +123,10 @@ func (n *Net) raise(host int) error {
 			continue
 		}
 		for _, p := range n.addresses(peer) {
-			if err := s.addNeighbour(p.Addr(), n.ethernet(peer)); err != nil {
+			err := s.route.NeighSet(&netlink.Neigh{
+				LinkIndex: index, State: netlink.NUD_PERMANENT, IP: p.Addr().AsSlice(), HardwareAddr: n.ethernet(peer),
+			})
+			if err != nil {
 				return fmt.Errorf("netns: %s: add the neighbour %s: %w", s.name, p.Addr(), privileged(err))
 			}
 		}
@@ -145,35 +134,15 @@ func (n *Net) raise(host int) error {
 	return nil
 }
 
-func family(a netip.Addr) byte {
-	if a.Is4() {
-		return unix.AF_INET
-	}
-	return unix.AF_INET6
-}
-
-func (s *space) addAddress(p netip.Prefix) error {
-	var flags, scope byte
+func (s *space) addAddress(index int, p netip.Prefix) error {
+	a := &netlink.Addr{IPNet: &net.IPNet{IP: p.Addr().AsSlice(), Mask: net.CIDRMask(p.Bits(), p.Addr().BitLen())}}
 	if p.Addr().Is6() {
-		flags = unix.IFA_F_NODAD // nobody else has it
+		a.Flags = unix.IFA_F_NODAD // no other host has it
 	}
 	if p.Addr().IsLinkLocalUnicast() {
-		scope = unix.RT_SCOPE_LINK
+		a.Scope = unix.RT_SCOPE_LINK
 	}
-	header := native.AppendUint32([]byte{family(p.Addr()), byte(p.Bits()), flags, scope}, eth0Index) // struct ifaddrmsg
-	m := request(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, header)
-	m.put(unix.IFA_LOCAL, p.Addr().AsSlice())
-	m.put(unix.IFA_ADDRESS, p.Addr().AsSlice())
-	return s.route.ask(m)
-}
-
-func (s *space) addNeighbour(a netip.Addr, ethernet []byte) error {
-	header := native.AppendUint32([]byte{family(a), 0, 0, 0}, eth0Index) // struct ndmsg
-	header = append(native.AppendUint16(header, unix.NUD_PERMANENT), 0, 0)
-	m := request(unix.RTM_NEWNEIGH, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, header)
-	m.put(unix.NDA_DST, a.AsSlice())
-	m.put(unix.NDA_LLADDR, ethernet)
-	return s.route.ask(m)
+	return s.route.AddrReplace(numbered(index), a)
 }
 
 // settle waits until all links carry frames. The kernel notices a carrier in
@@ -189,7 +158,7 @@ func (n *Net) settle() error {
 }
 
 func (n *Net) settleLink(host int) error {
-	if err := n.hosts[host].awaitCarrier(eth0Index); err != nil {
+	if err := n.hosts[host].awaitCarrier(n.eth0[host]); err != nil {
 		return err
 	}
 	return n.bridge.awaitCarrier(firstPort + host)
@@ -198,27 +167,19 @@ func (n *Net) settleLink(host int) error {
 func (s *space) awaitCarrier(index int) error {
 	const limit = 10 * time.Second
 	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
-		running := false
-		err := s.route.dump(request(unix.RTM_GETLINK, unix.NLM_F_ACK, linkHeader(index, 0, 0)), func(body []byte) {
-			running = runs(body)
-		})
+		link, err := s.route.LinkByIndex(index)
 		if err != nil {
 			return fmt.Errorf("netns: %s: look at interface %d: %w", s.name, index, err)
 		}
-		if running {
-			// The flag is set, and the queue and the port of the bridge are opened, under
-			// the lock that this request takes too: who sees one sees all.
+		// The kernel sets the flag, and opens the queue and the port of the bridge, under the lock
+		// that this request takes too.
+		if link.Attrs().RawFlags&unix.IFF_RUNNING != 0 {
 			return nil
 		}
 		if time.Since(begin) > limit {
 			return fmt.Errorf("netns: %s: interface %d has no carrier after %v", s.name, index, limit)
 		}
 	}
-}
-
-// runs reports whether an ifinfomsg is that of an interface with a carrier.
-func runs(body []byte) bool {
-	return len(body) >= unix.SizeofIfInfomsg && native.Uint32(body[8:])&unix.IFF_RUNNING != 0
 }
 
 // LinkDown takes down eth0 of a host, as `ip link set eth0 down` there does:
@@ -233,7 +194,7 @@ func (n *Net) LinkDown(host int) error {
 	}
 	defer n.mu.Unlock()
 	n.down[host] = true
-	return s.setUp(eth0Index, false)
+	return s.setUp(n.eth0[host], false)
 }
 
 // LinkUp brings up again what [Net.LinkDown] took down, and returns when frames
@@ -251,7 +212,7 @@ func (n *Net) LinkUp(host int) error {
 
 // linkUp is LinkUp with the lock held.
 func (n *Net) linkUp(host int) error {
-	if err := n.raise(host); err != nil {
+	if err := n.activate(host); err != nil {
 		return err
 	}
 	if err := n.settleLink(host); err != nil {

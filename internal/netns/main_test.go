@@ -188,7 +188,7 @@ func hear(t *testing.T, from, to net.Conn, word string) {
 // threadSpace names the network namespace of the calling thread.
 func threadSpace(t *testing.T) string {
 	t.Helper()
-	s, err := os.Readlink(threadNet)
+	s, err := os.Readlink("/proc/thread-self/ns/net")
 	require.NoError(t, err)
 	return s
 }

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/vishvananda/netlink"
+	vnetns "github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,6 +47,7 @@ type Net struct {
 	number int
 	bridge *space
 	hosts  []*space
+	eth0   []int // its interface number on each host
 
 	mu     sync.Mutex
 	cuts   map[pair]bool
@@ -55,10 +58,10 @@ type Net struct {
 // space is a network namespace with a name.
 type space struct {
 	name  string
-	route *talker // speaks rtnetlink there; used with the Net's lock held
+	route *netlink.Handle // rtnetlink of the namespace; used with the Net's lock held
 
-	mu   sync.Mutex // so that nobody enters by a descriptor that is closed meanwhile
-	file *os.File   // the inode; nil before it is there and after it is removed
+	mu     sync.Mutex      // held while a thread enters, so that the handle is not closed meanwhile
+	handle vnetns.NsHandle // closed before the namespace exists and after its removal
 }
 
 // Open makes a network, after it has removed those of dead processes (see
@@ -186,47 +189,44 @@ func newSpace(l label) (*space, error) {
 		return nil, fmt.Errorf("netns: read this process's start time: %w", err)
 	}
 	l.start = start
-	s := &space{name: l.String()}
-	err = away(func() error {
-		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			if errors.Is(err, unix.ENOSPC) {
-				err = fmt.Errorf("%w: raise /proc/sys/user/max_net_namespaces", err)
-			}
-			return fmt.Errorf("netns: make a network namespace: %w", needs(err, "CONFIG_NET_NS", "none: build it in"))
+	s := &space{name: l.String(), handle: vnetns.None()}
+	err = away(func() (err error) {
+		if s.handle, err = vnetns.New(); err == nil {
+			return nil
 		}
-		return nil
-	}, func() (err error) {
-		if s.file, err = os.Open(threadNet); err != nil {
-			return fmt.Errorf("netns: open the thread's namespace: %w", err)
+		if errors.Is(err, unix.ENOSPC) {
+			err = fmt.Errorf("%w: raise /proc/sys/user/max_net_namespaces", err)
 		}
-		s.route, err = dial(unix.NETLINK_ROUTE)
-		return err
-	})
+		return fmt.Errorf("netns: make a network namespace: %w", needs(err, "CONFIG_NET_NS", "none: build it in"))
+	}, func() error { return nil })
 	if err != nil {
 		return s, err
 	}
-	// The name leads to the descriptor and holds nothing itself, as a mount would: the namespace ends with
-	// this process, however that ends.
+	if s.route, err = netlink.NewHandleAt(s.handle, unix.NETLINK_ROUTE); err != nil {
+		return s, fmt.Errorf("netns: open rtnetlink in %s: %w", s.name, privileged(err))
+	}
+	// The name is a link to the descriptor. Unlike a mount it does not keep the namespace: that ends
+	// with this process, whatever ends the process.
 	path := filepath.Join(runDir, s.name)
-	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", l.pid, s.file.Fd()), path); err != nil {
+	if err := os.Symlink(fmt.Sprintf("/proc/%d/fd/%d", l.pid, int(s.handle)), path); err != nil {
 		return s, fmt.Errorf("netns: name a network namespace: %w", privileged(err))
 	}
 	return s, nil
 }
 
-// remove lets go of the namespace. With its last socket, process and name it ends.
+// remove releases the namespace. It ends with its last socket, process and name.
 func (s *space) remove() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var errs []error
 	if s.route != nil {
-		errs = append(errs, s.route.close())
+		s.route.Close()
+		s.route = nil
 	}
-	if s.file != nil {
-		errs = append(errs, s.file.Close())
-		s.file = nil
+	var err error
+	if s.handle.IsOpen() {
+		err = s.handle.Close()
 	}
-	return errors.Join(append(errs, removeName(s.name))...)
+	return errors.Join(err, removeName(s.name))
 }
 
 // Close removes the network. It ends no process: one that still runs on a host

@@ -3,16 +3,11 @@ package netns
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 
-	"golang.org/x/sys/unix"
+	vnetns "github.com/vishvananda/netns"
 )
-
-// threadNet is the network namespace of the thread that opens it. Threads have
-// namespaces; /proc/self shows the first thread's.
-const threadNet = "/proc/thread-self/ns/net"
 
 // away runs fn on the calling goroutine's thread after leave has taken it to
 // another network namespace, and brings it back.
@@ -26,13 +21,13 @@ const threadNet = "/proc/thread-self/ns/net"
 // it to no other goroutine and ends it with this one.
 func away(leave func() error, fn func() error) (err error) {
 	runtime.LockOSThread()
-	home, err := os.Open(threadNet)
+	home, err := vnetns.Get()
 	if err != nil {
 		runtime.UnlockOSThread()
 		return fmt.Errorf("netns: open the thread's namespace (is /proc mounted?): %w", err)
 	}
 	defer func() {
-		back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET)
+		back := vnetns.Set(home)
 		err = errors.Join(err, home.Close())
 		if back != nil {
 			err = errors.Join(err, fmt.Errorf("netns: this goroutine's thread stays in the other namespace: setns: %w", back))
@@ -51,10 +46,10 @@ func (s *space) within(fn func() error) error {
 	return away(func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.file == nil {
+		if !s.handle.IsOpen() {
 			return errClosed
 		}
-		if err := unix.Setns(int(s.file.Fd()), unix.CLONE_NEWNET); err != nil {
+		if err := vnetns.Set(s.handle); err != nil {
 			return fmt.Errorf("netns: enter %s: %w", s.name, privileged(err))
 		}
 		return nil

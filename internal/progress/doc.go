@@ -1,46 +1,40 @@
-// Package progress is the one thing in a process that moves: it owns the
-// endpoints, polls the providers, runs the timers, hands arrived frames to
-// their class, and is where goroutines wait.
+// Package progress is the progress engine of a process: it owns the endpoints, polls the providers,
+// runs the timers, dispatches arrived frames by class, and is where goroutines wait.
 //
-// # The lock, and who progresses
+// # The lock
 //
-// One lock guards the engine and everything that p2p, coll and the failure
-// protocols keep per process. It is held for a round of polls at most; system
-// calls with it are seldom: connecting, arming the bell, waking a sleeper. A
-// goroutine that waits ([Engine.Wait]) either becomes the one that progresses,
-// and then polls for all, or parks; when the progressing goroutine has what it
-// waited for, it wakes a parked one to take over. While it polls it lets others
-// have the lock as soon as one asks.
+// One lock guards the engine and the per-process state of p2p, coll and the failure protocols. It
+// is held for a round of polls at most; few system calls are made with it: connecting, arming the
+// bell, waking a sleeper. A goroutine that waits ([Engine.Wait]) either polls for all goroutines or
+// parks. When the polling goroutine has its result, it wakes a parked one to take over. While it
+// polls, it releases the lock as soon as another goroutine contends for it.
 //
 // # Waiting
 //
-// Poll, then yield a bounded number of times, then sleep. The sleep is in one
-// place, [fabric.Host].Sleep, after announcing it (Arm) and looking once more
-// at every provider, so that no arrival is missed.
+// A wait polls, then yields a bounded number of times, then sleeps. The only place to sleep is
+// [fabric.Host].Sleep. The engine announces it (Arm) and polls every provider once more, so that no
+// arrival is missed.
 //
 // # Several providers
 //
-// A pair of processes is joined by the first provider that can, shared memory before
-// the others; both sides come to the same one (routes.go has the rule). Beside shared
-// memory the others are polled less the longer they are silent.
+// A pair of processes uses the first provider that can join it, shared memory first; both sides
+// choose the same one (see routes.go). The engine polls the providers beside shared memory less
+// often the longer they are silent.
 //
 // # Asynchronous progress
 //
-// A message that is copied by its receiver, an answer to a peer's question: they
-// need progress here, and the application may compute for long. After
-// [Engine.Attend] a goroutine of the engine sleeps at the bell whenever no other
-// does, and answers. It stands back for those who wait: they poll as if it were
-// not there, and park where they would sleep.
+// A message that its receiver copies, or an answer to a peer's request, needs progress here while
+// the application computes. After [Engine.StartAsync] a goroutine of the engine sleeps at the bell
+// whenever no other does, and answers. Waiting goroutines have precedence: they poll as if it did
+// not exist, and park where they would sleep.
 //
 // # Death
 //
-// A provider's evidence becomes knowledge here: the peer is entered in the
-// [ft.View], cut off at its connection so that nothing from it is delivered any
-// more (rule E3), and then the listeners are told, once. A death that is known from
-// elsewhere ([Engine.Report]) goes to the peer's provider first and comes back as
-// its evidence, after what has arrived.
+// A provider reports evidence of a peer's death. The engine enters the peer in the [ft.View],
+// invalidates its connection so that nothing from it is delivered any more (rule E3), and then
+// calls the listeners, once. A death reported from elsewhere ([Engine.Report]) goes to the peer's
+// provider first and comes back as its evidence, after everything that has arrived.
 //
-// Floor 3. It knows the shared-memory provider by its concrete type, so that a
-// small message costs no interface call; every other provider is reached
-// through the contract.
+// Floor 3. The engine uses the shared-memory provider by its concrete type, so that a small message
+// costs no interface call; it reaches every other provider through the contract.
 package progress

@@ -16,37 +16,36 @@ const (
 	Failed
 )
 
-// Endpoint is the way to one peer. It is used with the engine's lock held,
-// except where a method says otherwise.
+// Endpoint is the path to one peer. Use it with the engine's lock held, unless a method states
+// otherwise.
 type Endpoint struct {
 	Proc  proc.ID
 	State State
-	// MaxFrame and Get are Caps of the connection, at hand.
+	// MaxFrame and Get are copies of the connection's Caps.
 	MaxFrame int
 	Get      bool
-	// Lends is the longest payload of TryLend, 0 where there is none.
+	// Lends is the longest payload of TryLend; 0 if the connection cannot lend.
 	Lends int
-	// Sure is the length up to which Eager is true at all times.
-	Sure int
-	// Longest is the length beyond which Eager is never true.
-	Longest int
+	// AlwaysEager is the length up to which Eager is always true.
+	AlwaysEager int
+	// MaxEager is the length beyond which Eager is never true.
+	MaxEager int
 
-	// Accepted: the peer connected. Tried says why the providers before this one do
-	// not join the two; only who connects knows.
+	// Accepted: the peer connected. Tried holds the reasons why earlier providers do not join the
+	// pair; only the connecting side has them.
 	Accepted bool
 	Tried    []error
 
-	shm  *shm.Conn // the connection, if it is by shared memory
+	shm  *shm.Conn // the connection, if it uses shared memory
 	conn fabric.Conn
-	by   fabric.Provider // whose connection it is, and who is believed about the end
-	// lender is the connection, if it is one.
+	by   fabric.Provider // the provider of the connection; only its reports of the peer's end count
+	// lender and awaiter are the connection, if it has these methods.
 	lender  fabric.Lender
 	awaiter fabric.Awaiter
 	reply   int // Caps.Reply
 }
 
-// TrySend hands a frame to the peer; false means no credit. Preconditions as
-// fabric.Conn.
+// TrySend sends a frame to the peer; false means no credit. Preconditions as fabric.Conn.
 func (ep *Endpoint) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if ep.shm != nil {
 		return ep.shm.TrySend(class, imm, payload)
@@ -54,44 +53,43 @@ func (ep *Endpoint) TrySend(class fabric.Class, imm uint64, payload []byte) bool
 	return ep.conn.TrySend(class, imm, payload)
 }
 
-// TryShort is TrySend for the shortest frames by shared memory, inlined into
-// its caller; false means: try TrySend.
+// TryShort is TrySend for the shortest frames by shared memory, inlined into its caller; false
+// means: try TrySend.
 func (ep *Endpoint) TryShort(class fabric.Class, imm uint64, payload []byte) bool {
 	return ep.shm.TryShort(class, imm, payload)
 }
 
-// Eager reports whether the connection would rather have a message of n bytes
-// sent at once than announced.
+// Eager reports whether the connection prefers to send a message of n bytes at once instead of
+// announcing it.
 func (ep *Endpoint) Eager(n int) bool {
 	if ep.shm != nil {
 		return ep.shm.Eager(n)
 	}
-	return n <= ep.Longest
+	return n <= ep.MaxEager
 }
 
 const (
-	// awaitMax bounds how long Await looks at one peer only: about ten
-	// microseconds, so that the others do not wait noticeably.
+	// awaitMax bounds how long Await polls one peer alone: about ten microseconds.
 	awaitMax = 512
-	// awaitLook is how many of them pass between two looks at who wants the lock.
-	awaitLook = 64
-	// awaitTurns is after how many frames the others get their turn, though this
-	// peer's come without end. They are counted already.
-	awaitTurns = 64
+	// awaitCheck is the number of polls between two checks of the lock's contenders.
+	awaitCheck = 64
+	// awaitFrames is the number of frames after which the other peers get a turn, though this
+	// peer's frames keep arriving.
+	awaitFrames = 64
 )
 
-// Await receives the next frame of the peer into buf, if it comes at once, is
-// of that class and immediate, and fits; it answers its length, or a negative
-// number. It is a short way round Poll for who waits for just that frame.
+// Await receives the next frame of the peer into buf, if it comes at once, has that class and
+// immediate, and fits. It returns the length, or a negative number. It is a shortcut past Poll for
+// a goroutine that waits for exactly that frame.
 func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte) int {
 	if ep.shm == nil {
 		return e.awaitStream(ep, class, imm, buf)
 	}
-	if ep.shm.Heard()%awaitTurns == 0 {
+	if ep.shm.Received()%awaitFrames == 0 {
 		return -1
 	}
 	for looks := e.awaitLooks; ; looks-- {
-		if e.want.Load() != 0 {
+		if e.contenders.Load() != 0 {
 			return -1
 		}
 		if n := ep.shm.Await(class, imm, buf, e.awaitSpins); n != shm.NotYet || looks == 0 {
@@ -100,15 +98,15 @@ func (e *Engine) Await(ep *Endpoint, class fabric.Class, imm uint64, buf []byte)
 	}
 }
 
-// Spins is how often a wait looks before it yields, for who looks at something of its own before it
-// waits. Precondition: the lock is held.
+// Spins is the number of polls of a wait before it yields, for callers that poll something of their
+// own first. Precondition: the lock is held.
 func (e *Engine) Spins() int { return e.spins }
 
-// Wanted reports whether somebody waits for the lock.
-func (e *Engine) Wanted() bool { return e.want.Load() != 0 }
+// Contended reports whether a goroutine waits for the lock.
+func (e *Engine) Contended() bool { return e.contenders.Load() != 0 }
 
-// Reply is the length up to which the connection would rather have an answer sent
-// at once than announced.
+// Reply is the length up to which the connection prefers to send an answer at once instead of
+// announcing it.
 func (ep *Endpoint) Reply() int {
 	if ep.shm != nil {
 		return ep.shm.Reply()
@@ -116,39 +114,39 @@ func (ep *Endpoint) Reply() int {
 	return ep.reply
 }
 
-// Heard is the number of frames that have come from the peer, where the
-// connection counts them; else 0.
-func (ep *Endpoint) Heard() uint64 {
+// Received is the number of frames received from the peer, where the connection counts them; else
+// 0.
+func (ep *Endpoint) Received() uint64 {
 	if ep.shm != nil {
-		return ep.shm.Heard()
+		return ep.shm.Received()
 	}
 	if ep.lender != nil {
-		return ep.lender.Heard()
+		return ep.lender.Received()
 	}
 	return 0
 }
 
-// Conn is the connection, for what is not on every message's path.
+// Conn is the connection, for calls that are not on every message's path.
 func (ep *Endpoint) Conn() fabric.Conn { return ep.conn }
 
 func (ep *Endpoint) attach(c fabric.Conn) {
 	caps := c.Caps()
 	ep.conn = c
-	ep.MaxFrame, ep.Longest, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
-	ep.Sure, ep.reply = ep.Longest, caps.Reply
+	ep.MaxFrame, ep.MaxEager, ep.Get = caps.MaxFrame, caps.Eager, caps.Get
+	ep.AlwaysEager, ep.reply = ep.MaxEager, caps.Reply
 	if l, ok := c.(fabric.Lender); ok {
 		ep.lender, ep.Lends = l, l.Lends()
 	}
 	ep.awaiter, _ = c.(fabric.Awaiter)
 	if s, ok := c.(*shm.Conn); ok {
-		ep.shm, ep.Sure = s, s.Sure()
+		ep.shm, ep.AlwaysEager = s, s.AlwaysEager()
 	}
 }
 
 const pageProcs = 64
 
-// table maps process ids to endpoints: pages made on first use, so that memory
-// follows the peers talked to plus n/8 bytes.
+// table maps process ids to endpoints. It allocates pages on first use, so that memory grows with
+// the peers in use, plus n/8 bytes.
 type table struct{ pages []*[pageProcs]*Endpoint }
 
 func (t *table) get(id proc.ID) *Endpoint {
@@ -158,8 +156,7 @@ func (t *table) get(id proc.ID) *Endpoint {
 	return nil
 }
 
-// disconnect has frames go by the contract, which says what a closed connection
-// does.
+// disconnect sends frames through the contract, which defines what a closed connection does.
 func (t *table) disconnect() {
 	for _, page := range t.pages {
 		for i := 0; page != nil && i < pageProcs; i++ {

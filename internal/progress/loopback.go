@@ -5,8 +5,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// loopback is the connection of a process to itself: a bounded queue of frames
-// that Poll delivers, so that a handler never runs inside a send.
+// loopback is the connection of a process to itself: a bounded queue of frames that Poll delivers,
+// so that a handler never runs inside a send.
 type loopback struct {
 	self        proc.ID
 	kick        func() // wakes the progressing goroutine if it sleeps
@@ -43,10 +43,7 @@ func (l *loopback) Lookup(proc.ID) fabric.Conn { return l }
 func (l *loopback) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return l, nil }
 
 func (l *loopback) Caps() fabric.Caps {
-	return fabric.Caps{
-		Inline: 64, MaxFrame: loopbackMaxFrame, Eager: loopbackMaxFrame,
-		Link: fabric.LinkSelf, LatencyNs: 50, MBps: 40_000,
-	}
+	return fabric.Caps{Inline: 64, MaxFrame: loopbackMaxFrame, Eager: loopbackMaxFrame}
 }
 
 func (l *loopback) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
@@ -64,8 +61,7 @@ func (l *loopback) TrySend(class fabric.Class, imm uint64, payload []byte) bool 
 func (l *loopback) Poll(s *fabric.Sink) int {
 	n := 0
 	for ; l.used > 0 && n < loopbackFrames; n++ {
-		// The frame keeps its place until it is delivered: the handler may
-		// send to itself.
+		// The frame keeps its slot until it is delivered: the handler may send to itself.
 		f := &l.frames[l.first]
 		if fn := s.Deliver[f.class]; fn != nil {
 			fn(l.self, f.imm, f.data)

@@ -9,22 +9,23 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/host"
 )
 
-// crowded is a host on which a yield takes 60 ns, and which yields for 100 ns at most.
-type crowded struct {
+// sharedHost is a host on which a yield takes 60 ns, and which yields for 100 ns at most.
+type sharedHost struct {
 	*host.Host
 	now    fabric.Time
 	yields int
 	slept  func()
 }
 
-func (h *crowded) Patience() (spins, yields int, most fabric.Time) { return 0, 1000, 100 }
-func (h *crowded) Now() fabric.Time                                { return h.now }
-func (h *crowded) Relax()                                          { h.yields++; h.now += 60 }
-func (h *crowded) Sleep(fabric.Time)                               { h.slept() }
+func (h *sharedHost) Patience() (spins, yields int, most fabric.Time) { return 0, 1000, 100 }
+func (h *sharedHost) Now() fabric.Time                                { return h.now }
+func (h *sharedHost) Relax()                                          { h.yields++; h.now += 60 }
+func (h *sharedHost) Sleep(fabric.Time)                               { h.slept() }
 
-// Where yields take long a process sleeps after few of them, and counts anew when it has been woken.
+// Where yields take long a process sleeps after few of them, and counts anew when it has been
+// woken.
 func TestYieldsAreBoundedByTime(t *testing.T) {
-	h := &crowded{Host: host.New(host.Config{})}
+	h := &sharedHost{Host: host.New(host.Config{})}
 	e := New(Config{Host: h})
 	var done Completion
 	var at []int

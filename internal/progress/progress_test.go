@@ -1,7 +1,6 @@
 package progress
 
 import (
-	"math/rand/v2"
 	"os"
 	"runtime"
 	"sync"
@@ -15,10 +14,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// impatient is a host that sleeps whenever nothing has come.
-type impatient struct{ *host.Host }
+// sleepingHost is a host that sleeps whenever nothing has come.
+type sleepingHost struct{ *host.Host }
 
-func (impatient) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
+func (sleepingHost) Patience() (spins, yields int, most fabric.Time) { return 0, 0, fabric.Forever }
 
 // engines makes two engines in this process, connected by shared memory.
 func engines(t testing.TB, patient bool) (e [2]*Engine) {
@@ -31,7 +30,7 @@ func engines(t testing.TB, patient bool) (e [2]*Engine) {
 	for i := range e {
 		var h fabric.Host = host.New(host.Config{Bell: p[i].Bell()})
 		if !patient {
-			h = impatient{h.(*host.Host)}
+			h = sleepingHost{h.(*host.Host)}
 		}
 		e[i] = New(Config{
 			Self: proc.ID(i), Host: h, Shm: p[i],
@@ -91,7 +90,7 @@ func TestNoLostWakeUp(t *testing.T) {
 func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
 	counters := [2]*counter{count(e[0]), count(e[1])}
 	for i := range attended {
-		e[i].Attend()
+		e[i].StartAsync()
 	}
 	play := func(me int) {
 		k := counters[me]
@@ -117,7 +116,7 @@ func pingPong(t *testing.T, e [2]*Engine, attended, rounds int) {
 
 // The same with an attendant at one side, or at both, and with patience or
 // without.
-func TestNoLostWakeUpAttended(t *testing.T) {
+func TestNoLostWakeUpAsync(t *testing.T) {
 	for _, patient := range []bool{true, false} {
 		for attended := 1; attended <= 2; attended++ {
 			pingPong(t, engines(t, patient), attended, messages(1_000_000)/20)
@@ -127,21 +126,21 @@ func TestNoLostWakeUpAttended(t *testing.T) {
 
 // A frame is answered by an engine of which nobody calls anything, one time
 // after another, and what it sent to itself or submitted is done.
-func TestAttendant(t *testing.T) {
+func TestAsyncProgress(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
-	self := e[1].Known(1)
+	self := e[1].Lookup(1)
 	e[1].Handle(fabric.ClassTest, func(from proc.ID, imm uint64, _ []byte) {
 		switch {
 		case from == 0:
 			self.TrySend(fabric.ClassTest, imm, nil)
 		case imm%2 == 0:
-			e[1].Submit(&Job{Run: func(*Job) {}, Done: func(*Job) { e[1].Known(0).TrySend(fabric.ClassTest, imm, nil) }})
+			e[1].Submit(&Job{Run: func(*Job) {}, Done: func(*Job) { e[1].Lookup(0).TrySend(fabric.ClassTest, imm, nil) }})
 		default:
-			e[1].After(1000, func() { e[1].Known(0).TrySend(fabric.ClassTest, imm, nil) })
+			e[1].After(1000, func() { e[1].Lookup(0).TrySend(fabric.ClassTest, imm, nil) })
 		}
 	})
-	e[1].Attend()
+	e[1].StartAsync()
 	ep, err := e[0].Endpoint(1)
 	require.NoError(t, err)
 	for i := 1; i <= 300; i++ {
@@ -192,7 +191,7 @@ func manyWaiters(t *testing.T, e [2]*Engine, attended bool) {
 	var done [waiters]Completion
 	e[1].Handle(fabric.ClassTest, func(_ proc.ID, imm uint64, _ []byte) { done[imm].Finish() })
 	if attended {
-		e[1].Attend()
+		e[1].StartAsync()
 	}
 	ep, err := e[0].Endpoint(1)
 	require.NoError(t, err)
@@ -279,51 +278,6 @@ func TestWokenRunsFirst(t *testing.T) {
 	require.Zero(t, e[1].woken)
 }
 
-func TestTimers(t *testing.T) {
-	e := engines(t, false)[0]
-	var order []int
-	var done Completion
-	e.Lock()
-	defer e.Unlock()
-	e.After(300e6, func() { order = append(order, 3); done.Finish() })
-	e.After(100e6, func() { order = append(order, 1) })
-	stopped := e.After(100e6, func() { order = append(order, 9) })
-	e.After(200e6, func() { order = append(order, 2) })
-	e.Stop(stopped)
-	e.Stop(stopped)
-	e.Wait(&done)
-	require.Equal(t, []int{1, 2, 3}, order)
-}
-
-// The heap gives timers in order of time, whatever is added and removed.
-func TestTimerHeap(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var h timers
-	live := map[*Timer]bool{}
-	for range 5000 {
-		if r.IntN(3) > 0 {
-			tm := &Timer{at: fabric.Time(r.IntN(1000))}
-			h.add(tm)
-			live[tm] = true
-			continue
-		}
-		for tm := range live {
-			h.remove(tm)
-			delete(live, tm)
-			break
-		}
-	}
-	require.Len(t, h, len(live))
-	last := fabric.Time(-1)
-	for len(h) > 0 {
-		first := h[0]
-		require.GreaterOrEqual(t, first.at, last)
-		last = first.at
-		h.remove(first)
-		require.True(t, live[first])
-	}
-}
-
 func TestJobsRunWithoutTheLock(t *testing.T) {
 	e := engines(t, false)[0]
 	var done Completion
@@ -339,7 +293,7 @@ func TestJobsRunWithoutTheLock(t *testing.T) {
 }
 
 // A peer's end is told once, and after it nothing from the peer is delivered.
-func TestEndIsToldOnce(t *testing.T) {
+func TestEndIsReportedOnce(t *testing.T) {
 	e := engines(t, false)
 	_, err := e[0].Endpoint(1)
 	require.NoError(t, err)
@@ -379,7 +333,7 @@ func TestLoopbackWakes(t *testing.T) {
 				runtime.Gosched()
 				e.Lock()
 			}
-			require.True(t, e.Known(0).TrySend(fabric.ClassTest, 0, nil))
+			require.True(t, e.Lookup(0).TrySend(fabric.ClassTest, 0, nil))
 			e.Unlock()
 		}
 	})
@@ -400,7 +354,7 @@ func TestLoopbackOrderAndCredit(t *testing.T) {
 	})
 	e.Lock()
 	defer e.Unlock()
-	self := e.Known(0)
+	self := e.Lookup(0)
 	n := uint64(0)
 	for self.TrySend(fabric.ClassTest, n, make([]byte, n)) {
 		n++
@@ -423,15 +377,16 @@ func BenchmarkLock(b *testing.B) {
 	}
 }
 
-// What is left for later is done before anything is looked for, once, and in no round that it was left in.
-func TestLater(t *testing.T) {
+// What is left for later is done before anything is looked for, once, and in no round that it was
+// left in.
+func TestDefer(t *testing.T) {
 	e := engines(t, true)[0]
 	e.Lock()
 	defer e.Unlock()
 	var done []string
 	e.Watch(&Watcher{Look: func() int {
 		if done = append(done, "look"); len(done) == 1 {
-			e.Later(func() { done = append(done, "later") })
+			e.Defer(func() { done = append(done, "later") })
 		}
 		return 0
 	}})

@@ -11,15 +11,15 @@ import (
 
 var killed = proc.Cause{Kind: proc.Signaled, Code: 9}
 
-// obituary is what an engine's listeners have been told.
-type obituary struct {
+// endRecord is what an engine's listeners have been told.
+type endRecord struct {
 	e      *Engine
 	frames int      // that had come by then
 	told   []string // "process 1: killed by SIGKILL"
 }
 
-func obituaries(e *Engine, k *counter) *obituary {
-	o := &obituary{e: e}
+func endRecords(e *Engine, k *counter) *endRecord {
+	o := &endRecord{e: e}
 	e.OnEnd(func(ep *Endpoint, cause proc.Cause) {
 		o.frames = k.n
 		o.told = append(o.told, ep.Proc.String()+": "+cause.String())
@@ -31,10 +31,10 @@ func obituaries(e *Engine, k *counter) *obituary {
 }
 
 // rounds makes progress for a while, without waiting.
-func (o *obituary) rounds() {
+func (o *endRecord) rounds() {
 	o.e.Lock()
 	defer o.e.Unlock()
-	for range 10 * thorough {
+	for range 10 * idleRounds {
 		o.e.Progress()
 	}
 }
@@ -44,7 +44,7 @@ func (o *obituary) rounds() {
 func TestReport(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
-	o := obituaries(e[0], k)
+	o := endRecords(e[0], k)
 	to, err := e[1].Endpoint(0)
 	require.NoError(t, err)
 	for range 3 {
@@ -81,11 +81,11 @@ func TestReport(t *testing.T) {
 
 // A death of a peer that has knocked and not been looked at, and of one that was
 // never heard of, with two providers.
-func TestReportOfTheUnmet(t *testing.T) {
+func TestReportOfAnUnconnectedPeer(t *testing.T) {
 	for _, knocked := range []bool{false, true} {
 		e := pair(t, [2]string{"", ""}, nil)
 		k := count(e[0])
-		o := obituaries(e[0], k)
+		o := endRecords(e[0], k)
 		if knocked {
 			to, err := e[1].Endpoint(0)
 			require.NoError(t, err)
@@ -131,7 +131,7 @@ func TestReportWakes(t *testing.T) {
 
 // Tend brings what has come to a process that makes no calls, and leaves the work to
 // who progresses.
-func TestTend(t *testing.T) {
+func TestProgressUntilIdle(t *testing.T) {
 	e := engines(t, true)
 	k := count(e[0])
 	to, err := e[1].Endpoint(0)
@@ -140,9 +140,9 @@ func TestTend(t *testing.T) {
 	e[0].Lock()
 	defer e[0].Unlock()
 	e[0].progressing = true
-	e[0].Tend()
+	e[0].ProgressUntilIdle()
 	require.Zero(t, k.n)
 	e[0].progressing = false
-	e[0].Tend()
+	e[0].ProgressUntilIdle()
 	require.Equal(t, 1, k.n)
 }

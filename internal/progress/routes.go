@@ -9,30 +9,29 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// A pair of processes is joined by one provider, in both directions. Both sides
-// ask the providers in the same order, and a provider that does not join them says
-// so to both ([fabric.ErrNoPath]); where the peer was first, its connection is
-// found by Lookup and used. So the two never end up on different providers:
-// one would have been told ErrNoPath by a provider that connected the other.
+// A pair of processes is joined by one provider, in both directions. Both sides ask the providers
+// in the same order, and a provider that does not join them answers [fabric.ErrNoPath] to both. If
+// the peer connected first, Lookup finds its connection. So the two never use different providers:
+// a provider that connected the other side would have answered ErrNoPath to one of them.
 //
-// Hence nobody goes on to the next provider after any other error: for want of
-// descriptors, say, while the peer may be connected already. And only
-// the provider that joins a pair is believed about the peer's end.
+// Hence no side goes on to the next provider after any other error: with a shortage of descriptors,
+// for example, the peer may be connected already. And only the provider that joins a pair reports
+// the peer's end.
 
-// other is a provider that is known by the contract alone.
+// other is a provider that the engine reaches through the contract alone.
 type other struct {
 	fabric.Provider
 	sink fabric.Sink
 }
 
-// NoRouteError says that no provider joins this process and a peer.
+// NoRouteError: no provider joins this process and a peer.
 type NoRouteError struct {
 	Self, Peer proc.ID
-	// Tried says for each provider why not; empty: there is none.
+	// Tried holds each provider's reason; empty: no provider is open.
 	Tried []error
 }
 
-// Error names the peer and the reasons.
+// Error lists the reasons.
 func (e *NoRouteError) Error() string {
 	if len(e.Tried) == 0 {
 		return fmt.Sprintf("no fabric joins %v and %v: none is open", e.Self, e.Peer)
@@ -44,10 +43,10 @@ func (e *NoRouteError) Error() string {
 	return fmt.Sprintf("no fabric joins %v and %v: %s", e.Self, e.Peer, strings.Join(why, "; "))
 }
 
-// Unwrap gives the reasons.
+// Unwrap returns the reasons.
 func (e *NoRouteError) Unwrap() []error { return e.Tried }
 
-// sinks runs over the sinks of all providers.
+// sinks iterates over the sinks of all providers.
 func (e *Engine) sinks(yield func(*fabric.Sink) bool) {
 	if !yield(&e.sink) {
 		return
@@ -59,15 +58,15 @@ func (e *Engine) sinks(yield func(*fabric.Sink) bool) {
 	}
 }
 
-// listen has a sink report ends to the engine.
-func (e *Engine) listen(s *fabric.Sink, from fabric.Provider) {
+// bindSink makes a sink report ends to the engine.
+func (e *Engine) bindSink(s *fabric.Sink, from fabric.Provider) {
 	s.Down = func(peer proc.ID, cause proc.Cause) { e.down(from, peer, cause) }
 	s.Departed = func(peer proc.ID) { e.departed(from, peer) }
 }
 
-// Known gives the endpoint of a peer that has been connected to, by either
-// side, or has ended; else nil. Precondition: the lock is held.
-func (e *Engine) Known(peer proc.ID) *Endpoint {
+// Lookup returns the endpoint of a peer that either side has connected to, or that has ended; else
+// nil. Precondition: the lock is held.
+func (e *Engine) Lookup(peer proc.ID) *Endpoint {
 	if ep := e.endpoints.get(peer); ep != nil {
 		return ep
 	}
@@ -79,20 +78,19 @@ func (e *Engine) Known(peer proc.ID) *Endpoint {
 	return nil
 }
 
-// Met reports whether a peer has an endpoint. One that has connected, and has sent nothing since, may have none.
-// Precondition: the lock is held.
-func (e *Engine) Met(peer proc.ID) bool { return e.endpoints.get(peer) != nil }
+// HasEndpoint reports whether a peer has an endpoint. A peer that has connected and sent nothing
+// since may have none. Precondition: the lock is held.
+func (e *Engine) HasEndpoint(peer proc.ID) bool { return e.endpoints.get(peer) != nil }
 
-// Endpoint gives the endpoint of a peer and connects to it at the first call.
-// A peer that turns out to be gone gets an endpoint in state Failed. An error
-// means that the two processes cannot reach each other, and names the cure; a
-// *NoRouteError, that no provider joins them.
+// Endpoint returns the endpoint of a peer; the first call connects to it. A peer that has ended
+// gets an endpoint in state Failed. An error means that the two processes cannot reach each other,
+// and names the remedy; it is a *NoRouteError if no provider joins them.
 //
 // Precondition: the lock is not held; connecting makes system calls.
 func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	e.Lock()
 	defer e.Unlock()
-	if ep := e.Known(peer); ep != nil {
+	if ep := e.Lookup(peer); ep != nil {
 		return ep, nil
 	}
 	var tried []error
@@ -109,7 +107,7 @@ func (e *Engine) Endpoint(peer proc.ID) (*Endpoint, error) {
 	return nil, &NoRouteError{Self: e.self, Peer: peer, Tried: tried}
 }
 
-// Unreachable is the cause that an error of Endpoint stands for, where it counts as one.
+// Unreachable is the cause of failure that an error of Endpoint stands for, where it counts as one.
 func Unreachable(err error) proc.Cause {
 	c := proc.Cause{Kind: proc.Unreachable}
 	if errors.Is(err, fabric.ErrNoAddress) {
@@ -118,8 +116,8 @@ func Unreachable(err error) proc.Cause {
 	return c
 }
 
-// try connects to a peer by one provider, after those that have said why not. The
-// lock is let go of while the address is looked up.
+// try connects to a peer by one provider, after the providers that gave the reasons in tried. It
+// releases the lock while it looks up the address.
 func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint, error) {
 	if e.closed {
 		return nil, ErrClosed
@@ -135,25 +133,25 @@ func (e *Engine) try(p fabric.Provider, peer proc.ID, tried []error) (*Endpoint,
 	case e.closed:
 		return nil, ErrClosed
 	}
-	if ep := e.Known(peer); ep != nil {
-		return ep, nil // somebody was faster
+	if ep := e.Lookup(peer); ep != nil {
+		return ep, nil // another goroutine was faster
 	}
 	if err != nil {
-		return e.gone(&Endpoint{Proc: peer, Tried: tried}, p, proc.Cause{}), nil
+		return e.joinEnded(&Endpoint{Proc: peer, Tried: tried}, p, proc.Cause{}), nil
 	}
 	return e.connect(p, peer, addr, tried)
 }
 
-// gone gives a peer that has ended before it was met its endpoint, and tells of the end.
-func (e *Engine) gone(ep *Endpoint, p fabric.Provider, cause proc.Cause) *Endpoint {
+// joinEnded makes the endpoint of a peer that ended before it connected, and reports the end.
+func (e *Engine) joinEnded(ep *Endpoint, p fabric.Provider, cause proc.Cause) *Endpoint {
 	ep.by = p
 	e.endpoints.put(ep)
 	e.down(p, ep.Proc, cause)
 	return ep
 }
 
-// connect is the one place where the lock is held over system calls: mapping a
-// peer's memory, once per peer. A provider is not safe for use beside it.
+// connect is the one place where the lock is held over slow system calls: mapping a peer's memory,
+// once per peer. A provider is not safe for concurrent use.
 func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []error) (*Endpoint, error) {
 	ep := &Endpoint{Proc: peer, Tried: tried}
 	c, err := p.Connect(fabric.ConnectSpec{Peer: peer, Address: addr})
@@ -163,9 +161,9 @@ func (e *Engine) connect(p fabric.Provider, peer proc.ID, addr []byte, tried []e
 	case errors.Is(err, fabric.ErrPeerGone):
 		var gone *fabric.GoneError
 		if errors.As(err, &gone) {
-			return e.gone(ep, p, gone.Cause), nil
+			return e.joinEnded(ep, p, gone.Cause), nil
 		}
-		return e.gone(ep, p, proc.Cause{}), nil
+		return e.joinEnded(ep, p, proc.Cause{}), nil
 	default:
 		return nil, err
 	}
@@ -183,8 +181,7 @@ func (e *Engine) join(ep *Endpoint, p fabric.Provider, c fabric.Conn) *Endpoint 
 	return ep
 }
 
-// Fabric is the name of the provider that joins the pair; "" for a peer that ended
-// before.
+// Fabric is the name of the provider that joins the pair; "" for a peer that ended before.
 func (ep *Endpoint) Fabric() string {
 	if ep.by == nil {
 		return ""
@@ -192,10 +189,10 @@ func (ep *Endpoint) Fabric() string {
 	return ep.by.Name()
 }
 
-// down turns evidence into knowledge: cut off, enter in the View, tell. The
-// provider has delivered what came before.
+// down handles evidence of a death: it invalidates the connection, enters the View and calls the
+// listeners. The provider has delivered everything that came before.
 func (e *Engine) down(p fabric.Provider, peer proc.ID, cause proc.Cause) {
-	ep := e.known(p, peer)
+	ep := e.endpointOf(p, peer)
 	if ep.State != Alive || ep.by != p {
 		return
 	}
@@ -204,13 +201,12 @@ func (e *Engine) down(p fabric.Provider, peer proc.ID, cause proc.Cause) {
 		ep.conn.Invalidate()
 	}
 	e.view.Enter(peer, cause)
-	e.tell(ep, cause)
+	e.notifyEnd(ep, cause)
 }
 
-// Report enters word of a death that came from elsewhere than the peer's own
-// provider. What has arrived from the peer is delivered first; then, at once or in the next
-// round, the death stands in the View and the listeners are told. Nothing happens to
-// a peer of whose end the engine knows.
+// Report enters a death that the peer's own provider has not reported. Arrived frames are delivered
+// first; then, at once or in the next round, the death enters the View and the listeners are
+// called. It does nothing for a peer whose end the engine knows.
 //
 // Preconditions: the lock is held, cause.Failed(), peer is another process.
 func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
@@ -220,15 +216,16 @@ func (e *Engine) Report(peer proc.ID, cause proc.Cause) {
 	for p := range e.media {
 		p.Inform(peer, cause)
 	}
-	if e.Known(peer) == nil { // no provider has a connection of which to report the end
+	if e.Lookup(peer) == nil { // no provider has a connection whose end it could report
 		e.down(nil, peer, cause)
 	}
-	e.skip = 0
+	e.gapLeft = 0
 	e.Kick()
 }
 
-// Runs reports whether the kernel has it that a peer of this machine is there and not
-// stopped, but perhaps by a debugger, which traces it; false where it cannot tell. Precondition: the lock is held.
+// Runs reports whether the kernel shows a peer of this machine as present and not stopped, except
+// perhaps by a debugger, which traces it; false if it cannot be determined. Precondition: the lock
+// is held.
 func (e *Engine) Runs(peer proc.ID) (runs, traced bool) {
 	if e.shm == nil {
 		return false, false
@@ -236,23 +233,23 @@ func (e *Engine) Runs(peer proc.ID) (runs, traced bool) {
 	return e.shm.Runs(peer)
 }
 
-// Fencer reports whether this process was the first of its machine to kill a peer for its
-// silence. Precondition: the lock is held.
+// Fencer reports whether this process was the first of its machine to kill a silent peer.
+// Precondition: the lock is held.
 func (e *Engine) Fencer(peer proc.ID) bool { return e.shm != nil && e.shm.Fencer(peer) }
 
 func (e *Engine) departed(p fabric.Provider, peer proc.ID) {
-	ep := e.known(p, peer)
+	ep := e.endpointOf(p, peer)
 	if ep.State != Alive || ep.by != p {
 		return
 	}
 	ep.State = Departed
-	e.tell(ep, proc.Cause{Kind: proc.Departed})
+	e.notifyEnd(ep, proc.Cause{Kind: proc.Departed})
 }
 
-// known makes an endpoint without a connection for a peer that ended before we
-// ever talked to it.
-func (e *Engine) known(p fabric.Provider, peer proc.ID) *Endpoint {
-	ep := e.Known(peer)
+// endpointOf returns a peer's endpoint, and makes one without connection for a peer that ended
+// before any connection.
+func (e *Engine) endpointOf(p fabric.Provider, peer proc.ID) *Endpoint {
+	ep := e.Lookup(peer)
 	if ep == nil {
 		ep = &Endpoint{Proc: peer, by: p}
 		e.endpoints.put(ep)
@@ -260,31 +257,29 @@ func (e *Engine) known(p fabric.Provider, peer proc.ID) *Endpoint {
 	return ep
 }
 
-// Beside shared memory, which costs a load to poll, the others cost a system call.
-// So they are polled in every round while they bring something and where this
-// process yields anyway, and less and less while they do not: their
-// messages take so long that a few polls of shared memory make no difference.
+// Polling shared memory costs a load, polling the others a system call. So the others are polled in
+// every round while they deliver, and whenever this process yields, and less often while they are
+// idle: their messages take so long that a few polls of shared memory make no difference.
 const (
-	lullMost = 16 // rounds between two polls at most
-	// lullTest is the same for calls of Progress, between which an application may
-	// compute.
-	lullTest = 4
+	maxPollGap = 16 // most rounds between two polls
+	// maxProgressGap is the same for calls of Progress, between which an application may compute.
+	maxProgressGap = 4
 )
 
-// pollOthers polls the providers that are known by the contract alone.
+// pollOthers polls the providers beside shared memory.
 func (e *Engine) pollOthers() int {
-	if e.shm != nil && e.skip > 0 {
-		e.skip--
+	if e.shm != nil && e.gapLeft > 0 {
+		e.gapLeft--
 		return 0
 	}
 	n := 0
 	for _, o := range e.others {
 		n += o.Poll(&o.sink)
 	}
-	e.lull = min(2*e.lull+1, lullMost)
+	e.pollGap = min(2*e.pollGap+1, maxPollGap)
 	if n > 0 {
-		e.lull = 0
+		e.pollGap = 0
 	}
-	e.skip = e.lull
+	e.gapLeft = e.pollGap
 	return n
 }

@@ -25,7 +25,7 @@ func (second) Name() string { return "second" }
 // ones lies, "" for a memfd. refuse is what the second answers.
 func pair(t *testing.T, dirs [2]string, refuse error) (e [2]*Engine) {
 	t.Helper()
-	copy(e[:], engineers(t, dirs[:], func(_, _ int, provider string) error {
+	copy(e[:], enginesOver(t, dirs[:], func(_, _ int, provider string) error {
 		if provider == "second" {
 			return refuse
 		}
@@ -34,10 +34,10 @@ func pair(t *testing.T, dirs [2]string, refuse error) (e [2]*Engine) {
 	return e
 }
 
-// engineers makes engines with two providers each. refuse says which pairs a
+// enginesOver makes engines with two providers each. refuse says which pairs a
 // provider does not join. They never sleep: only one of the two bells would wake
 // them.
-func engineers(t *testing.T, dirs []string, refuse func(from, to int, provider string) error) []*Engine {
+func enginesOver(t *testing.T, dirs []string, refuse func(from, to int, provider string) error) []*Engine {
 	t.Helper()
 	awake := math.MaxInt
 	n := len(dirs)
@@ -81,7 +81,7 @@ func send(e *Engine, ep *Endpoint, imm uint64) {
 // Where shared memory fails for one side only, both end on the next provider or
 // both know that they cannot reach each other, whoever is first; never each on its
 // own.
-func TestLopsidedPairIsOnOneProvider(t *testing.T) {
+func TestAsymmetricPairUsesOneProvider(t *testing.T) {
 	outcomes := map[string]int{}
 	for i := range 300 {
 		e := pair(t, [2]string{"", "/dev/shm"}, nil)
@@ -125,7 +125,7 @@ func settle(t *testing.T, e [2]*Engine, eps [2]*Endpoint, errs [2]error, got *[2
 	if errs[0] != nil {
 		require.NotErrorIs(t, errs[0], fabric.ErrNoPath)
 		require.Equal(t, "shm", eps[1].Fabric())
-		for e[0].Known(1) == nil || e[0].Known(1).State == Alive || eps[1].State == Alive {
+		for e[0].Lookup(1) == nil || e[0].Lookup(1).State == Alive || eps[1].State == Alive {
 			round()
 		}
 		require.Equal(t, Failed, eps[1].State)
@@ -167,9 +167,9 @@ func TestNoRoute(t *testing.T) {
 }
 
 // An error that may pass is no reason for another way: the peer may be connected.
-func TestWantIsNoReasonToReroute(t *testing.T) {
+func TestShortageDoesNotReroute(t *testing.T) {
 	want := errors.New("no descriptor left")
-	e := engineers(t, []string{"", ""}, func(_, _ int, provider string) error {
+	e := enginesOver(t, []string{"", ""}, func(_, _ int, provider string) error {
 		if provider == "shm" {
 			return want
 		}
@@ -177,14 +177,14 @@ func TestWantIsNoReasonToReroute(t *testing.T) {
 	})
 	_, err := e[0].Endpoint(1)
 	require.ErrorIs(t, err, want)
-	require.Nil(t, e[0].Known(1))
+	require.Nil(t, e[0].Lookup(1))
 }
 
 // One process talks to one peer by shared memory and to another by the second
 // provider, and hears both, also while one of them never pauses.
 func TestTwoProvidersAtOnce(t *testing.T) {
 	var routes []string
-	e := engineers(t, []string{"", "", ""}, func(from, to int, provider string) error {
+	e := enginesOver(t, []string{"", "", ""}, func(from, to int, provider string) error {
 		if provider == "shm" && from+to == 2 { // 0 and 2
 			return fmt.Errorf("%w: shm: not for these two", fabric.ErrNoPath)
 		}
@@ -228,10 +228,10 @@ func TestTwoProvidersAtOnce(t *testing.T) {
 	e[0].Unlock()
 	close(quit)
 	stop.Wait()
-	require.Equal(t, "second", e[0].Known(2).Fabric())
-	require.Equal(t, "shm", e[0].Known(1).Fabric())
+	require.Equal(t, "second", e[0].Lookup(2).Fabric())
+	require.Equal(t, "shm", e[0].Lookup(1).Fabric())
 	require.ElementsMatch(t, []string{"process 1 shm true", "process 2 second true"}, routes)
-	require.Empty(t, e[0].Known(2).Tried)
+	require.Empty(t, e[0].Lookup(2).Tried)
 }
 
 // Of a peer's end only the provider is believed that joins the pair, and once.

@@ -4,43 +4,43 @@ import (
 	"github.com/banyan-hpc/banyan/fabric"
 )
 
-// Completion is what a goroutine waits for. Whoever completes it calls Finish
-// with the lock held. The zero Completion is not done; Reset makes it so again.
+// Completion is the event that a goroutine waits for. Finish completes it, with the lock held. The
+// zero Completion is not done; Reset makes it so again.
 type Completion struct {
-	done   bool
-	told   bool          // Finish has somebody to tell: a goroutine, or then
-	dozing bool          // a goroutine parks on it instead of sleeping at the bell, where the attendant sleeps
-	asleep fabric.Host   // a goroutine that progresses for it sleeps here; else nil
-	in     *Engine       // a goroutine parks on it there, and has not been told
-	parker fabric.Parker // made when one first does
-	then   func()        // is called when it finishes
-	next   *Completion   // in the engine's list of parked ones
+	done      bool
+	observed  bool          // Finish has to notify a goroutine, or call then
+	delegated bool          // a goroutine parks on it while the progress goroutine sleeps at the bell
+	asleep    fabric.Host   // the host where the goroutine that progresses for it sleeps; else nil
+	in        *Engine       // the engine in which a goroutine parks on it and has not been notified
+	parker    fabric.Parker // allocated at the first park
+	then      func()        // called when it finishes
+	next      *Completion   // in the engine's list of parked completions
 }
 
-// Done reports whether it is complete. Precondition: the lock is held.
+// Done reports whether c is complete. Precondition: the lock is held.
 func (c *Completion) Done() bool { return c.done }
 
-// Reset prepares it for another use. Precondition: nobody waits for it.
+// Reset prepares it for another use. Precondition: no goroutine waits for it.
 func (c *Completion) Reset() {
 	c.done = false
-	if c.told {
-		c.told, c.then = false, nil
+	if c.observed {
+		c.observed, c.then = false, nil
 	}
 }
 
-// Reopen takes Finish back: a goroutine that waits and has not seen it waits on.
-// Precondition: the lock is held.
+// Reopen undoes Finish: a waiting goroutine that has not seen it keeps waiting. Precondition: the
+// lock is held.
 func (c *Completion) Reopen() { c.done = false }
 
 // Finish completes it and wakes its waiter. Precondition: the lock is held.
 func (c *Completion) Finish() {
 	c.done = true
-	if c.told {
-		c.tell()
+	if c.observed {
+		c.notify()
 	}
 }
 
-func (c *Completion) tell() {
+func (c *Completion) notify() {
 	if c.asleep != nil {
 		c.asleep.Ring()
 	}
@@ -54,61 +54,62 @@ func (c *Completion) tell() {
 	}
 }
 
-// Then has fn called whenever c finishes, and at once if it has, so that a goroutine can wait for one of many, and
-// operations of several steps go on; nil ends that. There is one such function at most. It is called with the lock held in the middle
-// of what has finished c, so it only notes that, finishes another Completion, or submits a job.
-// Precondition: the lock is held.
+// Then calls fn whenever c finishes, and at once if it has; nil removes it. There is one such
+// function at most. With it a goroutine waits for one of many completions, and operations of
+// several steps continue. It is called with the lock held, inside Finish, so it only notes that,
+// finishes another Completion, or submits a job. Precondition: the lock is held.
 func (c *Completion) Then(fn func()) {
 	c.then = fn
-	c.told = c.in != nil || c.asleep != nil || fn != nil
+	c.observed = c.in != nil || c.asleep != nil || fn != nil
 	if c.done && fn != nil {
 		fn()
 	}
 }
 
-// Job is work with system calls, such as a kernel copy, that the progressing
-// goroutine does without the lock. Done is called with the lock held.
+// Job is work with system calls, such as a kernel copy, that the progressing goroutine does without
+// the lock. Done is called with the lock held.
 type Job struct {
 	Run  func(*Job)
 	Done func(*Job)
-	// Arg is the owner's.
+	// Arg belongs to the owner.
 	Arg any
 }
 
-// Submit hands a job to whoever progresses. Precondition: the lock is held.
+// Submit gives a job to the progressing goroutine. Precondition: the lock is held.
 func (e *Engine) Submit(j *Job) {
-	e.blocking = append(e.blocking, j)
+	e.jobs = append(e.jobs, j)
 	e.Kick()
 }
 
-// Wait returns when c is done. The calling goroutine progresses for all, or
-// parks while another does.
+// Wait returns when c is done. The calling goroutine progresses for all, or parks while another
+// does.
 //
-// Precondition: the lock is held; it is held again on return.
+// Precondition: the lock is held, as on return.
 func (e *Engine) Wait(c *Completion) {
 	e.waiting++
 	for !c.done {
 		if e.progressing {
-			e.rely()
+			e.ensureSleeper()
 			e.park(c)
 			continue
 		}
 		e.progressing = true
-		c.dozing = !e.drive(c)
+		c.delegated = !e.drive(c)
 		e.progressing = false
-		if c.dozing {
-			e.rely()
+		if c.delegated {
+			e.ensureSleeper()
 			e.park(c)
-			c.dozing = false
+			c.delegated = false
 		}
 	}
 	e.waiting--
 	e.handOver()
 }
 
-// rely has the one who sleeps at the bell, if one does, doze for all watchers, before a goroutine leaves everything to it.
-func (e *Engine) rely() {
-	if e.fresh {
+// ensureSleeper makes a goroutine that sleeps at the bell call Doze of all watchers, before another
+// goroutine relies on it.
+func (e *Engine) ensureSleeper() {
+	if e.newWatcher {
 		e.Kick()
 	}
 }
@@ -117,15 +118,15 @@ func (e *Engine) rely() {
 func (e *Engine) handOver() {
 	switch {
 	case e.parked == nil:
-	case e.asleep: // the attendant is at the bell, which is enough for some
-		e.relieve()
+	case e.asleep: // the progress goroutine is at the bell, which is enough for some
+		e.wakeParked()
 	default:
 		e.parked.parker.Unpark()
 	}
 }
 
-// Progress polls once, without waiting, and says whether anything happened. If
-// another goroutine progresses, or after Close, it does nothing.
+// Progress polls once, without waiting, and reports whether anything happened. It does nothing if
+// another goroutine progresses, or after Close.
 //
 // Precondition: the lock is held.
 func (e *Engine) Progress() bool {
@@ -133,50 +134,50 @@ func (e *Engine) Progress() bool {
 		return false
 	}
 	e.progressing = true
-	e.skip = min(e.skip, lullTest)
-	n := e.round() + e.expire()
+	e.gapLeft = min(e.gapLeft, maxProgressGap)
+	n := e.round() + e.runTimers()
 	e.rounds++
-	e.seldomPollDeaths()
+	e.sometimesPollDeaths()
 	e.progressing = false
 	e.handOver()
 	return n > 0
 }
 
-// drive polls until c is done: spin, then yield, then sleep. False: it is not
-// done, but the attendant sleeps at the bell and progresses from here on.
+// drive polls until c is done: spin, then yield, then sleep. False: c is not done, but the progress
+// goroutine sleeps at the bell and progresses from here on.
 //
-// Goroutines that it has woken go first: where they have no processor but this
-// one's they would otherwise run when this one has lost its patience, thousands
-// of polls later, and the peer may wait for what they do next.
+// Goroutines that it has woken run first: without a processor of their own they would otherwise run
+// only when this one's spinning ends, thousands of polls later, while the peer may wait for their
+// next message.
 func (e *Engine) drive(c *Completion) bool {
 	idle := 0
-	var since fabric.Time // of the first yield in a row
+	var since fabric.Time // time of the first yield in a row
 	for !c.done {
 		if e.rounds++; e.rounds%e.stride == 0 {
-			e.expire()
+			e.runTimers()
 		}
 		n := e.round()
 		if n > 0 {
 			idle = 0
 		}
 		switch {
-		case e.want.Load() != 0:
+		case e.contenders.Load() != 0:
 			e.yield()
 		case n > 0:
 		case idle < e.spins:
 			idle++
-			e.seldomPollDeaths()
-		case idle < e.spins+e.yields && e.patient(idle, &since):
+			e.sometimesPollDeaths()
+		case idle < e.spins+e.yields && e.mayYield(idle, &since):
 			idle++
-			e.relax()
-			e.pollDeaths() // which costs nothing beside that
+			e.yieldProcess()
+			e.pollDeaths() // free in comparison with the yield
 		case c.done:
 		case e.asleep:
 			return false
 		default:
-			c.asleep, c.told = e.host, true
+			c.asleep, c.observed = e.host, true
 			e.sleep()
-			c.asleep, c.told = nil, c.then != nil
+			c.asleep, c.observed = nil, c.then != nil
 			idle = e.spins // woken for a reason, or spuriously: no long spin
 		}
 		if e.woken > 0 {
@@ -186,28 +187,28 @@ func (e *Engine) drive(c *Completion) bool {
 	return true
 }
 
-// deathStride is how many polls pass between two looks for deaths while the engine spins: a look costs some loads, less than
-// a hundredth of so many polls.
+// deathStride is the number of polls between two checks for deaths while the engine spins: a check
+// costs some loads, less than a hundredth of that many polls.
 const deathStride = 16
 
-// seldomPollDeaths is pollDeaths in one of deathStride rounds.
-func (e *Engine) seldomPollDeaths() {
+// sometimesPollDeaths is pollDeaths in one of deathStride rounds.
+func (e *Engine) sometimesPollDeaths() {
 	if e.rounds%deathStride == 0 {
 		e.pollDeaths()
 	}
 }
 
-// pollDeaths looks whether processes of this machine have died, for the next round to report: the watcher may wait for the core
-// on which this process polls.
+// pollDeaths checks whether processes of this machine have died, for the next round to report: the
+// watcher may have to wait for the core on which this process polls.
 func (e *Engine) pollDeaths() {
 	if e.shm != nil {
 		e.shm.PollDeaths()
 	}
 }
 
-// patient reports whether a goroutine that has found nothing idle times may yield
-// once more before it sleeps. since is its own.
-func (e *Engine) patient(idle int, since *fabric.Time) bool {
+// mayYield reports whether a goroutine that has found nothing idle times may yield once more before
+// it sleeps. since is the caller's state.
+func (e *Engine) mayYield(idle int, since *fabric.Time) bool {
 	if e.yieldMost == fabric.Forever {
 		return true
 	}
@@ -218,18 +219,17 @@ func (e *Engine) patient(idle int, since *fabric.Time) bool {
 	return now-*since < e.yieldMost
 }
 
-// timerStride is how many polls pass between two looks at the clock while the
-// engine spins.
+// timerStride is the number of polls between two reads of the clock while the engine spins.
 const timerStride = 256
 
-// round polls every provider once and says how much there was.
+// round polls every provider once and returns the number of events.
 func (e *Engine) round() int {
-	if len(e.later) > 0 {
-		e.catchUp()
+	if len(e.deferred) > 0 {
+		e.runDeferred()
 	}
 	for i := 0; i < len(e.watchers); i++ { // a look may end a watch
 		if n := e.watchers[i].Look(); n > 0 {
-			return n // somebody waits for it
+			return n // a goroutine waits for it
 		}
 	}
 	n := 0
@@ -239,31 +239,31 @@ func (e *Engine) round() int {
 	if len(e.others) > 0 {
 		n += e.pollOthers()
 	}
-	if e.loop.used > 0 {
-		n += e.loop.Poll(&e.sink)
+	if e.loopback.used > 0 {
+		n += e.loopback.Poll(&e.sink)
 	}
 	n += e.stalled()
 	if e.backlog != nil {
 		n += e.backlog()
 	}
-	if len(e.blocking) > 0 {
-		n += e.work()
+	if len(e.jobs) > 0 {
+		n += e.runJob()
 	}
 	return n
 }
 
-// catchUp does what has been left for later, which leaves nothing for the round after it.
-func (e *Engine) catchUp() {
-	for _, fn := range e.later {
+// runDeferred runs the functions of Defer; they may not defer again.
+func (e *Engine) runDeferred() {
+	for _, fn := range e.deferred {
 		fn()
 	}
-	e.later = e.later[:0]
+	e.deferred = e.deferred[:0]
 }
 
-// work does the jobs that may block, without the lock.
-func (e *Engine) work() int {
-	j := e.blocking[0]
-	e.blocking = append(e.blocking[:0], e.blocking[1:]...)
+// runJob does one job that may block, without the lock.
+func (e *Engine) runJob() int {
+	j := e.jobs[0]
+	e.jobs = append(e.jobs[:0], e.jobs[1:]...)
 	e.Unlock()
 	j.Run(j)
 	e.Lock()
@@ -272,37 +272,37 @@ func (e *Engine) work() int {
 }
 
 func (e *Engine) yield() {
-	e.skip = 0
+	e.gapLeft = 0
 	e.Unlock()
 	e.host.Yield()
 	e.Lock()
 }
 
-// Relax lets other processes run once, unless this host would rather sleep, and reports whether it has. Precondition: the lock is held; it is
-// held again on return.
-func (e *Engine) Relax() bool {
-	if e.yields == 0 || e.want.Load() != 0 {
+// YieldProcess lets other processes run once, unless this host prefers to sleep, and reports
+// whether it has. Precondition: the lock is held, as on return.
+func (e *Engine) YieldProcess() bool {
+	if e.yields == 0 || e.contenders.Load() != 0 {
 		return false
 	}
-	e.relax()
+	e.yieldProcess()
 	return true
 }
 
-// relax is yield for who has found nothing and is not asked for anything.
-func (e *Engine) relax() {
-	e.skip = 0
+// yieldProcess is yield for a goroutine that has found nothing and delays nobody.
+func (e *Engine) yieldProcess() {
+	e.gapLeft = 0
 	e.Unlock()
 	e.host.Relax()
 	e.Lock()
 }
 
-// sleep is the one place where the process sleeps. Timers that are due keep it
-// from that: what the caller waits for may be done.
+// sleep is the one place where the process sleeps. It returns at once if timers are due: the
+// caller's completion may be done.
 func (e *Engine) sleep() {
-	if e.expire() > 0 {
+	if e.runTimers() > 0 {
 		return
 	}
-	e.skip = 0 // what is ready is to be found by the next round
+	e.gapLeft = 0 // the next round must find what is ready
 	e.host.Arm()
 	if e.ready() {
 		e.host.Disarm()
@@ -314,7 +314,7 @@ func (e *Engine) sleep() {
 	e.host.Sleep(until)
 	e.Lock()
 	e.asleep = false
-	e.expire()
+	e.runTimers()
 }
 
 func (e *Engine) ready() bool {
@@ -323,27 +323,27 @@ func (e *Engine) ready() bool {
 			return true
 		}
 	}
-	e.fresh = false
+	e.newWatcher = false
 	for _, w := range e.watchers {
 		if !w.Doze() {
 			return true
 		}
 	}
-	return e.want.Load() != 0 || len(e.blocking) > 0
+	return e.contenders.Load() != 0 || len(e.jobs) > 0
 }
 
-// Kick makes the progressing goroutine look again: for whoever queued work
-// while it may sleep. Precondition: the lock is held.
+// Kick wakes the progressing goroutine if it sleeps, after other goroutines have queued work.
+// Precondition: the lock is held.
 func (e *Engine) Kick() {
 	if e.asleep {
 		e.host.Ring()
 	}
 }
 
-// park waits until c is done or nobody progresses any more.
+// park waits until c is done or no goroutine progresses any more.
 func (e *Engine) park(c *Completion) { e.parkAt(&e.parked, c) }
 
-// parkLast is park for who is to be woken after all others.
+// parkLast is park for a goroutine that must wake after all others.
 func (e *Engine) parkLast(c *Completion) {
 	at := &e.parked
 	for *at != nil {
@@ -356,7 +356,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.parker == nil {
 		c.parker = e.host.NewParker()
 	}
-	c.in, c.told = e, true
+	c.in, c.observed = e, true
 	c.next = *place
 	*place = c
 	e.Unlock()
@@ -365,7 +365,7 @@ func (e *Engine) parkAt(place **Completion, c *Completion) {
 	if c.in == nil {
 		e.woken--
 	}
-	c.in, c.told = nil, c.then != nil
+	c.in, c.observed = nil, c.then != nil
 	for at := &e.parked; *at != nil; at = &(*at).next {
 		if *at == c {
 			*at = c.next

@@ -24,7 +24,7 @@ func (e *Engine) until(cond func() bool) {
 
 // Whoever finishes what the progressing goroutine waits for wakes it, also if it
 // is finished by way of another Completion.
-func TestFinishWakesWhoSleeps(t *testing.T) {
+func TestFinishWakesSleeper(t *testing.T) {
 	for range 200 {
 		e := engines(t, false)[0]
 		var below, c Completion
@@ -58,7 +58,7 @@ func TestProgressHandsOver(t *testing.T) {
 		})
 		<-running
 		if attended {
-			e.Attend()
+			e.StartAsync()
 		}
 		var c Completion
 		wg.Go(func() {
@@ -103,7 +103,7 @@ func (b *busy) Poll(*fabric.Sink) int {
 }
 
 // Who progresses lets others have the lock, also while traffic never ends.
-func TestTrafficLeavesTheLock(t *testing.T) {
+func TestTrafficReleasesTheLock(t *testing.T) {
 	b := &busy{loopback: newLoopback(0, func() {})}
 	e := New(Config{Host: host.New(host.Config{}), Others: []fabric.Provider{b}})
 	var c Completion
@@ -136,7 +136,7 @@ func TestTrafficLeavesTheLock(t *testing.T) {
 }
 
 // Who receives one peer's frames on the short way looks at the others too.
-func TestAwaitGivesTheOthersTheirTurn(t *testing.T) {
+func TestAwaitYieldsToOthers(t *testing.T) {
 	e := engines(t, true)
 	ep, err := e[0].Endpoint(1)
 	require.NoError(t, err)
@@ -144,7 +144,7 @@ func TestAwaitGivesTheOthersTheirTurn(t *testing.T) {
 	require.NoError(t, err)
 	turns := 0
 	var buf [8]byte
-	for range 10 * awaitTurns {
+	for range 10 * awaitFrames {
 		e[1].Lock()
 		require.True(t, back.TrySend(fabric.ClassTest, 1, buf[:]))
 		e[1].Unlock()

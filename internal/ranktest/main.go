@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 )
 
 // Variables that configure a rank. RoleEnv names its role, the others set options of Init.
@@ -45,7 +45,7 @@ type Programs map[string]func() error
 // Main runs the tests, or the role or program that the environment names.
 func Main(m *testing.M, roles Roles, programs Programs) {
 	if len(os.Args) == 2 && os.Args[1] == ProxyArg {
-		exitOn("proxy", launch.Proxy(os.Stdin, os.Stdout, nil))
+		exitOn("proxy", hosts.Proxy(os.Stdin, os.Stdout, nil))
 		return
 	}
 	name := os.Getenv(RoleEnv)

@@ -1,19 +1,17 @@
-// Package wholefile writes files of results and settings so that who reads
-// meanwhile sees the whole old file or the whole new one.
+// Package wholefile writes files of results and settings. A reader sees the whole old file or the whole
+// new one.
 //
 //	if err := wholefile.Check(path); err != nil { … } // before an hour of measuring
 //	err := wholefile.Write(path, text, 0)
 //
-// A new file is made beside the old one under a random name and renamed, so a
-// path that is a link must be followed first, and one that is no regular file
-// must not be replaced at all: a FIFO has a reader, and /dev/null belongs to
-// everybody. Such a path is written to as it is.
+// google/renameio writes the new file beside the old one and renames it. This package adds the paths
+// that a command line is given: links are followed first, and a FIFO, a device, or the file that is
+// this process's standard output is written to and not replaced.
 //
-// # What it does not do
+// # Limits
 //
-// It does not wait until the directory is on the disk: after a crash of the
-// machine there may be the old file. It locks nothing: of two writers the last
-// one wins.
+// Write does not wait until the directory is on the disk: after a crash of the machine the old file
+// may be there. It locks nothing: the last of two writers wins.
 //
 // Floor 0: primitives of the operating system.
 package wholefile

@@ -2,22 +2,20 @@ package wholefile
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 )
 
-// Write makes data the content of the file path. Directories that lack are made.
-// mode is what the file's permissions are to be; 0 leaves those that it has, or
-// what the umask leaves of a new one.
+// Write makes data the content of the file path. It makes missing directories. mode is the file's new
+// permissions; 0 keeps the present ones, or gives a new file those of the umask.
 //
-// What is no regular file is written to as it is, which waits where opening it
-// does: at a FIFO for a reader. The file that is this process's standard output
-// or error is not replaced either: what was printed would be lost.
+// Write opens and writes a path that is not a regular file, which waits where opening waits: at a FIFO
+// for a reader. It does not replace this process's standard output or error either: the text printed
+// so far would be lost.
 func Write(path string, data []byte, mode os.FileMode) error {
 	info, err := os.Stat(path)
 	switch {
@@ -29,29 +27,14 @@ func Write(path string, data []byte, mode os.FileMode) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if err == nil && mode == 0 {
-		mode = info.Mode().Perm()
-	}
-	if path, err = target(path); err != nil {
-		return err
-	}
-	f, err := beside(path)
+	f, err := pending(path, mode)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil && mode != 0 {
-		err = f.Chmod(mode)
+	if _, err = f.Write(data); err == nil {
+		err = f.CloseAtomicallyReplace()
 	}
-	// Else a crash of the machine could leave the new name with no content.
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return errors.Join(err, f.Cleanup())
 }
 
 // Check reports why [Write] could not write to path. It makes directories that
@@ -70,14 +53,11 @@ func Check(path string) error {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
-	if path, err = target(path); err != nil {
-		return err
-	}
-	f, err := beside(path)
+	f, err := pending(path, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), os.Remove(f.Name()))
+	return f.Cleanup()
 }
 
 // standard returns this process's standard output or error if the file is one
@@ -121,22 +101,25 @@ func target(path string) (string, error) {
 	return "", &fs.PathError{Op: "write", Path: path, Err: unix.ELOOP}
 }
 
-// beside makes a file of a random name in the directory of path, which it makes
-// too. Its permissions are those that the umask leaves.
-func beside(path string) (*os.File, error) {
-	dir, _ := filepath.Split(path)
+// pending opens the file that is to replace the one at path, in the same directory, which it makes too.
+func pending(path string, mode os.FileMode) (*renameio.PendingFile, error) {
+	path, err := target(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, name := filepath.Split(path)
 	if dir == "" {
 		dir = "."
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	for range 100 {
-		name := fmt.Sprintf("%s.%08x.part", path, rand.Uint32())
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, err
 	}
-	return nil, &fs.PathError{Op: "write", Path: path + ".*.part", Err: fs.ErrExist}
+	permissions := []renameio.Option{renameio.WithPermissions(0o666), renameio.WithExistingPermissions()}
+	if mode != 0 {
+		permissions = []renameio.Option{renameio.WithStaticPermissions(mode)}
+	}
+	return renameio.NewPendingFile(filepath.Join(dir, name), append(permissions, renameio.WithTempDir(dir))...)
 }

@@ -15,7 +15,7 @@ func content(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	require.NoError(t, err)
-	parts, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.part"))
+	parts, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*"))
 	require.NoError(t, err)
 	require.Empty(t, parts)
 	return string(b)

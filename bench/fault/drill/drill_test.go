@@ -18,8 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/bench/strangers"
+	"github.com/banyan-hpc/banyan/internal/intrusion"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/hosts"
 	"github.com/banyan-hpc/banyan/internal/netns"
 )
 
@@ -33,7 +34,7 @@ func TestMain(m *testing.M) {
 		err = Rank(os.Stdout)
 	case os.Getenv(proxyEnv) != "":
 		os.Unsetenv(proxyEnv)
-		err = launch.Proxy(os.Stdin, os.Stdout, nil)
+		err = hosts.Proxy(os.Stdin, os.Stdout, nil)
 	default:
 		os.Setenv("BANYAN_TUNING", "none") // the tests are of the library, not of this machine's settings
 		os.Setenv("BANYAN_EXITS", "off")   // nor of an agent that may run on it
@@ -91,7 +92,7 @@ func driver(t *testing.T, cfg Config) *Driver {
 			return nil
 		},
 		Besiege: func(ctx context.Context, to netip.AddrPort) error {
-			_, err := strangers.Run(ctx, strangers.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
+			_, err := intrusion.Run(ctx, intrusion.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
 			return err
 		},
 	}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/internal/insight"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/job"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
 // Env names the variable by which a process learns that it is a rank of a drill: it is
@@ -125,7 +125,7 @@ func (r *rank) life(before map[string]int) error {
 
 // missing judges an error of Init: it must name ranks that were to die then.
 func (p *plan) missing(err error) error {
-	var missing *launch.MissingError
+	var missing *join.MissingError
 	if !errors.As(err, &missing) {
 		return err
 	}
@@ -146,7 +146,7 @@ const (
 // port is where strangers reach this rank, "none" if nowhere.
 func (r *rank) port() string {
 	if r.p.besiege {
-		if f, err := tcp.Forge(insight.Address(r.w, "tcp")); err == nil {
+		if f, err := tcp.Forge(job.Joined().Published("tcp")); err == nil {
 			for _, to := range f.To {
 				if r.p.hosts == 0 && to.Addr().IsValid() {
 					return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), to.Port()).String()

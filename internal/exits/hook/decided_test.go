@@ -1,6 +1,7 @@
 package hook
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -57,7 +58,10 @@ func (d held) alive() {
 
 // over waits for the end of the last thread.
 func (d held) over(patienceMs int) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(d.pidfd), Events: unix.POLLIN}}, patienceMs)
+	n, err := 0, error(unix.EINTR) // as by the runtime's own signals
+	for errors.Is(err, unix.EINTR) {
+		n, err = unix.Poll([]unix.PollFd{{Fd: int32(d.pidfd), Events: unix.POLLIN}}, patienceMs)
+	}
 	require.NoError(d.t, err)
 	return n == 1
 }

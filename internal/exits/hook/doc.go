@@ -10,8 +10,9 @@
 // # How an end is seen
 //
 // By programs at two tracepoints, entered with kernel types
-// (tp_btf), so that fields are read by plain loads whose places come from the running
-// kernel's BTF: no C compiler, no headers, one binary for all kernels. Both ask
+// (tp_btf), so that fields are read by plain loads. They are C, exits.bpf.c, compiled by bpf2go into
+// files that are committed: only a change of the programs needs clang. The loader takes the places of fields from
+// the running kernel's BTF (CO-RE), so one binary serves all kernels. Both ask
 // whether the exit of all threads of the process has been decided
 // (SIGNAL_GROUP_EXIT), which the kernel never takes back:
 //

@@ -14,6 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/exits"
 )
 
+//go:generate go tool bpf2go -cc clang -target bpfel -cflags "-O2 -g -mcpu=v3 -Wall -Werror" programs exits.bpf.c
+
 // MaxLive bounds the processes that are registered and have not been forgotten.
 const MaxLive = 2048
 
@@ -54,14 +56,16 @@ type attached struct {
 	link    link.Link
 }
 
-func attach(spec *ebpf.ProgramSpec) (a attached, err error) {
-	if a.program, err = ebpf.NewProgram(spec); err != nil {
-		return a, fmt.Errorf("load the program at %s: %w", spec.AttachTo, err)
+// attach puts a program that has been loaded at its tracepoint.
+func attach(p *ebpf.Program, err error) (attached, error) {
+	if err != nil {
+		return attached{}, err
 	}
-	if a.link, err = link.AttachTracing(link.TracingOptions{Program: a.program}); err != nil {
-		return attached{}, fmt.Errorf("attach to %s: %w", spec.AttachTo, errors.Join(err, a.program.Close()))
+	l, err := link.AttachTracing(link.TracingOptions{Program: p})
+	if err != nil {
+		return attached{}, fmt.Errorf("attach %v: %w", p, errors.Join(err, p.Close()))
 	}
-	return a, nil
+	return attached{p, l}, nil
 }
 
 func (a attached) close() error {
@@ -93,40 +97,84 @@ func open(without lacks) (_ *Hook, err error) {
 	if err := capable(); err != nil {
 		return nil, err
 	}
-	k, err := readKernel()
+	kernel, err := readTracepoints()
 	if err != nil {
 		return nil, err
 	}
-	k.lastThreadTold = k.lastThreadTold && !without.lastThread
-	if without.signals {
-		k.signalTask = absent
-	}
+	kernel.groupDead = kernel.groupDead && !without.lastThread
+	kernel.signal = kernel.signal && !without.signals
 	switch {
 	case without.exec:
-		k.execAt = ""
+		kernel.exec = ""
 	case without.lateExec:
-		k.execAt = "sched_process_exec"
+		kernel.exec = "sched_process_exec"
 	}
-	if err := h.makeMaps(k.space); err != nil {
+	if h.space, err = ownSpace(); err != nil {
 		return nil, err
 	}
-	if h.writingProgram, err = ebpf.NewProgram(writer(h)); err != nil {
-		return nil, fmt.Errorf("load the program that registers: %w", err)
-	}
-	if k.level, err = h.level(k); err != nil {
+	spec, err := loadPrograms()
+	if err != nil {
 		return nil, err
 	}
-	h.space, h.depth, h.late = k.space, k.level, !k.lastThreadTold
-	if h.exits, err = attach(atExit(h, k)); err != nil {
+	if err := h.makeMaps(spec); err != nil {
 		return nil, err
 	}
-	if h.unseen = errNoSignals; k.signalTask != absent {
-		h.signals, h.unseen = attach(atSignal(h, k))
+	return h, errors.Join(h.start(spec, kernel), h.makeFiles())
+}
+
+// start loads the programs and attaches them.
+func (h *Hook) start(spec *ebpf.CollectionSpec, kernel tracepoints) (err error) {
+	if h.depth, err = level(spec); err != nil {
+		return err
 	}
-	if h.noExec = errNoExec; k.execAt != "" {
-		h.execs, h.noExec = attach(atExec(h, k))
+	h.late = !kernel.groupDead
+	for name, value := range map[string]any{
+		programsVarLoaderSpace: h.space, programsVarLoaderLevel: h.depth, programsVarGroupDeadPassed: map[bool]uint8{true: 1}[kernel.groupDead],
+	} {
+		if err := spec.Variables[name].Set(value); err != nil {
+			return fmt.Errorf("set %s: %w", name, err)
+		}
 	}
-	return h, h.makeFiles()
+	if h.writingProgram, err = h.load(spec, programsProgBanyanRegister); err != nil {
+		return err
+	}
+	if h.exits, err = attach(h.load(spec, programsProgBanyanExit)); err != nil {
+		return err
+	}
+	if h.unseen = errNoSignals; kernel.signal {
+		h.signals, h.unseen = attach(h.load(spec, programsProgBanyanSignal))
+	}
+	if h.noExec = errNoExec; kernel.exec != "" {
+		spec.Programs[programsProgBanyanExec].AttachTo = kernel.exec
+		h.execs, h.noExec = attach(h.load(spec, programsProgBanyanExec))
+	}
+	return nil
+}
+
+// load loads one program, over the hook's maps.
+func (h *Hook) load(spec *ebpf.CollectionSpec, name string) (*ebpf.Program, error) {
+	one := spec.Copy()
+	one.Programs = map[string]*ebpf.ProgramSpec{name: one.Programs[name]}
+	maps := map[string]*ebpf.Map{programsMapBanyanExits: h.log, programsMapBanyanBell: h.bell, programsMapBanyanLive: h.live}
+	loaded, err := ebpf.NewCollectionWithOptions(one, ebpf.CollectionOptions{MapReplacements: maps})
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", name, err)
+	}
+	defer loaded.Close() // of what is not detached
+	return loaded.DetachProgram(name), nil
+}
+
+// level is the depth of this process's pid namespace.
+func level(spec *ebpf.CollectionSpec) (uint32, error) {
+	p, err := ebpf.NewProgram(spec.Programs[programsProgBanyanLevel])
+	if err != nil {
+		return 0, fmt.Errorf("load the program that looks for the pid namespace: %w", err)
+	}
+	depth, err := p.Run(&ebpf.RunOptions{})
+	if err = errors.Join(err, p.Close()); err != nil {
+		return 0, fmt.Errorf("look for the pid namespace: %w", err)
+	}
+	return depth, nil
 }
 
 // errNoExec is why a hook sees no calls of exec on a kernel of another kind.
@@ -135,30 +183,36 @@ var errNoExec = errors.New("this kernel has no tracepoint at exec with a task")
 // errNoSignals is why a hook sees no signals on a kernel of another kind.
 var errNoSignals = errors.New("this kernel has no tracepoint signal_generate with a task")
 
-func (h *Hook) makeMaps(space uint32) (err error) {
-	h.log, err = ebpf.NewMap(&ebpf.MapSpec{
-		Name: "banyan_exits", Type: ebpf.Array, KeySize: 4, ValueSize: exits.LogSize, MaxEntries: 1, Flags: unix.BPF_F_MMAPABLE,
-	})
-	if err != nil {
+// request is the context of banyan_register.
+type request struct {
+	PID, Inner, Space uint32
+	Status            int32
+}
+
+func (h *Hook) makeMaps(spec *ebpf.CollectionSpec) (err error) {
+	if size := spec.Maps[programsMapBanyanExits].ValueSize; size != exits.LogSize {
+		return fmt.Errorf("exits.bpf.c has a log of %d bytes, package exits of %d", size, exits.LogSize)
+	}
+	spec.Maps[programsMapBanyanBell].MaxEntries, spec.Maps[programsMapBanyanLive].MaxEntries = bellSize, MaxLive
+	if h.log, err = ebpf.NewMap(spec.Maps[programsMapBanyanExits]); err != nil {
 		return fmt.Errorf("make the log: %w", err)
 	}
 	first := make([]byte, exits.LogSize)
 	binary.NativeEndian.PutUint64(first[exits.MagicAt:], exits.Magic)
-	binary.NativeEndian.PutUint32(first[exits.SpaceAt:], space)
+	binary.NativeEndian.PutUint32(first[exits.SpaceAt:], h.space)
 	if err := h.log.Put(uint32(0), first); err != nil {
 		return fmt.Errorf("begin the log: %w", err)
 	}
 	if err := h.log.Freeze(); err != nil {
 		return fmt.Errorf("freeze the log: %w", err)
 	}
-	if h.bell, err = ebpf.NewMap(&ebpf.MapSpec{Name: "banyan_bell", Type: ebpf.RingBuf, MaxEntries: bellSize}); err != nil {
+	if h.bell, err = ebpf.NewMap(spec.Maps[programsMapBanyanBell]); err != nil {
 		return fmt.Errorf("make the bell: %w", err)
 	}
 	if h.ring, err = mapRing(h.bell.FD()); err != nil {
 		return err
 	}
-	h.live, err = ebpf.NewMap(&ebpf.MapSpec{Name: "banyan_live", Type: ebpf.Hash, KeySize: 4, ValueSize: 4, MaxEntries: MaxLive})
-	if err != nil {
+	if h.live, err = ebpf.NewMap(spec.Maps[programsMapBanyanLive]); err != nil {
 		return fmt.Errorf("make the table of processes: %w", err)
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric"
 	"github.com/banyan-hpc/banyan/fabric/sim"
-	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -70,7 +70,7 @@ func (c *chaos) run() (*chaosRun, error) {
 			return errors.Join(errs...)
 		},
 	}, r.rank)
-	var missing *launch.MissingError
+	var missing *join.MissingError
 	if len(c.deaths) > 0 && r.started == 0 && errors.As(err, &missing) {
 		return r, nil // the start has failed at all ranks
 	}

@@ -49,9 +49,9 @@ func (x *parted) run(seed uint64) error {
 		Faults: func(s *sim.Sim) error {
 			machine = s
 			if x.killed {
-				return errors.Join(s.Part(x.low, x.high, x.at), s.Kill(x.low, x.at+100_000_000))
+				return errors.Join(s.Disconnect(x.low, x.high, x.at), s.Kill(x.low, x.at+100_000_000))
 			}
-			return s.Part(x.low, x.high, x.at)
+			return s.Disconnect(x.low, x.high, x.at)
 		},
 	}, x.body)
 	for id := range proc.ID(x.n) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
-	"github.com/banyan-hpc/banyan/internal/insight"
+	stack "github.com/banyan-hpc/banyan/internal/job"
 	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
@@ -85,7 +85,7 @@ func besieged(w *banyan.World) error {
 }
 
 func forge(w *banyan.World) error {
-	f, err := tcp.Forge(insight.Address(w, "tcp"))
+	f, err := tcp.Forge(stack.Joined().Published("tcp"))
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func TestCountersInWords(t *testing.T) {
 	require.Equal(t, uint64(6), twice.Admitted)
 	require.Equal(t, uint64(42), twice.Refused.Total())
 	require.NoError(t, banyan.Simulate(2, banyan.Simulation{}, func(w *banyan.World) error {
-		if w.Counters() != (banyan.Counters{}) || insight.Address(w, "tcp") != nil {
+		if w.Counters() != (banyan.Counters{}) || stack.Joined().Published("tcp") != nil {
 			return fmt.Errorf("the simulator has sockets: %v", w.Counters())
 		}
 		return nil

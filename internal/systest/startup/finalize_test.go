@@ -21,6 +21,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/proc"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
@@ -152,7 +153,7 @@ func strangers(w *banyan.World) error {
 func unmetFailure(err error) error {
 	var failed *banyan.ProcFailedError
 	if errors.As(err, &failed) && failed.Cause == (proc.Cause{Kind: proc.Unreachable, Code: proc.NoAddress}) &&
-		errors.Is(err, launch.ErrLauncherGone) {
+		errors.Is(err, join.ErrLauncherGone) {
 		return nil
 	}
 	return fmt.Errorf("first contact with a rank whose address nobody can tell: %w", err)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/internal/launch"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
 	"github.com/banyan-hpc/banyan/internal/ranktest"
 )
 
@@ -146,7 +147,7 @@ func deadStart() error {
 		}
 	}
 	w, err := banyan.Init()
-	var missing *launch.MissingError
+	var missing *join.MissingError
 	switch {
 	case doomed && err == nil:
 		fmt.Println("the start is over")

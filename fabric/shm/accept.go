@@ -1,0 +1,209 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// Each side of a pair maps the other's segment: the newcomer first, then the process that finds its
+// knock. The second mapping may fail for lack of descriptors or memory; the newcomer is alive
+// nevertheless. The connection is half open then: frames of the newcomer are delivered, frames to
+// it are refused as without credit, and the attempt is repeated. After retryState.patience both
+// sides report proc.Unreachable; the newcomer reads the reason in its slot, which is all that the
+// two share.
+
+// retryState schedules the attempts of Poll to complete half-open pairs.
+type retryState struct {
+	firstPause, maxPause time.Duration // between two attempts
+	patience             time.Duration // until a half-open connection is given up
+	pause                time.Duration // before the next attempt
+	due                  time.Time     // time of the next attempt; zero if no pair needs one
+	timer                *time.Timer
+}
+
+// defaultRetry leaves an operator the time to raise a limit.
+var defaultRetry = retryState{firstPause: 10 * time.Millisecond, maxPause: 500 * time.Millisecond,
+	patience: 30 * time.Second}
+
+// acceptKnocks finds the processes that have knocked since the last call.
+func (p *Provider) acceptKnocks() {
+	for i := range p.seen {
+		news := p.own.knockWord(i).Load() &^ p.seen[i]
+		p.seen[i] |= news
+		for ; news != 0; news &= news - 1 {
+			id := proc.ID(i*64 + bits.TrailingZeros64(news))
+			if int64(id) < int64(p.cfg.MaxProcs) {
+				p.accept(id)
+			}
+		}
+	}
+}
+
+// accept starts to poll a newcomer's slot and connects back, so that each side can return credit
+// and announce its departure.
+func (p *Provider) accept(id proc.ID) {
+	a, err := p.own.knockAddress(id)
+	if errors.Is(err, errEmptySlot) {
+		p.seen[id/64] &^= 1 << (id % 64) // a stray bit: its owner may still knock
+		return
+	}
+	if c := p.conns[id]; c != nil {
+		p.addInbound(c)
+		return
+	}
+	if p.departed {
+		return // the newcomer reads that in our header
+	}
+	if errors.Is(p.barred[id], fabric.ErrPeerGone) {
+		if err == nil {
+			p.refuseDead(id, &a)
+		}
+		return
+	}
+	if err != nil { // no process that connected wrote this
+		p.cfg.Logf("shm: the slot of %v: %v", id, err)
+		a.geometry = p.own.geometry
+	}
+	c := newConn(p, id, &a)
+	p.conns[id] = c
+	p.addInbound(c)
+	if err != nil {
+		c.in.corrupt, c.in.cut = true, true
+		p.requestReap()
+		return
+	}
+	if err := c.connect(&a); err != nil {
+		c.halfOpen, c.halfOpenSince = &a, time.Now()
+		p.connectFailed(c, err)
+	}
+}
+
+// addInbound starts to poll the peer's slot; it takes nothing from an invalidated peer.
+func (p *Provider) addInbound(c *Conn) {
+	if c.reported {
+		return
+	}
+	c.in = consumer{ring: newRing(p.own.slot(c.peer), p.own.geometry), cut: c.invalidated}
+	c.hasIn = true
+	p.inbound = append(p.inbound, c)
+}
+
+// connectFailed decides what becomes of a half-open connection after a failed attempt.
+func (p *Provider) connectFailed(c *Conn, err error) {
+	first := c.lastError == nil
+	c.lastError = err
+	switch {
+	case errors.Is(err, fabric.ErrPeerGone):
+		c.lastError = nil
+		c.gone.Store(true)
+		p.requestReap()
+	case permanent(err) || time.Since(c.halfOpenSince) >= p.retry.patience && !first:
+		errno := errnoOf(err)
+		c.in.cur.refused.Store(uint32(errno))
+		c.setEnd(proc.Cause{Kind: proc.Unreachable, Code: int32(errno)})
+		p.cfg.Logf("shm: giving %v up, which lives: connecting back: %v", c.peer, err)
+	case first:
+		p.cfg.Logf("shm: connecting back to %v, trying again for %v: %v", c.peer, p.retry.patience, err)
+		p.scheduleRetry()
+	}
+}
+
+// errnoOf is the error number that is sent to the peer.
+func errnoOf(err error) unix.Errno {
+	var errno unix.Errno
+	switch {
+	case errors.As(err, &errno) && errno != 0:
+		return errno
+	case errors.Is(err, ErrNoSpace):
+		return unix.ENOMEM
+	default:
+		return unix.EIO
+	}
+}
+
+// retryConnect tries to complete a half-open connection, and reports whether it has.
+func (p *Provider) retryConnect(c *Conn) bool {
+	if err := c.connect(c.halfOpen); err != nil {
+		p.connectFailed(c, err)
+		return false
+	}
+	c.halfOpen, c.lastError = nil, nil
+	p.cfg.Logf("shm: connected back to %v after %v", c.peer, time.Since(c.halfOpenSince))
+	return true
+}
+
+// setEnd ends the connection by evidence that is not in the ring.
+func (c *Conn) setEnd(cause proc.Cause) {
+	c.ending, c.endCause = true, cause
+	c.p.requestReap()
+}
+
+// checkRefusal checks whether the peer, which has not connected back, has refused.
+func (c *Conn) checkRefusal() {
+	code := c.out.cur.refused.Load()
+	switch state := c.segment.head().state.Load(); {
+	case state == stateDeparted:
+		c.setEnd(proc.Cause{Kind: proc.Departed})
+	case state == stateClosed:
+		c.setEnd(proc.Cause{Kind: proc.Connection})
+	case code != 0:
+		cause := proc.Cause{Kind: proc.Unreachable, Code: int32(code & 0xfff)}
+		c.lastError = fmt.Errorf("shm: %v", cause)
+		c.setEnd(cause)
+	}
+}
+
+// scheduleRetry makes Poll check half-open pairs: soon, then at doubling intervals.
+func (p *Provider) scheduleRetry() {
+	p.retry.pause = p.retry.firstPause
+	p.rescheduleRetry()
+}
+
+func (p *Provider) rescheduleRetry() {
+	w := &p.retry
+	w.due = time.Now().Add(w.pause)
+	if w.timer == nil {
+		w.timer = time.AfterFunc(w.pause, func() { p.requestReap(); p.bell.Ring() })
+		return
+	}
+	w.timer.Reset(w.pause)
+}
+
+// retryIncomplete checks the half-open pairs if it is time, and returns the number that it
+// completed: refused frames may be sent then.
+func (p *Provider) retryIncomplete() int {
+	w := &p.retry
+	if w.due.IsZero() || time.Now().Before(w.due) {
+		return 0
+	}
+	w.due = time.Time{}
+	n, left := 0, false
+	for _, c := range p.conns {
+		switch {
+		case c.reported || c.ending || c.invalidated || c.gone.Load():
+			continue
+		case c.halfOpen != nil:
+			if p.retryConnect(c) {
+				n++
+				continue
+			}
+		case c.hasIn:
+			continue
+		default:
+			c.checkRefusal()
+		}
+		left = true
+	}
+	if left {
+		w.pause = min(2*w.pause, w.maxPause)
+		p.rescheduleRetry()
+	}
+	return n
+}

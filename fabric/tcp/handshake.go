@@ -1,0 +1,360 @@
+package tcp
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// maxHandshakes bounds the handshakes in progress; one more evicts the oldest. An evicted peer
+	// connects again at once.
+	maxHandshakes = 128
+	// handshakeTimeout bounds the time of a handshake.
+	handshakeTimeout = 5 * time.Second
+	// acceptBatch bounds how many are accepted before other work is done.
+	acceptBatch = 16
+)
+
+// handshake is an accepted connection that is not authenticated yet.
+type handshake struct {
+	exchange        // fd is -1 once it is closed, or is a peer's connection
+	domain     int  // of its socket
+	path       path // without this end's address
+	due        time.Time
+	hello      *hello     // nil until received
+	keyAtHello int32      // the last key of Provider.connSet then
+	proof      *statement // of a postponed handshake
+}
+
+// acceptRound serves the listeners and the handshakes. Between Depart and Close a goroutine calls
+// it too, so it touches nothing else then.
+func (p *Provider) acceptRound() {
+	var events [32]unix.EpollEvent
+	n := epollNow(p.handshakeSet.fd, events[:])
+	for _, ev := range events[:n] {
+		p.serveHandshake(ev, acceptBatch)
+	}
+}
+
+// mayAccept reports whether this turn of Poll, which has found n events so far, has time for a
+// handshake: the first turn after an arrival, when the answer to what this process has sent since
+// is farthest away, and some of the later ones. So a burst of unauthenticated connections is served
+// one by one, with polls of the recent connection in between.
+func (p *Provider) mayAccept(n int) bool {
+	return n == 0 && p.idlePolls == 2 || p.idlePolls%acceptStride == 0 || p.polls%stride == 0 || p.idlePolls >= recentPolls
+}
+
+const acceptStride = 16
+
+// acceptStep serves one handshake or newcomer.
+func (p *Provider) acceptStep() int {
+	var events [1]unix.EpollEvent
+	if epollNow(p.handshakeSet.fd, events[:]) == 0 {
+		p.acceptReady = false
+		return 0
+	}
+	p.serveHandshake(events[0], 1)
+	return 1
+}
+
+// serveHandshake accepts at most so many newcomers, or continues a handshake.
+func (p *Provider) serveHandshake(ev unix.EpollEvent, newcomers int) {
+	switch who := p.handshakeSet.owner(ev).(type) {
+	case *listener:
+		for ; newcomers > 0 && p.accept(who); newcomers-- {
+		}
+	case *handshake:
+		p.advanceHandshake(who)
+	}
+}
+
+// accept accepts a newcomer; false: there is none. Most unauthenticated connections are closed
+// again before the call returns, so the work that only a peer needs is done later: socket options
+// after the proof, epoll if more data have to come.
+func (p *Provider) accept(l *listener) bool {
+	fd, sa, err := unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+	if err != nil && isPressure(err) {
+		p.logOnce("accept", "tcp: cannot take a connection: %v: raise the limit of open files (ulimit -n)", err)
+		if p.useReserve() {
+			fd, sa, err = unix.Accept4(l.fd, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		}
+	}
+	switch {
+	case err == nil:
+	case isPressure(err):
+		p.pauseAccept(l)
+		return false
+	default:
+		return err == unix.ECONNABORTED || err == unix.EINTR
+	}
+	if len(p.handshakes) == maxHandshakes {
+		p.stats.evicted.Add(1)
+		p.drop(p.handshakes[0])
+	}
+	g := &handshake{exchange: exchange{fd: fd}, domain: l.domain, due: time.Now().Add(handshakeTimeout), path: pathOf(sa)}
+	p.handshakes = append(p.handshakes, g)
+	p.advanceHandshake(g)
+	if g.fd < 0 {
+		return true
+	}
+	p.alarm(g.due)
+	if g.proof != nil { // Poll continues it
+		return true
+	}
+	if g.key, err = p.handshakeSet.add(fd, g, unix.EPOLLIN); err != nil {
+		p.drop(g)
+	}
+	return true
+}
+
+// advanceHandshake continues a handshake as far as possible.
+func (p *Provider) advanceHandshake(g *handshake) {
+	if g.hello == nil && !p.readHello(g) {
+		return
+	}
+	b, err := g.readMessage(proofBytes)
+	if err != nil { // a peer does so whose own call was answered meanwhile
+		p.drop(g)
+		return
+	}
+	if b == nil {
+		return
+	}
+	var s statement
+	if !s.open(p.cfg.Secret, roleDialler, g.transcript, b) {
+		p.stats.unauthenticated.Add(1)
+		p.logOnce("secret", "tcp: refused %s, which does not know the job's secret; more of these are counted, not logged",
+			g.path.peerName())
+		p.drop(g)
+		return
+	}
+	g.record(b)
+	p.admit(g, &s)
+}
+
+// readHello receives the hello and answers it; false: the proof is not due yet.
+func (p *Provider) readHello(g *handshake) bool {
+	b, err := g.readMessage(helloBytes)
+	if b == nil && err == nil && helloBegins(g.buf[:g.got]) {
+		return false
+	}
+	if err != nil {
+		p.stats.notPeer.Add(1)
+		p.drop(g)
+		return false
+	}
+	h, ok := decodeHello(b)
+	if !ok {
+		p.stats.notPeer.Add(1)
+		p.logOnce("hello", "tcp: refused %s, which is no peer; more of these are counted, not logged", g.path.peerName())
+		p.drop(g)
+		return false
+	}
+	ch := challenge{version: handshakeVersion}
+	_, _ = rand.Read(ch.nonce[:]) // never fails: it ends the program instead
+	answer := ch.encode()
+	h.address = bytes.Clone(h.address)
+	g.record(b)
+	g.record(answer)
+	err = g.writeMessage(answer)
+	if h.version != handshakeVersion {
+		p.stats.otherVersion.Add(1)
+		p.logOnce("version", "tcp: refused %s, which speaks version %d, this process %d: start all processes from one "+
+			"build", g.path.peerName(), h.version, handshakeVersion)
+		p.drop(g)
+		return false
+	}
+	if err != nil {
+		p.stats.notPeer.Add(1)
+		p.drop(g)
+		return false
+	}
+	g.hello, g.keyAtHello = &h, p.connSet.last
+	return true
+}
+
+// isTarget reports whether a hello of a possible peer means this process.
+func (p *Provider) isTarget(h *hello) bool {
+	return h.to == p.cfg.Self && h.toBorn == p.self.born && h.from != p.cfg.Self &&
+		int64(h.from) < int64(p.cfg.MaxProcs)
+}
+
+// admit accepts an authenticated peer, or sends the reason why not.
+func (p *Provider) admit(g *handshake, s *statement) {
+	h := g.hello
+	a, err := decodeAddress(h.address)
+	if err != nil || !p.isTarget(h) {
+		p.stats.misdirected.Add(1)
+		p.logOnce("target", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; "+
+			"more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
+		p.drop(g)
+		return
+	}
+	c := p.conns[h.from]
+	if g.peerClosed() || c != nil && c.superseded(g, s) {
+		p.drop(g)
+		return
+	}
+	owed := c != nil && c.state != ended && c.out.kept() // it has not received everything from us
+	if p.departing && !owed {
+		p.sendVerdict(g, &statement{outcome: departed})
+		p.drop(g)
+		return
+	}
+	if c != nil && p.sink == nil && (c.state == up || p.departing) { // Poll continues: it delivers the rest first
+		p.postpone(g, s)
+		return
+	}
+	first := c == nil
+	if first {
+		c = p.newConn(h.from, &a)
+	}
+	p.unlist(g) // it is authenticated, so it no longer counts as a handshake
+	out := p.decide(c, &a)
+	if out == accepted && c.state == up {
+		p.drainReplaced(c)
+		out = p.decide(c, &a)
+	}
+	verdict := statement{taken: c.got, outcome: out}
+	if out == accepted && c.fd < 0 && c.dial == nil { // the peer takes a descriptor more
+		if err := p.ensureReserve(); err != nil {
+			verdict.outcome = noResources
+			verdict.shortage, _ = errors.AsType[unix.Errno](err)
+		}
+	}
+	ok := p.sendVerdict(g, &verdict)
+	if verdict.outcome != accepted || !ok {
+		p.drop(g)
+		p.afterRefusal(c, first, verdict.shortage)
+		return
+	}
+	p.stats.accepted.Add(1)
+	fd := p.takeSocket(g)
+	c.hangUp()
+	_ = p.fillReserve() // if the closed socket was one
+	c.in.reset()
+	tune(fd, g.domain)
+	if !g.path.unix {
+		g.path.here = localName(fd)
+	}
+	c.adopt(fd, g.path, s)
+}
+
+// afterRefusal decides what becomes of c, whose peer called and was refused, for a shortage if it
+// is not 0.
+func (p *Provider) afterRefusal(c *Conn, first bool, want unix.Errno) {
+	switch now := time.Now(); {
+	case first && want == 0: // it was never connected
+		delete(p.conns, c.peer)
+	case c.state != waiting || slices.Contains(p.reconnecting, c):
+	case want != 0: // both try, and report it if it lasts
+		if first {
+			c.downSince = now
+		}
+		c.lastError = want
+		c.reconnect(now)
+	default: // drainReplaced has found it broken, and the peer has no verdict
+		c.reconnect(now)
+	}
+}
+
+// superseded reports whether the peer has given up this handshake for the existing connection, or a
+// later one: its hello came before that was made, and a peer that accepts another call, or makes
+// another, closes the previous one, whose proof may still arrive. Or it acknowledges less than
+// before.
+func (c *Conn) superseded(g *handshake, s *statement) bool {
+	return c.state == up && c.key > g.keyAtHello || c.state != ended && c.out.outdated(s.taken)
+}
+
+// peerClosed reports whether the other side has closed the connection.
+func (g *handshake) peerClosed() bool {
+	var b [1]byte
+	n, _, err := unix.Recvfrom(g.fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	return n == 0 && err == nil || err != nil && err != unix.EAGAIN
+}
+
+// postpone leaves an authenticated handshake to Poll.
+func (p *Provider) postpone(g *handshake, s *statement) {
+	g.proof = s
+	p.handshakeSet.forget(g.fd, g.key)
+	p.postponed = append(p.postponed, g)
+}
+
+// admitPostponed admits the handshakes that were complete while Poll did not run.
+func (p *Provider) admitPostponed() int {
+	guests := p.postponed
+	p.postponed = nil
+	for _, g := range guests {
+		if slices.Contains(p.handshakes, g) {
+			p.admit(g, g.proof)
+		}
+	}
+	return len(guests)
+}
+
+// decide returns the outcome of a call by c's peer.
+func (p *Provider) decide(c *Conn, a *address) outcome {
+	switch {
+	case p.gone[c.peer] || c.state == ended || c.invalidated || c.peerAddress.born != a.born:
+		return rejected
+	case c.dial != nil && c.dial.stage == proofSent && p.cfg.Self < c.peer:
+		return duplicate
+	}
+	return accepted
+}
+
+// drainReplaced reads the rest of a connection that its peer gives up for a new one.
+func (p *Provider) drainReplaced(c *Conn) {
+	c.replaced = true
+	for c.state == up {
+		if n := c.receive(p.sink); n == 0 {
+			break
+		}
+	}
+	c.replaced = false
+}
+
+// sendVerdict sends the verdict.
+func (p *Provider) sendVerdict(g *handshake, s *statement) bool {
+	s.outbox = uint32(p.cfg.Outbox)
+	return g.writeMessage(s.seal(p.cfg.Secret, roleAcceptor, g.transcript)) == nil
+}
+
+// drop closes a handshake's connection. Closing the descriptor removes it from epoll, too.
+func (p *Provider) drop(g *handshake) {
+	delete(p.handshakeSet.of, g.key)
+	p.unlist(g)
+	_ = unix.Close(g.fd)
+	g.fd = -1
+	_ = p.fillReserve()
+}
+
+// takeSocket removes a peer's handshake from the queue and returns its descriptor.
+func (p *Provider) takeSocket(g *handshake) (fd int) {
+	p.handshakeSet.forget(g.fd, g.key)
+	p.unlist(g)
+	fd, g.fd = g.fd, -1
+	return fd
+}
+
+// unlist removes a handshake from the list.
+func (p *Provider) unlist(g *handshake) {
+	if i := slices.Index(p.handshakes, g); i >= 0 {
+		p.handshakes = slices.Delete(p.handshakes, i, i+1)
+	}
+}
+
+// expireHandshakes closes the handshakes whose time is over.
+func (p *Provider) expireHandshakes(now time.Time) {
+	for len(p.handshakes) > 0 && !p.handshakes[0].due.After(now) {
+		p.stats.timedOut.Add(1)
+		p.logOnce("timeout", "tcp: disconnected %s, which had not ended its handshake after %v",
+			p.handshakes[0].path.peerName(), handshakeTimeout)
+		p.drop(p.handshakes[0])
+	}
+}

@@ -1,0 +1,176 @@
+package tcp_test
+
+import (
+	"bufio"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// starvedVar makes a copy of the test binary a process without descriptors, and says
+// for how long it looks for some.
+const shortageVariable = "BANYAN_TCP_STARVED"
+
+func shortageConfig(id proc.ID, heal time.Duration) tcp.Config {
+	return tcp.Config{
+		Self: id, MaxProcs: 2, Heal: heal, Secret: []byte("sixteen bytes or more"),
+		Inet: true, Networks: []string{"127.0.0.0/8"},
+	}
+}
+
+// starve is that process: it uses up its descriptors, says its address, and then all
+// that happens. A line gives the descriptors back; the end of its input ends it.
+func runWithShortage() error {
+	heal, err := time.ParseDuration(os.Getenv(shortageVariable))
+	if err != nil {
+		return err
+	}
+	cfg := shortageConfig(1, heal)
+	cfg.Logf = func(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+	p, err := tcp.Open(cfg)
+	if err != nil {
+		return err
+	}
+	lines := make(chan bool)
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			lines <- true
+		}
+		os.Exit(0)
+	}()
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 64, Max: 64}, nil); err != nil {
+		return err
+	}
+	var held []int
+	for err == nil {
+		var fd int
+		if fd, err = unix.Open("/dev/null", unix.O_CLOEXEC, 0); err == nil {
+			held = append(held, fd)
+		}
+	}
+	if err != unix.EMFILE {
+		return err
+	}
+	fmt.Println("address", hex.EncodeToString(p.Address()))
+	var sink fabric.Sink
+	sink.Deliver[fabric.ClassTest] = func(_ proc.ID, _ uint64, payload []byte) { fmt.Printf("frame %s\n", payload) }
+	sink.Down = func(_ proc.ID, cause proc.Cause) { fmt.Println("down", cause) }
+	for {
+		if p.Poll(&sink) == 0 {
+			_, _ = unix.Poll(nil, 1)
+		}
+		select {
+		case <-lines:
+			for _, fd := range held {
+				_ = unix.Close(fd)
+			}
+		default:
+		}
+	}
+}
+
+// driver is the test's side of that process, and its peer.
+type driver struct {
+	*testing.T
+	*tcp.Provider
+	said chan string
+	sink fabric.Sink
+	ends []proc.Cause
+	give func() // its descriptors back
+}
+
+// newDriver starts one that looks for descriptors for so long, to be called by a
+// process that is as patient as mine says.
+func newDriver(t *testing.T, its, mine time.Duration) (*driver, fabric.Conn) {
+	d := &driver{T: t, said: make(chan string, 100)}
+	d.sink.Down = func(_ proc.ID, cause proc.Cause) { d.ends = append(d.ends, cause) }
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.Command(exe)
+	cmd.Env, cmd.Stderr = append(os.Environ(), fmt.Sprint(shortageVariable, "=", its)), os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	go func() {
+		for words := bufio.NewScanner(out); words.Scan(); {
+			d.said <- words.Text()
+		}
+		close(d.said)
+	}()
+	t.Cleanup(func() { require.NoError(t, in.Close()); require.NoError(t, cmd.Wait()) })
+	d.give = func() { _, err := fmt.Fprintln(in); require.NoError(t, err) }
+	d.Provider, err = tcp.Open(shortageConfig(0, mine))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	blob, err := hex.DecodeString(strings.TrimPrefix(d.hear("address "), "address "))
+	require.NoError(t, err)
+	c, err := d.Connect(fabric.ConnectSpec{Peer: 1, Address: blob})
+	require.NoError(t, err)
+	d.hear("tcp: cannot take a connection")
+	return d, c
+}
+
+// hear polls until the process says something that begins so.
+func (d *driver) hear(words string) (line string) {
+	d.Helper()
+	for begun := time.Now(); ; {
+		select {
+		case line, open := <-d.said:
+			require.True(d, open, "it has ended")
+			if strings.HasPrefix(line, words) {
+				return line
+			}
+		default:
+		}
+		if d.Poll(&d.sink) == 0 {
+			_, _ = unix.Poll(nil, 1)
+		}
+		require.Less(d, time.Since(begun), time.Minute, "it does not say %q; ends here: %v", words, d.ends)
+	}
+}
+
+// Both sides report a process that has no descriptor for the connection, whichever
+// is the more patient, and say what it lacks; nobody waits for ever.
+func TestDescriptorShortage(t *testing.T) {
+	for _, patience := range [][2]time.Duration{{time.Second, time.Minute}, {time.Minute, time.Second}} {
+		d, _ := newDriver(t, patience[0], patience[1])
+		for begun := time.Now(); len(d.ends) == 0; {
+			d.Poll(&d.sink)
+			require.Less(t, time.Since(begun), time.Minute)
+		}
+		want := proc.Cause{Kind: proc.Unreachable, Code: int32(unix.EMFILE)}
+		require.Equal(t, []proc.Cause{want}, d.ends)
+		require.Contains(t, want.String(), "ulimit -n")
+		if patience[0] < patience[1] {
+			d.hear("down " + want.String())
+		}
+	}
+}
+
+// One that gets descriptors in time is connected, and nobody is reported.
+func TestTemporaryDescriptorShortage(t *testing.T) {
+	d, c := newDriver(t, time.Minute, time.Minute)
+	for c.(*tcp.Conn).Health().Why == nil { // until it has said that it cannot
+		d.Poll(&d.sink)
+	}
+	require.ErrorIs(t, c.(*tcp.Conn).Health().Why, unix.EMFILE)
+	d.give()
+	for !c.TrySend(fabric.ClassTest, 0, []byte("at last")) {
+		d.Poll(&d.sink)
+	}
+	d.hear("frame at last")
+	require.Empty(t, d.ends)
+}

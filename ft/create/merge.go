@@ -1,0 +1,51 @@
+package create
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Merge makes one communicator of both sides of an intercommunicator: first the ranks of the side
+// that gave high as false. If both gave the same the side with the lowest process comes first.
+func (p Parent) Merge(high bool) (*p2p.Comm, error) {
+	made, err := p.merge(high)
+	return p.finish(repair.Merge, made, err)
+}
+
+func (p Parent) merge(high bool) (*p2p.Comm, error) {
+	n := p.Core.Count()
+	local := p.Core.Local()
+	if local == nil {
+		return nil, fmt.Errorf("merge on %s: %w: not an intercommunicator", p.Core.Name(), ft.ErrArgument)
+	}
+	w, side := p.on(p.Core.Coll()), p.on(local)
+	if w.Core.Peers().Size() == 0 {
+		return nil, fmt.Errorf("merge on %s: %w", p.Core.Name(), p.Core.Lost("merge", 0))
+	}
+	word := make([]byte, 1+verdictLen) // theirs, and why it is not there
+	var err error
+	if w.Core.Rank() == 0 {
+		mine := []byte{0}
+		if high {
+			mine[0] = 1
+		}
+		_, err = w.sendrecv(mine, word[:1], 0, 0)
+		encodeVerdict(word[1:], err)
+	}
+	if berr := side.bcast(word, local.Coll().OriginalRank(0)); berr != nil || err != nil {
+		return nil, fmt.Errorf("merge on %s: %w", p.Core.Name(), cmp.Or(err, berr))
+	}
+	if err := decodeVerdict(word[1:], "merge"); err != nil {
+		return nil, fmt.Errorf("merge on %s: the first rank could not reach the other side: %w", p.Core.Name(), err)
+	}
+	first := !high
+	if high == (word[0] == 1) {
+		first = slices.Min(p.Core.Group().Procs()) < slices.Min(p.Core.Peers().Procs())
+	}
+	return p.Core.Union(n, first)
+}

@@ -1,0 +1,89 @@
+package create
+
+import (
+	"errors"
+
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// names are those of the operations in errors.
+var names = map[repair.What]string{
+	repair.Dup: "dup", repair.Create: "create", repair.CreateGroup: "create group", repair.Split: "split",
+	repair.CreateInter: "create inter", repair.CreateInterReady: "create inter", repair.Merge: "merge",
+}
+
+// uniform reports whether all members make the communicator or none does. On a communicator that has
+// been freed nothing is agreed.
+func (p Parent) uniform(err error) bool {
+	return p.Core.Uniformity() >= p2p.UniformCreation && !errors.Is(err, ft.ErrClosed)
+}
+
+// Outcome is the outcome of creating a communicator (nil for a rank that is no member) in which this
+// rank met err: where creation is uniform the one that all members agree on.
+func (p Parent) Outcome(what repair.What, made *p2p.Comm, err error) error {
+	if !p.uniform(err) {
+		return err
+	}
+	if err == nil {
+		err = p.complete(what, made)
+	}
+	return p.vote(repair.Vote{What: what, Err: err, Makes: true})
+}
+
+// complete is the error of making a communicator in which a rank that is known to have failed would
+// have a part.
+func (p Parent) complete(what repair.What, made *p2p.Comm) error {
+	op := names[what]
+	switch {
+	case what != repair.Create && what != repair.CreateGroup || p.Core.Profile() == p2p.RunThrough:
+		return p.Core.CheckMembers(op)
+	case made == nil:
+		return nil
+	}
+	return p.Core.FailedIn(op, made.Group())
+}
+
+// vote takes part in the agreement on the outcome of an operation.
+func (p Parent) vote(v repair.Vote) error {
+	v.Op = names[v.What]
+	return p.await(func(done func(error)) { p.Repair.End(p.Core, v, done) })
+}
+
+// await waits for the outcome of an agreement that begin starts with the lock held.
+func (p Parent) await(begin func(done func(error))) error {
+	p.Engine.Lock()
+	promise, h := p.Engine.NewAgreement(p.Core)
+	begin(promise.Complete)
+	p.Engine.Unlock()
+	_, err := p.Engine.Wait(h)
+	return err
+}
+
+// finish is keep of what Outcome allows.
+func (p Parent) finish(what repair.What, made *p2p.Comm, err error) (*p2p.Comm, error) {
+	return p.keep(made, p.Outcome(what, made, err))
+}
+
+// keep gives a new communicator, or frees it for an error.
+func (p Parent) keep(made *p2p.Comm, err error) (*p2p.Comm, error) {
+	if err == nil {
+		return made, nil
+	}
+	if made != nil {
+		err = errors.Join(err, Free(p.Engine, p.Repair, made))
+	}
+	return nil, err
+}
+
+// Free frees a communicator and what repair keeps for it.
+func Free(e *p2p.Engine, r *repair.Repair, core *p2p.Comm) error {
+	err := core.Free()
+	if err == nil {
+		e.Lock()
+		r.Freed(core)
+		e.Unlock()
+	}
+	return err
+}

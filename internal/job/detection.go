@@ -1,0 +1,148 @@
+package job
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/internal/settings"
+)
+
+// ExitExpelled is the exit code of a rank that ends itself because it counts as failed at others.
+const ExitExpelled = join.ExitFenced
+
+// detector is how the failure detector runs.
+type detector struct {
+	on              bool
+	period, timeout fabric.Time
+	rule            detect.Rule
+	usual           bool // both times are the defaults
+	longer          bool // the timeout is crowdPatience times the default
+}
+
+// crowdPatience is how much longer a silence may last by default where ranks share cores. 32 ranks
+// that compute and collect garbage on two cores lost each other over sockets after three seconds.
+const crowdPatience = 4
+
+// detectorOf takes the detector from settings.
+func detectorOf(s *settings.Set) detector {
+	millis := func(id settings.ID) fabric.Time { return fabric.Time(s.Int(id)) * fabric.Time(time.Millisecond) }
+	return detector{
+		on:     s.On(settings.Detect),
+		period: millis(settings.DetectPeriod), timeout: millis(settings.DetectTimeout),
+		rule:  detect.Rule(s.Int(settings.DetectPartition)),
+		usual: !s.Changed(settings.DetectPeriod) && !s.Changed(settings.DetectTimeout),
+	}
+}
+
+// adapt makes the default timeout longer where a node is crowded. All ranks have the same topology,
+// so they come to the same timeout.
+func (d *detector) adapt(t *route.Topology, logf func(string, ...any)) {
+	if !d.on || !d.usual || t.Size() == 1 {
+		return
+	}
+	for node := range t.Nodes() {
+		if t.Crowded(node) {
+			d.timeout, d.longer = d.timeout*crowdPatience, true
+			if logf != nil {
+				logf("detect.timeout is %v, as ranks share cores", time.Duration(d.timeout))
+			}
+			return
+		}
+	}
+}
+
+// Detection is how this rank detects failures. The root package says what its fields mean.
+type Detection struct {
+	On              bool
+	Period, Timeout time.Duration
+	Longer          int
+	Partition       string
+	Evidence        string
+}
+
+// describe is what users see of the detector.
+func (d *detector) describe(cfg *progress.Config, alone bool) Detection {
+	out := Detection{Evidence: "connection"}
+	if cfg.Shm != nil {
+		out.Evidence = cfg.Shm.Evidence()
+	}
+	if !d.on || alone {
+		return out
+	}
+	out.On, out.Period, out.Timeout = true, time.Duration(d.period), time.Duration(d.timeout)
+	out.Partition, out.Longer = d.rule.String(), 1
+	if d.longer {
+		out.Longer = crowdPatience
+	}
+	return out
+}
+
+// Detection describes the failure detection of this rank.
+func (j *Job) Detection() Detection { return j.detection }
+
+// startDetector starts the failure detector, unless it is off or the rank is alone.
+func (j *Job) startDetector(cfg *progress.Config, c *config) error {
+	d := &c.detector
+	if !d.on || j.Size() == 1 {
+		return nil
+	}
+	j.detector = control.Start(control.Config{
+		Engine: j.Progress, Die: j.expire, Logf: j.logf,
+		Condemned: func(peer proc.ID, silent fabric.Time, killed bool) {
+			j.boot.Warn(condemned(peer, silent, d.timeout, killed))
+		},
+		Detect: detect.Config{
+			Self: j.Self, Procs: j.Size(), Period: d.period, Timeout: d.timeout,
+			Seed: uint64(cfg.Host.Now()), Partition: d.rule,
+			Node: j.NodeOfProc,
+		},
+	})
+	return nil
+}
+
+// condemned explains why a rank that is not known to have ended counts as failed, and which setting
+// avoids that. Without this line an unexplained SIGKILL would be all that is seen. silent is how
+// long nothing was received from it; 0: another rank has found that.
+func condemned(peer proc.ID, silent, timeout fabric.Time, killed bool) string {
+	how := "was silent for " + time.Duration(silent).Round(time.Millisecond).String() + ", though all were asked"
+	if silent == 0 {
+		how = "was silent for so long, as others have found"
+	}
+	what := "and ends itself if it was only stopped or starved"
+	if killed {
+		what = "and has been killed"
+	}
+	return fmt.Sprintf("rank %d counts as dead %s: it %s; detect.timeout is %v, "+
+		"raise it (BANYAN_DETECT_TIMEOUT) if ranks are to survive longer stops", peer, what, how, time.Duration(timeout))
+}
+
+// openExits opens the kernel's record of ended processes if this machine offers it; else nil, and
+// shared memory has means of its own.
+func openExits(ranks int, logf func(string, ...any)) *exits.Table {
+	if ranks == 1 {
+		return nil
+	}
+	t, err := exits.Open()
+	switch {
+	case err == nil:
+		return t
+	case logf != nil:
+		logf("deaths are not told of by the kernel's record: %v", err)
+	}
+	return nil
+}
+
+func closeExits(t *exits.Table) error {
+	if t == nil {
+		return nil
+	}
+	return t.Close()
+}

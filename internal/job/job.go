@@ -1,0 +1,232 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/banyan-hpc/banyan/coll"
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/ft/agree"
+	"github.com/banyan-hpc/banyan/ft/control"
+	"github.com/banyan-hpc/banyan/ft/detect"
+	"github.com/banyan-hpc/banyan/ft/repair"
+	"github.com/banyan-hpc/banyan/internal/exits"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+	"github.com/banyan-hpc/banyan/p2p"
+)
+
+// Job is one rank's part of a job. The exported fields are set by the constructor and do not change.
+type Job struct {
+	Self     proc.ID
+	Progress *progress.Engine
+	P2P      *p2p.Engine
+	Repair   *repair.Repair
+	World    *p2p.Comm   // all ranks of the job
+	Trees    coll.Choice // of World
+	Unaware  bool
+	Fatal    bool // errors on World abort the job by default
+
+	boot        bootstrap
+	origin      fabric.Time
+	notice      *p2p.Comm // see Finalize
+	sockets     []*tcp.Provider
+	exits       *exits.Table    // nil: the kernel's record is not available
+	detector    *control.Driver // nil: there is no failure detector
+	outbox      *control.Outbox // of agreements and revocations
+	agreements  *control.Agreements
+	revocations *control.Revocations
+	detection   Detection
+	logf        func(format string, args ...any) // nil: no log
+
+	finalizing atomic.Bool
+	once       sync.Once // of Finalize
+	final      error     // the result of Finalize; written within once
+}
+
+// The context ids of World, and of the communicator on which ranks release each other from the last
+// fence.
+const (
+	worldContext = 1 + iota
+	noticeContext
+	detachedContext
+)
+
+// newJob builds the stack on the providers of cfg, which it owns afterwards, also on error.
+func newJob(boot bootstrap, cfg progress.Config, c *config) (*Job, error) {
+	cfg.Self = proc.ID(boot.Rank())
+	cfg.Resolve = boot.Address
+	j := &Job{
+		Self: cfg.Self, Progress: progress.New(cfg), Trees: c.trees, Unaware: c.Unaware, Fatal: c.fatal,
+		boot: boot, sockets: socketsOf(&cfg), logf: c.Logf, detection: c.detector.describe(&cfg, boot.Size() == 1),
+	}
+	// The end of a peer is reported to these parts in this order, which each joins when it starts.
+	// Messages come first: whatever the others do finds the communicators marked and the requests
+	// ended. An unreachable peer comes before agreements, as this rank may have to exit before its
+	// contribution could name the peer. The detector is last: it informs other ranks.
+	for _, start := range []func(*progress.Config, *config) error{
+		j.startMessages, j.startUnreachable, j.startAgreements, j.startRevocations, j.startDetector,
+	} {
+		if err := start(&cfg, c); err != nil {
+			return nil, errors.Join(err, j.Progress.Close())
+		}
+	}
+	if c.async {
+		j.Progress.StartAsync()
+	}
+	j.origin = cfg.Host.Now()
+	return j, nil
+}
+
+// startMessages starts point-to-point communication.
+func (j *Job) startMessages(cfg *progress.Config, c *config) (err error) {
+	j.P2P = p2p.New(j.Progress, !c.Unaware, c.limits)
+	j.P2P.SetProfile(c.Profile)
+	if j.World, err = j.P2P.NewComm("world", p2p.WorldGroup(j.Size()), j.Rank(), worldContext); err != nil {
+		return err
+	}
+	if c.segments != noSegments {
+		var halls p2p.Halls
+		if cfg.Shm != nil && c.segments == ownSegments {
+			halls = cfg.Shm.Boards()
+		}
+		j.P2P.UseHalls(halls, j.NodeOfProc)
+	}
+	j.notice, err = j.P2P.NewComm("notice", p2p.WorldGroup(j.Size()), j.Rank(), noticeContext)
+	return err
+}
+
+// startUnreachable starts the rule for pairs of ranks that cannot reach each other.
+func (j *Job) startUnreachable(*progress.Config, *config) error {
+	j.Progress.OnEnd(j.peerUnreachable)
+	return nil
+}
+
+// startAgreements starts agreements and repair.
+func (j *Job) startAgreements(cfg *progress.Config, c *config) error {
+	j.outbox = control.NewOutbox(j.Progress, j.logf)
+	shape := agree.Binomial
+	if j.boot.Crowded() {
+		shape = agree.Shallow
+	}
+	j.agreements = control.StartAgreements(j.Progress, shape, j.outbox, j.logf)
+	if cfg.Shm != nil {
+		j.agreements.Use(cfg.Shm.Boards())
+	}
+	if !c.detector.on {
+		j.agreements.ConnectAwaited()
+	}
+	j.Repair = repair.New(j.Progress, j.agreements)
+	j.P2P.OnRevoked(j.Repair.Revoked)
+	j.Repair.OnUnreachable(j.exitUnreachable, func(id proc.ID) bool { return j.detector != nil && j.detector.Ended(id) })
+	return nil
+}
+
+// startRevocations starts the broadcast of revocations.
+func (j *Job) startRevocations(*progress.Config, *config) error {
+	j.revocations = control.StartRevocations(j.Progress, j.outbox, j.P2P.RevokeContext, j.P2P.RevokeUnmade)
+	j.P2P.OnRevoke(func(o *p2p.Comm) { j.revocations.Notify(o.Context(), o.Members()) })
+	return nil
+}
+
+// stopControl stops agreements and revocations. A rank that departs takes part in none.
+func (j *Job) stopControl() {
+	j.Progress.Lock()
+	defer j.Progress.Unlock()
+	j.agreements.Stop()
+	j.revocations.Stop()
+	j.outbox.Stop()
+}
+
+// reportLost enters the ranks that died during the start in the job's view of failures.
+func (j *Job) reportLost(ranks []int) {
+	j.Progress.Lock()
+	defer j.Progress.Unlock()
+	for _, rank := range ranks {
+		j.Progress.Report(proc.ID(rank), proc.Cause{Kind: proc.Unknown})
+	}
+}
+
+// Rank is this process's rank in the job.
+func (j *Job) Rank() int { return j.boot.Rank() }
+
+// Size is the number of ranks.
+func (j *Job) Size() int { return j.boot.Size() }
+
+// NodeOf is the number of the node of a rank: equal for ranks that can share memory.
+func (j *Job) NodeOf(rank int) int { return j.boot.Node(rank) }
+
+// Now is the time since the job was joined.
+func (j *Job) Now() time.Duration { return time.Duration(j.Progress.Host().Now() - j.origin) }
+
+// Sleep returns when d has passed on the job's clock. It makes no progress.
+func (j *Job) Sleep(d time.Duration) { j.Progress.Host().Pause(fabric.Time(max(d, 0))) }
+
+// Abort ends all ranks. It does not return.
+func (j *Job) Abort(code int, why error) {
+	j.boot.Abort(code, fmt.Sprintf("rank %d aborts the job: %v", j.Rank(), why))
+}
+
+// Finalizing reports whether Finalize has been called.
+func (j *Job) Finalizing() bool { return j.finalizing.Load() }
+
+// Logf writes to the log, if there is one.
+func (j *Job) Logf(format string, args ...any) {
+	if j.logf != nil {
+		j.logf(format, args...)
+	}
+}
+
+// Sockets gives the counters of the socket providers. Any goroutine may call it at any time.
+func (j *Job) Sockets() (sum []tcp.Stats) {
+	for _, p := range j.sockets {
+		sum = append(sum, p.Stats())
+	}
+	return sum
+}
+
+// DetectorStats gives the counters of the failure detector; zero without one.
+func (j *Job) DetectorStats() detect.Stats {
+	if j.detector == nil {
+		return detect.Stats{}
+	}
+	return j.detector.Stats()
+}
+
+func socketsOf(cfg *progress.Config) (out []*tcp.Provider) {
+	for _, p := range cfg.Others {
+		if s, ok := p.(*tcp.Provider); ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// NodeOfProc is NodeOf by process id.
+func (j *Job) NodeOfProc(id proc.ID) int { return j.boot.Node(int(id)) }
+
+// Node is the number of this rank's node.
+func (j *Job) Node() int { return j.boot.Node(j.Rank()) }
+
+// joined is the result of Init; see Joined.
+var joined atomic.Pointer[Job]
+
+// Joined is the job that this process has joined; nil if it has not. It is for the harnesses of this
+// project, which ask for more than the public interface offers.
+func Joined() *Job { return joined.Load() }
+
+// Published is the address that this rank has published for a provider, "shm" or "tcp"; nil if there
+// is none.
+func (j *Job) Published(provider string) []byte {
+	if j == nil {
+		return nil
+	}
+	if l, ok := j.boot.(*launched); ok {
+		return l.self.Address(provider)
+	}
+	return nil
+}

@@ -1,0 +1,380 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/fabric/tcp"
+	"github.com/banyan-hpc/banyan/internal/affinity"
+	"github.com/banyan-hpc/banyan/internal/launch/join"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/settings"
+)
+
+// launcher is what a start asks of whoever has started the ranks: a *join.Job, or the simulator's.
+type launcher interface {
+	Rank() int
+	Size() int
+	Node(rank int) (int, bool)
+	Put(ctx context.Context, key string, value []byte) error
+	Get(ctx context.Context, peer int, key string) ([]byte, error)
+	Secret(ctx context.Context) ([]byte, error)
+	Fence(ctx context.Context) error
+	SparesDead() bool
+	Finalize(ctx context.Context) error
+	Abort(code int, why string) error
+}
+
+// launched is the bootstrap by a launcher.
+type launched struct {
+	launcher
+	host  fabric.Host // set before the first card is asked for
+	self  route.Card
+	nodes *route.Topology
+	// lost are ranks that have died between the fences of the start; of many the
+	// first.
+	lost    []int
+	connLog *connLog                         // nil: nobody listens
+	logf    func(format string, args ...any) // the same
+
+	key string // under which cards are found
+
+	mu     sync.Mutex  // never held while the launcher is waited for
+	last   *route.Card // the card that was asked for last
+	owner  proc.ID     // whose it is
+	all    []foundCard // by rank, once they have been read; nil: they have not
+	asking int         // cards that are being asked for
+
+	warnings sync.WaitGroup // those that are being written
+}
+
+// foundCard is the card of a rank, or why there is none.
+type foundCard struct {
+	card *route.Card
+	err  error
+}
+
+// The keys under which ranks publish.
+const (
+	// firstCard: a rank's card, before it has opened sockets.
+	firstCard = "card"
+	// topology: rank 0's survey of the cards.
+	topology = "topology"
+	// fullCard: the card again, with the address of the sockets.
+	fullCard = "card2"
+)
+
+// here is the card of this process but for its addresses.
+func here(o *Options, job launcher) (c route.Card, err error) {
+	if c.Allowed, err = o.allowed(os.Getenv); err != nil {
+		return c, err
+	}
+	if c.Node, err = route.Here(); err != nil {
+		return c, err
+	}
+	cpus, err := affinity.Allowed()
+	if err != nil {
+		return c, err
+	}
+	for _, cpu := range cpus {
+		for len(c.Cores) <= cpu/8 {
+			c.Cores = append(c.Cores, 0)
+		}
+		c.Cores[cpu/8] |= 1 << (cpu % 8)
+	}
+	if !first(job) { // if 64 ranks of one machine all look, the last is ready 50 ms later
+		return c, nil
+	}
+	if quota, limited := affinity.Quota(); limited {
+		c.Quota = uint32(max(1, min(1000*quota, 1<<31)))
+	}
+	return c, nil
+}
+
+// first reports whether this is the first rank of those that the launcher has put
+// on one machine.
+func first(job launcher) bool {
+	for rank := range job.Rank() {
+		node, said := job.Node(rank)
+		if here, _ := job.Node(job.Rank()); !said || node == here {
+			return false
+		}
+	}
+	return true
+}
+
+// exchange publishes this rank's card, waits for the others, and learns who shares
+// a node and what is needed to reach all. Rank 0 finds that out and tells the others:
+// if each read the cards of all, a job's start would take quadratic time in the
+// launcher.
+func (l *launched) exchange(ctx context.Context) error {
+	if l.Size() == 1 {
+		l.nodes = route.One(1)
+		return nil
+	}
+	if l.Rank() == 0 {
+		// Before the fence without which there is no job: who dies later has left it to the others.
+		if _, err := l.Secret(ctx); err != nil {
+			return err
+		}
+	}
+	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+		return err
+	}
+	err := l.launcher.Fence(ctx)
+	if err != nil {
+		return err
+	}
+	if l.Rank() == 0 {
+		if l.nodes, err = l.survey(ctx); err != nil {
+			return err
+		}
+		if err := l.Put(ctx, topology, l.nodes.Encode()); err != nil {
+			return err
+		}
+	}
+	if err := l.next(ctx); err != nil {
+		return err
+	}
+	if l.Rank() == 0 {
+		return nil
+	}
+	said, err := l.Get(ctx, 0, topology)
+	switch {
+	case errors.Is(err, join.ErrNotFound): // it died before it could say
+		l.nodes, err = l.survey(ctx)
+	case err == nil:
+		l.nodes, err = route.DecodeTopology(said, l.Size())
+	}
+	return err
+}
+
+// next is a fence of the start after the first one: that a rank has died meanwhile keeps the others
+// from nothing (S1-11).
+func (l *launched) next(ctx context.Context) error {
+	err := l.launcher.Fence(ctx)
+	if missing, ok := errors.AsType[*join.MissingError](err); ok {
+		for _, lost := range missing.Lost {
+			l.lost = append(l.lost, lost.Rank)
+		}
+		return nil
+	}
+	return err
+}
+
+// sockets opens what reaches the ranks that share no memory with this one, and
+// publishes its address. Where all share memory nobody opens sockets: they cost
+// descriptors, and a port that strangers can reach. All ranks of a job come to one
+// answer, as all have one topology.
+func (l *launched) sockets(ctx context.Context, o *Options, set *settings.Set, h fabric.Host) (fabric.Provider, error) {
+	if !l.nodes.Apart {
+		l.unneeded(o)
+		return nil, nil
+	}
+	var p *tcp.Provider
+	if l.self.Allowed&route.Sockets != 0 {
+		secret, err := l.Secret(ctx)
+		if err != nil {
+			return nil, err
+		}
+		cfg := tcpConfig(set)
+		cfg.Self, cfg.MaxProcs, cfg.Secret, cfg.Ring = proc.ID(l.Rank()), l.Size(), secret, h.Ring
+		cfg.Inet, cfg.Unix = l.self.Allowed.Has(route.TCP), l.self.Allowed.Has(route.Unix)
+		cfg.Networks, cfg.Logf = o.listed(os.Getenv), l.connLog.ofSockets()
+		cfg.Warn, cfg.Shared = l.warnf, l.nodes.Crowded(l.Node(l.Rank()))
+		if cfg.Inet {
+			if err := l.awaitNetworks(ctx, cfg.Networks); err != nil {
+				return nil, err
+			}
+		}
+		if p, err = tcp.Open(cfg); err != nil {
+			return nil, err
+		}
+		if cfg.Inet {
+			l.self.Enclosed = enclosed(cfg.Networks)
+		}
+		l.self.Addresses = append(l.self.Addresses, route.Address{Provider: p.Name(), Blob: p.Address()})
+	}
+	if err := l.complete(ctx); err != nil {
+		if p != nil {
+			err = errors.Join(err, p.Close())
+		}
+		return nil, err
+	}
+	if p == nil { // an interface that holds a nil pointer is not nil
+		return nil, nil
+	}
+	return p, nil
+}
+
+// complete publishes the card again, with all addresses, and waits until the others have done so.
+func (l *launched) complete(ctx context.Context) error {
+	l.key = fullCard
+	if err := l.Put(ctx, l.key, l.self.Encode()); err != nil {
+		return err
+	}
+	return l.next(ctx)
+}
+
+func (l *launched) survey(ctx context.Context) (*route.Topology, error) {
+	return route.Survey(l.Size(), func(rank int) (*route.Card, error) { return l.fetch(ctx, rank) })
+}
+
+// fetch reads a rank's card. A rank without one has died before the last fence of the start:
+// fabric.ErrPeerGone. Without launcher it is fabric.ErrNoAddress.
+func (l *launched) fetch(ctx context.Context, rank int) (*route.Card, error) {
+	b, err := l.Get(ctx, rank, l.key)
+	if errors.Is(err, join.ErrNotFound) {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrPeerGone, err)
+	}
+	if errors.Is(err, join.ErrLauncherGone) {
+		return nil, fmt.Errorf("%w: %w", fabric.ErrNoAddress, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c, err := route.DecodeCard(b)
+	if err != nil {
+		return nil, fmt.Errorf("what rank %d published: %w", rank, err)
+	}
+	return &c, nil
+}
+
+// card is fetch for one who asks the same several times.
+func (l *launched) card(peer proc.ID) (*route.Card, error) {
+	l.mu.Lock()
+	if l.last != nil && l.owner == peer {
+		defer l.mu.Unlock()
+		return l.last, nil
+	}
+	if l.all != nil {
+		defer l.mu.Unlock()
+		return l.all[peer].card, l.all[peer].err
+	}
+	l.asking++
+	l.mu.Unlock()
+	c, err := l.fetch(context.Background(), int(peer))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asking--
+	if err == nil {
+		l.last, l.owner = c, peer
+	}
+	return c, err
+}
+
+// Fence implements bootstrap. Banyan's own launchers give addresses to a rank that is in a fence.
+// Others do not, and wait for the dead in it; but then the ranks must reach others that they have
+// never met: the detector its neighbours, and all of them who may be dead. So the cards of all are
+// read first.
+func (l *launched) Fence(ctx context.Context) error {
+	if !l.SparesDead() {
+		if err := l.readAll(ctx); err != nil {
+			return err
+		}
+	}
+	return l.launcher.Fence(ctx)
+}
+
+// askPause is how long readAll waits before it looks again whether others have been answered.
+const askPause = fabric.Time(100 * time.Microsecond)
+
+// readAll reads the cards of all ranks. Afterwards nobody asks the launcher for one.
+func (l *launched) readAll(ctx context.Context) error {
+	all := make([]foundCard, l.Size())
+	for rank := range all {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		// A request that is given up would be the launcher's last.
+		all[rank].card, all[rank].err = l.fetch(context.WithoutCancel(ctx), rank)
+	}
+	l.mu.Lock()
+	l.all = all
+	for l.asking > 0 {
+		l.mu.Unlock()
+		l.host.Pause(askPause)
+		l.mu.Lock()
+	}
+	l.mu.Unlock()
+	return nil
+}
+
+// Verdicts implements bootstrap.
+func (l *launched) Verdicts(peer proc.ID) ([]route.Verdict, error) {
+	c, err := l.card(peer)
+	if err != nil {
+		return nil, err
+	}
+	return route.Choose(&l.self, c), nil
+}
+
+// providers name the one that has each fabric.
+var providers = [...]string{route.Shm: "shm", route.Unix: "tcp", route.TCP: "tcp"}
+
+// Address implements bootstrap. The reasons why a provider does not join a pair
+// include those of fabrics that nobody will be asked for, since they are not
+// open here.
+func (l *launched) Address(provider string, peer proc.ID) ([]byte, error) {
+	c, err := l.card(peer)
+	if err != nil {
+		return nil, err
+	}
+	var why []string
+	for _, v := range route.Choose(&l.self, c) {
+		name := providers[v.Fabric]
+		open := l.self.Address(name) != nil
+		switch addr := c.Address(name); {
+		case name != provider && open:
+		case !v.OK:
+			why = append(why, v.String())
+		case !open || addr == nil:
+			why = append(why, fmt.Sprintf("not %v: all ranks seemed to share memory, so nobody has opened it: %s=unix,tcp does", v.Fabric, fabricVariable))
+		default:
+			shut := ""
+			if v.Fabric == route.TCP {
+				shut = l.unreachable(int(peer), c)
+			}
+			if shut == "" {
+				return addr, nil
+			}
+			why = append(why, shut)
+		}
+	}
+	return nil, noPath(strings.Join(why, "; "))
+}
+
+// noPath says why a fabric does not join a pair.
+type noPath string
+
+// Error gives the reason.
+func (n noPath) Error() string { return string(n) }
+
+// Is makes it a fabric.ErrNoPath.
+func (n noPath) Is(target error) bool { return target == fabric.ErrNoPath }
+
+// Node implements bootstrap.
+func (l *launched) Node(rank int) int { return l.nodes.Node(rank) }
+
+// Crowded implements bootstrap.
+func (l *launched) Crowded() bool { return l.nodes.Nodes() == 1 && l.nodes.Crowded(0) }
+
+// Expire implements bootstrap.
+func (l *launched) Expire(why error) {
+	fmt.Fprintf(os.Stderr, "banyan: rank %d ends itself: %v\n", l.Rank(), why)
+	os.Exit(ExitExpelled)
+}
+
+// Abort implements bootstrap.
+func (l *launched) Abort(code int, why string) {
+	fmt.Fprintln(os.Stderr, "banyan:", why)
+	_ = l.launcher.Abort(code, why) // who started this rank sees how it exits
+	os.Exit(code)
+}

@@ -1,0 +1,107 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/banyan-hpc/banyan/fabric/route"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// Route is how two ranks reach each other. The root package says what its fields mean.
+type Route struct {
+	Fabric string
+	Detail string
+	Why    string
+	WhyNot []string
+
+	open bool // which socket it is has not been decided
+}
+
+// String gives the route and the reasons against faster ones, in a line.
+func (r Route) String() string {
+	s := r.Fabric
+	if r.Detail != "" && r.Detail != r.Fabric {
+		s = r.Detail
+	}
+	if len(r.WhyNot) > 0 {
+		s += " (" + strings.Join(r.WhyNot, "; ") + ")"
+	}
+	return s
+}
+
+// Route reports how this rank reaches another one, and connects to it if it has not done so.
+func (j *Job) Route(rank int) (Route, error) {
+	if rank < 0 || rank >= j.Size() {
+		return Route{}, fmt.Errorf("route: %w: rank %d, want 0 … %d", ft.ErrArgument, rank, j.Size()-1)
+	}
+	if j.Finalizing() {
+		return Route{}, fmt.Errorf("route: %w: the library has been finalized", ft.ErrClosed)
+	}
+	ep, err := j.Progress.Endpoint(proc.ID(rank))
+	if err != nil {
+		return Route{}, fmt.Errorf("route from rank %d to rank %d: %w", j.Rank(), rank, err)
+	}
+	j.Progress.Lock()
+	r, state := routeOf(ep), ep.State
+	j.Progress.Unlock()
+	switch state {
+	case progress.Failed:
+		return r, &ft.ProcFailedError{Op: "route", Ranks: []int{rank}}
+	case progress.Departed:
+		return r, fmt.Errorf("route to rank %d: %w", rank, ft.ErrDeparted)
+	}
+	if rank == j.Rank() {
+		return r, nil
+	}
+	verdicts, err := j.boot.Verdicts(proc.ID(rank))
+	if err != nil {
+		return r, fmt.Errorf("route to rank %d: why: %w", rank, err)
+	}
+	r.explain(verdicts)
+	return r, nil
+}
+
+// explain adds the reasons of verdicts to those of the providers.
+func (r *Route) explain(verdicts []route.Verdict) {
+	var against []string
+	for _, v := range verdicts {
+		// A peer that has not answered yet takes the first socket that joins the two.
+		if v.Fabric.String() == r.Fabric || r.open && v.OK && v.Fabric != route.Shm {
+			r.Fabric = v.Fabric.String()
+			r.Why = v.Why
+			break
+		}
+		if !v.OK {
+			against = append(against, v.String())
+		}
+	}
+	r.WhyNot = append(against, r.WhyNot...)
+}
+
+// describer is a connection that knows more of itself than its provider's name.
+type describer interface{ Describe() string }
+
+// routeOf is the route of an endpoint, with those reasons against others that only the attempt has
+// shown. Precondition: the engine's lock is held.
+func routeOf(ep *progress.Endpoint) Route {
+	r := Route{Fabric: ep.Fabric()}
+	if d, ok := ep.Conn().(describer); ok {
+		r.Detail = d.Describe()
+		switch word, _, _ := strings.Cut(r.Detail, " "); word {
+		case route.Unix.String(), route.TCP.String():
+			r.Fabric = word
+		default:
+			r.open = true
+		}
+	}
+	for _, err := range ep.Tried {
+		if _, known := errors.AsType[noPath](err); !known {
+			r.WhyNot = append(r.WhyNot, "not "+err.Error())
+		}
+	}
+	return r
+}

@@ -1,0 +1,121 @@
+package pmi
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// What a rank may publish, and the maxima that it is told. The latter are
+// Hydra's.
+const (
+	kvsNameMax   = 256
+	KeyMax       = 64
+	ValueMax     = 1024
+	kvBytesMax   = 1 << 20 // keys and values of one rank
+	kvEntriesMax = 8192    // of one rank
+)
+
+// outcome is what is to be done about a request.
+type outcome struct {
+	reply  string   // to be sent; "" for none
+	wait   *barrier // to be waited for: its result is the reply
+	abort  bool     // the rank asks for the end of the job, with code and text
+	code   int
+	text   string
+	finish bool // nothing more comes from this rank
+}
+
+// handle serves one request. An error means that the rank does not speak PMI-1:
+// it is to be cut off.
+func (s *Server) handle(rank int, m Message) (outcome, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.peers[rank]
+	if m.Cmd == "init" {
+		return s.attach(p, m)
+	}
+	if p.phase != attached {
+		return outcome{}, fmt.Errorf("cmd=%s outside of init and finalize", Excerpt(m.Cmd))
+	}
+	switch m.Cmd {
+	case "get_maxes":
+		return reply("maxes", "kvsname_max", strconv.Itoa(kvsNameMax),
+			"keylen_max", strconv.Itoa(KeyMax), "vallen_max", strconv.Itoa(ValueMax))
+	case "get_appnum":
+		return reply("appnum", "appnum", "0")
+	case "get_my_kvsname":
+		return reply("my_kvsname", "kvsname", s.ID)
+	case "get_universe_size":
+		return reply("universe_size", "size", strconv.Itoa(len(s.peers)))
+	case "put":
+		return s.put(p, m)
+	case "get":
+		return s.get(m)
+	case "barrier_in":
+		return s.enter(p)
+	case "finalize":
+		s.leave(p, departed, "")
+		return outcome{reply: Encode("finalize_ack", "rc", "0"), finish: true}, nil
+	case "abort":
+		code, err := m.Number("exitcode")
+		return outcome{abort: true, code: code, text: m.Get("message")}, err
+	}
+	return unsupported(m)
+}
+
+func reply(cmd string, kv ...string) (outcome, error) {
+	return outcome{reply: Encode(cmd, append([]string{"rc", "0"}, kv...)...)}, nil
+}
+
+func refuse(cmd, why string) (outcome, error) {
+	return outcome{reply: Encode(cmd, "rc", "-1", "msg", why)}, nil
+}
+
+// unsupported answers the parts of PMI-1 that are not built: other key-value
+// spaces, names, spawning.
+func unsupported(m Message) (outcome, error) {
+	switch m.Cmd {
+	case "create_kvs":
+		return refuse("newkvs", "one_key-value_space_only")
+	case "destroy_kvs":
+		return refuse("kvs_destroyed", "one_key-value_space_only")
+	case "getbyidx":
+		return refuse("getbyidx_results", "not_supported")
+	case "publish_name", "unpublish_name", "lookup_name":
+		verb := m.Cmd[:len(m.Cmd)-len("_name")]
+		return outcome{reply: Encode(verb+"_result", "rc", "-1", "info", "not_supported", "msg", "not_supported")}, nil
+	case "spawn":
+		if m.Get("spawnssofar") != m.Get("totspawns") {
+			return outcome{}, nil // the last part of the request is answered
+		}
+		return refuse("spawn_result", "spawning_is_not_supported")
+	}
+	return outcome{}, fmt.Errorf("cmd=%s is no request of PMI-1", Excerpt(m.Cmd))
+}
+
+func (s *Server) put(p *peer, m Message) (outcome, error) {
+	key, value := m.Get("key"), m.Get("value")
+	_, taken := s.kv[key]
+	switch {
+	case m.Get("kvsname") != s.ID:
+		return refuse("put_result", "unknown_kvsname")
+	case key == "" || len(key) > KeyMax || len(value) > ValueMax:
+		return refuse("put_result", "key_or_value_too_long")
+	case taken:
+		return refuse("put_result", "duplicate_key")
+	case p.entries == kvEntriesMax || p.bytes+len(key)+len(value) > kvBytesMax:
+		return refuse("put_result", "this_rank_has_published_too_much")
+	}
+	s.kv[key] = value
+	p.entries++
+	p.bytes += len(key) + len(value)
+	return reply("put_result", "msg", "success")
+}
+
+func (s *Server) get(m Message) (outcome, error) {
+	value, ok := s.kv[m.Get("key")]
+	if !ok || m.Get("kvsname") != s.ID {
+		return refuse("get_result", "key_not_found")
+	}
+	return reply("get_result", "msg", "success", "value", value)
+}

@@ -1,0 +1,281 @@
+package pmi
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// desk drives a server without connections.
+type desk struct {
+	t testing.TB
+	*Server
+	waits map[int]*barrier
+}
+
+func newDesk(t testing.TB, n int, timeout time.Duration) *desk {
+	d := &desk{t, NewServer("k", n, timeout), map[int]*barrier{}}
+	t.Cleanup(d.Stop)
+	return d
+}
+
+// say sends a request and returns the reply, "…" while there is none.
+func (d *desk) say(rank int, line string) string {
+	m, err := Parse(line)
+	require.NoError(d.t, err)
+	out, err := d.handle(rank, m)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	if out.wait != nil {
+		d.waits[rank] = out.wait
+		return d.answer(rank)
+	}
+	return strings.TrimSuffix(out.reply, "\n")
+}
+
+// answer returns what a rank in the barrier hears.
+func (d *desk) answer(rank int) string {
+	select {
+	case <-d.waits[rank].done:
+	default:
+		return "…"
+	}
+	m := &MissingError{Lost: d.waits[rank].lost, Total: len(d.waits[rank].lost)}
+	if m.Total == 0 {
+		return "out"
+	}
+	return strings.TrimPrefix(m.Error(), "launch: ")
+}
+
+const sayInit = "cmd=init pmi_version=1 pmi_subversion=1"
+
+func (d *desk) initAll() *desk {
+	for r := range d.peers {
+		require.Contains(d.t, d.say(r, sayInit), "rc=0")
+	}
+	return d
+}
+
+func TestServerRequests(t *testing.T) {
+	d := newDesk(t, 2, time.Hour).initAll()
+	long := strings.Repeat("x", 2000)
+	for _, c := range []struct{ line, want string }{
+		{"cmd=get_maxes", "cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=1024"},
+		{"cmd=get_appnum", "cmd=appnum rc=0 appnum=0"},
+		{"cmd=get_my_kvsname", "cmd=my_kvsname rc=0 kvsname=k"},
+		{"cmd=get_universe_size", "cmd=universe_size rc=0 size=2"},
+		{"cmd=get kvsname=k key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(0,1,2))"},
+		{"cmd=put kvsname=k key=a value=1", "cmd=put_result rc=0 msg=success"},
+		{"cmd=put kvsname=k key=a value=2", "cmd=put_result rc=-1 msg=duplicate_key"},
+		{"cmd=put kvsname=other key=b value=2", "cmd=put_result rc=-1 msg=unknown_kvsname"},
+		{"cmd=put kvsname=k value=2", "cmd=put_result rc=-1 msg=key_or_value_too_long"},
+		{"cmd=put kvsname=k key=b value=" + long, "cmd=put_result rc=-1 msg=key_or_value_too_long"},
+		{"cmd=get kvsname=k key=a", "cmd=get_result rc=0 msg=success value=1"},
+		{"cmd=get kvsname=k key=b", "cmd=get_result rc=-1 msg=key_not_found"},
+		{"cmd=create_kvs", "cmd=newkvs rc=-1 msg=one_key-value_space_only"},
+		{"cmd=destroy_kvs", "cmd=kvs_destroyed rc=-1 msg=one_key-value_space_only"},
+		{"cmd=getbyidx", "cmd=getbyidx_results rc=-1 msg=not_supported"},
+		{"cmd=lookup_name service=x", "cmd=lookup_result rc=-1 info=not_supported msg=not_supported"},
+		{"mcmd=spawn totspawns=2 spawnssofar=1", ""},
+		{"mcmd=spawn totspawns=2 spawnssofar=2", "cmd=spawn_result rc=-1 msg=spawning_is_not_supported"},
+		{sayInit, "error: cmd=init a second time: one process of a rank joins, once"},
+		{"cmd=dance", `error: cmd="dance" is no request of PMI-1`},
+		{"cmd=abort exitcode=x", `error: cmd=abort with exitcode="x", which is no number`},
+		{"cmd=finalize", "cmd=finalize_ack rc=0"},
+		{"cmd=get_maxes", `error: cmd="get_maxes" outside of init and finalize`},
+	} {
+		require.Equal(t, c.want, d.say(0, c.line), c.line)
+	}
+	require.Contains(t, newDesk(t, 1, time.Hour).say(0, "cmd=init pmi_version=2 pmi_subversion=0"), "rc=-1")
+}
+
+func TestServerBoundsWhatARankPublishes(t *testing.T) {
+	d := newDesk(t, 1, time.Hour).initAll()
+	value := strings.Repeat("x", ValueMax)
+	puts := 0
+	for i := range kvBytesMax {
+		if strings.Contains(d.say(0, "cmd=put kvsname=k key=k-"+strconv.Itoa(i)+" value="+value), "too_much") {
+			break
+		}
+		puts++
+	}
+	require.Less(t, puts, kvBytesMax/ValueMax)
+	require.Greater(t, puts, kvBytesMax/ValueMax/2)
+}
+
+const in = "cmd=barrier_in"
+
+func TestBarriers(t *testing.T) {
+	t.Run("all, twice", func(t *testing.T) {
+		d := newDesk(t, 3, time.Hour).initAll()
+		for range 2 {
+			require.Equal(t, "…", d.say(0, in))
+			require.Equal(t, "…", d.say(2, in))
+			require.Equal(t, "out", d.say(1, in))
+			require.Equal(t, "out", d.answer(0))
+		}
+		require.Nil(t, d.Failure())
+	})
+	t.Run("twice inside", func(t *testing.T) {
+		d := newDesk(t, 2, time.Hour).initAll()
+		d.say(0, in)
+		require.Contains(t, d.say(0, in), "error: ")
+	})
+	t.Run("death completes it among the living", func(t *testing.T) {
+		d := newDesk(t, 3, time.Hour).initAll()
+		d.say(0, in)
+		d.say(1, in)
+		require.Equal(t, "out", d.say(2, in))
+		require.Equal(t, "…", d.say(0, in))
+		d.Lose(2, "was killed by SIGKILL")
+		require.Equal(t, "…", d.answer(0))
+		require.Equal(t, "rank 2 was killed by SIGKILL", d.say(1, in))
+		require.Equal(t, "rank 2 was killed by SIGKILL", d.answer(0))
+		require.Equal(t, "…", d.say(0, in))
+		require.Equal(t, "rank 2 was killed by SIGKILL", d.say(1, in))
+	})
+	t.Run("who died inside has arrived", func(t *testing.T) {
+		d := newDesk(t, 2, time.Hour).initAll()
+		d.say(0, in)
+		d.say(1, in)
+		d.say(1, in)
+		d.Lose(1, "was killed by SIGKILL")
+		require.Equal(t, "out", d.say(0, in))
+		require.Equal(t, "rank 1 was killed by SIGKILL", d.say(0, in))
+	})
+	t.Run("departure is no failure", func(t *testing.T) {
+		d := newDesk(t, 2, time.Hour).initAll()
+		d.say(0, in)
+		d.say(1, in)
+		require.Equal(t, "…", d.say(0, in))
+		d.say(1, "cmd=finalize")
+		require.Equal(t, "out", d.answer(0))
+		finalized, joined := d.Lose(1, "exited with code 0")
+		require.True(t, finalized && joined)
+		require.Equal(t, "out", d.say(0, in))
+	})
+}
+
+func TestStartUp(t *testing.T) {
+	t.Run("start-up without one who finalized", func(t *testing.T) {
+		d := newDesk(t, 2, time.Hour).initAll()
+		d.say(1, "cmd=finalize")
+		require.Equal(t, "rank 1 finalized before the first barrier", d.say(0, in))
+	})
+	t.Run("start-up fails for all alike, also later", func(t *testing.T) {
+		d := newDesk(t, 4, time.Hour)
+		d.say(0, sayInit)
+		require.Equal(t, "…", d.say(0, in))
+		d.Lose(2, "exited with code 127")
+		want := "rank 2 exited with code 127 before it joined"
+		require.Equal(t, want, d.answer(0))
+		d.say(3, sayInit)
+		require.Equal(t, want, d.say(3, in))
+		require.Equal(t, want, d.say(0, in))
+		require.EqualError(t, d.Failure(), "launch: "+want)
+	})
+	t.Run("death between init and the first barrier", func(t *testing.T) {
+		d := newDesk(t, 2, time.Hour).initAll()
+		d.Lose(1, "was killed by SIGSEGV")
+		require.Equal(t, "rank 1 was killed by SIGSEGV before the first barrier", d.say(0, in))
+	})
+	t.Run("time runs out", func(t *testing.T) {
+		d := newDesk(t, 4, time.Hour)
+		d.say(0, sayInit)
+		d.say(1, sayInit)
+		d.expire()
+		require.Equal(t, "rank 2 has not joined within 1h0m0s; rank 3 has not joined within 1h0m0s", d.say(0, in),
+			"rank 1 has joined and is not blamed")
+	})
+	t.Run("time is for joining", func(t *testing.T) {
+		d := newDesk(t, 2, time.Hour).initAll()
+		d.say(0, in)
+		d.expire()
+		require.Equal(t, "…", d.answer(0))
+		require.Equal(t, "out", d.say(1, in))
+	})
+}
+
+// FuzzServer lets three ranks say anything in any order: the server neither
+// panics nor lets a barrier complete while one who is alive has not arrived.
+func FuzzServer(f *testing.F) {
+	f.Add("0 " + sayInit + "\n1 " + sayInit + "\n2 " + sayInit + "\n0 cmd=barrier_in\n1 cmd=barrier_in\n2 cmd=finalize\n")
+	f.Add("0 " + sayInit + "\n1 lose\n0 cmd=barrier_in\nexpire\n2 " + sayInit + "\n2 cmd=put kvsname=k key=a value=b\n2 cmd=barrier_in")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := NewServer("k", 3, time.Hour)
+		defer s.Stop()
+		for line := range strings.Lines(text) {
+			line = strings.TrimSuffix(line, "\n")
+			if line == "expire" && !s.IsOverdue() {
+				s.expire()
+			}
+			if len(line) < 2 || line[0] < '0' || line[0] > '2' || line[1] != ' ' {
+				continue
+			}
+			rank := int(line[0] - '0')
+			if line[2:] == "lose" {
+				s.Lose(rank, "was killed")
+			} else if m, err := Parse(line[2:]); err == nil {
+				if _, err := s.handle(rank, m); err != nil {
+					s.Lose(rank, "was cut off")
+				}
+			}
+			checkCounts(t, s)
+		}
+	})
+}
+
+func checkCounts(t *testing.T, s *Server) {
+	var arrived, absent, waiting int
+	for _, p := range s.peers {
+		gone := p.phase == departed || p.phase == lostPhase
+		switch {
+		case p.arrived:
+			arrived++
+		case gone:
+			absent++
+		}
+		if p.phase == starting {
+			waiting++
+		}
+	}
+	require.Equal(t, [3]int{arrived, absent, waiting}, [3]int{s.arrived, s.absent, s.waiting})
+	if s.started {
+		require.Less(t, arrived, len(s.peers)-absent+1)
+	}
+}
+
+// script is a connection from which requests are read.
+type script struct {
+	io.Reader
+	closed bool
+}
+
+func (s *script) Write(p []byte) (int, error) { return len(p), nil }
+func (s *script) Close() error                { s.closed = true; return nil }
+
+// FuzzSession lets one rank write anything: its session ends, in order only after a finalize, and closes the connection.
+func FuzzSession(f *testing.F) {
+	f.Add(sayInit + "\ncmd=barrier_in\ncmd=put kvsname=k key=a value=b\ncmd=finalize\n")
+	f.Add("mcmd=spawn\ntotspawns=1\nspawnssofar=1\nendcmd\n")
+	f.Add(sayInit + "\ncmd=abort exitcode=1 message=x\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		s := NewServer("k", 1, time.Hour)
+		defer s.Stop()
+		conn := &script{Reader: strings.NewReader(text)}
+		exited, drained := make(chan struct{}), make(chan struct{})
+		close(exited)
+		session := &Session{Server: s, Conn: conn, Exited: exited, Abort: func(int, string) {}, Cut: func(string) {}}
+		session.Run(drained)
+		<-drained
+		require.True(t, conn.closed)
+		if finalized, joined := s.Lose(0, "ended"); finalized {
+			require.True(t, joined && strings.Contains(text, "finalize"))
+		}
+	})
+}

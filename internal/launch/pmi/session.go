@@ -1,0 +1,165 @@
+package pmi
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+)
+
+// linesMax bounds one request of several lines.
+const linesMax = 1024
+
+// closeGrace is how long a process may live on after its connection has closed
+// before that alone counts as its loss. Usually its end follows at once, and
+// says more.
+const closeGrace = 2 * time.Second
+
+// Session is the connection to one rank: a request, its reply, the next. In a barrier other
+// requests are answered too. Its goroutines alone read and write conn; a rank that does not read its
+// replies holds up nobody else.
+type Session struct {
+	Rank   int
+	Server *Server
+	Conn   io.ReadWriteCloser
+	Exited <-chan struct{}            // the rank's process has ended; nil: nobody can tell
+	Last   bool                       // this rank hears the end of a barrier after all others
+	Abort  func(code int, msg string) // the rank asks for the end of the job
+	Cut    func(why string)           // the rank was cut off for what it sent
+
+	writing sync.Mutex    // guards the writing to conn
+	over    chan struct{} // closed when nothing more is read
+}
+
+// Run serves until the rank finalizes, closes, or sends nonsense. drained is
+// closed when everything that the rank said has been handled.
+func (s *Session) Run(drained chan<- struct{}) {
+	err := s.Serve()
+	s.Conn.Close()
+	if errors.Is(err, ErrGarbage) {
+		s.Server.Lose(s.Rank, "was cut off for what it sent to the launcher")
+		s.Cut(err.Error())
+	}
+	close(drained)
+	if err == nil {
+		return
+	}
+	grace := time.NewTimer(closeGrace)
+	defer grace.Stop()
+	select {
+	case <-s.Exited:
+	case <-grace.C:
+		s.Server.Lose(s.Rank, "closed its connection to the launcher")
+	}
+}
+
+// ErrGarbage: the rank has sent what is no request of PMI-1.
+var ErrGarbage = errors.New("not PMI-1")
+
+// Serve returns nil after finalize.
+func (s *Session) Serve() error {
+	s.over = make(chan struct{})
+	var rounds sync.WaitGroup
+	defer rounds.Wait()
+	defer close(s.over)
+	r := bufio.NewReaderSize(s.Conn, serverLineMax)
+	for {
+		m, err := s.read(r)
+		if err != nil {
+			return err
+		}
+		out, err := s.Server.handle(s.Rank, m)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrGarbage, err)
+		}
+		if out.abort {
+			s.Abort(out.code, out.text)
+		}
+		if out.wait != nil {
+			rounds.Go(func() { s.conclude(out.wait) })
+			continue
+		}
+		if err := s.write(out.reply); err != nil {
+			return err
+		}
+		if out.finish {
+			return nil
+		}
+	}
+}
+
+// conclude writes the reply to barrier_in when there is one.
+func (s *Session) conclude(b *barrier) {
+	text := s.await(b)
+	if text == "" {
+		b.unheard.Done()
+		return
+	}
+	if s.Last {
+		b.unheard.Done()
+		b.unheard.Wait()
+	}
+	err := s.write(text)
+	if !s.Last {
+		b.unheard.Done()
+	}
+	if err != nil {
+		s.Conn.Close() // which ends the reading
+	}
+}
+
+func (s *Session) write(text string) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	_, err := io.WriteString(s.Conn, text)
+	return err
+}
+
+// read returns the next request. Of one with several lines it takes the fields
+// that say whether it is the last.
+func (s *Session) read(r *bufio.Reader) (Message, error) {
+	line, err := ReadLine(r)
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return Message{}, fmt.Errorf("%w: %w", ErrGarbage, err)
+	}
+	if err != nil {
+		return Message{}, err
+	}
+	m, err := Parse(line)
+	if err != nil {
+		return m, fmt.Errorf("%w: %w", ErrGarbage, err)
+	}
+	for range linesMax {
+		if !m.multi {
+			return m, nil
+		}
+		if line, err = ReadLine(r); err != nil {
+			return m, err
+		}
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "endcmd":
+			m.multi = false
+		case "totspawns", "spawnssofar":
+			m.fields = append(m.fields, field{key, value})
+		}
+	}
+	return m, fmt.Errorf("%w: a request of more than %d lines", ErrGarbage, linesMax)
+}
+
+// await returns the reply to barrier_in, "" if nobody is left to read it.
+func (s *Session) await(b *barrier) string {
+	select {
+	case <-b.done:
+		if len(b.lost) == 0 {
+			return Encode("barrier_out", "rc", "0")
+		}
+		return Encode("barrier_out", encodeLost(b.lost)...)
+	case <-s.Exited: // nobody to reply to; what it had sent is still read
+	case <-s.over: // the same, or it has finalized
+	}
+	return ""
+}

@@ -1,0 +1,65 @@
+package spawn
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// End is how one rank ended.
+type End struct {
+	Rank, PID int
+	Host      string // of Spec.Hosts; "" without
+	// Code is the exit code, and 0 for a rank that a signal killed.
+	Code int
+	// Signal is what killed it, 0 when it exited.
+	Signal unix.Signal
+	// After is the time from the start of the process to its end.
+	After time.Duration
+	// Joined: it has spoken to the launcher. Finalized: it has said goodbye.
+	Joined, Finalized bool
+	// Stopped: a signal killed it after the launcher had begun to end the job.
+	Stopped bool
+	// Lost: the connection to its host ended before it did. What has become of it
+	// is not known, and Code says nothing.
+	Lost bool
+}
+
+// Failed reports whether the rank ended abnormally: by a signal, with a code
+// other than 0, without finalizing after it had joined.
+func (e End) Failed() bool {
+	return e.Lost || e.Signal != 0 || e.Code != 0 || e.Joined && !e.Finalized
+}
+
+// Status is the rank's end as a shell counts it: the exit code, 128 and the
+// number of the signal, or 1 for a rank that left without finalizing or was lost.
+func (e End) Status() int {
+	switch {
+	case e.Lost:
+		return 1
+	case e.Signal != 0:
+		return 128 + int(e.Signal)
+	case e.Code == 0 && e.Failed():
+		return 1
+	}
+	return e.Code
+}
+
+// String completes the sentence "rank 3 …".
+func (e End) String() string {
+	switch {
+	case e.Lost:
+		return "was lost with the connection to its host"
+	case e.Signal != 0:
+		name := unix.SignalName(e.Signal)
+		if name == "" {
+			name = "signal " + strconv.Itoa(int(e.Signal))
+		}
+		return "was killed by " + name
+	case e.Joined && !e.Finalized:
+		return fmt.Sprintf("exited with code %d without finalizing", e.Code)
+	}
+	return fmt.Sprintf("exited with code %d", e.Code)
+}

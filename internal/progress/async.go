@@ -1,0 +1,130 @@
+package progress
+
+import "github.com/banyan-hpc/banyan/fabric"
+
+// asyncPause bounds what the progress goroutine costs the others: one wake-up in a millisecond.
+const asyncPause fabric.Time = 1_000_000
+
+// asyncProgress is a goroutine of the engine that makes progress while no goroutine waits, so that
+// requests of peers are answered without a call from the application. It sleeps at the bell. A
+// waiting goroutine polls as if it did not exist, and parks where it would sleep.
+type asyncProgress struct {
+	parked   Completion    // the goroutine parks on it while a waiting goroutine sleeps at the bell
+	done     fabric.Parker // unparked at the end
+	stopping bool
+}
+
+// StartAsync starts a goroutine that makes progress while no other goroutine does. It ends with
+// Close. Call it at most once, after Handle, OnEnd and OnStall.
+func (e *Engine) StartAsync() {
+	e.Lock()
+	defer e.Unlock()
+	e.async = &asyncProgress{done: e.host.NewParker()}
+	e.host.Go(func() {
+		e.Lock()
+		for !e.async.stopping {
+			e.asyncStep()
+		}
+		e.Unlock()
+		e.async.done.Unpark()
+	})
+}
+
+// asyncStep is one turn of the progress goroutine. Precondition: the lock is held, as on return.
+func (e *Engine) asyncStep() {
+	switch {
+	case e.progressing && e.asleep:
+		e.parkLast(&e.async.parked)
+		return
+	case e.progressing:
+		e.asyncWait()
+		return
+	}
+	e.sleep()
+	if e.progressing || e.async.stopping {
+		return
+	}
+	e.progressing = true
+	found := 0
+	for n := 1; n > 0; found += n {
+		if e.contenders.Load() != 0 {
+			e.yield()
+		}
+		n = e.round()
+	}
+	e.progressing = false
+	dozing := e.wakeParked()
+	if found == 0 && !dozing { // another goroutine polls, in short calls
+		e.asyncWait() // somebody else polls, in short calls
+	}
+}
+
+// wakeParked wakes a goroutine that parked because the attendant progressed, to
+// take over. It reports whether one relies on the attendant at the bell.
+// wakeParked wakes a goroutine that parked because the progress goroutine polled. It reports
+// whether one depends on the progress goroutine at the bell.
+func (e *Engine) wakeParked() (dozing bool) {
+	for c := e.parked; c != nil; c = c.next {
+		if !c.delegated {
+			c.parker.Unpark()
+			return false
+		}
+		dozing = true
+	}
+	return dozing
+}
+
+// idleRounds is the number of rounds without result after which nothing is there: a provider may
+// skip connections in some of them.
+const idleRounds = 40
+
+// maxIdleRounds bounds the rounds of one call of ProgressUntilIdle.
+const maxIdleRounds = 1000
+
+// ProgressUntilIdle makes progress until nothing is there, unless another goroutine does already.
+// It is for a goroutine that runs now and then while the application computes. It returns the
+// number of events handled. Precondition: the lock is held.
+func (e *Engine) ProgressUntilIdle() (found int) {
+	if e.progressing || e.closed {
+		return 0
+	}
+	e.progressing = true
+	for rounds, idle := 0, 0; idle < idleRounds && rounds < maxIdleRounds; rounds++ {
+		e.gapLeft = 0
+		idle++
+		if n := e.round(); n > 0 {
+			idle = 0
+			found += n
+		}
+		if e.contenders.Load() != 0 {
+			e.yield()
+		}
+	}
+	found += e.runTimers()
+	e.progressing = false
+	e.handOver()
+	return found
+}
+
+func (e *Engine) asyncWait() {
+	e.Unlock()
+	e.host.Pause(asyncPause)
+	e.Lock()
+}
+
+// stopAsync ends the progress goroutine and waits for it. Precondition: the lock is held, as on
+// return.
+func (e *Engine) stopAsync() {
+	a := e.async
+	if a == nil {
+		return
+	}
+	a.stopping = true
+	if a.parked.in != nil {
+		a.parked.parker.Unpark()
+	}
+	e.Kick()
+	e.Unlock()
+	a.done.Park()
+	e.Lock()
+}

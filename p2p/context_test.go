@@ -1,0 +1,50 @@
+package p2p
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/internal/proc"
+)
+
+// Communicators made after a validate do not get the context of its collectives, whatever members
+// have ended and however many are made.
+func TestNumbersAfterValidate(t *testing.T) {
+	_, _, c, kill := bereaved(t)
+	for epoch, gone := range [][]proc.ID{nil, {3}, {2, 3}} {
+		for _, p := range gone {
+			kill(p)
+		}
+		require.NoError(t, c.validate(uint64(epoch+1), gone...))
+		for range 40 {
+			_, err := c.Dup()
+			require.NoError(t, err, "without %v", gone)
+		}
+	}
+}
+
+// Of two communicators whose contexts collide, the second is not made, as each would receive the
+// other's messages. The test looks for two tags with the same hash.
+func TestContextThatIsTaken(t *testing.T) {
+	_, _, c, _ := bereaved(t)
+	g := c.Group()
+	context := func(tag int) uint32 { return c.deriveContext(mix(mix(g.digest(), uint64(tag)), 1), 1) }
+	tags := map[uint32]int{}
+	first, second := -1, 0
+	for ; first < 0; second++ {
+		if other, taken := tags[context(second)]; taken {
+			first = other
+			break
+		}
+		tags[context(second)] = second
+	}
+	d, ctx, err := c.DeriveAmong(g, first)
+	require.NoError(t, err)
+	require.Equal(t, context(second), ctx)
+	_, _, err = c.DeriveAmong(g, second)
+	require.ErrorContains(t, err, "is taken by "+d.Name()+": create it once more")
+	require.NoError(t, d.Free())
+	_, _, err = c.DeriveAmong(g, second) // again: its number differs
+	require.NoError(t, err)
+}

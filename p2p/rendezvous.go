@@ -1,0 +1,154 @@
+package p2p
+
+import (
+	"github.com/banyan-hpc/banyan/fabric"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// sendRendezvous announces the message and keeps the buffer for the receiver.
+func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
+	var region fabric.Region
+	if len(r.buf) > 0 {
+		var err error
+		if region, err = l.ep.Conn().Expose(r.buf); err != nil {
+			region = fabric.Region{} // the receiver will ask for a stream
+		}
+	}
+	l.addActive(r)
+	r.total, r.announced = len(r.buf), true
+	l.announced++
+	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
+}
+
+// onCTS streams the data of an announced message.
+func (e *Engine) onCTS(from proc.ID, imm uint64, payload []byte) {
+	l := e.findLink(from)
+	r := e.announced(imm, l)
+	to, ok := decodeHandle(payload)
+	if r == nil || !ok || to == 0 {
+		e.refused++
+		return
+	}
+	e.endAnnouncement(l, r)
+	e.data(l, r, fabric.ClassFrag, to, true)
+}
+
+// onFin completes a send whose data have been pulled, or that is empty.
+func (e *Engine) onFin(from proc.ID, imm uint64, _ []byte) {
+	l := e.findLink(from)
+	r := e.announced(imm, l)
+	if r == nil {
+		e.refused++
+		return
+	}
+	l.finCount++
+	e.endAnnouncement(l, r)
+	r.Finish()
+}
+
+// announced returns the send that waits for the receiver's answer under that name, or nil.
+func (e *Engine) announced(wire uint64, l *link) *Request {
+	if r := e.request(wire, l); r != nil && r.announced {
+		return r
+	}
+	return nil
+}
+
+func (e *Engine) onRTS(from proc.ID, imm uint64, payload []byte) {
+	ep := e.p.Lookup(from)
+	m := e.unexpected.newMessage()
+	a, ok := decodeRTS(payload, m.region.Key)
+	var l *link
+	if ok && ep != nil {
+		l = e.linkFor(ep)
+	}
+	switch {
+	case l == nil:
+		e.refused++
+	case l.waiting == maxAnnounced:
+		e.cutOff(l)
+	}
+	if l == nil || l.cutOff {
+		e.unexpected.release(m)
+		return
+	}
+	l.waiting++
+	m.from, m.imm, m.total, m.rts, m.link = from, imm, int(a.total), true, l
+	m.region, m.remote = a.region, a.sender
+	if r := e.posted.match(from, imm); r != nil {
+		e.take(r, m)
+		return
+	}
+	e.addUnexpected(m)
+}
+
+// fetch gets the data of an announced message: it pulls them, or asks for a stream.
+func (e *Engine) fetch(l *link, r *Request) {
+	if r.total == 0 { // an empty synchronous send waits for the match alone
+		e.control(l, fabric.ClassFin, r.remote, nil)
+		r.received(0)
+		return
+	}
+	l.addActive(r)
+	if l.ep.Get && r.region.Len != 0 {
+		r.busy = true
+		r.job = progress.Job{Run: runPull, Done: donePull, Arg: r}
+		e.p.Submit(&r.job)
+		return
+	}
+	r.streaming = true
+	e.control(l, fabric.ClassCTS, r.remote, appendUint64(e.scratch[:0], r.wire()+1)) // 0 is the eager stream's
+}
+
+// runPull copies without the lock. The request is busy, so nothing else touches its buffer.
+func runPull(j *progress.Job) {
+	r := j.Arg.(*Request)
+	n := min(r.total, len(r.buf))
+	r.pullErr = r.link.ep.Conn().Get(r.buf[:n], r.region, 0)
+}
+
+// donePull completes the receive. If the copy failed because of the peer's end, the report of that
+// end completes the receive. After any other error the data are streamed, and the connection does
+// not use Get again.
+func donePull(j *progress.Job) {
+	r := j.Arg.(*Request)
+	e, l := r.comm.e, r.link
+	r.busy = false
+	switch {
+	case r.err != nil: // the peer ended during the copy
+		l.removeActive(r)
+		r.Finish()
+	case r.pullErr == nil:
+		l.removeActive(r)
+		e.control(l, fabric.ClassFin, r.remote, nil)
+		r.received(r.total)
+	case !isPeerGone(r.pullErr):
+		l.ep.Get = false
+		l.removeActive(r)
+		e.fetch(l, r)
+	}
+	r.pullErr = nil
+}
+
+// streamed handles a fragment of an announced message.
+func (e *Engine) streamed(l *link, imm uint64, payload []byte) {
+	r := e.request(imm-1, l)
+	if r == nil || !r.streaming || len(payload) > r.total-r.got {
+		e.refused++
+		return
+	}
+	if r.got < len(r.buf) {
+		copy(r.buf[r.got:], payload)
+	}
+	e.advance(l, r, len(payload))
+}
+
+// advance counts n more bytes of an announced message.
+func (e *Engine) advance(l *link, r *Request, n int) {
+	r.got += n
+	if r.got == r.total {
+		l.removeActive(r)
+		r.received(r.total)
+	}
+}

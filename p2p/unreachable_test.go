@@ -1,0 +1,35 @@
+package p2p
+
+import (
+	"maps"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/banyan-hpc/banyan/fabric/host"
+	"github.com/banyan-hpc/banyan/ft"
+	"github.com/banyan-hpc/banyan/internal/proc"
+	"github.com/banyan-hpc/banyan/internal/progress"
+)
+
+// A peer to which no fabric leads is a failed process for the operation that needs it, and for the
+// agreements that follow.
+func TestNoRouteIsProcFailed(t *testing.T) {
+	e := New(progress.New(progress.Config{Host: host.New(host.Config{})}), true, Limits{})
+	c, err := e.NewComm("world", WorldGroup(3), 0, 1)
+	require.NoError(t, err)
+	_, recv := Recv[Aware](c, nil, 1, 0)
+	_, _, probe := Iprobe[Aware](c, 1, 0)
+	for op, err := range map[string]error{
+		"send": Send[Aware](c, nil, 1, 0), "recv": recv, "probe": probe, "connect": c.Connect(1),
+	} {
+		require.ErrorIs(t, err, ft.ErrProcFailed, op)
+		var failed *ft.ProcFailedError
+		require.ErrorAs(t, err, &failed, op)
+		require.Equal(t, []int{1}, failed.Ranks, op)
+		require.Equal(t, op, failed.Op)
+		var none *progress.NoRouteError
+		require.ErrorAs(t, err, &none, op)
+	}
+	require.Equal(t, map[proc.ID]proc.Cause{1: {Kind: proc.Unreachable}}, maps.Collect(c.UnreachablePeers()))
+}
