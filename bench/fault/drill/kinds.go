@@ -86,7 +86,7 @@ const (
 	dup
 	failureAck
 	cancel
-	finalize
+	finalizeKind
 	kinds
 
 	noKind Kind = -1
