@@ -264,7 +264,7 @@ var neverMade = chaos{
 // Whichever ranks die at any step of revoke, agree, shrink, creation and the operations between:
 // the survivors end, agree, and blame only dead ranks.
 func TestChaosSimulated(t *testing.T) {
-	first, last := uint64(1), uint64(ranktest.Scaled(1000, 20))
+	first, last := uint64(1), uint64(ranktest.Scaled(300, 20))
 	switch seeds := os.Getenv("BANYAN_SEED"); {
 	case seeds != "":
 		first, last = ranktest.SeedRange(t, seeds)

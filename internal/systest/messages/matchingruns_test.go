@@ -30,7 +30,7 @@ func operations(long, usual int) int {
 // Matching in the simulator.
 func TestMatchingAgainstTheRules(t *testing.T) {
 	const seeds = 8
-	total := operations(1_000_000, 120_000)
+	total := operations(1_000_000, 60_000)
 	var done atomic.Int64
 	for seed := range uint64(seeds) {
 		ranks := []int{1, 2, 3, 7, 16}[seed%5]
@@ -56,7 +56,7 @@ func TestMatchingAgainstTheRules(t *testing.T) {
 // acknowledged, matched and cancelled in every order.
 func TestMatchingWithDeathsAgainstTheRules(t *testing.T) {
 	const living, victims = 4, 3
-	total := operations(500_000, 40_000)
+	total := operations(500_000, 25_000)
 	var pending, acked atomic.Int64
 	for seed := range uint64(8) {
 		require.NoError(t, banyan.Simulate(living+victims, banyan.Simulation{
