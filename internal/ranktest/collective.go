@@ -27,7 +27,8 @@ const (
 
 // String is the name in lower case.
 func (k CollectiveKind) String() string {
-	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather", "allgather in place"}[k]
+	return []string{"barrier", "bcast", "reduce", "allreduce", "gather", "scatter", "allgather",
+		"allgather in place"}[k]
 }
 
 // Collective is one call of a collective, the same at all ranks, and the sequential program that
