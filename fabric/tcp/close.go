@@ -57,9 +57,9 @@ func newAcceptor(p *Provider) *acceptor {
 		return nil
 	}
 	stop := unix.EpollEvent{Events: unix.EPOLLIN, Fd: stopKey}
-	lobby := unix.EpollEvent{Events: unix.EPOLLIN, Fd: handshakeKey}
+	accept := unix.EpollEvent{Events: unix.EPOLLIN, Fd: handshakeKey}
 	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, d.stop, &stop)
-	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.handshakeSet.fd, &lobby)
+	_ = unix.EpollCtl(d.epfd, unix.EPOLL_CTL_ADD, p.handshakeSet.fd, &accept)
 	go d.run(p)
 	return d
 }
