@@ -15,7 +15,7 @@ func (w *World) apart(ep *progress.Endpoint, cause proc.Cause) {
 	case w.repair == nil:
 	case cause.Kind == proc.Unreachable:
 		w.repair.Apart(ep.Proc)
-	case cause.Kind == proc.Expelled && w.pulse == nil && w.repair.Estranged() != proc.None:
+	case cause.Kind == proc.Refused && w.pulse == nil && w.repair.Estranged() != proc.None:
 		w.expire(&detect.EndError{By: ep.Proc}) // with a detector that does it
 	}
 }

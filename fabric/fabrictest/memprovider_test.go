@@ -84,7 +84,7 @@ func (p *memProc) Inform(peer proc.ID, cause proc.Cause) {
 		return
 	}
 	p.push(memItem{kind: memDown, from: peer, cause: cause})
-	c.to.push(memItem{kind: memDown, from: p.id, cause: proc.Cause{Kind: proc.Expelled}})
+	c.to.push(memItem{kind: memDown, from: p.id, cause: proc.Cause{Kind: proc.Refused}})
 }
 
 func (p *memProc) Lookup(peer proc.ID) fabric.Conn {

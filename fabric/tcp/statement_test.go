@@ -93,7 +93,7 @@ func FuzzVerdict(f *testing.F) {
 		outcome := outcome(binary.LittleEndian.Uint32(b[8:]))
 		for _, end := range c.sink.ended {
 			switch end.Kind {
-			case proc.Expelled:
+			case proc.Refused:
 				require.Equal(t, rejected, outcome)
 			case proc.Departed:
 				require.Equal(t, departed, outcome)

@@ -17,7 +17,7 @@
 //
 // Everything by which a provider reports an end, but for two causes:
 // [proc.Unreachable] is about a pair of processes of which both live, so the
-// detector does not pass it on; an agreement of the two settles it (package ft/repair). [proc.Expelled] says that this process is the one that counts as
+// detector does not pass it on; an agreement of the two settles it (package ft/repair). [proc.Refused] says that this process is the one that counts as
 // dead.
 //
 // Floor 4, beside p2p, which it does not use: control classes bypass matching.

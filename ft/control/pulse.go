@@ -237,7 +237,7 @@ func (p *Pulse) ended(ep *progress.Endpoint, cause proc.Cause) {
 	switch now := p.e.Host().Now(); cause.Kind {
 	case proc.Departed:
 		p.m.Departed(ep.Proc)
-	case proc.Expelled:
+	case proc.Refused:
 		p.m.Expelled(ep.Proc, now)
 	case proc.Unknown:
 		if p.last {
