@@ -190,7 +190,7 @@ func (p *Provider) admit(g *handshake, s *statement) {
 	a, err := decodeAddress(h.address)
 	if err != nil || !p.isTarget(h) {
 		p.stats.misdirected.Add(1)
-		p.logOnce("target", "tcp: refused %s, which says it is %v and means %v, in this job or another: this is %v; "+
+		p.logOnce("target", "tcp: refused %s, which is %v and means %v, in this job or another: this is %v; "+
 			"more of these are counted, not logged", g.path.peerName(), h.from, h.to, p.cfg.Self)
 		p.drop(g)
 		return
