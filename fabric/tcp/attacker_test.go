@@ -80,7 +80,7 @@ func TestAuthenticatedAttackers(t *testing.T) {
 			s := statement{outbox: minOutbox}
 			in.send(s.seal(secret, roleDialler, in.transcript))
 		},
-		"does not heed the proof": func(in *rawClient) {
+		"ignores the proof": func(in *rawClient) {
 			in.challenge(handshakeVersion)
 			s := statement{outbox: minOutbox}
 			in.send(s.seal(secret, roleAcceptor, in.transcript))

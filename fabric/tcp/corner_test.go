@@ -69,14 +69,14 @@ func TestAckAfterCrowding(t *testing.T) {
 // A process that sleeps with data to write wakes when the socket takes them, also if epoll did not
 // watch the connection meanwhile.
 func TestCreditWakes(t *testing.T) {
-	for _, favoured := range []bool{false, true} {
+	for _, unwatched := range []bool{false, true} {
 		rung := make(chan struct{}, 100)
 		tp := newTap(t, Config{Ring: func() { rung <- struct{}{} }})
 		tp.crowd()
 		for tp.Poll(&tp.sink.Sink) > 0 {
 		}
 		require.False(t, tp.Ready())
-		if favoured {
+		if unwatched {
 			tp.recentHits = unwatchAfter - 1
 			tp.countRecent(tp.conn)
 			require.Equal(t, tp.conn, tp.unwatched)
@@ -86,7 +86,7 @@ func TestCreditWakes(t *testing.T) {
 		select {
 		case <-rung:
 		case <-time.After(stall):
-			require.Fail(t, "nothing rings", "favoured: %v", favoured)
+			require.Fail(t, "nothing rings", "unwatched: %v", unwatched)
 		}
 	}
 }

@@ -139,7 +139,7 @@ func TestDepartedAcceptsNobody(t *testing.T) {
 		defer gone.mu.Unlock()
 		return len(gone.handshakes)
 	}
-	dawdler := gone.dial()
+	slow := gone.dial()
 	for guests() == 0 {
 		runtime.Gosched()
 	}
@@ -148,7 +148,7 @@ func TestDepartedAcceptsNobody(t *testing.T) {
 	gone.mu.Unlock()
 	gone.dial() // wakes the acceptor
 	for {
-		b, err := dawdler.readMessage(1)
+		b, err := slow.readMessage(1)
 		if err != nil {
 			break
 		}

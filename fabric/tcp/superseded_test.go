@@ -40,7 +40,7 @@ func TestAwaitStepsOver(t *testing.T) {
 	for range 1_000_000 {
 		p[1].Poll(&s[1].Sink)
 	}
-	require.Len(t, s[1].got, sent+1, "favoured %v quiet %d", p[1].unwatched != nil, p[1].idlePolls)
+	require.Len(t, s[1].got, sent+1, "unwatched %v idle %d", p[1].unwatched != nil, p[1].idlePolls)
 }
 
 // The proof of a call that the other side's call has superseded.
