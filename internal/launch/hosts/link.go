@@ -21,7 +21,7 @@ type link struct {
 	signals int  // in queue
 	last    bool // nothing more will be sent
 	down    bool // nothing more comes or goes
-	streams map[streamID]*Stream
+	streams map[streamID]*stream
 }
 
 type streamID struct {
@@ -33,16 +33,21 @@ type streamID struct {
 const signalsMax = 256
 
 func newLink(r *bufio.Reader, w io.Writer) *link {
-	l := &link{r: r, w: w, streams: make(map[streamID]*Stream)}
+	l := &link{r: r, w: w, streams: make(map[streamID]*stream)}
 	l.changed.L = &l.mu
 	return l
 }
 
-// Stream returns the stream of a rank, which the other side may use from now on.
-func (l *link) stream(kind streamKind, rank int) *Stream {
+// open sets the streams of a link that was made without.
+func (l *link) open(r io.Reader, w io.Writer) {
+	l.r, l.w = bufio.NewReaderSize(r, chunkMax), w
+}
+
+// stream returns the stream of a rank, which the other side may use from now on.
+func (l *link) stream(kind streamKind, rank int) *stream {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &Stream{link: l, id: streamID{kind, rank}, room: windows[kind], over: l.down, deaf: l.last}
+	s := &stream{link: l, id: streamID{kind, rank}, room: windows[kind], over: l.down, deaf: l.last}
 	s.changed.L = &l.mu
 	l.streams[s.id] = s
 	return s
@@ -188,9 +193,9 @@ func (l *link) deliver(f frame) error {
 	return nil
 }
 
-// Stream is one of a rank's streams, with both of its directions. One goroutine
+// stream is one of a rank's streams, with both of its directions. One goroutine
 // may take or read and another one send. The link's mutex guards it.
-type Stream struct {
+type stream struct {
 	link    *link
 	id      streamID
 	changed sync.Cond
@@ -203,9 +208,9 @@ type Stream struct {
 	shut    bool     // this side has closed
 }
 
-// Next returns the bytes of one frame, or false when nothing more comes. The
+// next returns the bytes of one frame, or false when nothing more comes. The
 // caller says with taken when it is done with them.
-func (s *Stream) Next() ([]byte, bool) {
+func (s *stream) next() ([]byte, bool) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	for len(s.chunks) == 0 {
@@ -219,8 +224,8 @@ func (s *Stream) Next() ([]byte, bool) {
 	return chunk, true
 }
 
-// Taken gives the sender room for n bytes again.
-func (s *Stream) Taken(n int) {
+// taken gives the sender room for n bytes again.
+func (s *stream) taken(n int) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	s.held -= n
@@ -230,9 +235,9 @@ func (s *Stream) Taken(n int) {
 }
 
 // Read is io.Reader's.
-func (s *Stream) Read(p []byte) (int, error) {
+func (s *stream) Read(p []byte) (int, error) {
 	if len(s.first) == 0 {
-		chunk, ok := s.Next()
+		chunk, ok := s.next()
 		if !ok {
 			return 0, io.EOF
 		}
@@ -240,13 +245,13 @@ func (s *Stream) Read(p []byte) (int, error) {
 	}
 	n := copy(p, s.first)
 	s.first = s.first[n:]
-	s.Taken(n)
+	s.taken(n)
 	return n, nil
 }
 
 // Write is io.Writer's. It waits for room. Bytes for which there is room go in
 // one frame, if that may hold them.
-func (s *Stream) Write(p []byte) (int, error) {
+func (s *stream) Write(p []byte) (int, error) {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	sent := 0
@@ -266,7 +271,7 @@ func (s *Stream) Write(p []byte) (int, error) {
 }
 
 // Close ends both directions. What was sent before still arrives.
-func (s *Stream) Close() error {
+func (s *stream) Close() error {
 	s.link.mu.Lock()
 	defer s.link.mu.Unlock()
 	if !s.shut {
