@@ -20,12 +20,13 @@ const (
 	startMax = 32
 	// progressPause is the time between two lines about hosts that have not answered.
 	progressPause = 2 * time.Second
-	// flushGrace is how long a launcher that is to stop waits until its signals to hosts are written.
+	// flushGrace is how long a launcher that is to stop waits until its signals to hosts are
+	// written.
 	flushGrace = time.Second
 )
 
-// InterruptedError: a signal has ended the job before all hosts were ready, or two of them before all
-// ranks were started.
+// InterruptedError: a signal has ended the job before all hosts were ready, or two of them before
+// all ranks were started.
 type InterruptedError struct{ Signal unix.Signal }
 
 // Error names the signal.

@@ -148,7 +148,8 @@ func fences(between func(*join.Job)) error {
 	return j.Finalize(ctx)
 }
 
-// roleInside: all but rank 0 publish while they are in a fence, which rank 0 enters only when it has read all of that.
+// roleInside: all but rank 0 publish while they are in a fence, which rank 0 enters only when it
+// has read all of that.
 func roleInside() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -212,7 +213,8 @@ func roleGarbage() error {
 	})
 }
 
-// ownConnection is the socket over which this rank talks to its launcher, or to rank 0: it has no other.
+// ownConnection is the socket over which this rank talks to its launcher, or to rank 0: it has no
+// other.
 func ownConnection() *os.File {
 	for fd := 3; fd < 100; fd++ {
 		if t, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE); err == nil && t == unix.SOCK_STREAM {

@@ -301,8 +301,8 @@ func TestStrangersDoNoHarm(t *testing.T) {
 	require.Contains(t, host.end(0), "rank 0 of 3")
 }
 
-// Connections that prove nothing make way for others, the oldest first, so that they cannot keep a rank out: not
-// while they are more than may be there, nor while rank 0 has no descriptor left.
+// Connections that prove nothing make way for others, the oldest first, so that they cannot keep a
+// rank out: not while they are more than may be there, nor while rank 0 has no descriptor left.
 func TestIdleStrangersMakeWay(t *testing.T) {
 	for _, few := range []bool{false, true} {
 		port := somePort(t)
@@ -341,8 +341,8 @@ var port = sync.OnceValue(func() *atomic.Int32 {
 	return &n
 })
 
-// somePort finds a port that nobody listens at, below those that the kernel gives away by itself. No two tests get the same, and
-// other packages' tests have other ranges.
+// somePort finds a port that nobody listens at, below those that the kernel gives away by itself.
+// No two tests get the same, and other packages' tests have other ranges.
 func somePort(t testing.TB) string {
 	syscall.ForkLock.RLock() // a child that another test forks now would hold the port until it execs
 	defer syscall.ForkLock.RUnlock()

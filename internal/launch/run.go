@@ -62,20 +62,20 @@ type abortion struct {
 	msg        string
 }
 
-// Run starts the job that spec describes and returns when all its ranks have ended and their output is
-// written. It prints a line to spec.Stderr for every rank that failed by itself.
+// Run starts the job that spec describes and returns when all its ranks have ended and their output
+// is written. It prints a line to spec.Stderr for every rank that failed by itself.
 //
-// The error is not nil when the job could not be started, in which case no rank runs and there is no
-// Result (an [*InterruptedError] when a signal has kept ranks on hosts from being started), or when ctx
-// has ended: then the ranks get SIGTERM and, five seconds later, SIGKILL. Failed ranks and output that
-// could not be written are in the Result, not in the error.
+// The error is not nil when the job could not be started, in which case no rank runs and there is
+// no Result (an [*InterruptedError] when a signal has kept ranks on hosts from being started), or
+// when ctx has ended: then the ranks get SIGTERM and, five seconds later, SIGKILL. Failed ranks and
+// output that could not be written are in the Result, not in the error.
 //
-// After the end of ctx, and after a signal that ends the job at once (see [Spec.Signals]), output that
-// is not taken within a second of the last rank's end is given up. Then the write in which Spec.Stdout
-// or Stderr hangs is still pending when Run returns.
+// After the end of ctx, and after a signal that ends the job at once (see [Spec.Signals]), output
+// that is not taken within a second of the last rank's end is given up. Then the write in which
+// Spec.Stdout or Stderr hangs is still pending when Run returns.
 //
-// When a start-up has failed (see [pmi.MissingError]), its time is over and the ranks that had joined
-// have ended, Run ends those that never joined.
+// When a start-up has failed (see [pmi.MissingError]), its time is over and the ranks that had
+// joined have ended, Run ends those that never joined.
 //
 // Run may be called concurrently. While it runs, the process does not die of writing to a broken
 // standard output.
@@ -128,8 +128,8 @@ func (j *job) name(rank int) string {
 	return fmt.Sprintf("rank %d", rank)
 }
 
-// loop runs until all ranks have ended and their output is written. It never waits for a reader of the
-// output, so that signals are always handled.
+// loop runs until all ranks have ended and their output is written. It never waits for a reader of
+// the output, so that signals are always handled.
 func (j *job) loop(ctx context.Context) {
 	done, overdue := ctx.Done(), j.srv.Overdue()
 	var over <-chan struct{}    // set when all ranks have ended
@@ -227,8 +227,8 @@ func (j *job) isVerdict(end spawn.End) bool {
 	return end.Finalized && end.Signal == 0 && slices.Contains(j.plan.Verdicts, end.Code)
 }
 
-// endStranded ends the job when its start-up has failed, its time is over, and the remaining ranks have
-// never joined.
+// endStranded ends the job when its start-up has failed, its time is over, and the remaining ranks
+// have never joined.
 func (j *job) endStranded() {
 	missing := j.srv.Failure()
 	if missing == nil || !j.srv.IsOverdue() || j.ending || j.left == 0 {
@@ -286,8 +286,8 @@ func (j *job) note(format string, args ...any) {
 	j.err.note(fmt.Appendf(nil, "banyan: "+format+"\n", args...))
 }
 
-// onWriteError is called by the goroutine of a sink that has failed. A broken pipe is not reported, as
-// by other programs.
+// onWriteError is called by the goroutine of a sink that has failed. A broken pipe is not reported,
+// as by other programs.
 func (j *job) onWriteError(o outputEnd) {
 	if !errors.Is(o.err, syscall.EPIPE) {
 		j.note("cannot write to the %s, what comes is lost: %v", o.name, o.err)

@@ -75,7 +75,8 @@ func run(t *testing.T, s Spec) (res *Result, stdout, stderr string) {
 	return res, out.String(), err.String()
 }
 
-// Requests are answered while a rank is in a fence: by the launcher, through proxies, and by rank 0 in its place.
+// Requests are answered while a rank is in a fence: by the launcher, through proxies, and by rank 0
+// in its place.
 func TestRequestsInsideAFence(t *testing.T) {
 	for name, spec := range map[string]func(*testing.T, Spec) Spec{"here": func(_ *testing.T, s Spec) Spec { return s }, "hosts": spread} {
 		t.Run(name, func(t *testing.T) {

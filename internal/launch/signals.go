@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Signals catches the signals that a launcher forwards, for [Spec.Signals]: SIGINT, SIGTERM, SIGQUIT,
-// SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT. SIGINT and SIGHUP stay ignored where this process was
-// started so, as by nohup and as scripts start their background jobs. If one of the first four comes
-// again within a second, the second one is dropped: timeout(1) sends each of them twice, to the process
-// and to its group. stop ends the catching.
+// Signals catches the signals that a launcher forwards, for [Spec.Signals]: SIGINT, SIGTERM,
+// SIGQUIT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP and SIGCONT. SIGINT and SIGHUP stay ignored where this
+// process was started so, as by nohup and as scripts start their background jobs. If one of the
+// first four comes again within a second, the second one is dropped: timeout(1) sends each of them
+// twice, to the process and to its group. stop ends the catching.
 func Signals() (caught <-chan os.Signal, stop func()) {
 	c := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{
@@ -65,15 +65,15 @@ func withoutRepeats(out chan<- os.Signal, in <-chan os.Signal, stopped <-chan st
 	}
 }
 
-// A repeat comes less than a second after the first. The time is counted in ticks that the launcher has
-// processed: one that has not run for a second may find both signals waiting.
+// A repeat comes less than a second after the first. The time is counted in ticks that the launcher
+// has processed: one that has not run for a second may find both signals waiting.
 const (
 	repeatTick  = 100 * time.Millisecond
 	repeatTicks = 10
 )
 
-// repeats finds signals that one sender has sent to a process and to its group: for each signal, the
-// ticks in which its repeat is dropped.
+// repeats finds signals that one sender has sent to a process and to its group: for each signal,
+// the ticks in which its repeat is dropped.
 type repeats map[unix.Signal]int
 
 // drop reports whether a signal is the second of a pair.
@@ -108,7 +108,8 @@ type signalSet uint64
 
 func (s signalSet) has(sig unix.Signal) bool { return s&(1<<sig) != 0 }
 
-// ending are the signals that ask for the end of the job. The second signal of asking kills the ranks.
+// ending are the signals that ask for the end of the job. The second signal of asking kills the
+// ranks.
 const (
 	asking signalSet = 1<<unix.SIGINT | 1<<unix.SIGTERM | 1<<unix.SIGQUIT
 	ending           = asking | 1<<unix.SIGHUP

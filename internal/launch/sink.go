@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// sink owns one destination of a job's output. Its goroutine alone writes there, so that only it waits
-// for a slow reader. A failed write ends the writing but not the reading: no rank notices.
+// sink owns one destination of a job's output. Its goroutine alone writes there, so that only it
+// waits for a slow reader. A failed write ends the writing but not the reading: no rank notices.
 type sink struct {
 	w       io.Writer
 	name    string          // for people
@@ -31,8 +31,8 @@ type outputEnd struct {
 	err  error
 }
 
-// newSinks starts the goroutines of the two destinations of a job. They are one sink if they are one
-// writer or one file, so that lines do not mix.
+// newSinks starts the goroutines of the two destinations of a job. They are one sink if they are
+// one writer or one file, so that lines do not mix.
 func newSinks(stdout, stderr io.Writer, gone <-chan struct{}, failed func(outputEnd)) (out, err *sink) {
 	out = newSink(stdout, "standard output", gone, failed)
 	if same(stdout, stderr) {
@@ -117,7 +117,8 @@ func (s *sink) putNotes() {
 	}
 }
 
-// write returns true when p has been written in one piece, or false when the output has been given up.
+// write returns true when p has been written in one piece, or false when the output has been given
+// up.
 func (s *sink) write(p []byte) bool {
 	if len(p) == 0 {
 		return true
@@ -146,7 +147,8 @@ func (s *sink) note(p []byte) {
 	}
 }
 
-// close returns when everything has been written, or the output given up. No write or note may follow.
+// close returns when everything has been written, or the output given up. No write or note may
+// follow.
 func (s *sink) close() {
 	close(s.stop)
 	select {

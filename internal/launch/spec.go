@@ -21,14 +21,15 @@ type Spec struct {
 	Argv []string // the program, found as a shell finds it, and its arguments
 	Env  []string // "NAME=value"; nil means the launcher's environment
 	Dir  string   // working directory; "" means the launcher's
-	// Export are further variables: "NAME=value", or "NAME" for one of Env, which only matters to ranks
-	// on Hosts.
+	// Export are further variables: "NAME=value", or "NAME" for one of Env, which only matters to
+	// ranks on Hosts.
 	Export []string
 
-	// Hosts are the machines on which the ranks run, in blocks: the first one gets as many as it has
-	// slots, then the second one. nil: this machine, without a remote shell. Ranks on hosts have the
-	// environment of the remote shell, and over it those variables of Env that begin with BANYAN_ or GO
-	// (not BANYAN_NODE, which names one machine) and those of Export. Argv and Dir are paths on the host.
+	// Hosts are the machines on which the ranks run, in blocks: the first one gets as many as it
+	// has slots, then the second one. nil: this machine, without a remote shell. Ranks on hosts
+	// have the environment of the remote shell, and over it those variables of Env that begin with
+	// BANYAN_ or GO (not BANYAN_NODE, which names one machine) and those of Export. Argv and Dir
+	// are paths on the host.
 	Hosts []hosts.Host
 	// Oversubscribe allows more ranks than the hosts have slots.
 	Oversubscribe bool
@@ -43,31 +44,32 @@ type Spec struct {
 	MaxFailures int
 	// Exit decides which ranks' ends make Result.Code.
 	Exit ExitRule
-	// Exits has the kernel record the ranks' ends on this machine; on Hosts that is a matter of Proxy.
-	// nil: it does not.
+	// Exits has the kernel record the ranks' ends on this machine; on Hosts that is a matter of
+	// Proxy. nil: it does not.
 	Exits spawn.OpenExits
-	// Verdicts are exit codes other than 0 that are results and not failures, as diff's 1. Those of a
-	// rank that has finalized count in Result.Code, but are not reported and end no other rank.
+	// Verdicts are exit codes other than 0 that are results and not failures, as diff's 1. Those of
+	// a rank that has finalized count in Result.Code, but are not reported and end no other rank.
 	Verdicts []int
-	// InitTimeout bounds the start-up, see [pmi.DefaultInitTimeout], and the time for a host to be ready.
-	// 0: by [pmi.InitTimeoutEnv]. A job whose ranks never join has no start-up.
+	// InitTimeout bounds the start-up, see [pmi.DefaultInitTimeout], and the time for a host to be
+	// ready. 0: by [pmi.InitTimeoutEnv]. A job whose ranks never join has no start-up.
 	InitTimeout time.Duration
 
 	// TagOutput begins each line of a rank's output with "[rank] ".
 	TagOutput bool
 	// Stdout and Stderr receive the ranks' output by whole lines; lines longer than 64 KiB are cut.
-	// Without TagOutput an unfinished line that has not been continued for 50 ms is passed on: it may be
-	// a prompt. The launcher's own lines go to Stderr. nil discards. They may be the same writer or the
-	// same file: then writes do not overlap. After an error nothing more is written, see [Result.Output].
+	// Without TagOutput an unfinished line that has not been continued for 50 ms is passed on: it
+	// may be a prompt. The launcher's own lines go to Stderr. nil discards. They may be the same
+	// writer or the same file: then writes do not overlap. After an error nothing more is written,
+	// see [Result.Output].
 	Stdout, Stderr io.Writer
-	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0. A terminal is read while
-	// this process is in its foreground. If it is no *os.File, Run may leave one read pending when it
-	// returns.
+	// Stdin is for rank 0; the others read the end of file. nil: so does rank 0. A terminal is read
+	// while this process is in its foreground. If it is no *os.File, Run may leave one read pending
+	// when it returns.
 	Stdin io.Reader
-	// Signals are forwarded to the ranks and to what they have started; see [Signals]. The second SIGINT,
-	// SIGTERM or SIGQUIT kills the ranks; one that comes when all have ended gives up the output. SIGTSTP
-	// stops the ranks and then this process, so SIGCONT must be among the signals as well. nil or closed:
-	// none.
+	// Signals are forwarded to the ranks and to what they have started; see [Signals]. The second
+	// SIGINT, SIGTERM or SIGQUIT kills the ranks; one that comes when all have ended gives up the
+	// output. SIGTSTP stops the ranks and then this process, so SIGCONT must be among the signals
+	// as well. nil or closed: none.
 	Signals <-chan os.Signal
 }
 

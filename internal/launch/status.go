@@ -17,10 +17,11 @@ const (
 	ExitAny ExitRule = iota
 	// ExitRank0: the status of rank 0.
 	ExitRank0
-	// ExitSurvivors is for jobs that go on without failed ranks. A rank that was killed by a signal, lost
-	// with its host, or fenced ([join.ExitFenced]) does not count. The code is the status of the first
-	// rank that exited with another code, or without finalizing. A signal that Run has forwarded counts
-	// too. When no rank has survived, the code is the status of the first that failed.
+	// ExitSurvivors is for jobs that go on without failed ranks. A rank that was killed by a
+	// signal, lost with its host, or fenced ([join.ExitFenced]) does not count. The code is the
+	// status of the first rank that exited with another code, or without finalizing. A signal that
+	// Run has forwarded counts too. When no rank has survived, the code is the status of the first
+	// that failed.
 	ExitSurvivors
 )
 
@@ -71,11 +72,11 @@ func (j *job) allEnded() {
 type Result struct {
 	Job  string      // its name
 	Ends []spawn.End // by rank
-	// Code is the exit status for the launcher, by Spec.Exit: by default the status of the first rank
-	// that failed, 0 when none did. A rank that asked for the end of the job counts with its code,
-	// output that could not be written with 1, or as SIGPIPE (141) when its reader was gone.
+	// Code is the exit status for the launcher, by Spec.Exit: by default the status of the first
+	// rank that failed, 0 when none did. A rank that asked for the end of the job counts with its
+	// code, output that could not be written with 1, or as SIGPIPE (141) when its reader was gone.
 	Code int
-	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do not notice, and their
-	// later output is lost; with [Abort] they are ended.
+	// Output is the first error of writing to Spec.Stdout or Spec.Stderr. Ranks do not notice, and
+	// their later output is lost; with [Abort] they are ended.
 	Output error
 }

@@ -38,8 +38,8 @@ type Config struct {
 // nodeEnv names the variable that tells network namespaces of one machine apart.
 const nodeEnv = "BANYAN_NODE"
 
-// forwarded are the variables of env that ranks on a host get: those that begin with BANYAN_ or GO, and
-// those that export names.
+// forwarded are the variables of env that ranks on a host get: those that begin with BANYAN_ or GO,
+// and those that export names.
 func forwarded(env, export []string, h Host) []string {
 	var out []string
 	for _, e := range env {
@@ -52,8 +52,8 @@ func forwarded(env, export []string, h Host) []string {
 	return append(out, h.Env...)
 }
 
-// jobText is the payload of frameJob. Arguments and variables need not be UTF-8, as the strings of JSON
-// are.
+// jobText is the payload of frameJob. Arguments and variables need not be UTF-8, as the strings of
+// JSON are.
 type jobText struct {
 	Job             string
 	N, First, Count int

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same from a file
-// with an entry a line.
+// Whatever a list of hosts says: hosts that a remote shell takes for hosts, each once, and the same
+// from a file with an entry a line.
 func FuzzHosts(f *testing.F) {
 	f.Add("a:4,b:4,[fd00::7]:2,user@c")
 	f.Add("a slots=4,a:2,b # last")
@@ -43,8 +43,8 @@ func FuzzHosts(f *testing.F) {
 	})
 }
 
-// A remote shell's command line gives words that are part of it, and starts nothing where the host's name would
-// be no word.
+// A remote shell's command line gives words that are part of it, and starts nothing where the
+// host's name would be no word.
 func FuzzShell(f *testing.F) {
 	f.Add(`ssh -o "ProxyCommand=nc %h 1" {host}`)
 	f.Add(`a\ b '{host}'.c '' "\""`)
@@ -89,8 +89,8 @@ func FuzzJob(f *testing.F) {
 	})
 }
 
-// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the launcher goes on
-// until the proxy is done, or has an error.
+// Whatever a proxy says of two ranks: each ends at most once and with its process id, and the
+// launcher goes on until the proxy is done, or has an error.
 func FuzzProxy(f *testing.F) {
 	said := func(kind frameKind, rank int, v any) []byte {
 		payload, err := json.Marshal(v)
@@ -139,7 +139,8 @@ func FuzzForwarded(f *testing.F) {
 	})
 }
 
-// Whatever a remote shell prints: what is kept of it is one line that a terminal shows, and bounded.
+// Whatever a remote shell prints: what is kept of it is one line that a terminal shows, and
+// bounded.
 func FuzzWords(f *testing.F) {
 	f.Add([]byte("ssh: connect to host n1 port 22:\tNo route\r\n\x1b[2J\xff"))
 	f.Add(bytes.Repeat([]byte("\n"), 2*wordsMax))

@@ -23,8 +23,8 @@ import (
 // relayBytes is the buffer of a relay, for a few requests.
 const relayBytes = 4 << 10
 
-// proxy is the launcher's agent on one host: it starts the ranks there, and relays between them and the
-// launcher. It decides only what happens when the launcher is gone.
+// proxy is the launcher's agent on one host: it starts the ranks there, and relays between them and
+// the launcher. It decides only what happens when the launcher is gone.
 type proxy struct {
 	link      *link
 	job       jobText
@@ -36,10 +36,10 @@ type proxy struct {
 	finished  chan struct{} // closed when all ranks have ended
 }
 
-// Proxy is the main function of a program that a launcher starts on a host through a remote shell: in
-// and out are the standard input and output of the process. It changes the process's environment and
-// its handling of SIGPIPE and SIGHUP, and returns when the ranks of the host have ended. Then the
-// process should exit, with code 0 if the error is nil. exits may be nil.
+// Proxy is the main function of a program that a launcher starts on a host through a remote shell:
+// in and out are the standard input and output of the process. It changes the process's environment
+// and its handling of SIGPIPE and SIGHUP, and returns when the ranks of the host have ended. Then
+// the process should exit, with code 0 if the error is nil. exits may be nil.
 //
 // When in ends before the job does, the launcher is gone. Under [spawn.Abort] the ranks are killed;
 // under [spawn.Continue] they go on, and Proxy reads what they print until they have ended.

@@ -19,8 +19,8 @@ import (
 // exitGrace is how long a remote shell may live on after its proxy has done its work.
 const exitGrace = 2 * time.Second
 
-// Remote is one host of a job as the launcher holds it: the remote shell, and the link to the proxy at
-// its other end.
+// Remote is one host of a job as the launcher holds it: the remote shell, and the link to the proxy
+// at its other end.
 type Remote struct {
 	Share
 	Ranks []*Rank // by rank-first
@@ -304,8 +304,8 @@ func (h *Remote) fate() string {
 	return fmt.Sprintf("%s, if still running, %s there, alone", ranks, goOn)
 }
 
-// explain returns why the link to a proxy has ended. The remote shell often knows, by its exit code and
-// by what it has printed.
+// explain returns why the link to a proxy has ended. The remote shell often knows, by its exit code
+// and by what it has printed.
 func (h *Remote) explain(err error) error {
 	var refused refusalError
 	if errors.As(err, &refused) {
@@ -343,7 +343,8 @@ func (h *Remote) explain(err error) error {
 	return errors.New(text.String())
 }
 
-// Running is called when all hosts have started their ranks. It returns why this one is lost already.
+// Running is called when all hosts have started their ranks. It returns why this one is lost
+// already.
 func (h *Remote) Running() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -351,8 +352,8 @@ func (h *Remote) Running() error {
 	return h.failure
 }
 
-// Signal has a signal sent to all ranks of the host and to what they have started. stop: the launcher
-// ends the job.
+// Signal has a signal sent to all ranks of the host and to what they have started. stop: the
+// launcher ends the job.
 func (h *Remote) Signal(sig unix.Signal, stop bool) {
 	payload := []byte{byte(sig), 0}
 	if stop {

@@ -19,8 +19,8 @@ import (
 // wordsMax bounds what is kept of the output of a remote shell before its proxy is ready.
 const wordsMax = 4 << 10
 
-// words is what a remote shell prints. It is kept while it may explain why the host does not answer,
-// and shown when the host is ready.
+// words is what a remote shell prints. It is kept while it may explain why the host does not
+// answer, and shown when the host is ready.
 type words struct {
 	mu   sync.Mutex
 	text []byte
@@ -155,8 +155,8 @@ func (s *shellProcess) wait(cmd *exec.Cmd, errs *spawn.Output) {
 	close(s.exited)
 }
 
-// reason returns how the remote shell has ended, or why the launcher has killed it. It waits for the
-// end, and after DrainGrace kills for the fault.
+// reason returns how the remote shell has ended, or why the launcher has killed it. It waits for
+// the end, and after DrainGrace kills for the fault.
 func (s *shellProcess) reason(fault string) (text string, killed bool) {
 	grace := time.NewTimer(spawn.DrainGrace)
 	defer grace.Stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/pmi"
 )
 
-// client is this process's connection to its launcher. It makes one request at a time. Beside it there
-// may be an abort, and a barrier if the launcher is Banyan's own.
+// client is this process's connection to its launcher. It makes one request at a time. Beside it
+// there may be an abort, and a barrier if the launcher is Banyan's own.
 type client struct {
 	conn    pmi.Conn
 	lines   *lines
@@ -82,8 +82,8 @@ func (c *client) room() int {
 	return min(c.valMax-1, pmi.RequestMax-overhead)
 }
 
-// call sends a request and returns the reply, whose command must be want. A result code other than 0
-// is an error.
+// call sends a request and returns the reply, whose command must be want. A result code other than
+// 0 is an error.
 func (c *client) call(ctx context.Context, want, cmd string, kv ...string) (pmi.Message, error) {
 	m, err := c.exchange(ctx, want, cmd, kv...)
 	if err == nil && m.Failed() {
@@ -132,8 +132,8 @@ func (c *client) understand(ctx context.Context, want, cmd, line string, err err
 	return m, nil
 }
 
-// fail classifies an error of the connection. No request can follow: the reply to the failed one may
-// still come.
+// fail classifies an error of the connection. No request can follow: the reply to the failed one
+// may still come.
 func (c *client) fail(ctx context.Context, cmd string, err error) error {
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return c.nonsense(err)
@@ -192,8 +192,9 @@ func (c *client) enter(ctx context.Context) error {
 	return nil
 }
 
-// leaveBarrier returns when all ranks have entered the barrier, or a *MissingError when it completed
-// without some. alone: no other request is made meanwhile, so any other line breaks the protocol.
+// leaveBarrier returns when all ranks have entered the barrier, or a *MissingError when it
+// completed without some. alone: no other request is made meanwhile, so any other line breaks the
+// protocol.
 func (c *client) leaveBarrier(ctx context.Context, alone bool) error {
 	var others <-chan string
 	if alone {

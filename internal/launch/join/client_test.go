@@ -143,7 +143,8 @@ func TestGivingUpEndsTheUseOfTheLauncher(t *testing.T) {
 	require.ErrorIs(t, j.Finalize(context.Background()), pmi.ErrClosed)
 }
 
-// A request that is given up does not take a barrier along in which the rank is: its late reply is nobody's.
+// A request that is given up does not take a barrier along in which the rank is: its late reply is
+// nobody's.
 func TestGivingUpInsideABarrier(t *testing.T) {
 	launcher, rank := pair(t)
 	go func() {

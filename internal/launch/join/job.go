@@ -10,8 +10,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/rendezvous"
 )
 
-// Job is this process's place in its job. All methods may be called concurrently; those that talk to
-// the launcher are serialized.
+// Job is this process's place in its job. All methods may be called concurrently; those that talk
+// to the launcher are serialized.
 type Job struct {
 	id         string
 	rank, size int
@@ -21,8 +21,8 @@ type Job struct {
 	server     *rendezvous.Server // in rank 0 of a job without a launcher
 	seed       *rendezvous.Secret // nil: no file has the job's secret
 
-	// turn holds one token. Its holder owns pmi's requests, closed, values and secret. A call that needs
-	// both tokens takes fence first.
+	// turn holds one token. Its holder owns pmi's requests, closed, values and secret. A call that
+	// needs both tokens takes fence first.
 	turn   chan struct{}
 	fence  chan struct{} // the same, for being in a fence
 	closed bool
@@ -36,8 +36,8 @@ func (j *Job) Rank() int { return j.rank }
 // Size is the number of processes that the job was started with.
 func (j *Job) Size() int { return j.size }
 
-// ID names the job: the same for all its ranks, different from other jobs of this launcher. It is not
-// a secret.
+// ID names the job: the same for all its ranks, different from other jobs of this launcher. It is
+// not a secret.
 func (j *Job) ID() string { return j.id }
 
 // Alone reports whether this is a world of one, started by no launcher.
@@ -106,13 +106,13 @@ func await(ctx context.Context, token chan struct{}, what string) error {
 	}
 }
 
-// Put publishes a value of at most [MaxValue] bytes under a key of at most [MaxKey] letters, digits,
-// dots and underscores. Peers see it after the next [Job.Fence]. A second Put of a key is an error of
-// class [ErrRefused].
+// Put publishes a value of at most [MaxValue] bytes under a key of at most [MaxKey] letters,
+// digits, dots and underscores. Peers see it after the next [Job.Fence]. A second Put of a key is
+// an error of class [ErrRefused].
 //
-// When ctx ends before the launcher has answered, this and all later calls but [Job.Abort] fail: the
-// late answer would be taken for another's. The same holds for Get and Fence; after a Fence, Finalize
-// works too.
+// When ctx ends before the launcher has answered, this and all later calls but [Job.Abort] fail:
+// the late answer would be taken for another's. The same holds for Get and Fence; after a Fence,
+// Finalize works too.
 func (j *Job) Put(ctx context.Context, key string, value []byte) error {
 	if err := checkKey(key); err != nil {
 		return err
@@ -210,9 +210,9 @@ func (j *Job) Fence(ctx context.Context) error {
 	return j.pmi.leaveBarrier(ctx, !j.SparesDead())
 }
 
-// Finalize announces the orderly end of this rank to the launcher and closes the connection, also when
-// it returns an error. A launcher that is gone is no error. Finalize waits for no other rank. A second
-// call is an error of class [ErrClosed].
+// Finalize announces the orderly end of this rank to the launcher and closes the connection, also
+// when it returns an error. A launcher that is gone is no error. Finalize waits for no other rank.
+// A second call is an error of class [ErrClosed].
 func (j *Job) Finalize(ctx context.Context) error {
 	if err := j.beginFence(ctx, "finalize"); err != nil {
 		return err
@@ -231,9 +231,9 @@ func (j *Job) Finalize(ctx context.Context) error {
 }
 
 // Abort asks the launcher to end all processes of the job and to report code. It does not wait for
-// that and does not end this process: the caller does. msg is for people; only its first 200 bytes are
-// sent. In a world of one Abort does nothing. Without a launcher no process can end the others, and
-// the error is of class [ErrRefused].
+// that and does not end this process: the caller does. msg is for people; only its first 200 bytes
+// are sent. In a world of one Abort does nothing. Without a launcher no process can end the others,
+// and the error is of class [ErrRefused].
 func (j *Job) Abort(code int, msg string) error {
 	if j.pmi == nil {
 		return nil

@@ -13,23 +13,23 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/rendezvous"
 )
 
-// joined is set by the first Join that is not alone: the launcher's descriptor is the process's, and
-// after Finalize its number may belong to another file; a rank cannot join a rendezvous twice.
+// joined is set by the first Join that is not alone: the launcher's descriptor is the process's,
+// and after Finalize its number may belong to another file; a rank cannot join a rendezvous twice.
 var joined atomic.Bool
 
 // Join finds out from the environment which rank this process is. Under a launcher it opens the
-// connection to it. It waits for the launcher as long as a start-up may take ([InitTimeoutEnv]; then
-// the error names PMI_FD and is a context.DeadlineExceeded), but for no other rank. Without a launcher
-// but with RANK and WORLD_SIZE, it waits for rank 0 as long as a start-up may take; if rank 0 does not
-// answer, the error is a [*MissingError]. Other errors are of class [ErrEnvironment] when variables
-// contradict each other or cannot be used, the file of [SecretFileEnv] included (the error names the
-// variable and the cure), [ErrRefused] when rank 0 refuses this rank, [ErrProtocol] or
-// [ErrLauncherGone].
+// connection to it. It waits for the launcher as long as a start-up may take ([InitTimeoutEnv];
+// then the error names PMI_FD and is a context.DeadlineExceeded), but for no other rank. Without a
+// launcher but with RANK and WORLD_SIZE, it waits for rank 0 as long as a start-up may take; if
+// rank 0 does not answer, the error is a [*MissingError]. Other errors are of class
+// [ErrEnvironment] when variables contradict each other or cannot be used, the file of
+// [SecretFileEnv] included (the error names the variable and the cure), [ErrRefused] when rank 0
+// refuses this rank, [ErrProtocol] or [ErrLauncherGone].
 //
-// A process joins once in its life. Under a launcher, Join also takes notice of SIGPIPE for the rest
-// of the process's life: by default a Go program dies of writing to a broken standard output, and
-// the pipe that carries the output dies with the launcher. Such a write then fails with EPIPE. A
-// program that calls signal.Reset for SIGPIPE undoes this. Join does the same with SIGUSR1 under
+// A process joins once in its life. Under a launcher, Join also takes notice of SIGPIPE for the
+// rest of the process's life: by default a Go program dies of writing to a broken standard output,
+// and the pipe that carries the output dies with the launcher. Such a write then fails with EPIPE.
+// A program that calls signal.Reset for SIGPIPE undoes this. Join does the same with SIGUSR1 under
 // other launchers than Banyan's: Hydra signals a death to the ranks by it, which would end them.
 func Join(ctx context.Context) (*Job, error) {
 	p, ok, err := findPlace(os.LookupEnv)
@@ -61,8 +61,8 @@ func joinLauncher(ctx context.Context, p place) (*Job, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Notify, not Ignore: an ignored signal would stay ignored in the programs that this one starts.
-	// The channel is never read.
+	// Notify, not Ignore: an ignored signal would stay ignored in the programs that this one
+	// starts. The channel is never read.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("nothing has answered on PMI_FD=%d within %v (%s): "+
 		"is the launcher stopped, or the descriptor somebody else's? Unset PMI_FD, PMI_RANK and PMI_SIZE to run alone: %w",

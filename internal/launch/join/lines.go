@@ -11,8 +11,8 @@ import (
 )
 
 // lines reads the connection to the launcher. The ends of barriers are apart from the replies to
-// other requests: with Banyan's launcher a rank makes requests while it is in a barrier. A line that
-// no call waits for stays until one does.
+// other requests: with Banyan's launcher a rank makes requests while it is in a barrier. A line
+// that no call waits for stays until one does.
 type lines struct {
 	replies, barriers chan string
 	closed            chan struct{} // by stop

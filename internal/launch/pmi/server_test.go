@@ -259,7 +259,8 @@ type script struct {
 func (s *script) Write(p []byte) (int, error) { return len(p), nil }
 func (s *script) Close() error                { s.closed = true; return nil }
 
-// FuzzSession lets one rank write anything: its session ends, in order only after a finalize, and closes the connection.
+// FuzzSession lets one rank write anything: its session ends, in order only after a finalize, and
+// closes the connection.
 func FuzzSession(f *testing.F) {
 	f.Add(sayInit + "\ncmd=barrier_in\ncmd=put kvsname=k key=a value=b\ncmd=finalize\n")
 	f.Add("mcmd=spawn\ntotspawns=1\nspawnssofar=1\nendcmd\n")

@@ -26,8 +26,8 @@ type End struct {
 	Lost bool
 }
 
-// Failed reports whether the rank ended abnormally: by a signal, with a code other than 0, or without
-// finalizing after it had joined.
+// Failed reports whether the rank ended abnormally: by a signal, with a code other than 0, or
+// without finalizing after it had joined.
 func (e End) Failed() bool {
 	return e.Lost || e.Signal != 0 || e.Code != 0 || e.Joined && !e.Finalized
 }

@@ -21,8 +21,8 @@ type Exits interface {
 	Close() error
 }
 
-// OpenExits makes the Exits of the machine on which it is called, before ranks are started there. nil:
-// none are wanted, or there is no way. An error keeps the job from starting. It may read the
+// OpenExits makes the Exits of the machine on which it is called, before ranks are started there.
+// nil: none are wanted, or there is no way. An error keeps the job from starting. It may read the
 // environment of the process, which on hosts is that of the ranks.
 type OpenExits func() (Exits, error)
 

@@ -33,8 +33,8 @@ func NewInput(to io.WriteCloser) (*Input, error) {
 	return in, err
 }
 
-// Feed copies until either end closes. From a terminal, which is an *os.File, it returns when the rank
-// has ended; a read of another reader may last longer.
+// Feed copies until either end closes. From a terminal, which is an *os.File, it returns when the
+// rank has ended; a read of another reader may last longer.
 func (in *Input) Feed(from io.Reader) {
 	if tty, ok := from.(*os.File); ok {
 		from = &terminal{tty: int(tty.Fd()), quit: int(in.quit[0].Fd())}
@@ -50,8 +50,8 @@ func (in *Input) End() {
 	in.quit[1].Close()
 }
 
-// terminal reads a terminal only while this process is in its foreground. From the background a read
-// stops the process (SIGTTIN), and ranks that need the launcher would wait for it.
+// terminal reads a terminal only while this process is in its foreground. From the background a
+// read stops the process (SIGTTIN), and ranks that need the launcher would wait for it.
 type terminal struct{ tty, quit int }
 
 // Read is io.Reader's.

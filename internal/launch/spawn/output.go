@@ -14,15 +14,15 @@ import (
 const (
 	// LineMax bounds a line of output that is kept together, in bytes.
 	LineMax = 64 << 10
-	// DrainGrace is how long the output of a rank is read on after its end while another process, one
-	// that the rank has started, still holds the pipe.
+	// DrainGrace is how long the output of a rank is read on after its end while another process,
+	// one that the rank has started, still holds the pipe.
 	DrainGrace = time.Second
 	// promptPause is how long an unfinished line waits for its end where lines have no labels.
 	promptPause = 50 * time.Millisecond
 )
 
-// Label puts the label before each line. An unfinished last line gets an end if there is a label, so
-// that the next label starts a line.
+// Label puts the label before each line. An unfinished last line gets an end if there is a label,
+// so that the next label starts a line.
 func Label(lines []byte, label string) []byte {
 	if label == "" || len(lines) == 0 {
 		return lines
@@ -75,8 +75,8 @@ func (o *Output) finish() {
 	}
 }
 
-// Copy is Stream's. A line longer than LineMax is cut into several. Without wholeLines a line that has
-// not been continued for promptPause is written as well: it may be a prompt. Copy closes o.
+// Copy is Stream's. A line longer than LineMax is cut into several. Without wholeLines a line that
+// has not been continued for promptPause is written as well: it may be a prompt. Copy closes o.
 func (o *Output) Copy(write func([]byte) bool, wholeLines bool) {
 	defer o.Close()
 	buf := make([]byte, 0, 4<<10)
@@ -100,8 +100,8 @@ func (o *Output) Copy(write func([]byte) bool, wholeLines bool) {
 	}
 }
 
-// errPause: nothing has come in the time given to within, or all that the dead process wrote has been
-// read.
+// errPause: nothing has come in the time given to within, or all that the dead process wrote has
+// been read.
 var errPause = errors.New("nothing to read yet")
 
 // Ended is called when the process is dead, also during a Read.
@@ -173,7 +173,8 @@ func (o *Output) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count accounts for n bytes. After the last byte of a dead process its line need not wait for an end.
+// count accounts for n bytes. After the last byte of a dead process its line need not wait for an
+// end.
 func (o *Output) count(n int, err error) error {
 	if !o.dying || o.own <= 0 {
 		return err
@@ -194,8 +195,8 @@ func (o *Output) resume() {
 	}
 }
 
-// disarm is resume after a deadline. It reports whether to determine what the dead process has left in
-// the pipe, and whether to cut.
+// disarm is resume after a deadline. It reports whether to determine what the dead process has left
+// in the pipe, and whether to cut.
 func (o *Output) disarm() (asked, dead bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -31,8 +31,8 @@ type Process struct {
 // PID is the process id of the rank.
 func (p *Process) PID() int { return p.proc.Pid }
 
-// Signal sends a signal to the rank and to what it has started. stop: the launcher ends the rank. The
-// process group exists until its leader is reaped, so its number is not reused.
+// Signal sends a signal to the rank and to what it has started. stop: the launcher ends the rank.
+// The process group exists until its leader is reaped, so its number is not reused.
 func (p *Process) Signal(sig unix.Signal, stop bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -83,7 +83,8 @@ func (p *Process) reap() End {
 	return end
 }
 
-// AwaitExit waits until a child has ended, and does not reap it: until then its number is not reused.
+// AwaitExit waits until a child has ended, and does not reap it: until then its number is not
+// reused.
 func AwaitExit(pid int) {
 	var info unix.Siginfo
 	for unix.Waitid(unix.P_PID, pid, &info, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
@@ -119,7 +120,8 @@ func (f *files) pipe(childReads bool) (ours, theirs *os.File, err error) {
 	return ours, theirs, nil
 }
 
-// socket returns both ends of a stream socket: ours is polled, theirs blocks, as programs in C expect.
+// socket returns both ends of a stream socket: ours is polled, theirs blocks, as programs in C
+// expect.
 func (f *files) socket() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -163,7 +165,9 @@ func (s *Spawner) start(rank int) (_ *Process, err error) {
 		attr.Pdeathsig = syscall.SIGKILL
 	}
 	p.since = time.Now()
-	p.proc, err = os.StartProcess(s.path, s.Argv, &os.ProcAttr{Dir: s.Dir, Env: env, Files: append(std[:], more...), Sys: attr})
+	p.proc, err = os.StartProcess(s.path, s.Argv, &os.ProcAttr{
+		Dir: s.Dir, Env: env, Files: append(std[:], more...), Sys: attr,
+	})
 	return p, err
 }
 

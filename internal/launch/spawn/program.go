@@ -62,8 +62,8 @@ func findProgram(name, dir string) (string, error) {
 	return path, nil
 }
 
-// WithoutLauncher drops the variables that a launcher above this one has set, and of equal names all
-// but the last: getenv would return the first.
+// WithoutLauncher drops the variables that a launcher above this one has set, and of equal names
+// all but the last: getenv would return the first.
 func WithoutLauncher(env []string) []string {
 	var kept []string
 	last := make(map[string]int, len(env))

@@ -15,21 +15,22 @@ type Rank struct {
 
 // Stream is what a rank prints.
 type Stream interface {
-	// Copy writes whole lines until the rank and its children have closed the stream, or write reports
-	// false. wholeLines: a line that the rank has started waits for its end.
+	// Copy writes whole lines until the rank and its children have closed the stream, or write
+	// reports false. wholeLines: a line that the rank has started waits for its end.
 	Copy(write func([]byte) bool, wholeLines bool)
 	// Written is closed when all that the rank itself printed has been written.
 	Written() <-chan struct{}
 }
 
-// Policy decides what happens to the other ranks when one fails: is killed by a signal, exits with a
-// code other than 0, or joins and exits without finalizing.
+// Policy decides what happens to the other ranks when one fails: is killed by a signal, exits with
+// a code other than 0, or joins and exits without finalizing.
 type Policy uint8
 
 const (
 	// Continue leaves them alone, also when the launcher dies.
 	Continue Policy = iota
-	// Abort ends them: SIGTERM, after KillGrace SIGKILL. When the launcher dies the kernel kills them.
+	// Abort ends them: SIGTERM, after KillGrace SIGKILL. When the launcher dies the kernel kills
+	// them.
 	Abort
 )
 
@@ -39,8 +40,8 @@ type Bind uint8
 const (
 	// BindNone leaves the ranks on the CPUs of the launcher.
 	BindNone Bind = iota
-	// BindCore gives rank i the i-th of the CPUs on which the launcher may run, one per physical core
-	// before any second one, and sets GOMAXPROCS to 1 unless it is set. Beyond the last CPU it starts
-	// again at the first: ranks then share CPUs.
+	// BindCore gives rank i the i-th of the CPUs on which the launcher may run, one per physical
+	// core before any second one, and sets GOMAXPROCS to 1 unless it is set. Beyond the last CPU it
+	// starts again at the first: ranks then share CPUs.
 	BindCore
 )

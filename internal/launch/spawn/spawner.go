@@ -38,8 +38,8 @@ type Spawner struct {
 	exits Exits  // or nil
 }
 
-// Run starts the ranks in order and sends the result to started. It returns when the job is over, and
-// its thread ends with it.
+// Run starts the ranks in order and sends the result to started. It returns when the job is over,
+// and its thread ends with it.
 func (s *Spawner) Run(started chan<- error) {
 	runtime.LockOSThread() // never unlocked: its affinity has changed
 	started <- s.startAll()
@@ -75,13 +75,13 @@ func (s *Spawner) startAll() (err error) {
 	return nil
 }
 
-// offered is how much sooner than the launcher a rank is killed where memory runs out, in thousandths
-// of the available memory.
+// offered is how much sooner than the launcher a rank is killed where memory runs out, in
+// thousandths of the available memory.
 const offered = 300
 
-// offer has the kernel kill a rank and not the launcher where their control group or the machine runs
-// out of memory: the other ranks survive the one, but a job needs its launcher to report and end it.
-// Where the file cannot be written nothing changes.
+// offer has the kernel kill a rank and not the launcher where their control group or the machine
+// runs out of memory: the other ranks survive the one, but a job needs its launcher to report and
+// end it. Where the file cannot be written nothing changes.
 func offer(pid int) {
 	own, err := os.ReadFile("/proc/self/oom_score_adj")
 	if n, ok := offeredOf(string(own)); err == nil && ok {
