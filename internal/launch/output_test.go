@@ -83,7 +83,7 @@ func TestLabelledLinesAreWhole(t *testing.T) {
 
 // The launcher's word about the end of a rank comes after all that the rank printed, also where
 // what it has started still holds its output, and where its last line has no end.
-func TestLastWordsComeFirst(t *testing.T) {
+func TestOutputPrecedesTheReport(t *testing.T) {
 	const n = 8
 	spec := script(n, "seq 12000 >&2; sleep 1000 & echo pid $! >&2; printf %s 'the last words' >&2; exit 3")
 	for name, s := range map[string]Spec{"here": spec, "on hosts": spread(t, spec)} {

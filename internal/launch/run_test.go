@@ -46,7 +46,7 @@ func (b *buffer) String() string {
 func cleanEnv(extra ...string) []string {
 	var env []string
 	for _, e := range spawn.WithoutLauncher(os.Environ()) {
-		if name, _, _ := strings.Cut(e, "="); !slices.Contains(meetingNames, name) && name != "GOMAXPROCS" {
+		if name, _, _ := strings.Cut(e, "="); !slices.Contains(rendezvousNames, name) && name != "GOMAXPROCS" {
 			env = append(env, e)
 		}
 	}

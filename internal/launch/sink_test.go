@@ -21,7 +21,7 @@ func fullDisk(t *testing.T) *os.File {
 // A rank prints more than fits the pipe, so it would notice.
 const printsMuch = "seq 100000 || exit 9"
 
-func TestFullDiskIsSaid(t *testing.T) {
+func TestFullDiskIsReported(t *testing.T) {
 	var errs buffer
 	s := script(2, printsMuch)
 	s.Stdout, s.Stderr = fullDisk(t), &errs
@@ -57,7 +57,7 @@ func TestFullDiskEndsRanksUnderAbort(t *testing.T) {
 	}
 }
 
-func TestReaderThatHasGone(t *testing.T) {
+func TestBrokenPipe(t *testing.T) {
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
 	defer w.Close()

@@ -9,7 +9,7 @@ import (
 )
 
 // What takes long is told, once.
-func TestStartUpTellsWhatItWaitsFor(t *testing.T) {
+func TestStartUpReportsWhatItWaitsFor(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)
 	guest := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4s")
@@ -25,7 +25,7 @@ $`, host.out.String())
 }
 
 // Without IPv6 rank 0 says so; with it the ranks meet there.
-func TestMeetingOverIPv6(t *testing.T) {
+func TestRendezvousOverIPv6(t *testing.T) {
 	port := somePort(t)
 	l, err := net.Listen("tcp", "[::1]:"+port)
 	if err != nil {

@@ -190,7 +190,7 @@ func TestLinkThatFallsEndsItsStreams(t *testing.T) {
 
 // The other side has ended, and with it what it would have been told; what it
 // has said is heard.
-func TestLinkThatCannotSendStillHears(t *testing.T) {
+func TestLinkThatCannotSendStillReads(t *testing.T) {
 	r, w := io.Pipe()
 	gone, broken := io.Pipe()
 	gone.Close()

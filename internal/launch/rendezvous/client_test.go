@@ -54,7 +54,7 @@ func TestPortThatCannotBeUsed(t *testing.T) {
 	require.ErrorContains(t, err, "cannot listen")
 }
 
-func TestHostThatIsNone(t *testing.T) {
+func TestOtherServerAtThePort(t *testing.T) {
 	for said, want := range map[string]string{
 		"HTTP/1.1 400 Bad Request\r\n\r\n":                   `it said "HTTP/1.1 400 Bad Request"`,
 		strings.Repeat("x", helloMax+1):                      "longer than",

@@ -20,7 +20,7 @@ func lookIn(text string) pmi.Lookup {
 	return func(n string) (string, bool) { v, ok := vars[n]; return v, ok }
 }
 
-func TestWrongMeetings(t *testing.T) {
+func TestWrongEnvironment(t *testing.T) {
 	for env, want := range map[string]string{
 		"RANK=1":                                                            "WORLD_SIZE is not set",
 		"RANK=1 WORLD_SIZE=4":                                               "MASTER_PORT is not",
@@ -55,7 +55,7 @@ func TestWrongMeetings(t *testing.T) {
 	}
 }
 
-func TestMeetingPlace(t *testing.T) {
+func TestConfigFromEnvironment(t *testing.T) {
 	const base = "RANK=3 WORLD_SIZE=6 MASTER_PORT=29500 "
 	for env, want := range map[string]Config{
 		"":                                   {Addr: "127.0.0.1:29500"},

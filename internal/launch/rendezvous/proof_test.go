@@ -139,7 +139,7 @@ func play(conn net.Conn, first bool, lines []string) (heard []string) {
 	return heard
 }
 
-func TestReplayedGuest(t *testing.T) {
+func TestReplayedClient(t *testing.T) {
 	guest := keyed(at("1", 1, 3, time.Minute), 1)
 	_, admitted, said, _, err := encounter(lockedHost(3, 1), guest)
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestReplayedGuest(t *testing.T) {
 	}
 }
 
-func TestReplayedHost(t *testing.T) {
+func TestReplayedServer(t *testing.T) {
 	guest := keyed(at("1", 1, 3, time.Minute), 1)
 	_, _, said, answers, err := encounter(lockedHost(3, 1), guest)
 	require.NoError(t, err)
@@ -193,7 +193,7 @@ func TestReplayedHost(t *testing.T) {
 }
 
 // Who sits between the two and changes what is said keeps them apart, no more.
-func TestChangedUnderWay(t *testing.T) {
+func TestChangedMessages(t *testing.T) {
 	for name, change := range map[string]func(string) string{
 		"rank":  func(s string) string { return strings.Replace(s, "rank=1", "rank=2", 1) },
 		"size":  func(s string) string { return strings.Replace(s, "size=3", "size=2", 1) },
@@ -233,9 +233,9 @@ func TestChangedUnderWay(t *testing.T) {
 	}
 }
 
-// FuzzStrangerWithoutSecret lets anybody say two lines to a host with a secret:
+// FuzzClientWithoutSecret lets anybody say two lines to a host with a secret:
 // nobody gets in, and nothing is told.
-func FuzzStrangerWithoutSecret(f *testing.F) {
+func FuzzClientWithoutSecret(f *testing.F) {
 	nonce := "AAAAAAAAAAAAAAAAAAAAAA"
 	f.Add([]byte(hello{1, 3, "", nonce}.line()), []byte(response(strings.Repeat("A", 43))))
 	f.Add([]byte(hello{1, 3, "", ""}.line()), []byte(""))

@@ -199,7 +199,7 @@ func swallow(t *testing.T, port string) (addr string) {
 
 // An address that swallows everything holds up neither the other addresses of
 // the name nor the next ones.
-func TestAddressThatSwallows(t *testing.T) {
+func TestSilentAddress(t *testing.T) {
 	t.Parallel()
 	for name, answers := range map[string]func(dead string) [][]string{
 		"beside another": func(dead string) [][]string { return [][]string{{dead, "127.0.0.1"}} },

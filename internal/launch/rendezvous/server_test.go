@@ -26,9 +26,9 @@ func (h *Server) newcomer(conn net.Conn) (rank int, ok bool) {
 	return h.handshake(conn)
 }
 
-// FuzzStranger lets anything connect to a host: only a line that says exactly
+// FuzzClient lets anything connect to a host: only a line that says exactly
 // what a guest says is taken in, and rank 0 by nobody.
-func FuzzStranger(f *testing.F) {
+func FuzzClient(f *testing.F) {
 	f.Add([]byte(hello{1, 3, "", ""}.line()))
 	f.Add([]byte(hello{0, 3, "", ""}.line()))
 	f.Add([]byte("cmd=hello banyan=3 rank=2 size=3 rank=1\n"))
@@ -66,8 +66,8 @@ func FuzzStranger(f *testing.F) {
 	})
 }
 
-// FuzzWelcome lets anything answer a guest.
-func FuzzWelcome(f *testing.F) {
+// FuzzVerdict lets anything answer a guest.
+func FuzzVerdict(f *testing.F) {
 	f.Add(strings.TrimSpace(verdict{refusal: nil}.line()))
 	f.Add(strings.TrimSpace(verdict{refusal: errNotRank}.line()))
 	f.Add("HTTP/1.1 400 Bad Request")
