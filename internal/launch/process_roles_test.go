@@ -68,7 +68,7 @@ func roleStubborn() error {
 	return nil
 }
 
-// roleOutlive tells the test over a socket how it fares without launcher.
+// roleOutlive reports to the test over a socket what works without a launcher.
 func roleOutlive() error {
 	ctx := context.Background()
 	j, err := join.Join(ctx)
@@ -120,7 +120,7 @@ func roleLauncher() error {
 	return err
 }
 
-// roleSurvive tells the test over a socket how it fares when rank 0 is dead.
+// roleSurvive reports to the test over a socket what works when rank 0 is dead.
 func roleSurvive() error {
 	ctx := context.Background()
 	j, err := join.Join(ctx)
@@ -149,7 +149,7 @@ func roleSurvive() error {
 	return nil
 }
 
-// roleJoin joins and fences, and says how that went.
+// roleJoin joins and fences.
 func roleJoin() error {
 	ctx := context.Background()
 	j, err := join.Join(ctx)

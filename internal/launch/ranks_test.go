@@ -18,7 +18,7 @@ import (
 )
 
 // The test binary is also the program of the ranks, and the launcher that gets
-// killed: roleEnv says what a process does instead of testing.
+// killed: roleEnv names what a process does instead of testing.
 const roleEnv = "BANYAN_TEST_ROLE"
 
 var roles = map[string]func() error{

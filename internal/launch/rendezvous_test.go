@@ -56,7 +56,7 @@ func setOut(t *testing.T, role, port string, rank, size int, extra ...string) *s
 // a busy machine it may have to.
 func (s *single) end(code int) string {
 	s.t.Helper()
-	_ = s.Wait() // the state says more
+	_ = s.Wait() // the state has the code
 	require.Equal(s.t, code, s.ProcessState.ExitCode(), s.out.String())
 	return regexp.MustCompile(`(?m)^banyan: rank \d+ waits for .*\n`).ReplaceAllString(s.out.String(), "")
 }
@@ -146,32 +146,32 @@ func TestLauncherPrecedesRankAndWorldSize(t *testing.T) {
 func TestRendezvousMissesARank(t *testing.T) {
 	t.Parallel() // it waits for the time-out
 	port := somePort(t)
-	guest := setOut(t, "start-up", port, 1, 3)
+	client := setOut(t, "start-up", port, 1, 3)
 	host := setOut(t, "start-up", port, 0, 3, pmi.InitTimeoutEnv+"=4s")
-	for _, s := range []*single{host, guest} {
+	for _, s := range []*single{host, client} {
 		require.Equal(t, "joining\nstart-up: launch: rank 2 has not joined within 4s\n", s.end(0))
 	}
 }
 
-// Rank 0 takes a guest in and is stopped then.
+// Rank 0 admits a client and does not answer then.
 func TestSilentRankZero(t *testing.T) {
-	t.Parallel() // the guest waits for the time-out
+	t.Parallel() // the client waits for the time-out
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, err)
-	guest := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4")
+	client := setOut(t, "join", port, 1, 2, pmi.InitTimeoutEnv+"=4")
 	conn, err := l.Accept()
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = conn.Write([]byte(welcomed))
 	require.NoError(t, err)
-	require.Contains(t, guest.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 4s")
+	require.Contains(t, client.end(9), "rank 0 at 127.0.0.1:"+port+" has not answered within 4s")
 }
 
 func TestNoRankZero(t *testing.T) {
-	t.Parallel() // the guest waits for the time-out
+	t.Parallel() // the client waits for the time-out
 	out := setOut(t, "join", somePort(t), 1, 2, pmi.InitTimeoutEnv+"=2").end(9)
 	require.Regexp(t, `^join: launch: rank 0 has not answered at 127\.0\.0\.1:\d+ within 2s: .*connection refused\n$`, out)
 }

@@ -42,7 +42,7 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// cleanEnv is the environment without what says how this test was started.
+// cleanEnv is the environment without the variables by which this test was started.
 func cleanEnv(extra ...string) []string {
 	var env []string
 	for _, e := range spawn.WithoutLauncher(os.Environ()) {
@@ -152,7 +152,7 @@ func TestRankThatNeverJoins(t *testing.T) {
 
 func TestStartUpFailureSparesTheSlow(t *testing.T) {
 	// One rank has failed, the first to notice have gone; the last one joins
-	// only then. It must hear why, not be taken for one that never joins.
+	// only then. It must get the reason, not be taken for one that never joins.
 	gate := filepath.Join(t.TempDir(), "gate")
 	require.NoError(t, unix.Mkfifo(gate, 0o600))
 	s := ranks(t, "slow", 4)
@@ -188,6 +188,7 @@ func TestGarbageHarmsNobodyElse(t *testing.T) {
 }
 
 func TestRankThatClosesItsConnection(t *testing.T) {
+	t.Parallel()
 	s := ranks(t, "abandon", 3)
 	var out buffer
 	ctx, cancel := context.WithCancel(context.Background())

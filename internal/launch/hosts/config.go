@@ -35,7 +35,7 @@ type Config struct {
 	Note    func(p []byte)      // the same, without waiting
 }
 
-// nodeEnv names the variable that tells network namespaces of one machine apart.
+// nodeEnv names the variable that distinguishes network namespaces of one machine.
 const nodeEnv = "BANYAN_NODE"
 
 // forwarded are the variables of env that ranks on a host get: those that begin with BANYAN_ or GO,

@@ -364,7 +364,7 @@ func (h *Remote) Signal(sig unix.Signal, stop bool) {
 	}
 	h.link.send(frame{kind: frameSignal, payload: payload})
 	if sig == unix.SIGKILL {
-		why := fmt.Sprintf("it has not said within %v that its ranks are dead", spawn.KillGrace)
+		why := fmt.Sprintf("it has not reported within %v that its ranks are dead", spawn.KillGrace)
 		h.shell.killAfter(spawn.KillGrace, why, true)
 	}
 }

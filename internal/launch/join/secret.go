@@ -51,14 +51,14 @@ func (j *Job) Secret(ctx context.Context) ([]byte, error) {
 func (j *Job) findSecret(ctx context.Context) (secret [rendezvous.SecretLen]byte, err error) {
 	purpose := "job " + j.id
 	if j.rank > 0 {
-		said, err := j.lookup(ctx, 0, secretKey)
+		published, err := j.lookup(ctx, 0, secretKey)
 		if errors.Is(err, pmi.ErrNotFound) {
 			err = fmt.Errorf("%w: rank 0 calls Secret before a Fence, the others after it", pmi.ErrNotFound)
 		}
 		if err != nil {
 			return secret, err
 		}
-		return j.seed.Compare(purpose, said)
+		return j.seed.Compare(purpose, published)
 	}
 	secret, published := j.seed.Share(purpose)
 	if j.size == 1 {

@@ -146,9 +146,9 @@ func handshake(conn net.Conn, c *Config) (id string, err error) {
 	v, ok := parseVerdict(line)
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return "", c.notRankZero("it said " + err.Error())
+		return "", c.notRankZero("it sent " + err.Error())
 	case errors.Is(err, errOutOfTurn), err == nil && !ok:
-		return "", c.notRankZero("it said " + pmi.Excerpt(line))
+		return "", c.notRankZero("it sent " + pmi.Excerpt(line))
 	case err != nil:
 		return "", err
 	case v.refusal != nil:

@@ -26,7 +26,7 @@ func TestPortThatCannotBeUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	closed := make(chan struct{})
-	go func() { // another program: it says nothing
+	go func() { // another program, which closes every connection
 		defer close(closed)
 		for {
 			c, err := l.Accept()
@@ -56,7 +56,7 @@ func TestPortThatCannotBeUsed(t *testing.T) {
 
 func TestOtherServerAtThePort(t *testing.T) {
 	for said, want := range map[string]string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n":                   `it said "HTTP/1.1 400 Bad Request"`,
+		"HTTP/1.1 400 Bad Request\r\n\r\n":                   `it sent "HTTP/1.1 400 Bad Request"`,
 		strings.Repeat("x", helloMax+1):                      "longer than",
 		hello{1, 2, "", ""}.line():                           "cmd=hello",
 		verdict{}.line() + "x":                               "cmd=welcome",

@@ -115,28 +115,28 @@ func check(secret [SecretLen]byte) []byte {
 }
 
 // Compare returns the secret for a purpose, given what rank 0 has published.
-func (s *Secret) Compare(purpose string, said []byte) (own [SecretLen]byte, err error) {
+func (s *Secret) Compare(purpose string, published []byte) (own [SecretLen]byte, err error) {
 	if s != nil {
 		own = s.derive(purpose)
 	}
-	if len(said) == 0 {
+	if len(published) == 0 {
 		return own, errors.New("rank 0 has published nothing: start all ranks from one build")
 	}
-	source, said := said[0], said[1:]
+	source, published := published[0], published[1:]
 	switch {
-	case source == fromRandom && s == nil && len(said) == SecretLen:
-		return [SecretLen]byte(said), nil
+	case source == fromRandom && s == nil && len(published) == SecretLen:
+		return [SecretLen]byte(published), nil
 	case source == fromRandom && s != nil:
 		return own, fmt.Errorf("%w: %s is set here but not where rank 0 runs: "+
 			"set it for all ranks or for none", pmi.ErrEnvironment, SecretFileEnv)
 	case source == fromFile && s == nil:
 		return own, fmt.Errorf("%w: %s is set where rank 0 runs but not here: "+
 			"set it for all ranks or for none", pmi.ErrEnvironment, SecretFileEnv)
-	case source == fromFile && len(said) == checkLen && subtle.ConstantTimeCompare(said, check(own)) == 1:
+	case source == fromFile && len(published) == checkLen && subtle.ConstantTimeCompare(published, check(own)) == 1:
 		return own, nil
-	case source == fromFile && len(said) == checkLen:
+	case source == fromFile && len(published) == checkLen:
 		return own, fmt.Errorf("%w: %s=%s has other content than the file of rank 0: "+
 			"give all ranks the same", pmi.ErrEnvironment, SecretFileEnv, s.path)
 	}
-	return own, fmt.Errorf("rank 0 has published %d bytes that are no secret: start all ranks from one build", len(said))
+	return own, fmt.Errorf("rank 0 has published %d bytes that are no secret: start all ranks from one build", len(published))
 }
