@@ -278,7 +278,7 @@ func (h *Remote) lose(err error) {
 	case !running:
 		h.answer(h.failure)
 	case reported:
-		h.job.Note(fmt.Appendf(nil, "banyan: host %s is lost: %v; %s\n", h.Name, err, h.fate()))
+		h.job.Note(fmt.Appendf(nil, "banyan: host %s is lost: %v; %s\n", h.Name, err, h.consequence()))
 		h.job.Lost <- h
 	}
 	h.link.close()
@@ -290,8 +290,8 @@ func (h *Remote) lose(err error) {
 	}
 }
 
-// fate describes what becomes of the ranks of a lost host.
-func (h *Remote) fate() string {
+// consequence describes what becomes of the ranks of a lost host.
+func (h *Remote) consequence() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	ranks, end, goOn := fmt.Sprintf("rank %d", h.first), "ends", "goes on"

@@ -95,20 +95,12 @@ func (s *shellProcess) start(c *Config, host string) (err error) {
 		return errors.New(s.killed)
 	}
 	cmd := &exec.Cmd{Path: c.Proxy[0], Args: slices.Clone(c.Proxy)}
+	var files spawn.Files
+	defer func() { files.Close(err) }()
 	var ours, theirs [3]*os.File
-	defer func() {
-		closeAll(theirs)
-		if err != nil {
-			closeAll(ours)
-		}
-	}()
 	for i := range ours {
-		r, w, err := os.Pipe()
-		if err != nil {
+		if ours[i], theirs[i], err = files.Pipe(i == 0); err != nil {
 			return spawn.Explain(err)
-		}
-		if ours[i], theirs[i] = r, w; i == 0 {
-			ours[i], theirs[i] = w, r
 		}
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirs[0], theirs[1], theirs[2]
@@ -125,12 +117,6 @@ func (s *shellProcess) start(c *Config, host string) (err error) {
 		close(s.printed)
 	})
 	return nil
-}
-
-func closeAll(files [3]*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }
 
 // wait reaps the remote shell. Processes that it has left behind, such as the master of shared

@@ -138,5 +138,6 @@ func (s *Secret) Compare(purpose string, published []byte) (own [SecretLen]byte,
 		return own, fmt.Errorf("%w: %s=%s has other content than the file of rank 0: "+
 			"give all ranks the same", pmi.ErrEnvironment, SecretFileEnv, s.path)
 	}
-	return own, fmt.Errorf("rank 0 has published %d bytes that are no secret: start all ranks from one build", len(published))
+	return own, fmt.Errorf("rank 0 has published %d bytes that are no secret: "+
+		"start all ranks from one build", len(published))
 }

@@ -91,11 +91,11 @@ func AwaitExit(pid int) {
 	}
 }
 
-// files are the descriptors of a process that is being started: the launcher's ends and its own.
-type files struct{ ours, theirs []*os.File }
+// Files are the descriptors of a process that is being started: the launcher's ends and its own.
+type Files struct{ ours, theirs []*os.File }
 
-// close closes the child's ends, and the launcher's if the start has failed.
-func (f *files) close(err error) {
+// Close closes the child's ends, and the launcher's if the start has failed.
+func (f *Files) Close(err error) {
 	for _, x := range f.theirs {
 		x.Close()
 	}
@@ -106,8 +106,8 @@ func (f *files) close(err error) {
 	}
 }
 
-// pipe returns both ends of a pipe, of which the child reads or writes one.
-func (f *files) pipe(childReads bool) (ours, theirs *os.File, err error) {
+// Pipe returns both ends of a pipe, of which the child reads or writes one.
+func (f *Files) Pipe(childReads bool) (ours, theirs *os.File, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -122,7 +122,7 @@ func (f *files) pipe(childReads bool) (ours, theirs *os.File, err error) {
 
 // socket returns both ends of a stream socket: ours is polled, theirs blocks, as programs in C
 // expect.
-func (f *files) socket() (ours, theirs *os.File, err error) {
+func (f *Files) socket() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("socketpair: %w", err)
@@ -143,15 +143,15 @@ func (s *Spawner) start(rank int) (_ *Process, err error) {
 		Number: rank, Out: &p.out[0], Err: &p.out[1], Wait: p.wait,
 		Exited: make(chan struct{}), Drained: make(chan struct{}),
 	}
-	var f files
-	defer func() { f.close(err) }()
+	var f Files
+	defer func() { f.Close(err) }()
 	var std [pmiFD + 1]*os.File
 	if std[0], err = s.input(p, &f); err != nil {
 		return nil, err
 	}
 	for i := range p.out {
 		p.out[i].written = make(chan struct{})
-		if p.out[i].f, std[1+i], err = f.pipe(false); err != nil {
+		if p.out[i].f, std[1+i], err = f.Pipe(false); err != nil {
 			return nil, err
 		}
 	}
@@ -172,7 +172,7 @@ func (s *Spawner) start(rank int) (_ *Process, err error) {
 }
 
 // input returns what a rank reads. It sets Input if the launcher has to feed it.
-func (s *Spawner) input(p *Process, f *files) (*os.File, error) {
+func (s *Spawner) input(p *Process, f *Files) (*os.File, error) {
 	if p.Number > 0 || s.Stdin == nil {
 		null, err := os.Open(os.DevNull)
 		f.theirs = append(f.theirs, null)
@@ -181,7 +181,7 @@ func (s *Spawner) input(p *Process, f *files) (*os.File, error) {
 	if file, ok := s.Stdin.(*os.File); ok && !IsTerminal(file) {
 		return file, nil
 	}
-	feed, read, err := f.pipe(true)
+	feed, read, err := f.Pipe(true)
 	if err != nil {
 		return nil, err
 	}
