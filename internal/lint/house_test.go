@@ -21,44 +21,44 @@ type place struct {
 // house is the order of the packages. A package imports only packages with a
 // smaller number: packages with equal numbers do not import each other.
 var house = []place{
-	{"internal/proc", 0},        // the words that floor 1 shares
-	{"internal/exits", 3},       // the log of exits, for readers
-	{"internal/exits/hook", 4},  // its privileged side, for the agent above it
-	{"internal/", 5},            // primitives of the operating system; they may use proc's words
-	{"fabric/board", 5},         // cells that the members of a group share
-	{"fabric", 10},              // the provider contract
-	{"fabric/route", 10},        // pure: two processes' cards in, the fabrics between them out
-	{"ft", 10},                  // the words of failure
-	{"coll/tree", 10},           // pure: alive set in, plan out
-	{"ft/agree", 10},            // pure: event in, actions out
-	{"fabric/fabrictest", 15},   // the conformance suite stands on the contract it checks
-	{"ft/detect", 15},           // pure: evidence and time in, deaths and messages out; uses fabric's Time
-	{"fabric/host", 20},         // the real clock, scheduler and sleeping place
-	{"fabric/shm", 20},          // provider: shared memory
-	{"fabric/tcp", 20},          // provider: sockets
-	{"fabric/verbs", 20},        // provider: RDMA
-	{"fabric/sim", 20},          // provider: the simulated network, with its Host
-	{"internal/launch/pmi", 20}, // the words between ranks and launcher
-	{"internal/launch/rendezvous", 21},
-	{"internal/launch/join", 22},  // who am I, who are my peers: all that an application links
-	{"internal/launch/spawn", 22}, // the ranks of one machine
-	{"internal/launch/hosts", 23}, // ranks of other machines
-	{"internal/launch", 24},       // the launcher
-	{"internal/progress", 30},     // one per process
-	{"p2p", 40},                   // communicator core, matching, protocols
-	{"ft/control", 40},            // drivers of agreement and revoke; bypass matching
-	{"coll", 50},                  // collectives over p2p and a plan
-	{"ft/repair", 60},             // agreement and collectives put together
-	{"internal/settings", 60},     // what a user may set, above the layers whose defaults it states
-	{".", applicationFloor},       // what an application links
-	{"bench/kill", 72},            // which ranks die, for all that measures or predicts failures
-	{"bench/ranks", 75},           // what harnesses share that start ranks some of which die
-	{"bench/predict", 75},         // collectives in virtual time, for the harnesses above it
-	{"bench/ranks/rankstest", 78}, // test binaries as the ranks of their harnesses
-	{"bench/", harnessFloor},      // harnesses on the public interface
-	{"bench/paper", 85},           // a report of what several harnesses have measured
-	{"cmd/", commandFloor},        // the command
-	{"examples/", commandFloor},   // programs for readers
+	{"internal/proc", 0},               // the words that floor 1 shares
+	{"internal/exits", 3},              // the log of exits, for readers
+	{"internal/exits/hook", 4},         // its privileged side, for the agent above it
+	{"internal/", 5},                   // primitives of the operating system; they may use proc's words
+	{"fabric/board", 5},                // cells that the members of a group share
+	{"fabric", 10},                     // the provider contract
+	{"fabric/route", 10},               // pure: two processes' cards in, the fabrics between them out
+	{"ft", 10},                         // the words of failure
+	{"coll/tree", 10},                  // pure: alive set in, plan out
+	{"ft/agree", 10},                   // pure: event in, actions out
+	{"fabric/fabrictest", 15},          // the conformance suite stands on the contract it checks
+	{"ft/detect", 15},                  // pure: evidence and time in, deaths and messages out; uses fabric's Time
+	{"fabric/host", 20},                // the real clock, scheduler and sleeping place
+	{"fabric/shm", 20},                 // provider: shared memory
+	{"fabric/tcp", 20},                 // provider: sockets
+	{"fabric/verbs", 20},               // provider: RDMA
+	{"fabric/sim", 20},                 // provider: the simulated network, with its Host
+	{"internal/launch/pmi", 20},        // the words between ranks and launcher
+	{"internal/launch/rendezvous", 21}, // ranks without a launcher
+	{"internal/launch/join", 22},       // who am I, who are my peers: all that an application links
+	{"internal/launch/spawn", 22},      // the ranks of one machine
+	{"internal/launch/hosts", 23},      // ranks of other machines
+	{"internal/launch", 24},            // the launcher
+	{"internal/progress", 30},          // one per process
+	{"p2p", 40},                        // communicator core, matching, protocols
+	{"ft/control", 40},                 // drivers of agreement and revoke; bypass matching
+	{"coll", 50},                       // collectives over p2p and a plan
+	{"ft/repair", 60},                  // agreement and collectives put together
+	{"internal/settings", 60},          // what a user may set, above the layers whose defaults it states
+	{".", applicationFloor},            // what an application links
+	{"bench/kill", 72},                 // which ranks die, for all that measures or predicts failures
+	{"bench/ranks", 75},                // what harnesses share that start ranks some of which die
+	{"bench/predict", 75},              // collectives in virtual time, for the harnesses above it
+	{"bench/ranks/rankstest", 78},      // test binaries as the ranks of their harnesses
+	{"bench/", harnessFloor},           // harnesses on the public interface
+	{"bench/paper", 85},                // a report of what several harnesses have measured
+	{"cmd/", commandFloor},             // the command
+	{"examples/", commandFloor},        // programs for readers
 	{"examples", commandFloor},
 }
 
