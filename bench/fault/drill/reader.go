@@ -106,7 +106,8 @@ func (r *reader) compare() error {
 	for _, rank := range ranks {
 		first, notes := r.ends[ranks[0]].Notes, r.ends[rank].Notes
 		if len(notes) != len(first) {
-			return fmt.Errorf("rank %d has %d agreements and shrinks, rank %d %d", rank, len(notes), ranks[0], len(first))
+			return fmt.Errorf("rank %d has %d agreements and shrinks, rank %d %d",
+				rank, len(notes), ranks[0], len(first))
 		}
 		for k, n := range notes {
 			if n != first[k] {

@@ -9,14 +9,14 @@ import (
 	"github.com/banyan-hpc/banyan"
 )
 
-// repair is a recovery that all ranks take part in: they work, agree on whether that was well, and where it was
-// not they revoke, shrink, and go on with who is left.
+// repair is a recovery by all ranks: they work, agree on its success, and otherwise revoke, shrink and
+// continue with the survivors.
 type repair struct {
 	agree, shrink Kind  // blocking or not
 	revokers      []int // ranks that spoil the first round
 	asks          bool  // the others ask for the revocation
 	elements      int   // of a sum
-	ack           bool  // all acknowledge until nobody misses anything
+	ack           bool  // all acknowledge until every failure is acknowledged everywhere
 }
 
 func (p *plan) drawRepair(r *rand.Rand) *repair {
@@ -30,7 +30,7 @@ func (p *plan) drawRepair(r *rand.Rand) *repair {
 	return p2
 }
 
-// aim has an operation of a kind be in it. The victim is the only one to revoke.
+// aim includes an operation of a kind. Only the victim revokes.
 func (p *repair) aim(k Kind, victim int) {
 	p.revokers, p.asks = []int{victim}, false
 	switch k {
@@ -43,8 +43,8 @@ func (p *repair) aim(k Kind, victim int) {
 	}
 }
 
-// recover does this rank's part on a communicator of its own. The rounds are as many as there are failures, and
-// the one that is spoiled.
+// recover does this rank's part on a communicator of its own. There is a round for each failure, and one
+// for the revokers.
 func (r *rank) recover(p *repair) error {
 	c, err := r.dup(r.c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *rank) recover(p *repair) error {
 	return errors.Join(err, c.Free())
 }
 
-// round works and agrees on whether that was well.
+// round works and agrees on its success.
 func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err error) {
 	if spoils := number == 0 && slices.Contains(p.revokers, r.me); spoils {
 		err = r.revoke(c)
@@ -96,7 +96,7 @@ func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err erro
 	return all&1 == 1, err
 }
 
-// work is a sum. It is not well if somebody has failed, or has revoked.
+// work is a sum. It fails after a failure or a revocation.
 func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
 	data := make([]int64, p.elements)
 	fill(data, 1)
@@ -118,7 +118,7 @@ func (r *rank) work(c *banyan.Comm, p *repair) (well bool, err error) {
 	return false, errors.Join(r.excuseAny(r.inWorld(c, err)), r.revoke(c))
 }
 
-// inWorld gives an error about ranks of a communicator with their ranks in the world.
+// inWorld translates the ranks of an error from a communicator to the world.
 func (r *rank) inWorld(c *banyan.Comm, err error) error {
 	var failed *banyan.ProcFailedError
 	if !errors.As(err, &failed) {
@@ -168,7 +168,7 @@ func (r *rank) revoke(c *banyan.Comm) error {
 	return r.done(revoke, c.Revoke())
 }
 
-// agree folds flags, and notes what has come of it and of whom not all have acknowledged that he has failed.
+// agree agrees on flags, and reports whether the error names unacknowledged failures.
 func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked bool, err error) {
 	r.step("%v on %s", how, c.Name())
 	all = flag
@@ -210,7 +210,7 @@ func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error)
 	return unacked, err
 }
 
-// replace gives the communicator of those who are left.
+// replace returns the communicator of the survivors.
 func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error) {
 	if err := r.revoke(c); err != nil {
 		return nil, err
@@ -236,7 +236,7 @@ func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error)
 	return left, errors.Join(r.shrunk(c, left, known, p.shrink), c.Free())
 }
 
-// shrunk judges who is left.
+// shrunk judges the members of a shrunken communicator; left is nil where a side has no survivor.
 func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
 	was, err := r.allMembers(c)
 	if err != nil {
@@ -258,7 +258,7 @@ func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
 	return nil
 }
 
-// ackAll ends when all members have acknowledged all failures. Each agreement that says they have not has one more.
+// ackAll ends when all members have acknowledged all failures. Each failed agreement has found one more.
 func (r *rank) ackAll(c *banyan.Comm, p *repair) error {
 	for range len(r.p.doomed) + 1 {
 		if _, err := c.AckFailed(c.Size()); err != nil {
@@ -272,8 +272,8 @@ func (r *rank) ackAll(c *banyan.Comm, p *repair) error {
 	return errors.New("agreements say that not all failures are acknowledged, more often than there can be any")
 }
 
-// farewell recovers, and some revoke the world. Others may be anywhere from the last agreement to
-// their Finalize.
+// farewell recovers, and some ranks revoke the world, while others are between the last agreement and
+// the end of Finalize.
 func (r *rank) farewell(p *repair) error {
 	if err := r.recover(p); err != nil {
 		return err

@@ -103,7 +103,8 @@ func (d *Driver) simulate(p *plan) error {
 	}
 	for rank := range ends {
 		cause, ended := machine.Ended(proc.ID(rank))
-		ends[rank] = rankEnd{text: fmt.Sprint(cause), killed: ended && cause.Kind == proc.Signaled, missing: missing != nil}
+		killed := ended && cause.Kind == proc.Signaled
+		ends[rank] = rankEnd{text: fmt.Sprint(cause), killed: killed, missing: missing != nil}
 	}
 	return d.conclude(p, tr, ends, words, err, func() error { return nil })
 }
