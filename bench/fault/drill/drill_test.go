@@ -117,7 +117,7 @@ func spread(spec *launch.Spec, net *netns.Net, hosts int, exe string) {
 }
 
 // TestDrill carries out as many runs as there is time for, then aims at the operations
-// within which nobody was killed yet: in the end there is none.
+// within which no rank was killed yet: in the end there is none.
 func TestDrill(t *testing.T) {
 	d := driver(t, everything())
 	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
@@ -215,7 +215,7 @@ func TestHangIsFound(t *testing.T) {
 	require.Zero(t, d.Report.Runs)
 }
 
-// What a rank leaves is a finding: here a file.
+// A file that a rank leaves behind is a finding.
 func TestFileThatIsLeftIsFound(t *testing.T) {
 	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
 	d.Argv = append([]string{"sh", "-c", `touch "$TMPDIR/left"; exec "$0"`}, d.Argv...)
