@@ -52,7 +52,7 @@ func (r *rank) overlapping() error {
 	if err != nil {
 		return err
 	}
-	flag := r.flag()
+	flag := flagOf(r.me)
 	first, second := flag, flag
 	var left *banyan.Comm
 	for _, k := range []Kind{iagree, iagree, ishrink} {

@@ -88,7 +88,7 @@ func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err erro
 	if err != nil {
 		return false, err
 	}
-	flag := r.flag()
+	flag := flagOf(r.me)
 	if !well {
 		flag--
 	}
@@ -183,8 +183,36 @@ func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked
 	return all, unacked, err
 }
 
-// flag is this rank's contribution to agreements, without the lowest bit.
-func (r *rank) flag() uint64 { return ^uint64(0) &^ (1 << (1 + r.me%60)) }
+// flagOf is a rank's contribution to agreements: all bits but one. The lowest bit is free for other use.
+func flagOf(rank int) uint64 { return ^uint64(0) &^ (1 << (1 + rank%60)) }
+
+// contributions checks the value of an agreement on c, to which each rank gave flagOf: it has the
+// contribution of each living rank, and of each dead one that is neither named by the error nor
+// acknowledged here (ULFM 17.3.1), and of no others.
+func (r *rank) contributions(c *banyan.Comm, how Kind, all, named uint64) error {
+	members, err := r.members(c.Group())
+	if err != nil {
+		return err
+	}
+	acked, err := r.members(c.FailureGetAcked())
+	if err != nil {
+		return err
+	}
+	common := ^uint64(0)
+	for rank := range r.p.n {
+		common &= flagOf(rank)
+		if bit := uint64(1) << rank; members&bit == 0 || all&^flagOf(rank) == 0 {
+			continue
+		} else if !r.p.dies(rank) || (acked|named)&bit == 0 {
+			return fmt.Errorf("%v gave %#x without the flags of rank %d; named are %#x, acknowledged %#x",
+				how, all, rank, named, acked)
+		}
+	}
+	if lacking := common &^ 1 &^ all; lacking != 0 {
+		return fmt.Errorf("%v gave %#x without %#x, which no rank cleared", how, all, lacking)
+	}
+	return nil
+}
 
 // judgeAgree judges the outcome of an agreement, and reports whether it found unacknowledged failures.
 func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error) (unacked bool, _ error) {
@@ -207,6 +235,9 @@ func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error)
 		unacked, err = true, r.excuseAny(failed)
 	}
 	r.notes = append(r.notes, n)
+	if flag|1 == flagOf(r.me)|1 {
+		err = errors.Join(err, r.contributions(c, how, all, n.Failed))
+	}
 	return unacked, err
 }
 
