@@ -126,6 +126,12 @@ type doom struct {
 	after bool          // after the success of that operation, not at its start
 	last  bool          // instead: when it finalizes
 	first bool          // instead: when it starts
+	step  uint64        // instead: in place of this step of the simulator; 0: none
+}
+
+// byTimer reports whether the driver kills the rank.
+func (d doom) byTimer() bool {
+	return d.op == 0 && d.aim == noKind && !d.last && !d.first && d.step == 0
 }
 
 // plan is a whole run.

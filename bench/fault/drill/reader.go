@@ -87,7 +87,7 @@ func (r *reader) Write(b []byte) (int, error) {
 			r.flood(to)
 		}
 		d, doomed := r.p.doomed[got.Rank]
-		if !doomed || d.op > 0 || d.aim != noKind || d.last || d.first {
+		if !doomed || !d.byTimer() {
 			continue // it does not die, or kills itself
 		}
 		if err := r.kill(got.Rank, got.PID, d.delay); err != nil {
