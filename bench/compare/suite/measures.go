@@ -32,7 +32,7 @@ const (
 	groupNetpipe    = "netpipe"
 	groupTCP        = "tcp"
 	groupUnix       = "unix"
-	groupFlood      = "strangers"
+	groupFlood      = "unauthenticated"
 	groupMatch      = "match"
 	groupStartup    = "startup"
 	groupCollective = "coll"

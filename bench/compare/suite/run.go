@@ -71,7 +71,7 @@ type Results struct {
 	// Curves are measures of many points: netpipe, tcp, unix, startup, coll, crowd and ulfm.
 	Curves []*compare.Curve `json:"curves,omitempty"`
 	// Flood is the flood of unauthenticated connections and its effect on the rank.
-	Flood *flood `json:"strangers,omitempty"`
+	Flood *flood `json:"unauthenticated,omitempty"`
 }
 
 // Run measures the groups, in their order, and prints each result when it is there.
