@@ -60,8 +60,8 @@ func recorder() finding {
 	return finding{warning, what, oneLine(err.Error()), "unset " + exits.Env + ", or start the agent there"}
 }
 
-// silence is the time after which a silent rank counts as dead. A wrong setting is reported with the
-// settings.
+// silence is the time after which a silent rank counts as dead. A wrong setting is reported with
+// the settings.
 func silence() finding {
 	const what = "silence"
 	s, err := settings.Load(settings.Here())

@@ -111,8 +111,8 @@ func probe(w *banyan.World) []link {
 	return mine
 }
 
-// details describes the connection of a route: addresses and, for TCP, the interface of this end; ""
-// for shared memory.
+// details describes the connection of a route: addresses and, for TCP, the interface of this end;
+// "" for shared memory.
 func details(r banyan.Route, interfaces map[netip.Addr]string) string {
 	switch r.Fabric {
 	case route.Unix.String():

@@ -112,7 +112,7 @@ func reasons(all [][]link) string {
 }
 
 // kind is a reason without what differs from pair to pair: the numbers of ranks and, in
-// parentheses, what was compared.
+// parentheses, the compared values.
 func kind(why string) string {
 	return particular.ReplaceAllString(why, "")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/figure"
 )
 
-// Report is what has been found, section by section of the paper.
+// Report is the result, section by section of the paper.
 type Report struct {
 	Title    string
 	Words    []string // paragraphs before the sections
@@ -31,7 +31,7 @@ type Table struct {
 	Rows    [][]string
 }
 
-// Figure is one picture, with a chart on the axes of the paper's and one of what has been measured.
+// Figure is one picture, with a chart on the axes of the paper's and one of the measurements.
 // Whoever draws it stores it as File beside the report.
 type Figure struct {
 	File, Title string

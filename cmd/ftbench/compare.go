@@ -108,7 +108,7 @@ func (c *compareCmd) Run(to *call) error {
 	return nil
 }
 
-// prepare finds what is wrong before anything is measured.
+// prepare checks the options before anything is measured.
 func (c *compareCmd) prepare() (o suite.Options, err error) {
 	for i, group := range c.Only {
 		if group == "strangers" { // its former name

@@ -14,7 +14,7 @@ import (
 	"github.com/banyan-hpc/banyan/bench/peers"
 )
 
-// Options are what is measured and for how long.
+// Options are the measures and their durations.
 type Options struct {
 	Groups []string // of [Groups]
 	// Pairs is the number of pairs below which nothing is decided.
