@@ -62,7 +62,8 @@ func (e *ProcFailedError) Error() string {
 	}
 	text := fmt.Sprintf("%s on %s: %s failed: %v", e.Op, e.Comm, strings.Join(who, " and "), e.Cause)
 	if len(e.By) > 0 {
-		text += fmt.Sprintf("; this rank waited for rank %s, which reports that it could not complete the operation", list(e.By))
+		text += fmt.Sprintf("; this rank waited for rank %s, which reports that it could not complete the operation",
+			list(e.By))
 	}
 	if e.Pending {
 		text += "; the receive is pending: acknowledge the failure to wait on, or cancel it"

@@ -11,7 +11,7 @@ import (
 
 // A process fails once. A later report with another cause changes nothing, and an earlier list
 // stays a prefix of later ones.
-func TestDeathIsForGood(t *testing.T) {
+func TestFailureIsPermanent(t *testing.T) {
 	var v View
 	killed, silent := proc.Cause{Kind: proc.Signaled, Code: 9}, proc.Cause{Kind: proc.Heartbeat}
 	require.True(t, v.Enter(70, killed))

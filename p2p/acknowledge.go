@@ -54,7 +54,8 @@ func (c *Comm) SetProfile(p Profile) error {
 	case p > RunThrough:
 		return fmt.Errorf("set profile of %s: %w: %v", c.name, ft.ErrArgument, p)
 	case c.acked > 0 && p != c.profile:
-		return fmt.Errorf("set profile of %s: %w: failures have been acknowledged under %v: choose it before", c.name, ft.ErrArgument, c.profile)
+		return fmt.Errorf("set profile of %s: %w: failures have been acknowledged under %v: choose it before",
+			c.name, ft.ErrArgument, c.profile)
 	}
 	c.profile = p
 	return nil

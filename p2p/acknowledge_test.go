@@ -12,7 +12,7 @@ import (
 // Failures are acknowledged in the order in which they became known, a list is a prefix of the
 // next, and a wildcard goes on when all are acknowledged, not before (ULFM 17.3.1).
 func TestAcknowledge(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+	_, e, c, kill := fourRanks(t)
 	h := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	acknowledge := func(n, want int) {
 		t.Helper()
@@ -56,7 +56,7 @@ func TestAcknowledge(t *testing.T) {
 
 // Each communicator has its own acknowledgements, and a new one has none.
 func TestAcknowledgementsAreOfOneCommunicator(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+	_, e, c, kill := fourRanks(t)
 	d, err := c.Dup()
 	require.NoError(t, err)
 	waiting := Irecv[Aware](d, nil, AnySource, 2)
@@ -75,8 +75,8 @@ func TestAcknowledgementsAreOfOneCommunicator(t *testing.T) {
 
 // An acknowledgement changes nothing for operations with failed ranks, collectives included; those
 // between living ranks go on (ULFM 17.3.1).
-func TestAcknowledgedIsStillDead(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+func TestAcknowledgedStaysFailed(t *testing.T) {
+	_, e, c, kill := fourRanks(t)
 	own := Irecv[Aware](c, nil, 1, 1)
 	kill(2)
 	_, err := c.Acknowledge(1)
@@ -124,9 +124,9 @@ func directed(rank int) map[string]func(c *Comm) error {
 
 // Under run-through stabilization a recognized failed rank is a null rank, even if this process
 // never had a link to it, and its messages are exempt from matching.
-func TestRecognizedIsNobody(t *testing.T) {
+func TestRecognizedIsNull(t *testing.T) {
 	for _, linked := range []bool{true, false} {
-		s, e, c, kill := bereaved(t)
+		s, e, c, kill := fourRanks(t)
 		require.NoError(t, c.SetProfile(RunThrough))
 		if linked {
 			require.NoError(t, Send[Aware](c, nil, 2, 1))
@@ -174,7 +174,7 @@ func TestRecognizedIsNobody(t *testing.T) {
 // Under run-through stabilization a wildcard that starts with an unacknowledged failure fails at
 // once, even if a message has arrived; one that was posted before is pending.
 func TestWildcardsOfRunThrough(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetProfile(RunThrough))
 	before := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	kill(2)
@@ -199,7 +199,7 @@ func TestWildcardsOfRunThrough(t *testing.T) {
 
 // Derived communicators have the profile of their parent.
 func TestProfileIsInherited(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	require.Equal(t, ULFM, c.Profile())
 	e.SetProfile(RunThrough)
 	other, err := e.NewComm("c", WorldGroup(2), 0, 5)
@@ -220,8 +220,8 @@ func TestProfileIsInherited(t *testing.T) {
 }
 
 // An unacknowledged failure does not affect operations between living ranks.
-func TestTheLivingAreServedInDoubt(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+func TestLivingPeersInDoubt(t *testing.T) {
+	s, e, c, kill := fourRanks(t)
 	kill(2)
 	require.NoError(t, Send[Aware](c, make([]byte, 100), 1, 1))
 	s.inbox = []frame{arrival(1, "x"), arrival(2, "y"), arrival(3, "z")}
@@ -238,8 +238,8 @@ func TestTheLivingAreServedInDoubt(t *testing.T) {
 }
 
 // The list for agreements is cached and grows.
-func TestAcknowledgedIsKept(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+func TestAcknowledgedIsCached(t *testing.T) {
+	_, e, c, kill := fourRanks(t)
 	kept := func() []proc.ID {
 		e.p.Lock()
 		defer e.p.Unlock()

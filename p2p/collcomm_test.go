@@ -18,8 +18,8 @@ func ofCollective(c *Comm) frame {
 
 // A communicator allocates what it needs for collectives with the first one. Messages of faster
 // members wait for it.
-func TestCollectivesBeginWithTheFirst(t *testing.T) {
-	s, e, c := newStray(t)
+func TestCollCommIsMadeLazily(t *testing.T) {
+	s, e, c := newScripted(t)
 	require.Nil(t, c.coll.Load())
 	s.inbox = []frame{ofCollective(c)}
 	e.poll()
@@ -38,7 +38,7 @@ func TestCollectivesBeginWithTheFirst(t *testing.T) {
 // A communicator that is freed or revoked without collectives drops messages for them, earlier and
 // later ones; a collective, or an operation on the communicator of collectives, has the same error
 // as if there had been one before.
-func TestCollectivesThatNeverBegan(t *testing.T) {
+func TestCommWithoutCollectives(t *testing.T) {
 	for name, end := range map[string]struct {
 		by  func(*Comm) error
 		err error
@@ -47,7 +47,7 @@ func TestCollectivesThatNeverBegan(t *testing.T) {
 		"revoke":            {(*Comm).Revoke, ft.ErrRevoked},
 		"revoke, then free": {func(c *Comm) error { _ = c.Revoke(); return c.Free() }, ft.ErrClosed},
 	} {
-		s, e, _ := newStray(t)
+		s, e, _ := newScripted(t)
 		c, err := e.NewComm("c", WorldGroup(2), 0, 20)
 		require.NoError(t, err)
 		s.inbox = []frame{ofCollective(c)}
@@ -76,8 +76,8 @@ func TestCollectivesThatNeverBegan(t *testing.T) {
 }
 
 // A communicator of collectives that is made late has its parent's settings and state.
-func TestCollectivesThatBeginLate(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+func TestLateCollCommInherits(t *testing.T) {
+	_, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetUniformity(UniformCollectives))
 	require.Equal(t, UniformCollectives, c.Coll().Uniformity())
 	failed, err := e.NewComm("failed", WorldGroup(4), 0, 20)
@@ -97,7 +97,7 @@ func TestCollectivesThatBeginLate(t *testing.T) {
 // A freed context that is used again belongs to the new communicator, and to its collectives before
 // and after their start; that of collectives before a validate does not.
 func TestContextUsedOnceMore(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	arrives := func(f frame) bool {
 		before := e.unexpected.n
 		s.inbox = []frame{f}
@@ -128,7 +128,7 @@ func TestContextUsedOnceMore(t *testing.T) {
 // A new communicator with a context used before is affected neither by that one's revocation nor by
 // its errors.
 func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	again := func() *Comm {
 		c, err := e.NewComm("c", WorldGroup(2), 0, 20)
 		require.NoError(t, err)
@@ -148,7 +148,8 @@ func TestContextOfTheRevokedUsedOnceMore(t *testing.T) {
 	require.NoError(t, c.validate(1))
 	const sender = 5
 	s.sent = nil
-	s.inbox = []frame{{fabric.ClassRTS, uint64(c.firstCollContext())<<32 | 1, appendRTS(nil, rts{sender: sender, total: 100})}}
+	s.inbox = []frame{{fabric.ClassRTS, uint64(c.firstCollContext())<<32 | 1,
+		appendRTS(nil, rts{sender: sender, total: 100})}}
 	e.poll()
 	require.Equal(t, 1, s.count(fabric.ClassFin, sender), "not revoked, but too late")
 	require.Zero(t, s.count(fabric.ClassFlow, flowRevoked))

@@ -114,7 +114,8 @@ func (c *Comm) Bridge(n uint64, remote Group, seed uint64) (*Comm, error) {
 	h := mix(mix(0, seed), seed>>32)
 	ctx := uint32(h>>32) &^ collContext
 	// A member that this side has agreed to have ended may still count on the other side.
-	inter, err := c.e.newComm(nil, commName{base: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote, c.rank, ctx, local)
+	inter, err := c.e.newComm(nil, commName{base: fmt.Sprintf("%s~%08x", c.name, ctx)}, c.group, &remote,
+		c.rank, ctx, local)
 	if err != nil {
 		_ = local.Free() // made a moment ago
 		return nil, err
@@ -174,7 +175,8 @@ func (c *Comm) Survivors(ended []proc.ID, number uint64, room *Comm) (*Comm, err
 	}
 	digest := c.groupDigest(group)
 	if c.local == nil {
-		if err := c.e.buildComm(room, c, name, group, group, rank, c.deriveContext(number, digest, 2), nil); err != nil {
+		ctx := c.deriveContext(number, digest, 2)
+		if err := c.e.buildComm(room, c, name, group, group, rank, ctx, nil); err != nil {
 			return nil, err
 		}
 		if group.size == c.group.size {
@@ -190,7 +192,8 @@ func (c *Comm) Survivors(ended []proc.ID, number uint64, room *Comm) (*Comm, err
 	if err != nil {
 		return nil, err
 	}
-	if err = c.e.buildComm(room, c, name, group, peers, rank, c.deriveContext(number, digest^peers.digest(), 2), local); err != nil {
+	ctx := c.deriveContext(number, digest^peers.digest(), 2)
+	if err = c.e.buildComm(room, c, name, group, peers, rank, ctx, local); err != nil {
 		local.free()
 		return nil, err
 	}

@@ -18,7 +18,8 @@ func alone(b *testing.B, n int, fn func(world *Comm)) {
 	s, err := sim.New(sim.DefaultConfig(n))
 	require.NoError(b, err)
 	require.NoError(b, s.Spawn(0, func(p *sim.Proc) {
-		e := New(progress.New(progress.Config{Self: 0, Host: p.Host(), Others: []fabric.Provider{p.Provider()}}), true, Limits{})
+		e := New(progress.New(progress.Config{Self: 0, Host: p.Host(),
+			Others: []fabric.Provider{p.Provider()}}), true, Limits{})
 		world, err := e.NewComm("world", WorldGroup(n), 0, 1)
 		require.NoError(b, err)
 		fn(world)

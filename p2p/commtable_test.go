@@ -9,7 +9,7 @@ import (
 // A number identifies its communicator until that is freed, and is small: places are reused, under
 // other numbers.
 func TestNumbers(t *testing.T) {
-	_, e, world := newStray(t)
+	_, e, world := newScripted(t)
 	require.Same(t, world, e.CommByNumber(world.Number()))
 	require.Same(t, world.Coll(), e.CommByNumber(world.Coll().Number()))
 	seen := map[Number]bool{}

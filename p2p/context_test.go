@@ -11,7 +11,7 @@ import (
 // Communicators made after a validate do not get the context of its collectives, whatever members
 // have ended and however many are made.
 func TestNumbersAfterValidate(t *testing.T) {
-	_, _, c, kill := bereaved(t)
+	_, _, c, kill := fourRanks(t)
 	for epoch, gone := range [][]proc.ID{nil, {3}, {2, 3}} {
 		for _, p := range gone {
 			kill(p)
@@ -26,8 +26,8 @@ func TestNumbersAfterValidate(t *testing.T) {
 
 // Of two communicators whose contexts collide, the second is not made, as each would receive the
 // other's messages. The test looks for two tags with the same hash.
-func TestContextThatIsTaken(t *testing.T) {
-	_, _, c, _ := bereaved(t)
+func TestContextCollision(t *testing.T) {
+	_, _, c, _ := fourRanks(t)
 	g := c.Group()
 	context := func(tag int) uint32 { return c.deriveContext(mix(mix(g.digest(), uint64(tag)), 1), 1) }
 	tags := map[uint32]int{}

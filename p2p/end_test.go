@@ -14,7 +14,7 @@ import (
 // When a peer fails, waiting receives end that name it and, under run-through stabilization, all
 // those of collectives that need it; others go on.
 func TestWaitingReceivesEnd(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+	_, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetProfile(RunThrough))
 	named, other := Irecv[Aware](c, nil, 2, 5), Irecv[Aware](c, nil, 1, 5)
 	collective := Irecv[Aware](c.Coll(), nil, 1, 5)
@@ -36,7 +36,7 @@ func TestWaitingReceivesEnd(t *testing.T) {
 // A process that finalizes has not failed. Operations with it end with a class of their own, no
 // request is in doubt, and collectives and acknowledgements are not affected.
 func TestDepartureIsNoFailure(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	departs := func(p proc.ID) {
 		s.left = p
 		e.poll()
@@ -65,9 +65,9 @@ func TestDepartureIsNoFailure(t *testing.T) {
 	require.Empty(t, c.Failed())
 }
 
-// half are the frames of incomplete messages of rank 1: one that is arriving, and one that is only
+// partialMessages are the frames of incomplete messages of rank 1: one that is arriving, and one that is only
 // announced.
-var half = map[string][]frame{
+var partialMessages = map[string][]frame{
 	"arriving": {
 		{fabric.ClassFirst, 9<<32 | 5, binary.LittleEndian.AppendUint64(nil, 300)},
 		{fabric.ClassFrag, 0, make([]byte, 256)},
@@ -77,9 +77,9 @@ var half = map[string][]frame{
 
 // What has arrived of an incomplete message is dropped when its sender fails, and no receive or
 // probe takes it afterwards; a complete message stays (ULFM 17.2.2).
-func TestHalfMessagesOfTheDead(t *testing.T) {
-	for name, frames := range half {
-		s, e, c, kill := bereaved(t)
+func TestPartialMessagesOfTheFailed(t *testing.T) {
+	for name, frames := range partialMessages {
+		s, e, c, kill := fourRanks(t)
 		s.inbox = append([]frame{arrival(5, "whole")}, frames...)
 		e.poll()
 		require.Equal(t, 2, e.unexpected.n, name)
@@ -99,9 +99,9 @@ func TestHalfMessagesOfTheDead(t *testing.T) {
 
 // A receive that has been matched with one ends with the failure, and nothing writes into its
 // buffer afterwards.
-func TestHalfReceived(t *testing.T) {
-	for name, frames := range half {
-		s, e, c, kill := bereaved(t)
+func TestPartialReceived(t *testing.T) {
+	for name, frames := range partialMessages {
+		s, e, c, kill := fourRanks(t)
 		h := Irecv[Aware](c, make([]byte, 300), AnySource, 5)
 		s.inbox = frames
 		e.poll()
@@ -115,9 +115,9 @@ func TestHalfReceived(t *testing.T) {
 }
 
 // A matched probe's message that is incomplete ends its receive with the failure.
-func TestHalfClaimed(t *testing.T) {
-	for name, frames := range half {
-		s, e, c, kill := bereaved(t)
+func TestPartialClaimed(t *testing.T) {
+	for name, frames := range partialMessages {
+		s, e, c, kill := fourRanks(t)
 		s.inbox = frames
 		m, err := Mprobe[Aware](c, AnySource, 5)
 		require.NoError(t, err, name)
@@ -131,9 +131,9 @@ func TestHalfClaimed(t *testing.T) {
 
 // An incomplete message without a future receive, because the communicator was freed while it
 // arrived, is dropped as well.
-func TestHalfOrphaned(t *testing.T) {
-	s, e, c, kill := bereaved(t)
-	s.inbox = half["arriving"]
+func TestPartialOrphaned(t *testing.T) {
+	s, e, c, kill := fourRanks(t)
+	s.inbox = partialMessages["arriving"]
 	e.poll()
 	require.NoError(t, c.Free())
 	kill(1)

@@ -126,7 +126,7 @@ func TestFloodIsBounded(t *testing.T) {
 	})
 }
 
-func (s *stray) count(class fabric.Class, imm uint64) (n int) {
+func (s *scripted) count(class fabric.Class, imm uint64) (n int) {
 	for _, f := range s.sent {
 		if f.class == class && (imm == ^uint64(0) || f.imm == imm) {
 			n++
@@ -138,7 +138,7 @@ func (s *stray) count(class fabric.Class, imm uint64) (n int) {
 // A sender whose peer accepts everything and answers nothing goes from eager messages to
 // announcements to held sends; each answer releases what it has room for.
 func TestSenderWithoutAnswers(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	const size = 1000
 	l, err := c.connect(1)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestSenderWithoutAnswers(t *testing.T) {
 // A receiver that keeps too much answers when enough has been received, and one that keeps little
 // at once.
 func TestReceiverAnswersWhenItHasRoom(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	ask := frame{fabric.ClassFlow, flowAsk, nil}
 	s.inbox = []frame{ask}
 	e.poll()
@@ -206,14 +206,15 @@ func TestExcess(t *testing.T) {
 		frame
 		fair int // so many are not too many
 	}{
-		"eager":     {frame{fabric.ClassEager, 1<<32 | 5, make([]byte, 100)}, (1 + 3*4) * (512 << 10) / (100 + perMessage)},
+		"eager": {frame{fabric.ClassEager, 1<<32 | 5, make([]byte, 100)},
+			(1 + 3*4) * (512 << 10) / (100 + perMessage)},
 		"empty":     {frame{fabric.ClassEager, 9<<32 | 5, nil}, (1 + 3*4) * (512 << 10) / perMessage},
 		"fragments": {frame{fabric.ClassFirst, 1<<32 | 5, le.AppendUint64(nil, LongestEager)}, 0},
 		"announced": {frame{fabric.ClassRTS, 1<<32 | 5, rts}, maxAnnounced},
 	}
 	for name, f := range flood {
 		t.Run(name, func(t *testing.T) {
-			s, e, c := newStray(t)
+			s, e, c := newScripted(t)
 			if f.class == fabric.ClassEager {
 				for range 30_000 {
 					h := Irecv[Aware](c, make([]byte, 100), 1, 7)
@@ -240,7 +241,7 @@ func TestExcess(t *testing.T) {
 
 // A peer that asks and does not read the answers is cut off.
 func TestAnswersNotTaken(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	s.full = true
 	ask := frame{fabric.ClassFlow, flowAsk, nil}
 	for range maxAnswers {
@@ -295,7 +296,7 @@ func TestUnequalLimits(t *testing.T) {
 
 // A short send with room does not overtake a held announcement.
 func TestShortSendWaitsInLine(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	for range maxAnnounced + 1 {
 		Issend[Aware](c, make([]byte, 8), 1, 1)
 	}

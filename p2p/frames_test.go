@@ -12,8 +12,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// stray is a provider whose peer 1 sends what the test puts into inbox.
-type stray struct {
+// scripted is a provider whose peer 1 sends what the test puts into inbox.
+type scripted struct {
 	inbox []frame
 	sent  []frame
 	down  proc.ID      // ends at the next poll, if not 0
@@ -28,21 +28,21 @@ type frame struct {
 	data  []byte
 }
 
-func (s *stray) Name() string                                    { return "stray" }
-func (s *stray) Address() []byte                                 { return nil }
-func (s *stray) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return s, nil }
-func (s *stray) Lookup(proc.ID) fabric.Conn                      { return s }
-func (s *stray) Inform(_ proc.ID, c proc.Cause)                  { s.cut = append(s.cut, c) }
-func (s *stray) Ready() bool                                     { return len(s.inbox) > 0 }
-func (s *stray) Depart()                                         {}
-func (s *stray) Close() error                                    { return nil }
-func (s *stray) Peer() proc.ID                                   { return 1 }
-func (s *stray) Caps() fabric.Caps                               { return fabric.Caps{MaxFrame: 256, Eager: 1024} }
-func (s *stray) Expose(b []byte) (fabric.Region, error)          { return fabric.Region{}, nil }
-func (s *stray) Get([]byte, fabric.Region, uint64) error         { return fabric.ErrUnsupported }
-func (s *stray) Invalidate()                                     {}
+func (s *scripted) Name() string                                    { return "stray" }
+func (s *scripted) Address() []byte                                 { return nil }
+func (s *scripted) Connect(fabric.ConnectSpec) (fabric.Conn, error) { return s, nil }
+func (s *scripted) Lookup(proc.ID) fabric.Conn                      { return s }
+func (s *scripted) Inform(_ proc.ID, c proc.Cause)                  { s.cut = append(s.cut, c) }
+func (s *scripted) Ready() bool                                     { return len(s.inbox) > 0 }
+func (s *scripted) Depart()                                         {}
+func (s *scripted) Close() error                                    { return nil }
+func (s *scripted) Peer() proc.ID                                   { return 1 }
+func (s *scripted) Caps() fabric.Caps                               { return fabric.Caps{MaxFrame: 256, Eager: 1024} }
+func (s *scripted) Expose(b []byte) (fabric.Region, error)          { return fabric.Region{}, nil }
+func (s *scripted) Get([]byte, fabric.Region, uint64) error         { return fabric.ErrUnsupported }
+func (s *scripted) Invalidate()                                     {}
 
-func (s *stray) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
+func (s *scripted) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	if s.full {
 		return false
 	}
@@ -50,7 +50,7 @@ func (s *stray) TrySend(class fabric.Class, imm uint64, payload []byte) bool {
 	return true
 }
 
-func (s *stray) Poll(sink *fabric.Sink) int {
+func (s *scripted) Poll(sink *fabric.Sink) int {
 	n := len(s.inbox)
 	for _, f := range s.inbox {
 		sink.Deliver[f.class](1, f.imm, f.data)
@@ -69,8 +69,8 @@ func (s *stray) Poll(sink *fabric.Sink) int {
 	return n
 }
 
-func newStray(t testing.TB) (*stray, *Engine, *Comm) {
-	s := new(stray)
+func newScripted(t testing.TB) (*scripted, *Engine, *Comm) {
+	s := new(scripted)
 	p := progress.New(progress.Config{
 		Host: host.New(host.Config{}), Others: []fabric.Provider{s},
 		Resolve: func(string, proc.ID) ([]byte, error) { return nil, nil },
@@ -99,7 +99,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(each)
 	f.Add([]byte{4, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
-		s, e, c := newStray(t)
+		s, e, c := newScripted(t)
 		guard := make([]byte, 300)
 		for i := range guard {
 			guard[i] = 0xa5
@@ -142,13 +142,15 @@ func FuzzRTS(f *testing.F) {
 }
 
 // A stream that is too long, or was never announced, is refused and counted.
-func TestFramesThatMakeNoSense(t *testing.T) {
+func TestMalformedFrames(t *testing.T) {
 	length := func(n uint64) []byte { return binary.LittleEndian.AppendUint64(nil, n) }
 	for name, frames := range map[string][]frame{
-		"fragment without a first":      {{fabric.ClassFrag, 0, []byte("x")}},
-		"fragment beyond the length":    {{fabric.ClassFirst, 1 << 32, length(2)}, {fabric.ClassFrag, 0, []byte("xyz")}},
-		"fragment of no request":        {{fabric.ClassFrag, 99, []byte("x")}},
-		"first within a stream":         {{fabric.ClassFirst, 1 << 32, length(2)}, {fabric.ClassFirst, 1 << 32, length(2)}},
+		"fragment without a first": {{fabric.ClassFrag, 0, []byte("x")}},
+		"fragment beyond the length": {{fabric.ClassFirst, 1 << 32, length(2)},
+			{fabric.ClassFrag, 0, []byte("xyz")}},
+		"fragment of no request": {{fabric.ClassFrag, 99, []byte("x")}},
+		"first within a stream": {{fabric.ClassFirst, 1 << 32, length(2)},
+			{fabric.ClassFirst, 1 << 32, length(2)}},
 		"first of an absurd length":     {{fabric.ClassFirst, 1 << 32, length(1 << 40)}},
 		"first without a length":        {{fabric.ClassFirst, 1 << 32, nil}},
 		"first of length 0":             {{fabric.ClassFirst, 1 << 32, length(0)}},
@@ -159,7 +161,7 @@ func TestFramesThatMakeNoSense(t *testing.T) {
 		"completion of no request":      {{fabric.ClassFin, 12345, nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, e, c := newStray(t)
+			s, e, c := newScripted(t)
 			Irecv[Aware](c, nil, AnySource, 99) // request 0, without a link
 			s.inbox = frames
 			e.poll()
@@ -170,7 +172,7 @@ func TestFramesThatMakeNoSense(t *testing.T) {
 
 // A fragment for a receive that has not asked for a stream does not end it.
 func TestFragmentOfAnEagerReceive(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	buf := make([]byte, 300)
 	h := Irecv[Aware](c, buf, 1, 0)
 	first := binary.LittleEndian.AppendUint64(nil, 300)
@@ -185,7 +187,7 @@ func TestFragmentOfAnEagerReceive(t *testing.T) {
 
 // Announcements without a receive are bounded, whatever the sender counts.
 func TestTooManyAnnouncements(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	for i := range uint64(maxAnnounced + 10) {
 		s.inbox = append(s.inbox, frame{fabric.ClassRTS, 1 << 32, appendRTS(nil, rts{sender: i, total: 9})})
 	}
@@ -198,7 +200,7 @@ func TestTooManyAnnouncements(t *testing.T) {
 func TestMessagesForAFreedCommunicator(t *testing.T) {
 	length := binary.LittleEndian.AppendUint64(nil, 300)
 	for _, late := range []bool{false, true} {
-		s, e, c := newStray(t)
+		s, e, c := newScripted(t)
 		d, err := e.NewComm("freed", WorldGroup(2), 0, 7)
 		require.NoError(t, err)
 		free := func() { require.NoError(t, d.Free()) }
@@ -233,7 +235,7 @@ func TestMessagesForAFreedCommunicator(t *testing.T) {
 // The list of freed contexts is bounded; one that is in use again does not count as freed, and one
 // that has been freed again counts as new.
 func TestFreedContexts(t *testing.T) {
-	_, e, _ := newStray(t)
+	_, e, _ := newScripted(t)
 	for i := range uint32(3 * freedMax) {
 		e.freed.add(i, nil)
 		require.LessOrEqual(t, len(e.freed.known), freedMax)

@@ -18,7 +18,7 @@ func gaveUp(s collStream) frame {
 // Under ULFM a collective's messages between living ranks go on after a failure until the peer
 // reports that it has given up; then this rank answers inquiries likewise.
 func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	w := c.Coll()
 	blocking := collStream{ctx: w.Context()}
 	first, second := Irecv[Aware](w, make([]byte, 3), 1, Blocking), Irecv[Aware](w, nil, 1, Blocking)
@@ -36,7 +36,8 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 		require.Equal(t, Pending, e.State(h))
 	}
 	asks := frame{fabric.ClassFlow, flowInquire, appendUint64(nil, blocking.name())}
-	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks, gaveUp(collStream{ctx: w.Context(), tag: TaskTag})}
+	s.inbox = []frame{{fabric.ClassEager, w.ctx | Blocking, []byte("abc")}, asks, asks,
+		gaveUp(collStream{ctx: w.Context(), tag: TaskTag})}
 	e.poll()
 	_, err := e.Wait(first)
 	require.NoError(t, err)
@@ -64,7 +65,7 @@ func TestCollectiveGoesOnAmongTheLiving(t *testing.T) {
 
 // An operation that needs the failed rank ends all of its collective here, and no other one.
 func TestCollectiveThatNeedsTheFailed(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	var numbers [3]uint32
 	for i := range numbers {
 		_, n, err := c.Join("task")
@@ -121,9 +122,10 @@ func TestAbsentFromCollectives(t *testing.T) {
 			require.NoError(t, err)
 		},
 	} {
-		s, e, c, kill := bereaved(t)
+		s, e, c, kill := fourRanks(t)
 		asks := func(tag uint32) frame {
-			return frame{fabric.ClassFlow, flowInquire, appendUint64(nil, collStream{ctx: c.firstCollContext(), tag: tag}.name())}
+			return frame{fabric.ClassFlow, flowInquire,
+				appendUint64(nil, collStream{ctx: c.firstCollContext(), tag: tag}.name())}
 		}
 		s.inbox = []frame{asks(0), asks(uint32(TagOf(1)))}
 		require.NoError(t, Send[Aware](c, nil, 1, 0))
@@ -136,11 +138,13 @@ func TestAbsentFromCollectives(t *testing.T) {
 
 // Inquiries are checked and bounded, and those of a rank that has ended are forgotten.
 func TestInquiriesAreChecked(t *testing.T) {
-	s, e, c, _ := bereaved(t)
-	for _, q := range []collStream{{ctx: 9}, {ctx: c.firstCollContext(), tag: 1}, {ctx: c.firstCollContext(), tag: 1<<32 - 1}, {ctx: c.firstCollContext(), tag: TaskTag | rootMask}} {
+	s, e, c, _ := fourRanks(t)
+	for _, q := range []collStream{{ctx: 9}, {ctx: c.firstCollContext(), tag: 1},
+		{ctx: c.firstCollContext(), tag: 1<<32 - 1}, {ctx: c.firstCollContext(), tag: TaskTag | rootMask}} {
 		s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, appendUint64(nil, q.name())})
 	}
-	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil}, frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
+	s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowInquire, nil},
+		frame{fabric.ClassFlow, flowGaveUp, []byte("abc")})
 	e.poll()
 	require.EqualValues(t, 6, e.refused)
 	require.Empty(t, e.inquiries.pending.order)
@@ -172,7 +176,7 @@ func TestInquiriesAreChecked(t *testing.T) {
 
 // All inquiries of a peer are answered when this process begins no collectives any more.
 func TestInquiriesAreAnsweredOnLeaving(t *testing.T) {
-	s, e, c, _ := bereaved(t)
+	s, e, c, _ := fourRanks(t)
 	const many = 1<<16 + 9
 	for i := range uint32(many) {
 		name := collStream{ctx: c.firstCollContext(), tag: uint32(TagOf(i + 1))}.name()

@@ -10,10 +10,10 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// bereaved returns rank 0 of a communicator of four, and a function that kills members. Rank 1
+// fourRanks returns rank 0 of a communicator of four, and a function that kills members. Rank 1
 // sends what is put into the inbox.
-func bereaved(t *testing.T) (s *stray, e *Engine, c *Comm, kill func(proc.ID)) {
-	s, e, _ = newStray(t)
+func fourRanks(t *testing.T) (s *scripted, e *Engine, c *Comm, kill func(proc.ID)) {
+	s, e, _ = newScripted(t)
 	c, err := e.NewComm("four", WorldGroup(4), 0, 9)
 	require.NoError(t, err)
 	return s, e, c, func(p proc.ID) {
@@ -48,7 +48,7 @@ func inDoubt(t *testing.T, e *Engine, h Handle, ranks ...int) {
 // A wildcard receive in doubt keeps its place among the posted ones and is matched in its turn
 // (ULFM 17.2.2).
 func TestPendingKeepsItsPlace(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	bufs := make([][]byte, 3)
 	var hs []Handle
 	for i, src := range []int{AnySource, 1, AnySource} {
@@ -73,7 +73,7 @@ func TestPendingKeepsItsPlace(t *testing.T) {
 
 // A receive in doubt may be matched with an announced message whose data come in many frames.
 func TestPendingIsStreamedTo(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	buf := make([]byte, 9)
 	h := Irecv[Aware](c, buf, AnySource, AnyTag)
 	kill(3)
@@ -85,7 +85,8 @@ func TestPendingIsStreamedTo(t *testing.T) {
 	require.Equal(t, Pending, e.State(h))
 	kill(2) // it is no wildcard any more
 	require.Equal(t, Pending, e.State(h))
-	s.inbox = []frame{{fabric.ClassFrag, h.r.wire() + 1, []byte("12345")}, {fabric.ClassFrag, h.r.wire() + 1, []byte("6789")}}
+	s.inbox = []frame{{fabric.ClassFrag, h.r.wire() + 1, []byte("12345")},
+		{fabric.ClassFrag, h.r.wire() + 1, []byte("6789")}}
 	st, err := e.Wait(h)
 	require.NoError(t, err)
 	require.Equal(t, Status{Source: 1, Tag: 4, Count: 9}, st)
@@ -94,8 +95,8 @@ func TestPendingIsStreamedTo(t *testing.T) {
 }
 
 // A receive in doubt can be cancelled, and Close ends it too.
-func TestPendingIsTakenBack(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+func TestPendingIsCancelled(t *testing.T) {
+	s, e, c, kill := fourRanks(t)
 	first, second := Irecv[Aware](c, make([]byte, 8), AnySource, 5), Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	third := Irecv[Aware](c, nil, AnySource, 6)
 	kill(2)
@@ -117,7 +118,7 @@ func TestPendingIsTakenBack(t *testing.T) {
 // With a known failure a wildcard receive starts without an error, takes a message that has
 // arrived, and else is in doubt at once.
 func TestWildcardBegunAfterAFailure(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	kill(2)
 	h := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	inDoubt(t, e, h, 2)
@@ -132,17 +133,25 @@ func TestWildcardBegunAfterAFailure(t *testing.T) {
 // behind.
 func TestBlockingWildcardsEnd(t *testing.T) {
 	for name, op := range map[string]func(c *Comm) error{
-		"recv":         func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, 1); return err },
-		"sendrecv":     func(c *Comm) error { _, err := Sendrecv[Aware](c, nil, 1, 1, nil, AnySource, 1); return err },
-		"probe":        func(c *Comm) error { _, err := Probe[Aware](c, AnySource, 1); return err },
-		"mprobe":       func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, 1); return err },
-		"iprobe":       func(c *Comm) error { _, _, err := Iprobe[Aware](c, AnySource, 1); return err },
-		"improbe":      func(c *Comm) error { _, _, err := Improbe[Aware](c, AnySource, 1); return err },
-		"begun probe":  func(c *Comm) error { _, err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, false)); return err },
-		"begun mprobe": func(c *Comm) error { _, err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, true)); return err },
+		"recv":     func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, 1); return err },
+		"sendrecv": func(c *Comm) error { _, err := Sendrecv[Aware](c, nil, 1, 1, nil, AnySource, 1); return err },
+		"probe":    func(c *Comm) error { _, err := Probe[Aware](c, AnySource, 1); return err },
+		"mprobe":   func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, 1); return err },
+		"iprobe":   func(c *Comm) error { _, _, err := Iprobe[Aware](c, AnySource, 1); return err },
+		"improbe":  func(c *Comm) error { _, _, err := Improbe[Aware](c, AnySource, 1); return err },
+		"begun probe": func(c *Comm) error {
+			_,
+				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, false))
+			return err
+		},
+		"begun mprobe": func(c *Comm) error {
+			_,
+				err := c.e.Wait(BeginProbe[Aware](c, AnySource, 1, true))
+			return err
+		},
 	} {
 		for _, known := range []bool{false, true} {
-			s, e, c, kill := bereaved(t)
+			s, e, c, kill := fourRanks(t)
 			if known {
 				kill(2)
 			} else {
@@ -165,7 +174,7 @@ func TestBlockingWildcardsEnd(t *testing.T) {
 // A waiting probe of either kind ends when the possible sender fails.
 func TestWaitingProbesEnd(t *testing.T) {
 	for _, claim := range []bool{false, true} {
-		_, e, c, kill := bereaved(t)
+		_, e, c, kill := fourRanks(t)
 		h := BeginProbe[Aware](c, AnySource, 1, claim)
 		require.Equal(t, Pending, e.State(h))
 		kill(2)
@@ -179,7 +188,7 @@ func TestWaitingProbesEnd(t *testing.T) {
 // On an intercommunicator only the remote ranks are possible senders; on either side collectives
 // need them.
 func TestWildcardOfAnIntercommunicator(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	side, err := e.NewComm("side", NewGroup([]proc.ID{0, 5}), 0, 8)
 	require.NoError(t, err)
 	inter, err := side.Bridge(side.Count(), NewGroup([]proc.ID{6, 1}), 77)
@@ -212,7 +221,7 @@ func TestWildcardOfAnIntercommunicator(t *testing.T) {
 // A failure and its acknowledgement meet a waiting goroutine: in the simulator a lost wake-up is a
 // deadlock.
 func TestAcknowledgedWhileWaiting(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	h := Irecv[Aware](c, make([]byte, 8), AnySource, 5)
 	e.Lock()
 	h.r.awaited = true // as by a goroutine that has been woken and has not run yet

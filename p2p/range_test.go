@@ -26,7 +26,7 @@ func TestErrorRange(t *testing.T) {
 		{ErrorsUniverse, []proc.ID{0, 1, 3}, true, 1},
 	} {
 		for _, late := range []bool{false, true} {
-			_, e, _, kill := bereaved(t)
+			_, e, _, kill := fourRanks(t)
 			told, revoked := 0, 0
 			e.OnRevoke(func(*Comm) { told++ })
 			e.OnRevoked(func(*Comm) { revoked++ })
@@ -37,7 +37,8 @@ func TestErrorRange(t *testing.T) {
 			}
 			d, err := parent.Dup()
 			require.NoError(t, err)
-			named, wild, coll := Irecv[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, AnySource, 5), Irecv[Aware](d.Coll(), nil, 1, 5)
+			named, wild, coll := Irecv[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, AnySource,
+				5), Irecv[Aware](d.Coll(), nil, 1, 5)
 			kill(2)
 			if late {
 				require.NoError(t, d.SetErrorRange(c.r))
@@ -55,7 +56,8 @@ func TestErrorRange(t *testing.T) {
 				continue
 			}
 			require.Equal(t, each, revoked)
-			for i, h := range []Handle{named, wild, coll, Irecv[Aware](d, nil, 1, 5), Isend[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, 2, 5)} {
+			for i, h := range []Handle{named, wild, coll, Irecv[Aware](d, nil, 1, 5),
+				Isend[Aware](d, nil, 1, 5), Irecv[Aware](d, nil, 2, 5)} {
 				_, err := e.Wait(h)
 				require.ErrorIs(t, err, ft.ErrRevoked, "request %d", i)
 				require.NotErrorIs(t, err, ft.ErrProcFailed)
@@ -68,7 +70,7 @@ func TestErrorRange(t *testing.T) {
 
 // A transfer under way with the failed rank ends with the communicator's class too.
 func TestErrorRangeOfATransferUnderWay(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+	_, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetErrorRange(ErrorsGroup))
 	h := Issend[Aware](c, make([]byte, 100), 2, 5)
 	kill(2)
@@ -79,8 +81,8 @@ func TestErrorRangeOfATransferUnderWay(t *testing.T) {
 
 // Failures before a communicator was made do not count for ErrorsUniverse, or nothing could be made
 // after one; a failed member counts for ErrorsGroup.
-func TestErrorRangeOfWhatIsMadeAfterAFailure(t *testing.T) {
-	_, e, _, kill := bereaved(t)
+func TestErrorRangeAfterEarlierFailure(t *testing.T) {
+	_, e, _, kill := fourRanks(t)
 	kill(2)
 	for _, c := range []struct {
 		r     ErrorRange
@@ -105,12 +107,12 @@ func TestErrorRangeOfWhatIsMadeAfterAFailure(t *testing.T) {
 
 // A communicator that a failure has revoked here is revoked everywhere on request: the notice is
 // forwarded.
-func TestRevokeAfterAFailureIsPassedOn(t *testing.T) {
+func TestRevokeAfterAFailureIsForwarded(t *testing.T) {
 	for name, revoke := range map[string]func(*Engine, *Comm){
 		"own":       func(_ *Engine, c *Comm) { _ = c.Revoke() },
 		"another's": func(e *Engine, c *Comm) { e.RevokeContext(c.Context()) },
 	} {
-		_, e, c, kill := bereaved(t)
+		_, e, c, kill := fourRanks(t)
 		told := 0
 		e.OnRevoke(func(*Comm) { told++ })
 		require.NoError(t, c.SetErrorRange(ErrorsGroup))
@@ -127,7 +129,7 @@ func TestRevokeAfterAFailureIsPassedOn(t *testing.T) {
 // from it; others do.
 func TestErrorRangeAfterAValidate(t *testing.T) {
 	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
-		_, e, c, kill := bereaved(t)
+		_, e, c, kill := fourRanks(t)
 		kill(2)
 		e.Lock()
 		require.NoError(t, c.BeginValidate())
@@ -157,7 +159,7 @@ func TestErrorRangeAfterAValidate(t *testing.T) {
 // A communicator that a rank has revoked reports so even after a later failure.
 func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
 	for _, r := range []ErrorRange{ErrorsGroup, ErrorsUniverse} {
-		_, _, c, kill := bereaved(t)
+		_, _, c, kill := fourRanks(t)
 		require.NoError(t, c.SetErrorRange(r))
 		require.NoError(t, c.Revoke())
 		kill(2)
@@ -168,7 +170,7 @@ func TestFailuresAfterARevocationAreNotItsCause(t *testing.T) {
 }
 
 func TestErrorRangeArguments(t *testing.T) {
-	_, _, c, _ := bereaved(t)
+	_, _, c, _ := fourRanks(t)
 	require.ErrorIs(t, c.SetErrorRange(7), ft.ErrArgument)
 	require.ErrorIs(t, c.SetUniformity(7), ft.ErrArgument)
 	require.NoError(t, c.SetUniformity(UniformCreation))
@@ -180,5 +182,6 @@ func TestErrorRangeArguments(t *testing.T) {
 	require.Equal(t, []string{"local", "group", "universe", "ErrorRange(9)"},
 		[]string{ErrorsLocal.String(), ErrorsGroup.String(), ErrorsUniverse.String(), ErrorRange(9).String()})
 	require.Equal(t, []string{"nothing", "creation", "collectives", "Uniformity(9)"},
-		[]string{UniformNothing.String(), UniformCreation.String(), UniformCollectives.String(), Uniformity(9).String()})
+		[]string{UniformNothing.String(), UniformCreation.String(), UniformCollectives.String(),
+			Uniformity(9).String()})
 }

@@ -18,7 +18,8 @@ func (e *Engine) sendRendezvous(l *link, r *Request, imm uint64) {
 	l.addActive(r)
 	r.total, r.announced = len(r.buf), true
 	l.announced++
-	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0], rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
+	e.control(l, fabric.ClassRTS, imm, appendRTS(e.scratch[:0],
+		rts{sender: r.wire(), total: uint64(len(r.buf)), region: region}))
 }
 
 // onCTS streams the data of an announced message.

@@ -11,8 +11,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// neighbours makes two engines in this process, connected by shared memory.
-func neighbours(t *testing.T) (e [2]*Engine, c [2]*Comm) {
+// connectedPair makes two engines in this process, connected by shared memory.
+func connectedPair(t *testing.T) (e [2]*Engine, c [2]*Comm) {
 	var p [2]*shm.Provider
 	for i := range p {
 		var err error
@@ -35,8 +35,8 @@ func neighbours(t *testing.T) (e [2]*Engine, c [2]*Comm) {
 
 // A link knows whether the peer has sent anything since the last call; a notice that the peer has
 // pulled a message does not count.
-func TestAnswered(t *testing.T) {
-	e, c := neighbours(t)
+func TestHasReplied(t *testing.T) {
+	e, c := connectedPair(t)
 	send := func(from, bytes int) {
 		h := Isend[Aware](c[from], make([]byte, bytes), 1-from, 1)
 		done := make(chan error)

@@ -20,7 +20,7 @@ func requireRevoked(t *testing.T, e *Engine, name string, h Handle) {
 }
 
 // withdrawn makes the peer confirm every withdrawal so far.
-func (s *stray) withdrawn() (n int) {
+func (s *scripted) withdrawn() (n int) {
 	for _, f := range s.sent {
 		if f.class == fabric.ClassFlow && f.imm == flowWithdraw {
 			s.inbox = append(s.inbox, frame{fabric.ClassFlow, flowWithdrawn, f.data})
@@ -32,9 +32,9 @@ func (s *stray) withdrawn() (n int) {
 
 // All waiting operations on a communicator end when it is revoked, here or by another member, and
 // none on others (ULFM 17.3.1).
-func TestRevokeEndsWhatWaits(t *testing.T) {
+func TestRevokeEndsWaiting(t *testing.T) {
 	for _, here := range []bool{true, false} {
-		s, e, c, kill := bereaved(t)
+		s, e, c, kill := fourRanks(t)
 		other, err := e.NewComm("other", WorldGroup(4), 0, 10)
 		require.NoError(t, err)
 		told := 0
@@ -83,7 +83,7 @@ func TestRevokeEndsWhatWaits(t *testing.T) {
 // Announced sends end when the receiver has confirmed that it does not read their buffers; held
 // ones end with them.
 func TestRevokeWithdraws(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	long := make([]byte, 5000)
 	for _, on := range []*Comm{c, c.Coll()} {
 		for range maxAnnounced/2 + 2 {
@@ -109,8 +109,8 @@ func TestRevokeWithdraws(t *testing.T) {
 
 // A matched message is transferred: the receive gets the data, and the send does not end before its
 // buffer is free.
-func TestRevokeLeavesWhatIsMatched(t *testing.T) {
-	s, e, c := newStray(t)
+func TestRevokeKeepsMatched(t *testing.T) {
+	s, e, c := newScripted(t)
 	buf := make([]byte, 300)
 	streamed, eager := Irecv[Aware](c, buf, 1, 0), Irecv[Aware](c, make([]byte, 300), 1, 1)
 	sent := Issend[Aware](c, make([]byte, 300), 1, 2)
@@ -140,19 +140,19 @@ func TestRevokeLeavesWhatIsMatched(t *testing.T) {
 	require.Zero(t, e.refused)
 }
 
-// came are frames of one unexpected message, of every kind.
-var came = map[string][]frame{
+// unexpectedFrames are frames of one unexpected message, of every kind.
+var unexpectedFrames = map[string][]frame{
 	"eager":     {arrival(5, "eager")},
-	"announced": half["announced"],
-	"arriving":  half["arriving"],
+	"announced": partialMessages["announced"],
+	"arriving":  partialMessages["arriving"],
 }
 
 // Unexpected messages are dropped, also those that a matched probe has taken, and so are later
 // ones; the sender of an announcement is notified.
-func TestRevokeDropsWhatCame(t *testing.T) {
-	for name, frames := range came {
+func TestRevokeDropsUnexpected(t *testing.T) {
+	for name, frames := range unexpectedFrames {
 		for _, when := range []string{"before", "probed", "after", "after free"} {
-			s, e, c, _ := bereaved(t)
+			s, e, c, _ := fourRanks(t)
 			var m Message
 			if when == "before" || when == "probed" {
 				s.inbox = frames
@@ -199,7 +199,7 @@ func TestRevokeDropsWhatCame(t *testing.T) {
 
 // A message of a matched probe is received once, or dropped once.
 func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	other, err := e.NewComm("other", WorldGroup(2), 0, 10)
 	require.NoError(t, err)
 	s.inbox = []frame{
@@ -227,7 +227,7 @@ func TestProbedMessageOfARevokedCommunicator(t *testing.T) {
 // A sender that is notified that its message will not be received revokes the communicator and
 // notifies others. A synchronous send never passes for matched (ULFM 17.3.1).
 func TestRejectedSend(t *testing.T) {
-	s, e, c := newStray(t)
+	s, e, c := newScripted(t)
 	told := 0
 	e.OnRevoke(func(*Comm) { told++ })
 	h := Issend[Aware](c.Coll(), nil, 1, 5)
@@ -246,7 +246,7 @@ func TestRejectedSend(t *testing.T) {
 
 // Sends to oneself end like others.
 func TestRevokeEndsSendsToOneself(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	long := make([]byte, loopbackBeyond)
 	var hs []Handle
 	for range maxAnnounced + 2 {
@@ -269,7 +269,7 @@ const loopbackBeyond = 1 << 20
 // An intercommunicator, its local communicator and their collectives are revoked together; the
 // parent is not.
 func TestRevokeIntercommunicator(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	inter, err := c.Bridge(1, NewGroup([]proc.ID{2, 3}), 7)
 	require.NoError(t, err)
 	h := Irecv[Aware](inter.Local().Coll(), nil, 1, 0)
@@ -290,7 +290,7 @@ func TestRevokeIntercommunicator(t *testing.T) {
 
 // A revoked communicator can be freed and shrunk; no others can be derived from it (ULFM 17.3.1).
 func TestCreationOnARevokedCommunicator(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	require.NoError(t, c.Revoke())
 	group := c.Group()
 	_, derived := c.Derive(1, group, 0)
@@ -312,7 +312,7 @@ func TestCreationOnARevokedCommunicator(t *testing.T) {
 
 // An unaware process ends waiting operations, and later ones that must wait.
 func TestRevokeUnaware(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	h := Irecv[Unaware](c, nil, 1, 5)
 	require.NoError(t, c.Revoke())
 	requireRevoked(t, e, "recv", h)
@@ -324,7 +324,7 @@ func TestRevokeUnaware(t *testing.T) {
 // Each request has its own error, whether it was allocated in advance or not, with the operation
 // that it was a part of.
 func TestErrorsOfRevocations(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	first, second := Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, 1, 6)
 	require.NoError(t, c.Revoke())
 	_, one := e.Wait(first)

@@ -12,7 +12,7 @@ import (
 
 // Revoked makes progress, so a loop that calls it ends.
 func TestRevokedMakesProgress(t *testing.T) {
-	s, _, c := newStray(t)
+	s, _, c := newScripted(t)
 	h := Issend[Aware](c, nil, 1, 5)
 	require.False(t, c.Revoked())
 	s.inbox = []frame{{fabric.ClassFlow, flowRevoked, appendUint64(nil, h.r.wire())}}
@@ -22,7 +22,7 @@ func TestRevokedMakesProgress(t *testing.T) {
 // Waiting operations end once, and the layers above are notified once, though a failure and then
 // members revoke a communicator.
 func TestRevokedOnce(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+	_, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetErrorRange(ErrorsGroup))
 	told := 0
 	e.OnRevoked(func(o *Comm) {
@@ -42,7 +42,7 @@ func TestRevokedOnce(t *testing.T) {
 
 // The error of a revoked communicator names the failed process that caused it, by rank if it has
 // one; a later failure does not count.
-func TestWhatRevokedACommunicator(t *testing.T) {
+func TestRevocationCause(t *testing.T) {
 	revoked := func(c *Comm) string {
 		err := Send[Aware](c, nil, 1, 5)
 		require.ErrorIs(t, err, ft.ErrRevoked)
@@ -58,14 +58,14 @@ func TestWhatRevokedACommunicator(t *testing.T) {
 		{ErrorsUniverse, []proc.ID{2, 1, 0}, 2, "rank 0 has failed, and its error range is universe"},
 		{ErrorsUniverse, []proc.ID{1, 0}, 2, proc.ID(2).String() + " has failed"},
 	} {
-		_, e, _, kill := bereaved(t)
+		_, e, _, kill := fourRanks(t)
 		d, err := e.NewComm("d", NewGroup(c.group), 0, 20)
 		require.NoError(t, err)
 		require.NoError(t, d.SetErrorRange(c.r))
 		kill(c.dead)
 		require.Contains(t, revoked(d), c.expects)
 	}
-	_, _, c, kill := bereaved(t)
+	_, _, c, kill := fourRanks(t)
 	require.NoError(t, c.SetErrorRange(ErrorsGroup))
 	require.NoError(t, c.Revoke())
 	kill(2)
@@ -75,7 +75,7 @@ func TestWhatRevokedACommunicator(t *testing.T) {
 // A collective's send that a failure has ended keeps its error when its receiver revokes the
 // communicator.
 func TestRejectedSendThatWasWithdrawn(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetProfile(RunThrough))
 	h := Issend[Aware](c.Coll(), nil, 1, 5)
 	kill(2)
@@ -88,8 +88,8 @@ func TestRejectedSendThatWasWithdrawn(t *testing.T) {
 }
 
 // A new communicator that inherits from a revoked one's has its settings from the start.
-func TestFollowersFall(t *testing.T) {
-	_, e, c, kill := bereaved(t)
+func TestInheritFromRevoked(t *testing.T) {
+	_, e, c, kill := fourRanks(t)
 	require.NoError(t, c.SetUniformity(UniformCollectives))
 	require.Equal(t, UniformCollectives, c.Uniformity())
 	require.Equal(t, UniformCollectives, c.Coll().Uniformity())
@@ -110,7 +110,7 @@ func TestFollowersFall(t *testing.T) {
 // Unexpected messages of other communicators are affected neither by a free nor by a revocation.
 func TestFreeDropsItsOwnMessages(t *testing.T) {
 	for _, revoke := range []bool{false, true} {
-		s, e, c, _ := bereaved(t)
+		s, e, c, _ := fourRanks(t)
 		other, err := e.NewComm("other", WorldGroup(4), 0, 10)
 		require.NoError(t, err)
 		s.inbox = []frame{arrival(5, "a"), {fabric.ClassEager, 10<<32 | 5, []byte("b")}, arrival(5, "c")}
@@ -148,7 +148,7 @@ func TestFreedContextsAreTheLast(t *testing.T) {
 // A promise completes once: neither a free nor a revocation ends it, Close does, and a later
 // completion has no effect, also when its request is used again.
 func TestPromise(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	e.Lock()
 	first, h := e.NewPromise(c)
 	second, closed := e.NewPromise(c)
@@ -187,7 +187,7 @@ func TestUsable(t *testing.T) {
 		defer c.e.Unlock()
 		return c.Usable("agree")
 	}
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	require.NoError(t, usable(c))
 	require.NoError(t, c.Unrevoked("dup"))
 	require.NoError(t, c.Revoke())
@@ -204,8 +204,8 @@ func TestUsable(t *testing.T) {
 }
 
 // FailedIn names the known failed members of a group, and no others.
-func TestDeadOfAGroup(t *testing.T) {
-	_, _, c, kill := bereaved(t)
+func TestFailedIn(t *testing.T) {
+	_, _, c, kill := fourRanks(t)
 	group := NewGroup([]proc.ID{0, 2})
 	require.NoError(t, c.FailedIn("create", group))
 	kill(3)
@@ -219,7 +219,7 @@ func TestDeadOfAGroup(t *testing.T) {
 // A communicator that others have revoked before it is made here is revoked from the start, and
 // forwards that: to both sides if it has two.
 func TestRevokedBeforeItIsMade(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	var told []*Comm
 	e.OnRevoke(func(o *Comm) { told = append(told, o) })
 	find := func(make func() *Comm) uint32 { // its context: made once, and freed
@@ -263,8 +263,8 @@ func TestRevokedBeforeItIsMade(t *testing.T) {
 }
 
 // The revocations that wait for a communicator are bounded, and the newest are kept.
-func TestEarlyRevocationsAreBounded(t *testing.T) {
-	_, e, _ := newStray(t)
+func TestUnmadeRevocationsAreBounded(t *testing.T) {
+	_, e, _ := newScripted(t)
 	for i := range uint32(3 * maxUnmade) {
 		e.RevokeUnmade(100 + i)
 		require.LessOrEqual(t, len(e.revoked.unmade), maxUnmade)
@@ -277,7 +277,7 @@ func TestEarlyRevocationsAreBounded(t *testing.T) {
 // Operations that outlive Free end when another member revokes. Revoking a freed communicator is
 // ErrClosed and leaves no record.
 func TestRevokedAfterFree(t *testing.T) {
-	_, e, c := newStray(t)
+	_, e, c := newScripted(t)
 	told := 0
 	e.OnRevoke(func(*Comm) { told++ })
 	h, p := Irecv[Aware](c, nil, 1, 5), BeginProbe[Aware](c, 1, 6, true)

@@ -17,7 +17,8 @@ func Send[M Mode](c *Comm, buf []byte, dst, tag int) error {
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
 		l.budget -= len(buf) + perMessage
-		if l.budget >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
+		if l.budget >= 0 &&
+			(len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
 			e.p.Unlock()
 			return nil
 		}
@@ -38,7 +39,8 @@ func Isend[M Mode](c *Comm, buf []byte, dst, tag int) Handle {
 		e.p.Lock()
 		imm := c.ctx | uint64(tag)
 		l.budget -= len(buf) + perMessage
-		if l.budget >= 0 && (len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
+		if l.budget >= 0 &&
+			(len(buf) <= l.small && l.ep.TryShort(fabric.ClassEager, imm, buf) || l.tryFrame(imm, buf)) {
 			e.p.Unlock()
 			return Handle{}
 		}

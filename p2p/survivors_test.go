@@ -39,7 +39,8 @@ func TestContextsOfSurvivors(t *testing.T) {
 	require.NoError(t, err)
 	for id := range proc.ID(n) {
 		require.NoError(t, s.Spawn(id, func(p *sim.Proc) {
-			e := New(progress.New(progress.Config{Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()}}), true, Limits{})
+			e := New(progress.New(progress.Config{Self: id, Host: p.Host(),
+				Others: []fabric.Provider{p.Provider()}}), true, Limits{})
 			world, err := e.NewComm("world", WorldGroup(n), int(id), 1)
 			made("world", world, err)
 			dup, err := world.Dup()

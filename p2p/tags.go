@@ -86,7 +86,8 @@ func (e *Engine) failMismatch(r *Request, m *message) {
 }
 
 func (c *Comm) mismatchError(from proc.ID) error {
-	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: all ranks must call the same",
+	return fmt.Errorf("%s: %w: rank %d called another collective than this rank, or with another root: "+
+		"all ranks must call the same",
 		c.name, ft.ErrArgument, c.originalRank(from))
 }
 

@@ -105,7 +105,8 @@ func (c *Comm) replaceColl(v *Validation) error {
 
 // validatedError is the error of a collective that was under way when a validate ended.
 func (c *Comm) validatedError(op string) error {
-	return fmt.Errorf("%s on %s: %w: it belongs to a collective that ran beside a validate of the communicator: wait for it before you validate",
+	return fmt.Errorf("%s on %s: %w: it belongs to a collective that ran beside a validate of the communicator: "+
+		"wait for it before you validate",
 		op, c.name, ft.ErrArgument)
 }
 
@@ -147,7 +148,8 @@ func (c *Comm) agreedEnded() (out []proc.ID) {
 // rank has been agreed to have ended. Error: ft.ErrArgument.
 func (c *Comm) CollRank(op string, rank int) (int, bool, error) {
 	if uint(rank) >= uint(c.peers.size) {
-		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank, c.peers.size-1)
+		return 0, false, fmt.Errorf("%s on %s: %w: root %d, want 0 … %d", op, c.name, ft.ErrArgument, rank,
+			c.peers.size-1)
 	}
 	w := c.coll.Load()
 	if w == nil || w.peers.size == c.peers.size {

@@ -27,7 +27,7 @@ func (c *Comm) validate(epoch uint64, gone ...proc.ID) error {
 // in doubt (Hursey & Graham §3.2).
 func TestAgreedBeforeKnown(t *testing.T) {
 	for _, profile := range []Profile{ULFM, RunThrough} {
-		_, e, c, kill := bereaved(t)
+		_, e, c, kill := fourRanks(t)
 		require.NoError(t, c.SetProfile(profile))
 		h := Irecv[Aware](c, nil, AnySource, 5)
 		kill(2)
@@ -37,7 +37,8 @@ func TestAgreedBeforeKnown(t *testing.T) {
 		require.Equal(t, []proc.ID{3}, c.Acknowledged())
 		inDoubt(t, e, h, 2)
 		err := Send[Aware](c, nil, 3, 0)
-		require.Equal(t, profile == RunThrough, err == nil, "%v: the agreed is nobody under run-through stabilization", err)
+		require.Equal(t, profile == RunThrough, err == nil,
+			"%v: the agreed is nobody under run-through stabilization", err)
 		require.ErrorIs(t, Send[Aware](c, nil, 2, 0), ft.ErrProcFailed)
 		var failed *ft.ProcFailedError
 		require.ErrorAs(t, c.CheckMembers("barrier"), &failed)
@@ -61,7 +62,7 @@ func TestAgreedBeforeKnown(t *testing.T) {
 // No message of a collective from before a validate is received after it, whether it arrives
 // earlier or later, and derived communicators match from the beginning.
 func TestValidateResetsMatching(t *testing.T) {
-	s, e, c, _ := bereaved(t)
+	s, e, c, _ := fourRanks(t)
 	for range 3 {
 		require.NotZero(t, c.Count())
 	}
@@ -103,10 +104,10 @@ func TestValidateResetsMatching(t *testing.T) {
 
 // Two decisions of the same agreement, of which one was made by a process that failed at once, do
 // not share a context: it contains a digest of the ended members.
-func TestValidationsWithOtherGoneDoNotMeet(t *testing.T) {
+func TestDecisionsHaveOwnContexts(t *testing.T) {
 	contexts := map[uint64]bool{}
 	for _, gone := range [][]proc.ID{{}, {1}, {2}, {1, 2}, {3}} {
-		_, _, c, kill := bereaved(t)
+		_, _, c, kill := fourRanks(t)
 		for _, p := range gone {
 			kill(p)
 		}
@@ -151,8 +152,8 @@ func TestCollectivesWaitForValidate(t *testing.T) {
 
 // Communicators derived from one with members agreed to have ended inherit that, and their
 // collectives work among the rest.
-func TestHeirsOfTheValidated(t *testing.T) {
-	_, _, c, kill := bereaved(t)
+func TestDerivedFromValidated(t *testing.T) {
+	_, _, c, kill := fourRanks(t)
 	require.NoError(t, c.SetProfile(RunThrough))
 	kill(2)
 	kill(1)
@@ -183,7 +184,7 @@ func TestHeirsOfTheValidated(t *testing.T) {
 
 // A revoked communicator stays revoked.
 func TestValidateOfTheRevoked(t *testing.T) {
-	s, e, c, kill := bereaved(t)
+	s, e, c, kill := fourRanks(t)
 	kill(3)
 	require.NoError(t, c.Revoke())
 	require.NoError(t, c.validate(1, 3))
@@ -200,7 +201,7 @@ func TestValidateOfTheRevoked(t *testing.T) {
 // earlier communicators of collectives are released.
 func TestValidatedCommunicatorsAreSmall(t *testing.T) {
 	const n, comms, rounds = 1 << 16, 8, 3
-	_, e, _ := newStray(t)
+	_, e, _ := newScripted(t)
 	var dead []proc.ID
 	for p := proc.ID(1); p < n; p += 2 { // the worst for runs
 		e.p.View().Enter(p, proc.Cause{})

@@ -63,13 +63,13 @@ func TestTwoWaiters(t *testing.T) {
 	})
 }
 
-// mortal is a provider whose peer 1 fails at the next poll.
-type mortal struct {
-	stray
+// dyingPeer is a provider whose peer 1 fails at the next poll.
+type dyingPeer struct {
+	scripted
 	polled bool
 }
 
-func (m *mortal) Poll(s *fabric.Sink) int {
+func (m *dyingPeer) Poll(s *fabric.Sink) int {
 	if m.polled {
 		return 0
 	}
@@ -79,14 +79,14 @@ func (m *mortal) Poll(s *fabric.Sink) int {
 }
 
 // A wildcard that finds the failure itself, in the one poll before it waits, does not wait.
-func TestWildcardThatPollsTheDeath(t *testing.T) {
+func TestWildcardThatPollsTheFailure(t *testing.T) {
 	for name, op := range map[string]func(c *Comm) error{
 		"probe":  func(c *Comm) error { _, err := Probe[Aware](c, AnySource, AnyTag); return err },
 		"mprobe": func(c *Comm) error { _, err := Mprobe[Aware](c, AnySource, AnyTag); return err },
 		"recv":   func(c *Comm) error { _, err := Recv[Aware](c, nil, AnySource, AnyTag); return err },
 	} {
 		p := progress.New(progress.Config{
-			Host: host.New(host.Config{}), Others: []fabric.Provider{new(mortal)},
+			Host: host.New(host.Config{}), Others: []fabric.Provider{new(dyingPeer)},
 			Resolve: func(string, proc.ID) ([]byte, error) { return nil, nil },
 		})
 		c, err := New(p, true, Limits{}).NewComm("world", WorldGroup(3), 0, 1)
@@ -97,8 +97,8 @@ func TestWildcardThatPollsTheDeath(t *testing.T) {
 
 // Under run-through stabilization, with a member known to have failed, the messages of a collective
 // end also between living ranks; those of the application do not.
-func TestMessagesOfACollectiveWithTheDead(t *testing.T) {
-	s, e, _ := newStray(t)
+func TestCollectiveMessagesAfterAFailure(t *testing.T) {
+	s, e, _ := newScripted(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
 	require.NoError(t, c.SetProfile(RunThrough))
@@ -131,7 +131,8 @@ func TestClosed(t *testing.T) {
 			return err
 		}
 		pending := []Handle{
-			Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, AnySource, AnyTag), Isend[Aware](c, make([]byte, 5000), 1, 7),
+			Irecv[Aware](c, nil, 1, 5), Irecv[Aware](c, nil, AnySource, AnyTag), Isend[Aware](c,
+				make([]byte, 5000), 1, 7),
 		}
 		e.Close()
 		for i, h := range pending {

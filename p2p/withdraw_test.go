@@ -12,7 +12,7 @@ import (
 // When a member fails, under run-through stabilization, a collective's sends to living ranks end:
 // held ones at once, announced ones when the receiver has confirmed the withdrawal. Others stay.
 func TestWithdraw(t *testing.T) {
-	s, e, _ := newStray(t)
+	s, e, _ := newScripted(t)
 	c, err := e.NewComm("three", WorldGroup(3), 0, 9)
 	require.NoError(t, err)
 	require.NoError(t, c.SetProfile(RunThrough))
@@ -46,15 +46,16 @@ func TestWithdraw(t *testing.T) {
 	require.Zero(t, e.refused)
 
 	// A confirmation for a send that has not been withdrawn has no effect.
-	s.inbox = []frame{{fabric.ClassFlow, flowWithdrawn, appendUint64(nil, own.r.wire())}, {fabric.ClassFlow, flowWithdraw, nil}}
+	s.inbox = []frame{{fabric.ClassFlow, flowWithdrawn, appendUint64(nil, own.r.wire())},
+		{fabric.ClassFlow, flowWithdraw, nil}}
 	e.poll()
 	require.Equal(t, Pending, e.State(own))
 	require.EqualValues(t, 2, e.refused)
 }
 
 // A receiver drops a withdrawn announcement, once, if no receive has taken it.
-func TestForget(t *testing.T) {
-	s, e, c := newStray(t)
+func TestOnWithdraw(t *testing.T) {
+	s, e, c := newScripted(t)
 	withdraw := func(name uint64) frame { return frame{fabric.ClassFlow, flowWithdraw, appendUint64(nil, name)} }
 	taken := Irecv[Aware](c, make([]byte, 9), 1, 0)
 	for i := range uint64(3) {

@@ -105,7 +105,7 @@ func (b *builder) measuredDiffers() []string {
 	if v, ok := b.m.message(1); ok {
 		q := point2point
 		out = append(out, fmt.Sprintf("One byte: awareness costs %s here (ratio, 95 %% interval), %s in the paper. "+
-			"docs/early-exit.md shows what is executed for it; the paper's engine has all active requests look at "+
+			"docs/decisions/0012-aware-unaware.md shows the instructions; the paper's engine has all active requests look at "+
 			"their state at each message that arrives (section 3.2).",
 			ratioOf(v.ratio()), ratio(q.aware/q.latency)))
 	}

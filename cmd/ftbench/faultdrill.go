@@ -45,7 +45,7 @@ func (r rankRange) String() string { return fmt.Sprintf("%d-%d", r.min, r.max) }
 type faultDrillCmd struct {
 	Runs      int           `default:"100" help:"How many runs, each with a seed of its own. Default: ${default}."`
 	N         rankRange     `short:"n" default:"2-32" placeholder:"MIN-MAX" help:"Ranks of a run; most have few. Default: ${default}."`
-	Fabric    []string      `enum:"shm,unix,tcp,mixed,hosts" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What joins the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns. Default: ${default}."`
+	Fabric    []string      `enum:"shm,unix,tcp,mixed,hosts,sim" default:"shm,unix,tcp,mixed" placeholder:"LIST" help:"What joins the ranks of a run, drawn from this list: ${enum}; mixed: each rank may use others; hosts: network namespaces, which takes the privileges of ftbench run --netns; or sim alone: the simulator, in which a seed is always the same run. Default: ${default}."`
 	Profile   []string      `enum:"ulfm,rts" default:"ulfm,rts" placeholder:"LIST" help:"The rules after failures, drawn from this list: ${enum}. Default: ${default}."`
 	Seed      uint64        `placeholder:"SEED" help:"The first run's, the others follow. Default: by the clock."`
 	Within    string        `placeholder:"OPERATION" help:"Have the first death of each run be within this operation, as the table names it."`
@@ -61,10 +61,10 @@ func (faultDrillCmd) Help() string {
 	return `Each run is a job of real processes that carry out a random program, of every point-to-point
 operation, some collectives and recovery by agree, revoke and shrink, while some of them are
 killed: anywhere, also while the job starts and ends. Each rank knows what it must receive
-and whose death may spoil it. A finding is a rank that hangs, gets wrong data, comes to
-another agreement than another survivor, blames somebody who lives, fails under ULFM in a collective
-that each dead rank had completed, fails for any other reason, or leaves a descriptor, mapping, file or process. It is printed with its
-seed, what the ranks said, and the command that runs it again. Exit code 1.
+and whose death may spoil it. A finding is a rank that hangs, gets wrong data, has another result of
+an agreement than another survivor, blames a living rank, fails under ULFM in a collective that each
+dead rank had completed, fails for any other reason, or leaves a descriptor, mapping, file or process.
+It is printed with its seed, the output of the ranks, and the command that runs it again. Exit code 1.
 
 The table says of each operation how often it has ended, how often with an error, and how
 many ranks were killed with one under way. Ctrl-C ends a long drill, with the table.
@@ -74,6 +74,7 @@ Examples:
   ftbench fault drill --runs 1000 --fabric tcp --strangers 1000
   ftbench fault drill --runs 1 --seed 1795290156756       # the same again
   ftbench fault drill --within Mprobe -n 2-4 --profile rts
+  ftbench fault drill --fabric sim --runs 1000
   ftbench fault drill --within Agree                      # two ranks or three die in one agreement
   ftbench fault drill --fabric hosts --runs 50 --json results/drill.json`
 }
@@ -94,11 +95,17 @@ type drillResults struct {
 // config is from what runs are drawn.
 func (c *faultDrillCmd) config() drill.Config {
 	cfg := drill.Config{Min: c.N.min, Max: c.N.max, Fabrics: c.Fabric}
+	if c.simulated() {
+		cfg.Fabrics = drill.Fabrics()
+	}
 	for _, name := range c.Profile {
 		cfg.Profiles = append(cfg.Profiles, map[string]banyan.Profile{"ulfm": banyan.ULFM, "rts": banyan.RTS}[name])
 	}
 	return cfg
 }
+
+// simulated reports whether runs take place in the simulator.
+func (c *faultDrillCmd) simulated() bool { return len(c.Fabric) == 1 && c.Fabric[0] == simulator }
 
 // Run drills, or is a rank of a run.
 func (c *faultDrillCmd) Run(to *call) error {
@@ -116,6 +123,11 @@ func (c *faultDrillCmd) Run(to *call) error {
 	cfg := c.config()
 	if err := cfg.Check(); err != nil {
 		return usage(err)
+	}
+	if c.simulated() {
+		if err := alone("fault drill"); err != nil {
+			return err
+		}
 	}
 	if c.Runs < 1 {
 		return usagef("fault drill: --runs %d: at least 1", c.Runs)
@@ -178,7 +190,13 @@ func (c *faultDrillCmd) runs(ctx context.Context, d *drill.Driver, aim drill.Kin
 	defer bar.Stop()
 	for seed := c.Seed; seed < c.Seed+uint64(c.Runs); seed++ {
 		bar.Note(fmt.Sprintf("seed %d, %d killed", seed, d.Report.Killed))
-		err := d.Aim(ctx, seed, aim)
+		err := ctx.Err()
+		switch {
+		case err == nil && c.simulated():
+			err = d.Simulate(seed, aim)
+		case err == nil:
+			err = d.Aim(ctx, seed, aim)
+		}
 		var finding *drill.Finding
 		switch {
 		case errors.As(err, &finding):
@@ -230,7 +248,7 @@ func (c *faultDrillCmd) driver(cfg drill.Config, to *call) (*drill.Driver, func(
 	}
 	if c.Strangers > 0 {
 		const stay = 20 * time.Millisecond
-		d.Besiege = func(ctx context.Context, port netip.AddrPort) error {
+		d.Flood = func(ctx context.Context, port netip.AddrPort) error {
 			_, err := intrusion.Run(ctx, intrusion.Config{To: port, Rate: c.Strangers, Stay: stay})
 			return err
 		}

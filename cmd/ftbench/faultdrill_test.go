@@ -44,6 +44,17 @@ func TestFaultDrillFinds(t *testing.T) {
 	require.Contains(t, out, "# seeds from 77: 1 findings\n")
 }
 
+// In the simulator a seed is always the same run.
+func TestFaultDrillSimulated(t *testing.T) {
+	drill := func() string {
+		code, out, errs := ftbench(t, "fault", "drill", "--fabric", "sim", "--runs", "3", "-n", "2-6", "--seed", "9")
+		require.Zero(t, code, errs)
+		require.Contains(t, out, "# seeds from 9: 0 findings\n")
+		return out
+	}
+	require.Equal(t, drill(), drill())
+}
+
 // Who has seen enough interrupts: the table is printed, and nothing is left.
 func TestFaultDrillInterrupted(t *testing.T) {
 	dir := t.TempDir()

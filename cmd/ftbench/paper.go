@@ -37,7 +37,7 @@ ranks take here: over shared memory, ended with SIGKILL, all designs in turn wit
 with 95 % intervals. Writes report.html, report.md, the figures as SVG, and what was
 measured as measured.json. Measuring takes some minutes on an idle machine, the
 predictions about one. SIGINT ends it and leaves what was measured; --measured goes on
-from there, on the same machine. docs/paper.md says how to read the report.
+from there, on the same machine. docs/benchmarks.md says how to read the report.
 
 Examples:
   ftbench paper

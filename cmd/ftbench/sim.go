@@ -33,7 +33,7 @@ type simCmd struct {
 // Help has the examples.
 func (simCmd) Help() string {
 	return `How long collective operations take on a described machine, in virtual time. Profiles:
-` + strings.Join(sim.Profiles(), ", ") + `. docs/paper.md says what the numbers mean.
+` + strings.Join(sim.Profiles(), ", ") + `. docs/benchmarks.md explains the numbers.
 
 Examples:
   ftbench sim

@@ -141,7 +141,7 @@ func machines(t *testing.T, n int, lines ...GroupKey) []*Machine {
 
 // If members propose different operations all of them get a mismatch, even if some wanted a second
 // round, and the next agreement is not affected.
-func TestUnlike(t *testing.T) {
+func TestMismatch(t *testing.T) {
 	and := func(acc, in []byte) { acc[0] &= in[0] }
 	for name, odd := range map[string]Proposal{
 		"what":    {What: 9, Value: []byte{1}, Op: and},
@@ -150,13 +150,13 @@ func TestUnlike(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for at := range 4 {
-				ms := machines(t, 4, theLine)
+				ms := machines(t, 4, theGroup)
 				for r, m := range ms {
 					p := Proposal{What: 1, Value: []byte{3}, Op: and}
 					if r == at {
 						p = odd
 					}
-					_, err := m.Propose(theLine, p)
+					_, err := m.Propose(theGroup, p)
 					require.NoError(t, err)
 				}
 				decided := pump(t, ms...)
@@ -165,7 +165,7 @@ func TestUnlike(t *testing.T) {
 					require.True(t, d.Mismatch)
 				}
 				for r, m := range ms {
-					_, err := m.Propose(theLine, Proposal{What: 1, Value: []byte{byte(r) | 4}, Op: and})
+					_, err := m.Propose(theGroup, Proposal{What: 1, Value: []byte{byte(r) | 4}, Op: and})
 					require.NoError(t, err)
 				}
 				decided = pump(t, ms...)
@@ -182,7 +182,7 @@ func TestUnlike(t *testing.T) {
 
 // Groups do not wait for each other, a group may be opened late, and proposals made at once are
 // decided one after the other.
-func TestLines(t *testing.T) {
+func TestGroups(t *testing.T) {
 	a, b := GroupKey{1, 1}, GroupKey{1, 2}
 	ms := machines(t, 3, a)
 	for _, m := range ms[:2] {
@@ -216,19 +216,21 @@ func TestLines(t *testing.T) {
 }
 
 // A decoded frame is one that encode writes, and no input breaks a machine.
-func FuzzHeard(f *testing.F) {
-	up := frame{kind: kindUp, what: 3, key: theLine, seq: 1, value: []byte{1, 2}, ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
+func FuzzReceive(f *testing.F) {
+	up := frame{kind: kindUp, what: 3, key: theGroup, seq: 1, value: []byte{1, 2},
+		ended: []entry{{1, false, true}, {2, true, false}}, unacked: ranks{1}}
 	down := up
 	down.kind = kindDown
 	f.Add(up.encode(nil), down.encode(nil))
 	f.Add([]byte{}, []byte{1, 0, 0})
-	wake := frame{kind: kindWake, key: theLine, seq: 1}
+	wake := frame{kind: kindWake, key: theGroup, seq: 1}
 	down.flags, down.ballot = flagBallot|flagBinds, 1<<40
 	f.Add(wake.encode(nil), down.encode(nil))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		m := New(members(4).Proc(0), Binomial)
-		require.NoError(t, m.Open(theLine, members(4)))
-		_, err := m.Propose(theLine, Proposal{What: 3, Value: []byte{1, 1}, Op: func(acc, in []byte) { acc[0] &= in[0] }})
+		require.NoError(t, m.Open(theGroup, members(4)))
+		_, err := m.Propose(theGroup, Proposal{What: 3, Value: []byte{1, 1},
+			Op: func(acc, in []byte) { acc[0] &= in[0] }})
 		require.NoError(t, err)
 		for i, x := range [][]byte{a, b, a} {
 			_ = m.Receive(members(4).Proc(1+i), x)
@@ -253,7 +255,7 @@ func BenchmarkAgree(b *testing.B) {
 	var ms []*Machine
 	for r := range n {
 		m := New(members(n).Proc(r), Binomial)
-		if err := m.Open(theLine, members(n)); err != nil {
+		if err := m.Open(theGroup, members(n)); err != nil {
 			b.Fatal(err)
 		}
 		ms = append(ms, m)
@@ -263,7 +265,7 @@ func BenchmarkAgree(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for r := n - 1; r >= 0; r-- {
-			if _, err := ms[r].Propose(theLine, Proposal{Value: value, Op: and}); err != nil {
+			if _, err := ms[r].Propose(theGroup, Proposal{Value: value, Op: and}); err != nil {
 				b.Fatal(err)
 			}
 			for a, ok := ms[r].Next(); ok; a, ok = ms[r].Next() {

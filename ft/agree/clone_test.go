@@ -12,14 +12,14 @@ func (w *world) clone() *world {
 		q := *p
 		q.m = p.m.clone()
 		if p.hands != nil {
-			q.hands = &hands{c.shelf, p.m.self, p.hands.met}
+			q.hands = &ballotAccess{c.shelf, p.m.self, p.hands.met}
 			q.m.Use(q.hands)
 			q.m.reopen()
 		}
 		q.part = slices.Clone(p.part)
 		for k := range q.part {
 			o := &q.part[k]
-			o.knew, o.got, o.told = slices.Clone(o.knew), slices.Clone(o.got), slices.Clone(o.told)
+			o.knew, o.got, o.notified = slices.Clone(o.knew), slices.Clone(o.got), slices.Clone(o.notified)
 		}
 		c.procs[r] = &q
 		c.wires[r] = make([][][]byte, w.n)

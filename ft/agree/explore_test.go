@@ -80,12 +80,19 @@ func TestExhaustive(t *testing.T) {
 		{n: 3, rounds: 2, crashes: 1, flat: true},
 	}
 	if os.Getenv("BANYAN_LONG") != "" { // the last takes two minutes
-		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 2}, job{n: 4, rounds: 1, crashes: 3}, job{n: 4, rounds: 1, crashes: 2, wide: 1}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 1, leavers: 5, stay: 1},
-			job{n: 4, rounds: 1, crashes: 1, suspicions: 1}, job{n: 5, rounds: 1, crashes: 1}, job{n: 4, rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2},
-			job{n: 3, rounds: 2, crashes: 1, flat: true, uniform: true}, job{n: 3, rounds: 2, crashes: 1, flat: true, odd: 2},
-			job{n: 3, rounds: 2, crashes: 1, flat: true, suspicions: 1}, job{n: 3, rounds: 2, crashes: 1, flat: true, wide: 1},
-			job{n: 3, rounds: 2, crashes: 2, flat: true}, job{n: 3, rounds: 3, crashes: 1, flat: true}, job{n: 3, rounds: 3, crashes: 2, flat: true},
-			job{n: 4, rounds: 2, flat: true}, job{n: 4, rounds: 2, flat: true, wide: 1}, job{n: 4, rounds: 2, crashes: 1, flat: true})
+		jobs = append(jobs, job{n: 4, rounds: 1, crashes: 2}, job{n: 4, rounds: 1, crashes: 3},
+			job{n: 4, rounds: 1, crashes: 2, wide: 1}, job{n: 3, rounds: 1, more: 1, crashes: 1}, job{n: 4,
+				rounds: 1, crashes: 1, leavers: 5, stay: 1},
+			job{n: 4, rounds: 1, crashes: 1, suspicions: 1}, job{n: 5, rounds: 1, crashes: 1}, job{n: 4,
+				rounds: 1, crashes: 2, uniform: true}, job{n: 5, rounds: 1, crashes: 2},
+			job{n: 3, rounds: 2, crashes: 1, flat: true, uniform: true}, job{n: 3, rounds: 2, crashes: 1,
+				flat: true, odd: 2},
+			job{n: 3, rounds: 2, crashes: 1, flat: true, suspicions: 1}, job{n: 3, rounds: 2, crashes: 1,
+				flat: true, wide: 1},
+			job{n: 3, rounds: 2, crashes: 2, flat: true}, job{n: 3, rounds: 3, crashes: 1,
+				flat: true}, job{n: 3, rounds: 3, crashes: 2, flat: true},
+			job{n: 4, rounds: 2, flat: true}, job{n: 4, rounds: 2, flat: true, wide: 1}, job{n: 4, rounds: 2,
+				crashes: 1, flat: true})
 	}
 	for _, j := range jobs {
 		t.Run(fmt.Sprintf("%+v", j), func(t *testing.T) {
@@ -106,7 +113,8 @@ func schedule(seed uint64, broken mutant) (job, *rand.Rand) {
 	case k < 16:
 		n = 2 + rng.IntN(14)
 	}
-	j := job{n: n, rounds: 1 + rng.IntN(3), uniform: rng.IntN(4) == 0, acked: rng.Uint64() & rng.Uint64(), broken: broken}
+	j := job{n: n, rounds: 1 + rng.IntN(3), uniform: rng.IntN(4) == 0, acked: rng.Uint64() & rng.Uint64(),
+		broken: broken}
 	if rng.IntN(8) != 0 {
 		j.crashes = 1 + rng.IntN(n-1)
 	}
@@ -290,7 +298,8 @@ func exploreAll(from, to uint64) (first uint64, wrong bool) {
 
 // Each rule is needed, and the exploration finds its absence.
 func TestMutants(t *testing.T) {
-	for name, broken := range map[string]mutant{"E1": eagerUps, "E2": muteOwners, "E3": unfenced, "E4": openCells, "E5": silentNaps} {
+	for name, broken := range map[string]mutant{"E1": eagerUps, "E2": muteOwners, "E3": unfenced,
+		"E4": openCells, "E5": silentNaps} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 100_000; seed++ {
 				j, path, err := play(seed, broken)

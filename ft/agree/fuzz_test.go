@@ -9,9 +9,9 @@ import (
 	"github.com/banyan-hpc/banyan/fabric/board"
 )
 
-// FuzzBoard: members write anything into the cells of a ballot, also into those of a process that
+// FuzzBallot: members write anything into the cells of a ballot, also into those of a process that
 // waits there. It decides on a value as long as its own, waits on, or goes back to messages.
-func FuzzBoard(f *testing.F) {
+func FuzzBallot(f *testing.F) {
 	const cellBytes = int(unsafe.Sizeof(board.Cell{}))
 	// After one round the next is the second, of even steps' cells; offset 8 is the length of a
 	// cell.

@@ -122,7 +122,8 @@ func (i *instance) decide() {
 
 // alike reports whether a frame belongs to the operation that this process proposed.
 func (i *instance) alike(f *frame) bool {
-	return f.what == i.mine.What && len(f.value) == len(i.mine.Value) && (f.flags^i.gathered.flags)&(flagUniform|flagConfirm) == 0
+	return f.what == i.mine.What && len(f.value) == len(i.mine.Value) &&
+		(f.flags^i.gathered.flags)&(flagUniform|flagConfirm) == 0
 }
 
 // finish forwards the decision and delivers it here.

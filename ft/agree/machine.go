@@ -261,7 +261,8 @@ func (m *Machine) Receive(from proc.ID, payload []byte) error {
 func (m *Machine) keep(from proc.ID, payload []byte, needs int) (heldFrame, error) {
 	h := heldFrame{from, payload, needs}
 	if m.heldBytes[from]+h.cost() > maxEarly*earlyBytes {
-		return heldFrame{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not begun", from, errFrame, maxEarly, maxEarly*earlyBytes)
+		return heldFrame{}, fmt.Errorf("from %v: %w: more than %d frames, or %d bytes, for agreements that have not begun",
+			from, errFrame, maxEarly, maxEarly*earlyBytes)
 	}
 	m.heldBytes[from] += h.cost()
 	h.payload = slices.Clone(payload)

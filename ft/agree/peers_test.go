@@ -20,11 +20,11 @@ func sends(m *Machine, to proc.ID) (out [][]byte) {
 
 // The frames that a member sent before it departed count, even if others report its departure
 // first.
-func TestDepartureIsTheLastWord(t *testing.T) {
-	ms := machines(t, 3, theLine)
+func TestFramesBeforeDeparture(t *testing.T) {
+	ms := machines(t, 3, theGroup)
 	id := func(r int) proc.ID { return members(3).Proc(r) }
 	for _, m := range ms {
-		_, err := m.Propose(theLine, Proposal{})
+		_, err := m.Propose(theGroup, Proposal{})
 		require.NoError(t, err)
 	}
 	var up [3][]byte
@@ -33,7 +33,7 @@ func TestDepartureIsTheLastWord(t *testing.T) {
 		require.NoError(t, ms[0].Receive(id(r), up[r]))
 	}
 	down := sends(ms[0], id(2))[0] // 0 departs; this frame to 2 is under way
-	f := frame{kind: kindUp, key: theLine, seq: 2, ended: []entry{{0, true, true}}}
+	f := frame{kind: kindUp, key: theGroup, seq: 2, ended: []entry{{0, true, true}}}
 	require.NoError(t, ms[2].Receive(id(1), f.encode(nil)))
 	a, ok := ms[2].Next()
 	require.True(t, ok)
@@ -48,8 +48,8 @@ func TestDepartureIsTheLastWord(t *testing.T) {
 
 // All members learn the same about departed members, even if a departure looked like a failure to
 // some; and a departure needs no acknowledgement.
-func TestGoneIsAgreed(t *testing.T) {
-	ms := machines(t, 4, theLine)
+func TestDeparturesAreAgreed(t *testing.T) {
+	ms := machines(t, 4, theGroup)
 	departed := members(4).Proc(3)
 	for r, m := range ms[:3] {
 		if r == 1 {
@@ -57,7 +57,7 @@ func TestGoneIsAgreed(t *testing.T) {
 		} else {
 			m.Departed(departed)
 		}
-		_, err := m.Propose(theLine, Proposal{})
+		_, err := m.Propose(theGroup, Proposal{})
 		require.NoError(t, err)
 	}
 	for _, d := range pump(t, ms[:3]...) {
@@ -67,7 +67,7 @@ func TestGoneIsAgreed(t *testing.T) {
 	leaves := members(4).Proc(2) // 1 does not know of it when it proposes
 	ms[0].Departed(leaves)
 	for _, m := range ms[:2] {
-		_, err := m.Propose(theLine, Proposal{})
+		_, err := m.Propose(theGroup, Proposal{})
 		require.NoError(t, err)
 	}
 	ms[1].Departed(leaves)
@@ -82,14 +82,14 @@ func TestGoneIsAgreed(t *testing.T) {
 
 // Numbers wrap around: the first after the last counts as later.
 func TestNumbersWrapAround(t *testing.T) {
-	ms := machines(t, 2, theLine)
-	ms[0].open[theLine].cur.seq = 1<<32 - 1
-	f := frame{kind: kindUp, key: theLine}
+	ms := machines(t, 2, theGroup)
+	ms[0].open[theGroup].cur.seq = 1<<32 - 1
+	f := frame{kind: kindUp, key: theGroup}
 	require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	f.seq--
 	require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	for range 2 {
-		_, err := ms[0].Propose(theLine, Proposal{})
+		_, err := ms[0].Propose(theGroup, Proposal{})
 		require.NoError(t, err)
 		a, ok := ms[0].Next()
 		require.True(t, ok)
@@ -102,9 +102,9 @@ func TestNumbersWrapAround(t *testing.T) {
 
 // Decisions for a closed group are not kept.
 func TestLateDecisionsAreDropped(t *testing.T) {
-	ms := machines(t, 2, theLine)
-	ms[0].Close(theLine)
-	f := frame{kind: kindDown, key: theLine, seq: 1}
+	ms := machines(t, 2, theGroup)
+	ms[0].Close(theGroup)
+	f := frame{kind: kindDown, key: theGroup, seq: 1}
 	for range maxEarly + 1 {
 		require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
 	}
@@ -112,16 +112,16 @@ func TestLateDecisionsAreDropped(t *testing.T) {
 }
 
 // Long frames for groups that are not open count by their bytes.
-func TestLongEarlyFrames(t *testing.T) {
+func TestLongHeldFrames(t *testing.T) {
 	ms := machines(t, 2)
-	f := frame{kind: kindUp, key: theLine, seq: 1, value: make([]byte, MaxValue)}
+	f := frame{kind: kindUp, key: theGroup, seq: 1, value: make([]byte, MaxValue)}
 	payload := f.encode(nil)
 	kept := 0
 	for ms[0].Receive(ms[1].self, payload) == nil {
 		kept++
 	}
 	require.Equal(t, maxEarly*earlyBytes/len(payload), kept)
-	require.NoError(t, ms[0].Open(theLine, members(2)))
+	require.NoError(t, ms[0].Open(theGroup, members(2)))
 	require.Zero(t, ms[0].heldBytes[ms[1].self])
 }
 
@@ -134,10 +134,10 @@ func TestDecisionOnSomethingElse(t *testing.T) {
 		"confirm": {what: 3, value: []byte{1, 2}, flags: flagConfirm},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ms := machines(t, 2, theLine)
-			_, err := ms[1].Propose(theLine, Proposal{What: 3, Value: []byte{1, 2}, Op: func(_, _ []byte) {}})
+			ms := machines(t, 2, theGroup)
+			_, err := ms[1].Propose(theGroup, Proposal{What: 3, Value: []byte{1, 2}, Op: func(_, _ []byte) {}})
 			require.NoError(t, err)
-			f.kind, f.key, f.seq = kindDown, theLine, 1
+			f.kind, f.key, f.seq = kindDown, theGroup, 1
 			require.ErrorIs(t, ms[1].Receive(ms[0].self, f.encode(nil)), ErrFrame)
 			f.flags |= flagMismatch
 			require.NoError(t, ms[1].Receive(ms[0].self, f.encode(nil)), "that tells that they are unlike")
@@ -149,9 +149,9 @@ func TestDecisionOnSomethingElse(t *testing.T) {
 // group is opened.
 func TestOpenWithGarbage(t *testing.T) {
 	ms := machines(t, 2)
-	f := frame{kind: kindUp, key: theLine, seq: 1, ended: []entry{{77, false, false}}}
+	f := frame{kind: kindUp, key: theGroup, seq: 1, ended: []entry{{77, false, false}}}
 	require.NoError(t, ms[0].Receive(ms[1].self, f.encode(nil)))
-	require.NoError(t, ms[0].Open(theLine, members(2)))
+	require.NoError(t, ms[0].Open(theGroup, members(2)))
 	a, ok := ms[0].Next()
 	require.True(t, ok)
 	require.Equal(t, Report, a.Kind)
@@ -161,11 +161,11 @@ func TestOpenWithGarbage(t *testing.T) {
 }
 
 // A frame that names many ends is decoded again when the last of them is known, not at each.
-func TestManyDeathsAtOnce(t *testing.T) {
+func TestManyEndsAtOnce(t *testing.T) {
 	const n = 20_000
 	m := New(members(n).Proc(0), Shape{})
-	require.NoError(t, m.Open(theLine, members(n)))
-	f := frame{kind: kindUp, key: theLine, seq: 1}
+	require.NoError(t, m.Open(theGroup, members(n)))
+	f := frame{kind: kindUp, key: theGroup, seq: 1}
 	for r := int32(2); r < n; r++ {
 		f.ended = append(f.ended, entry{r, false, true})
 	}
@@ -177,12 +177,12 @@ func TestManyDeathsAtOnce(t *testing.T) {
 		m.Died(a.Peer)
 	}
 	require.Equal(t, n-2, reports)
-	require.Empty(t, m.open[theLine].held)
+	require.Empty(t, m.open[theGroup].held)
 }
 
 // The frames that a peer can make a machine hold are bounded, and malformed ones are refused.
 func TestPeersAreBounded(t *testing.T) {
-	ms := machines(t, 2, theLine)
+	ms := machines(t, 2, theGroup)
 	f := frame{kind: kindUp, key: GroupKey{99, 99}, seq: 1}
 	b := f.encode(nil)
 	var err error
@@ -192,13 +192,13 @@ func TestPeersAreBounded(t *testing.T) {
 		err = ms[0].Receive(ms[1].self, b)
 	}
 	require.ErrorIs(t, err, ErrFrame)
-	f.key, f.seq = theLine, 5
+	f.key, f.seq = theGroup, 5
 	require.ErrorIs(t, ms[0].Receive(ms[1].self, f.encode(nil)), ErrFrame, "they count together")
 	require.ErrorIs(t, ms[0].Receive(ms[1].self, b[:4]), ErrFrame)
 	f.seq = 1
 	require.ErrorIs(t, ms[0].Receive(1<<20, f.encode(nil)), ErrFrame, "no member")
 	f.kind = kindDown
 	require.ErrorIs(t, ms[0].Receive(ms[1].self, f.encode(nil)), ErrFrame, "decided without us")
-	ms[0].Close(theLine)
+	ms[0].Close(theGroup)
 	require.Zero(t, len(ms[0].open))
 }

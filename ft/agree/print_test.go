@@ -21,7 +21,7 @@ func (w *world) print() uint64 {
 		}
 		for k := range p.part {
 			q := &p.part[k]
-			fmt.Fprint(&h, "line", q.proposed, q.told)
+			fmt.Fprint(&h, "line", q.proposed, q.notified)
 			for _, d := range q.got {
 				fmt.Fprint(&h, d.Value, d.Ended, d.Unacked, d.Mismatch)
 			}
@@ -29,10 +29,10 @@ func (w *world) print() uint64 {
 				continue
 			}
 			fmt.Fprint(&h, q.knew)
-			for _, x := range p.m.unopened[lineOf(k)] {
+			for _, x := range p.m.unopened[groupKey(k)] {
 				fmt.Fprint(&h, x.from, x.payload)
 			}
-			if l := p.m.open[lineOf(k)]; l != nil {
+			if l := p.m.open[groupKey(k)]; l != nil {
 				l.print(&h)
 			}
 		}
@@ -49,7 +49,8 @@ func (l *sequence) print(h *maphash.Hash) {
 		if i != nil {
 			slices.Sort(i.sentTo)
 			slices.Sort(i.counted)
-			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.boarded, i.flat, i.gathered, i.counted, len(i.pending), i.sent, i.sentTo)
+			fmt.Fprint(h, i.seq, i.excluded, i.entered, i.decided, i.boarded, i.flat, i.gathered, i.counted,
+				len(i.pending), i.sent, i.sentTo)
 		}
 	}
 	for _, x := range l.held {

@@ -85,7 +85,7 @@ func (w *world) binds(k, rank, round int) bool {
 	case !p.departed || w.uniform:
 		return !w.uniform || !p.departed
 	}
-	if told := p.part[k].told; len(told) > round {
+	if told := p.part[k].notified; len(told) > round {
 		for r, o := range w.procs {
 			if told[round]>>r&1 != 0 && o.alive && !o.departed && !o.condemned {
 				return true

@@ -50,7 +50,8 @@ func (l *sequence) begin(seq uint32, old *instance) *instance {
 	}
 	*old = instance{
 		s: l, seq: seq, excluded: l.agreed, sent: -1, missing: noRank,
-		own: old.own[:0], counted: old.counted[:0], sentTo: old.sentTo[:0], value: old.value[:0], up: l.m.reuse(old.up), down: l.m.reuse(old.down),
+		own: old.own[:0], counted: old.counted[:0], sentTo: old.sentTo[:0], value: old.value[:0],
+		up: l.m.reuse(old.up), down: l.m.reuse(old.down),
 	}
 	return old
 }
@@ -218,7 +219,8 @@ func (l *sequence) adopt(i *instance, rank int, f *frame) error {
 	}
 	i.sentTo = append(i.sentTo, rank)
 	i.gathered = *f
-	i.gathered.value, i.gathered.ended, i.gathered.unacked = i.keepValue(f.value), slices.Clone(f.ended), slices.Clone(f.unacked)
+	i.gathered.value = i.keepValue(f.value)
+	i.gathered.ended, i.gathered.unacked = slices.Clone(f.ended), slices.Clone(f.unacked)
 	i.finish()
 	return nil
 }
@@ -276,7 +278,8 @@ func (l *sequence) decision(i *instance) *Decision {
 		d = new(Decision)
 	}
 	*d = Decision{
-		Key: l.key, Seq: i.mine.number, Number: i.seq, What: i.gathered.what, Value: append(d.Value[:0], i.gathered.value...),
+		Key: l.key, Seq: i.mine.number, Number: i.seq, What: i.gathered.what,
+		Value:    append(d.Value[:0], i.gathered.value...),
 		Mismatch: i.gathered.flags&flagMismatch != 0,
 		Refused:  i.gathered.flags&flagRefused != 0,
 	}

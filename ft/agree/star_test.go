@@ -21,7 +21,8 @@ func depth(tr *tree, rank int) (steps int) {
 // below it.
 func TestShallowIsAStar(t *testing.T) {
 	for _, c := range []struct{ n, levels, degree int }{
-		{1, 0, 0}, {2, 1, 1}, {3, 1, 2}, {63, 1, 62}, {64, 1, 63}, {65, 1, 64}, {66, 2, 64}, {128, 2, 64}, {4096, 2, 2 * 63}, {4162, 3, 2*63 + 1},
+		{1, 0, 0}, {2, 1, 1}, {3, 1, 2}, {63, 1, 62}, {64, 1, 63}, {65, 1, 64}, {66, 2, 64}, {128, 2,
+			64}, {4096, 2, 2 * 63}, {4162, 3, 2*63 + 1},
 	} {
 		tr := &tree{digit: Shallow.Digit, size: c.n}
 		deepest := 0
@@ -74,21 +75,22 @@ func TestStarMessages(t *testing.T) {
 			if rank == 0 {
 				want = 1<<n - 2
 			}
-			require.Equal(t, want, p.met, "whom rank %d of %d has sent something to", rank, n)
+			require.Equal(t, want, p.sentTo, "whom rank %d of %d has sent something to", rank, n)
 		}
 	}
 }
 
 // Agreements on a star keep their guarantees while members fail, the centre before all others:
 // between any two frames of its decision, and one after the other.
-func TestStarAndDeaths(t *testing.T) {
+func TestStarAndFailures(t *testing.T) {
 	for seed := range uint64(150) {
 		rng := rand.New(rand.NewPCG(seed, 0x57a2))
 		n := 2 + rng.IntN(12)
 		if seed%75 == 0 {
 			n = 40 + rng.IntN(25)
 		}
-		w := newWorld(job{n: n, rounds: 2, crashes: n - 1, uniform: seed%4 == 0, acked: rng.Uint64(), wide: Shallow.Digit - 1})
+		w := newWorld(job{n: n, rounds: 2, crashes: n - 1, uniform: seed%4 == 0, acked: rng.Uint64(),
+			wide: Shallow.Digit - 1})
 		middle := func() int {
 			for rank, p := range w.procs {
 				if p.alive {

@@ -24,10 +24,10 @@ func (n members) Rank(p proc.ID) int {
 	return -1
 }
 
-var theLine = GroupKey{Context: 7, Group: 9}
+var theGroup = GroupKey{Context: 7, Group: 9}
 
-// lineOf is the key of a world's kth group.
-func lineOf(k int) GroupKey { return GroupKey{Context: 7, Group: uint32(9 + k)} }
+// groupKey is the key of a world's kth group.
+func groupKey(k int) GroupKey { return GroupKey{Context: 7, Group: uint32(9 + k)} }
 
 // job is what the members do. Sets have a bit for each rank.
 type job struct {
@@ -69,7 +69,7 @@ func (j *job) digit() uint { return 1 + j.wide }
 type world struct {
 	job
 	procs []*member
-	shelf *shelf
+	shelf *ballotMemory
 	// wires are the queues by sender and receiver, in order. nil: the sender has departed.
 	wires   [][][][]byte
 	sends   int
@@ -81,14 +81,14 @@ type world struct {
 
 type member struct {
 	m         *Machine
-	hands     *hands
+	hands     *ballotAccess
 	naps      bool // it sleeps at a ballot
 	alive     bool
 	departed  bool
 	condemned bool   // it counts as failed at another process
 	view      uint64 // bits of the failures it knows
 	left      uint64 // bits of the departures it knows
-	met       uint64 // bits of the processes that it has sent something to
+	sentTo    uint64 // bits of the processes that it has sent something to
 	part      []part // by group
 }
 
@@ -97,16 +97,16 @@ type part struct {
 	proposed int // number of proposals
 	knew     []uint64
 	got      []*Decision
-	told     []uint64 // by round: the ranks that it sent the decision to
+	notified []uint64 // by round: the ranks that it sent the decision to
 }
 
 func newWorld(j job) *world {
-	w := &world{job: j, shelf: new(shelf)}
+	w := &world{job: j, shelf: new(ballotMemory)}
 	for r := range j.n {
 		p := &member{m: New(members(j.n).Proc(r), Shape{Digit: j.digit()}), alive: true, part: make([]part, 1+j.more)}
 		p.m.broken = j.broken
 		if j.flat {
-			p.hands = &hands{w.shelf, p.m.self, j.unmet>>r&1 == 0}
+			p.hands = &ballotAccess{w.shelf, p.m.self, j.unmet>>r&1 == 0}
 			p.m.Use(p.hands)
 		}
 		for k := range p.part {
@@ -121,7 +121,7 @@ func newWorld(j job) *world {
 }
 
 func (w *world) open(m *Machine, k int) {
-	if err := m.Open(lineOf(k), members(w.n)); err != nil {
+	if err := m.Open(groupKey(k), members(w.n)); err != nil {
 		panic(err)
 	}
 }
@@ -195,7 +195,7 @@ func (w *world) between(out []step, at, from int) []step {
 	case !unknown || p.condemned && !w.mutual && w.counts(from, at):
 	case !o.alive || o.condemned && !o.departed && (!p.condemned || w.mutual):
 		out = append(out, step{'l', at, from, -1})
-	case o.departed && w.rude && o.met>>at&1 == 0:
+	case o.departed && w.rude && o.sentTo>>at&1 == 0:
 		out = append(out, step{'l', at, from, -1})
 	case !o.departed && w.doubted < w.suspicions && (!p.condemned || w.mutual):
 		out = append(out, step{'s', at, from, -1})
@@ -277,7 +277,8 @@ func (w *world) propose(at, k int) {
 			acc[i] |= in[i]
 		}
 	}
-	if _, err := p.m.Propose(lineOf(k), Proposal{What: w.what(at), Value: value, Op: or, Acked: acked, Uniform: w.uniform}); err != nil {
+	if _, err := p.m.Propose(groupKey(k),
+		Proposal{What: w.what(at), Value: value, Op: or, Acked: acked, Uniform: w.uniform}); err != nil {
 		panic(err)
 	}
 }
@@ -299,13 +300,13 @@ func (w *world) drain(at, most int) (sends int) {
 			sends++
 			w.sends++
 			to := members(w.n).Rank(a.To)
-			p.met |= 1 << to
+			p.sentTo |= 1 << to
 			w.wires[at][to] = append(w.wires[at][to], slices.Clone(a.Payload))
 			if a.Payload[0] == kindDown {
 				w.passed(at, to, a.Payload)
 			}
 		case Decide:
-			q := &p.part[a.Decision.Key.Group-lineOf(0).Group]
+			q := &p.part[a.Decision.Key.Group-groupKey(0).Group]
 			q.got = append(q.got, a.Decision)
 			w.decided++
 		case Await:
@@ -326,11 +327,11 @@ func (w *world) passed(at, to int, payload []byte) {
 	if err != nil {
 		panic(err)
 	}
-	q := &w.procs[at].part[id.Group-lineOf(0).Group]
-	for len(q.told) < int(seq) {
-		q.told = append(q.told, 0)
+	q := &w.procs[at].part[id.Group-groupKey(0).Group]
+	for len(q.notified) < int(seq) {
+		q.notified = append(q.notified, 0)
 	}
-	q.told[seq-1] |= 1 << to
+	q.notified[seq-1] |= 1 << to
 }
 
 func (w *world) crash(at int) {

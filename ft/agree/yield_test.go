@@ -17,14 +17,14 @@ func TestYield(t *testing.T) {
 	weak := Proposal{What: 16, Value: []byte{1}, Op: and, Yields: true}
 	for n := 2; n <= 5; n++ {
 		for mask := 1; mask < 1<<n-1; mask++ { // the members that propose a yielding operation before the others' two
-			ms := machines(t, n, theLine)
+			ms := machines(t, n, theGroup)
 			for r, m := range ms {
 				if mask&(1<<r) != 0 {
-					_, err := m.Propose(theLine, weak)
+					_, err := m.Propose(theGroup, weak)
 					require.NoError(t, err)
 				}
 				for k := range 2 {
-					_, err := m.Propose(theLine, Proposal{What: 1, Value: []byte{byte(2 - k), byte(k)}, Op: and})
+					_, err := m.Propose(theGroup, Proposal{What: 1, Value: []byte{byte(2 - k), byte(k)}, Op: and})
 					require.NoError(t, err)
 				}
 			}
@@ -39,7 +39,8 @@ func TestYield(t *testing.T) {
 				}
 				firm++
 				require.Len(t, d.Value, 2)
-				require.EqualValues(t, d.Value[1]+2, d.Number, "the first is agreed on before the second, after what yields")
+				require.EqualValues(t, d.Value[1]+2, d.Number,
+					"the first is agreed on before the second, after what yields")
 			}
 			require.Equal(t, 2*n, firm, "mask %b", mask)
 		}
@@ -48,15 +49,15 @@ func TestYield(t *testing.T) {
 
 // A refusal reaches all proposers of a yielding operation and does not affect others.
 func TestRefusal(t *testing.T) {
-	ms := machines(t, 4, theLine)
+	ms := machines(t, 4, theGroup)
 	for r, m := range ms {
 		p := Proposal{What: 16, Value: []byte{1}, Yields: true, Uniform: true}
 		if r == 2 {
 			p = Proposal{What: 15, Refuses: true}
 		}
-		_, err := m.Propose(theLine, p)
+		_, err := m.Propose(theGroup, p)
 		require.NoError(t, err)
-		_, err = m.Propose(theLine, Proposal{What: 1})
+		_, err = m.Propose(theGroup, Proposal{What: 1})
 		require.NoError(t, err)
 	}
 	decided := pump(t, ms...)
@@ -68,18 +69,18 @@ func TestRefusal(t *testing.T) {
 }
 
 // A failure that was agreed on in a mismatch with a yielding operation is new in the next decision.
-func TestYieldKeepsWhatIsNew(t *testing.T) {
+func TestYieldKeepsNewFailures(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for range 100 {
-		ms := machines(t, 4, theLine)
+		ms := machines(t, 4, theGroup)
 		dead := ms[3].self
 		for r, m := range ms[:3] {
 			if r == rng.IntN(3) || r == 0 {
-				_, err := m.Propose(theLine, Proposal{What: 16, Yields: true})
+				_, err := m.Propose(theGroup, Proposal{What: 16, Yields: true})
 				require.NoError(t, err)
 			}
 			m.Died(dead)
-			_, err := m.Propose(theLine, Proposal{What: 1})
+			_, err := m.Propose(theGroup, Proposal{What: 1})
 			require.NoError(t, err)
 		}
 		for _, d := range pump(t, ms[:3]...) {

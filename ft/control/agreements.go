@@ -29,7 +29,8 @@ type Agreements struct {
 // StartAgreements is called once, with the same shape at all processes, before the first frame can
 // arrive. Listeners that must learn of an end before an agreement on it is decided are registered
 // before.
-func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox, logf func(format string, args ...any)) *Agreements {
+func StartAgreements(e *progress.Engine, shape agree.Shape, out *Outbox,
+	logf func(format string, args ...any)) *Agreements {
 	a := &Agreements{
 		e: e, m: agree.New(e.Self(), shape), out: out, logf: logf,
 		in: inbox{longest: agree.MaxFrame},

@@ -17,8 +17,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// council is a job whose processes agree repeatedly while some fail.
-type council struct {
+// agreementJob is a job whose processes agree repeatedly while some fail.
+type agreementJob struct {
 	n, rounds int
 	uniform   bool
 	seed      uint64
@@ -39,7 +39,7 @@ func (n all) Rank(p proc.ID) int {
 	return -1
 }
 
-func (x *council) run() error {
+func (x *agreementJob) run() error {
 	x.got = make([][]*agree.Decision, x.n)
 	cfg := sim.DefaultConfig(x.n)
 	cfg.Seed = x.seed
@@ -69,7 +69,7 @@ func or(acc, in []byte) {
 	}
 }
 
-func (x *council) body(p *sim.Proc) {
+func (x *agreementJob) body(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
@@ -90,17 +90,18 @@ func (x *council) body(p *sim.Proc) {
 		var done progress.Completion
 		value := make([]byte, 8*((x.n+63)/64))
 		binary.LittleEndian.PutUint64(value[p.ID()/64*8:], 1<<(p.ID()%64))
-		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform, Then: func(d *agree.Decision) {
-			for _, g := range d.Ended {
-				if !e.View().Failed(g.Proc) {
-					x.wrong = fmt.Errorf("%v does not know of %v when it decides", p.ID(), g.Proc)
+		if err := a.Propose(line, agree.Proposal{Value: value, Op: or, Uniform: x.uniform,
+			Then: func(d *agree.Decision) {
+				for _, g := range d.Ended {
+					if !e.View().Failed(g.Proc) {
+						x.wrong = fmt.Errorf("%v does not know of %v when it decides", p.ID(), g.Proc)
+					}
 				}
-			}
-			kept := *d
-			kept.Value = slices.Clone(d.Value)
-			x.got[p.ID()] = append(x.got[p.ID()], &kept)
-			done.Finish()
-		}}); err != nil {
+				kept := *d
+				kept.Value = slices.Clone(d.Value)
+				x.got[p.ID()] = append(x.got[p.ID()], &kept)
+				done.Finish()
+			}}); err != nil {
 			x.wrong = err
 		}
 		e.Wait(&done)
@@ -119,10 +120,11 @@ func (x *council) body(p *sim.Proc) {
 
 // Agreements of simulated processes that fail at random times: all living ones decide each, and
 // alike.
-func TestCouncil(t *testing.T) {
+func TestAgreementsUnderKills(t *testing.T) {
 	for seed := uint64(1); seed <= 150; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		x := &council{n: 2 + rng.IntN(15), rounds: 1 + rng.IntN(4), uniform: seed%4 == 0, seed: seed, kills: map[proc.ID]fabric.Time{}}
+		x := &agreementJob{n: 2 + rng.IntN(15), rounds: 1 + rng.IntN(4), uniform: seed%4 == 0, seed: seed,
+			kills: map[proc.ID]fabric.Time{}}
 		for range rng.IntN(x.n) {
 			x.kills[proc.ID(rng.IntN(x.n))] = fabric.Time(rng.Int64N(60_000))
 		}
@@ -141,7 +143,8 @@ func TestCouncil(t *testing.T) {
 				require.Equal(t, first, d, "seed %d: process %d, agreement %d", seed, id, round)
 				for other := range x.n {
 					gone := slices.ContainsFunc(d.Ended, func(g agree.Ended) bool { return g.Proc == proc.ID(other) })
-					require.True(t, gone || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0, "seed %d: %d has no part", seed, other)
+					require.True(t, gone || d.Value[other/64*8+other%64/8]>>(other%8)&1 != 0,
+						"seed %d: %d has no part", seed, other)
 				}
 			}
 		}

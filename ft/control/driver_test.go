@@ -21,8 +21,8 @@ const (
 	second      = 1000 * millisecond
 )
 
-// trial is a job of detectors over simulated processes, with its faults and its results.
-type trial struct {
+// detectorJob is a job of detectors over simulated processes, with its faults and its results.
+type detectorJob struct {
 	n      int
 	seed   uint64
 	rule   detect.Rule
@@ -40,7 +40,7 @@ type trial struct {
 }
 
 // run runs the job to its end.
-func (x *trial) run() error {
+func (x *detectorJob) run() error {
 	x.known, x.ended = make([][]proc.ID, x.n), make([]error, x.n)
 	x.when, x.met = make([]map[proc.ID]fabric.Time, x.n), make([][]fabric.Time, x.n)
 	cfg := sim.DefaultConfig(x.n)
@@ -63,7 +63,7 @@ func (x *trial) run() error {
 	return s.Run()
 }
 
-func (x *trial) body(p *sim.Proc) {
+func (x *detectorJob) body(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
@@ -81,7 +81,8 @@ func (x *trial) body(p *sim.Proc) {
 	})
 	pulse := Start(Config{
 		Engine: e,
-		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout, Seed: x.seed, Partition: x.rule, Node: x.node},
+		Detect: detect.Config{Self: p.ID(), Procs: x.n, Period: DefaultPeriod, Timeout: DefaultTimeout,
+			Seed: x.seed, Partition: x.rule, Node: x.node},
 		Die: func(why error) {
 			x.ended[p.ID()] = why
 			p.Die(proc.Cause{Kind: proc.Exited, Code: 71})
@@ -111,7 +112,7 @@ func (x *trial) body(p *sim.Proc) {
 }
 
 // check compares the survivors' knowledge with the failures.
-func (x *trial) check(dead []proc.ID) error {
+func (x *detectorJob) check(dead []proc.ID) error {
 	slices.Sort(dead)
 	var errs []error
 	for id := range proc.ID(x.n) {
@@ -144,10 +145,11 @@ func some(r *rand.Rand, n, k int) []proc.ID {
 }
 
 // A job without failures has none reported, whether its processes make calls or not.
-func TestNoFalseDeath(t *testing.T) {
+func TestNoFalseFailure(t *testing.T) {
 	for n := 2; n <= 17; n++ {
 		for _, busy := range []bool{false, true} {
-			x := trial{n: n, seed: uint64(n), until: 10 * second, busy: func(id proc.ID) bool { return busy && id%2 == 0 }}
+			x := detectorJob{n: n, seed: uint64(n), until: 10 * second,
+				busy: func(id proc.ID) bool { return busy && id%2 == 0 }}
 			require.NoError(t, x.run())
 			require.NoError(t, x.check(nil), "%d processes", n)
 		}
@@ -156,12 +158,13 @@ func TestNoFalseDeath(t *testing.T) {
 
 // Every survivor learns of every failure, whatever its connections: with kills at any time, also of
 // the processes that forward.
-func TestDeathsReachAll(t *testing.T) {
+func TestFailuresReachAll(t *testing.T) {
 	for seed := range seeds(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		n := 2 + r.IntN(20)
 		dead := some(r, n, 1+r.IntN(n-1))
-		x := trial{n: n, seed: seed, rule: detect.Rule(seed % 2), until: 20 * second, busy: func(id proc.ID) bool { return uint64(id)%3 == seed%3 }}
+		x := detectorJob{n: n, seed: seed, rule: detect.Rule(seed % 2), until: 20 * second,
+			busy: func(id proc.ID) bool { return uint64(id)%3 == seed%3 }}
 		if machines := 1 + int(seed%5); machines < 5 {
 			x.node = func(id proc.ID) int { return int(id) % machines }
 		}
@@ -187,10 +190,11 @@ func TestCutThatHeals(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		n := 2 + r.IntN(12)
 		side := some(r, n, 1+r.IntN(n-1))
-		x := trial{n: n, seed: seed, until: 10 * second}
+		x := detectorJob{n: n, seed: seed, until: 10 * second}
 		x.faults = func(s *sim.Sim) error {
 			from := second + fabric.Time(r.Int64N(int64(second)))
-			return s.Partition(sim.Partition{A: side, B: others(n, side), From: from, To: from + (DefaultTimeout-2*DefaultPeriod)/2, OneWay: seed%2 == 0})
+			return s.Partition(sim.Partition{A: side, B: others(n, side), From: from,
+				To: from + (DefaultTimeout-2*DefaultPeriod)/2, OneWay: seed%2 == 0})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		require.NoError(t, x.check(nil), "seed %d, %d processes", seed, n)
@@ -220,7 +224,7 @@ func TestPartition(t *testing.T) {
 			small, large = large, small
 		}
 		const cut = 2 * second
-		x := trial{n: n, seed: seed, until: 25 * second}
+		x := detectorJob{n: n, seed: seed, until: 25 * second}
 		x.faults = func(s *sim.Sim) error {
 			return s.Partition(sim.Partition{A: small, B: large, From: cut, To: fabric.Forever})
 		}
@@ -248,21 +252,22 @@ func TestSilentFromTheStart(t *testing.T) {
 		n := 3 + r.IntN(15)
 		silent := some(r, n, 1)
 		from := fabric.Time(r.Int64N(int64(200 * millisecond)))
-		x := trial{n: n, seed: seed, until: 10 * second, busy: func(id proc.ID) bool { return seed%2 == 0 }}
+		x := detectorJob{n: n, seed: seed, until: 10 * second, busy: func(id proc.ID) bool { return seed%2 == 0 }}
 		x.faults = func(s *sim.Sim) error {
 			return s.Partition(sim.Partition{A: silent, B: others(n, silent), From: from, To: fabric.Forever})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		require.NoError(t, x.check(silent), "seed %d, %d processes", seed, n)
 		for _, id := range others(n, silent) {
-			require.LessOrEqual(t, x.when[id][silent[0]], from+DefaultTimeout+2*DefaultPeriod, "seed %d: process %d of %d", seed, id, n)
+			require.LessOrEqual(t, x.when[id][silent[0]], from+DefaultTimeout+2*DefaultPeriod,
+				"seed %d: process %d of %d", seed, id, n)
 		}
 	}
 }
 
 // Without the rule both sides go on, and each counts the other as failed.
 func TestPartitionWithoutRule(t *testing.T) {
-	x := trial{n: 7, rule: detect.Off, until: 15 * second}
+	x := detectorJob{n: 7, rule: detect.Off, until: 15 * second}
 	side := []proc.ID{1, 4, 5}
 	x.faults = func(s *sim.Sim) error {
 		return s.Partition(sim.Partition{A: side, B: others(7, side), From: second, To: fabric.Forever})
@@ -286,11 +291,12 @@ func TestCutThatHealsTooLate(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 4))
 		n := 3 + r.IntN(10)
 		small := some(r, n, 1+r.IntN((n-1)/2))
-		x := trial{n: n, seed: seed, until: 20 * second}
+		x := detectorJob{n: n, seed: seed, until: 20 * second}
 		x.faults = func(s *sim.Sim) error {
 			from := second + fabric.Time(r.Int64N(int64(second)))
 			length := fabric.Time(r.Int64N(int64(2 * DefaultTimeout)))
-			return s.Partition(sim.Partition{A: small, B: others(n, small), From: from, To: from + length, OneWay: seed%2 == 0})
+			return s.Partition(sim.Partition{A: small, B: others(n, small), From: from, To: from + length,
+				OneWay: seed%2 == 0})
 		}
 		require.NoError(t, x.run(), "seed %d", seed)
 		var dead []proc.ID

@@ -19,7 +19,7 @@ func TestDepartures(t *testing.T) {
 	for seed := range seeds(100) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		n := 3 + r.IntN(10)
-		x := trial{n: n, seed: seed}
+		x := detectorJob{n: n, seed: seed}
 		for range n {
 			x.leave = append(x.leave, 100*millisecond+fabric.Time(r.Int64N(int64(5*second))))
 		}
@@ -30,7 +30,7 @@ func TestDepartures(t *testing.T) {
 
 // A process that cannot be connected to has failed, and the others are notified; once this process
 // waits for the others to finalize it may as well have departed.
-func TestGoneWhileFinalizing(t *testing.T) {
+func TestMissingWhileFinalizing(t *testing.T) {
 	for _, last := range []bool{false, true} {
 		var told bool
 		cfg := sim.DefaultConfig(3)
@@ -43,7 +43,8 @@ func TestGoneWhileFinalizing(t *testing.T) {
 					Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 				})
 				pulse := Start(Config{
-					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod, Timeout: DefaultTimeout},
+					Engine: e, Detect: detect.Config{Self: id, Procs: 3, Period: DefaultPeriod,
+						Timeout: DefaultTimeout},
 					Die: func(error) { p.Die(proc.Cause{Kind: proc.Exited, Code: 71}) },
 				})
 				if last && id == 0 {
@@ -70,7 +71,7 @@ func TestGoneWhileFinalizing(t *testing.T) {
 
 // If a process that waits for the others to finalize could not connect to a peer, that says nothing
 // about the peer's end: when the peer fails all learn of it.
-func TestDeathAfterDoubtWhileFinalizing(t *testing.T) {
+func TestFailureAfterMissedConnection(t *testing.T) {
 	const n, leaver, victim = 16, 0, 3 // not neighbours
 	var knew [n]bool
 	s, err := sim.New(sim.DefaultConfig(n))

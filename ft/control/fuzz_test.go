@@ -15,9 +15,9 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// babble is a job of three in which process 1 sends any frames of one class to process 0 and
+// fuzzJob is a job of three in which process 1 sends any frames of one class to process 0 and
 // departs; process 2 receives what results.
-type babble struct {
+type fuzzJob struct {
 	class  fabric.Class
 	frames [][]byte // the first byte is the immediate
 	// start makes process 0 listen; its listeners to ends come later; look is called when process 1
@@ -47,7 +47,7 @@ func frames(all ...[]byte) (b []byte) {
 	return b
 }
 
-func (x *babble) run(t *testing.T) {
+func (x *fuzzJob) run(t *testing.T) {
 	s, err := sim.New(sim.DefaultConfig(3))
 	require.NoError(t, err)
 	for id, body := range []func(p *sim.Proc, e *progress.Engine){x.victim, x.talker, x.bystander} {
@@ -65,7 +65,7 @@ func (x *babble) run(t *testing.T) {
 	require.Len(t, x.ended, 1)
 }
 
-func (x *babble) victim(_ *sim.Proc, e *progress.Engine) {
+func (x *fuzzJob) victim(_ *sim.Proc, e *progress.Engine) {
 	var left progress.Completion
 	out := NewOutbox(e, nil)
 	x.start(e, out)
@@ -83,7 +83,7 @@ func (x *babble) victim(_ *sim.Proc, e *progress.Engine) {
 	out.Stop()
 }
 
-func (x *babble) talker(_ *sim.Proc, e *progress.Engine) {
+func (x *fuzzJob) talker(_ *sim.Proc, e *progress.Engine) {
 	ep, err := e.Endpoint(0)
 	if err != nil {
 		return
@@ -95,7 +95,7 @@ func (x *babble) talker(_ *sim.Proc, e *progress.Engine) {
 	}
 }
 
-func (x *babble) bystander(_ *sim.Proc, e *progress.Engine) {
+func (x *fuzzJob) bystander(_ *sim.Proc, e *progress.Engine) {
 	e.Handle(x.class, func(proc.ID, uint64, []byte) { x.spread++ })
 	var left progress.Completion
 	e.OnEnd(func(ep *progress.Endpoint, _ proc.Cause) {
@@ -123,7 +123,7 @@ func FuzzRevoke(f *testing.F) {
 	f.Add(frames(say(notice{alarmContext, rootFlood, ^uint64(0)}, notice{6, 3, 0}, notice{alarmContext, 1 << 31, 1})))
 	f.Add(frames([]byte{0, 1, 2, 3}, say(notice{9, rootAbsent, 0}), append(say(notice{alarmContext, 2, 0}), 1)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x := &babble{class: fabric.ClassRevoke, frames: script(b)}
+		x := &fuzzJob{class: fabric.ClassRevoke, frames: script(b)}
 		var r *Revocations
 		revoked, waits, notices := false, 0, 0
 		x.start = func(e *progress.Engine, out *Outbox) {
@@ -150,7 +150,8 @@ func FuzzRevoke(f *testing.F) {
 		for _, f := range x.frames {
 			for at := 1; at+noticeBytes <= len(f); at += noticeBytes {
 				notices++
-				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext && binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
+				told = told || binary.LittleEndian.Uint32(f[at:]) == alarmContext &&
+					binary.LittleEndian.Uint32(f[at+4:]) != rootAbsent
 			}
 		}
 		require.Equal(t, told, revoked)
@@ -170,7 +171,7 @@ func FuzzAgree(f *testing.F) {
 	f.Add(frames([]byte{more}, []byte{more, 1}, []byte{0}))
 	f.Add([]byte("1\a\x0100\x05\x00\x00\x0000\t\x00\x00\x00\x02\x02\x02\x02\x02\x02\x00\x00")) // it has failed
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x := &babble{class: fabric.ClassAgree, frames: script(b)}
+		x := &fuzzJob{class: fabric.ClassAgree, frames: script(b)}
 		var a *Agreements
 		decided := 0
 		x.start = func(e *progress.Engine, out *Outbox) {
@@ -197,7 +198,8 @@ func FuzzAgree(f *testing.F) {
 // than a frame may have.
 func FuzzPieces(f *testing.F) {
 	f.Add(frames([]byte{more, 1, 2}, []byte{0, 3}, []byte{0, 4}))
-	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...), append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
+	f.Add(frames([]byte{more}, append([]byte{more}, make([]byte, 60)...),
+		append([]byte{3}, make([]byte, 60)...), []byte{0, 1}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		const most = 100
 		in := inbox{longest: most}
@@ -233,7 +235,7 @@ func FuzzDetect(f *testing.F) {
 	f.Add(frames([]byte{0}, []byte{9, 9}))
 	f.Add([]byte("00\x02\x02\x00\x01\x00\x03\x12")) // the receiver has failed
 	f.Fuzz(func(t *testing.T, b []byte) {
-		x := &babble{class: fabric.ClassDetect, frames: script(b)}
+		x := &fuzzJob{class: fabric.ClassDetect, frames: script(b)}
 		const tell = 2 // ft/detect/wire.go
 		reports := slices.ContainsFunc(x.frames, func(f []byte) bool { return len(f) > 1 && f[1] == tell })
 		var p *Driver

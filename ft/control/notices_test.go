@@ -14,27 +14,27 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// party is a job whose members forward revocations with the default settings. Only the simulator
+// noticeJob is a job whose members forward revocations with the default settings. Only the simulator
 // reports failures, to connected processes.
-type party struct {
-	n      int
-	few    int                     // as Revocations.flatSize; 0: the default
-	kills  map[proc.ID]fabric.Time // failures, which all processes know some µs later
-	body   func(g *guest)
-	heard  [][]uint32 // contexts, by member
-	frames [][]int    // number of frames, by sender and receiver
+type noticeJob struct {
+	n        int
+	few      int                     // as Revocations.flatSize; 0: the default
+	kills    map[proc.ID]fabric.Time // failures, which all processes know some µs later
+	body     func(g *noticeMember)
+	received [][]uint32 // contexts, by member
+	frames   [][]int    // number of frames, by sender and receiver
 }
 
-// guest is one member.
-type guest struct {
+// noticeMember is one member.
+type noticeMember struct {
 	*Revocations
-	x    *party
+	x    *noticeJob
 	self proc.ID
 }
 
-func (x *party) run(t *testing.T) {
+func (x *noticeJob) run(t *testing.T) {
 	t.Helper()
-	x.heard = make([][]uint32, x.n)
+	x.received = make([][]uint32, x.n)
 	x.frames = make([][]int, x.n)
 	for id := range x.n {
 		x.frames[id] = make([]int, x.n)
@@ -50,18 +50,18 @@ func (x *party) run(t *testing.T) {
 	require.NoError(t, s.Run())
 }
 
-func (x *party) guest(p *sim.Proc) {
+func (x *noticeJob) guest(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
 	})
-	g := &guest{x: x, self: p.ID()}
+	g := &noticeMember{x: x, self: p.ID()}
 	out := NewOutbox(e, nil)
 	g.Revocations = StartRevocations(e, out, func(context uint32) (known, news bool) {
 		if g.recordRecent(); g.records[context] != nil {
 			return true, false
 		}
-		x.heard[p.ID()] = append(x.heard[p.ID()], context)
+		x.received[p.ID()] = append(x.received[p.ID()], context)
 		g.Notify(context, all(x.n))
 		return true, true
 	}, func(uint32) {})
@@ -92,10 +92,10 @@ func (x *party) guest(p *sim.Proc) {
 }
 
 // at calls fn at a time.
-func (g *guest) at(when fabric.Time, fn func()) { g.e.After(when-g.e.Host().Now(), fn) }
+func (g *noticeMember) at(when fabric.Time, fn func()) { g.e.After(when-g.e.Host().Now(), fn) }
 
 // sent is the total number of frames.
-func (x *party) sent() (n int) {
+func (x *noticeJob) sent() (n int) {
 	for _, to := range x.frames {
 		for _, k := range to {
 			n += k
@@ -106,9 +106,9 @@ func (x *party) sent() (n int) {
 
 // Without failures each member is notified by one frame, in small groups, whose notices name the
 // notified members, and in large ones.
-func TestEachIsToldOnce(t *testing.T) {
+func TestEachIsNotifiedOnce(t *testing.T) {
 	for _, n := range []int{2, 3, 8, 64, 65} {
-		x := party{n: n, body: func(g *guest) {
+		x := noticeJob{n: n, body: func(g *noticeMember) {
 			if g.self == 1 {
 				g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 			}
@@ -116,7 +116,7 @@ func TestEachIsToldOnce(t *testing.T) {
 		x.run(t)
 		for id := range n {
 			if id != 1 {
-				require.Equal(t, []uint32{7}, x.heard[id], "%d of %d", id, n)
+				require.Equal(t, []uint32{7}, x.received[id], "%d of %d", id, n)
 			}
 		}
 		require.Equal(t, n-1, x.sent(), "%d members", n)
@@ -136,20 +136,21 @@ func TestGapsAreClosed(t *testing.T) {
 		for _, killed := range []fabric.Time{revoked - 50*millisecond, revoked + 1} {
 			for by := range 2 {
 				for other := range n {
-					x := party{n: n, few: few, kills: map[proc.ID]fabric.Time{}}
+					x := noticeJob{n: n, few: few, kills: map[proc.ID]fabric.Time{}}
 					for id := range n {
 						if id != by && id != other {
 							x.kills[proc.ID(id)] = killed
 						}
 					}
-					x.body = func(g *guest) {
+					x.body = func(g *noticeMember) {
 						if int(g.self) == by {
 							g.at(revoked, func() { g.Notify(7, all(n)) })
 						}
 					}
 					x.run(t)
 					if other != by {
-						require.Contains(t, x.heard[other], uint32(7), "%d of %d, killed at %d, few %d", other, by, killed, few)
+						require.Contains(t, x.received[other], uint32(7), "%d of %d, killed at %d, few %d",
+							other, by, killed, few)
 					}
 					require.Zero(t, x.frames[by][by])
 				}
@@ -160,7 +161,7 @@ func TestGapsAreClosed(t *testing.T) {
 
 // A failure that one member knows is found whatever its rank: the tree below it is reached
 // otherwise.
-func TestOneDeathIsEnoughForAFlood(t *testing.T) {
+func TestOneFailureFloods(t *testing.T) {
 	const n = 16
 	for by := range proc.ID(2) {
 		for dead := range proc.ID(n) {
@@ -168,8 +169,8 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 				if dead == by {
 					continue
 				}
-				x := party{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
-				x.body = func(g *guest) {
+				x := noticeJob{n: n, few: 1, kills: map[proc.ID]fabric.Time{dead: killed}}
+				x.body = func(g *noticeMember) {
 					if g.self == by {
 						g.at(100*millisecond, func() { g.Notify(7, all(n)) })
 					}
@@ -177,7 +178,8 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 				x.run(t)
 				for id := range proc.ID(n) {
 					if id != by && id != dead {
-						require.Equal(t, []uint32{7}, x.heard[id], "%d, told by %d, dead %d at %d", id, by, dead, killed)
+						require.Equal(t, []uint32{7}, x.received[id], "%d, told by %d, dead %d at %d", id, by,
+							dead, killed)
 					}
 				}
 			}
@@ -187,9 +189,9 @@ func TestOneDeathIsEnoughForAFlood(t *testing.T) {
 
 // A member that first receives a flood continues it, also if it would forward a tree; the same with
 // an invalid root.
-func TestFloodsGoOn(t *testing.T) {
+func TestFloodsContinue(t *testing.T) {
 	for _, root := range []uint32{rootFlood, 16, 1 << 31} {
-		x := party{n: 16, few: 1, body: func(g *guest) {
+		x := noticeJob{n: 16, few: 1, body: func(g *noticeMember) {
 			if g.self == 3 {
 				g.at(100*millisecond, func() { g.Revocations.onFrame(0, 0, notice{7, root, 0}.append(nil)) })
 			}
@@ -203,10 +205,11 @@ func TestFloodsGoOn(t *testing.T) {
 
 // The first member's failure is like any other's: if one living member is notified of a revocation,
 // all are.
-func TestDeathOfTheFirst(t *testing.T) {
+func TestFailureOfTheFirst(t *testing.T) {
 	for n := 2; n <= 17; n += 5 {
 		for steps := range uint64(8) {
-			x := &alarm{n: n, seed: 1 + steps, revokers: map[proc.ID]fabric.Time{0: 10_000}, steps: map[proc.ID]uint64{0: steps}}
+			x := &revocationJob{n: n, seed: 1 + steps, revokers: map[proc.ID]fabric.Time{0: 10_000},
+				steps: map[proc.ID]uint64{0: steps}}
 			require.NoError(t, x.run(), "%d members, %d steps", n, steps)
 		}
 	}
@@ -214,7 +217,7 @@ func TestDeathOfTheFirst(t *testing.T) {
 
 // A failure in a revoked communicator costs the frames that close the gap; one outside of it costs
 // none, now and at a later revocation.
-func TestDeathsAreCheap(t *testing.T) {
+func TestFailuresAreCheap(t *testing.T) {
 	const n, dead = 16, 5
 	for name, c := range map[string]struct {
 		members int
@@ -229,8 +232,8 @@ func TestDeathsAreCheap(t *testing.T) {
 		"outside before":      {dead, 0, 50 * millisecond, dead - 1, dead - 1},
 		"outside before, too": {dead, 1, 50 * millisecond, dead - 1, dead - 1},
 	} {
-		x := party{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
-		x.body = func(g *guest) {
+		x := noticeJob{n: n, few: c.few, kills: map[proc.ID]fabric.Time{dead: c.kill}}
+		x.body = func(g *noticeMember) {
 			told := false
 			g.onNotice = func(context uint32) (known, news bool) {
 				if news = !told; news {
@@ -252,9 +255,9 @@ func TestDeathsAreCheap(t *testing.T) {
 // The notices to one process after a failure share as few frames as possible.
 func TestNoticesShareFrames(t *testing.T) {
 	const contexts = 2*maxNotices + 1
-	x := party{n: 3, kills: map[proc.ID]fabric.Time{2: 200 * millisecond}}
+	x := noticeJob{n: 3, kills: map[proc.ID]fabric.Time{2: 200 * millisecond}}
 	x.few = 1 // trees, in which one member notifies the others
-	x.body = func(g *guest) {
+	x.body = func(g *noticeMember) {
 		if g.self == 0 {
 			g.at(100*millisecond, func() {
 				for c := range uint32(contexts) {
@@ -264,14 +267,14 @@ func TestNoticesShareFrames(t *testing.T) {
 		}
 	}
 	x.run(t)
-	require.Len(t, x.heard[1], contexts)
+	require.Len(t, x.received[1], contexts)
 	require.Equal(t, contexts+3, x.frames[0][1])
 }
 
 // A revocation during the handling of a notice for another communicator is this process's own; a
 // repeated one is recorded once, and a received one is nothing more.
-func TestWhoseRevocationItIs(t *testing.T) {
-	x := party{n: 4, few: 1, body: func(g *guest) {
+func TestOwnRevocationDuringANotice(t *testing.T) {
+	x := noticeJob{n: 4, few: 1, body: func(g *noticeMember) {
 		if g.self != 3 {
 			return
 		}
@@ -295,8 +298,8 @@ func TestWhoseRevocationItIs(t *testing.T) {
 
 // A departing process forwards nothing and handles nothing more.
 func TestRevocationsStop(t *testing.T) {
-	x := party{n: 4, kills: map[proc.ID]fabric.Time{2: 50 * millisecond}}
-	x.body = func(g *guest) {
+	x := noticeJob{n: 4, kills: map[proc.ID]fabric.Time{2: 50 * millisecond}}
+	x.body = func(g *noticeMember) {
 		if g.self != 1 {
 			return
 		}
@@ -310,20 +313,20 @@ func TestRevocationsStop(t *testing.T) {
 	}
 	x.run(t)
 	require.Equal(t, make([]int, 4), x.frames[1])
-	require.Empty(t, x.heard[1])
+	require.Empty(t, x.received[1])
 }
 
 // The only two members that have a communicator notify each other wherever they are, by a tree or a
 // flood; each of the others gets at most one notice of either and answers that it is absent.
-func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
+func TestAbsentMembersAreBypassed(t *testing.T) {
 	const n = 16
 	for _, few := range []int{0, 1} {
 		for other := range proc.ID(n) {
 			if other == 1 {
 				continue
 			}
-			x := party{n: n, few: few}
-			x.body = func(g *guest) {
+			x := noticeJob{n: n, few: few}
+			x.body = func(g *noticeMember) {
 				hear := g.onNotice
 				g.onNotice = func(context uint32) (known, news bool) {
 					if g.self != other {
@@ -336,7 +339,7 @@ func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 				}
 			}
 			x.run(t)
-			require.Equal(t, []uint32{7}, x.heard[other], "%d, few %d", other, few)
+			require.Equal(t, []uint32{7}, x.received[other], "%d, few %d", other, few)
 			for id, to := range x.frames {
 				switch id := proc.ID(id); id {
 				case 1, other:
@@ -353,7 +356,7 @@ func TestWhoDoesNotHaveItIsGoneRound(t *testing.T) {
 // Notices that arrive together are forwarded together, and so are the answers.
 func TestNoticesStayTogether(t *testing.T) {
 	for _, have := range []bool{true, false} {
-		x := party{n: 4, few: 1, body: func(g *guest) {
+		x := noticeJob{n: 4, few: 1, body: func(g *noticeMember) {
 			if g.self != 1 {
 				return
 			}
@@ -371,7 +374,7 @@ func TestNoticesStayTogether(t *testing.T) {
 		x.run(t)
 		if have {
 			require.Equal(t, []int{1, 0, 1, 1}, x.frames[1])
-			require.Len(t, x.heard[3], maxNotices)
+			require.Len(t, x.received[3], maxNotices)
 		} else {
 			require.Equal(t, []int{1, 0, 0, 0}, x.frames[1])
 		}
@@ -381,7 +384,7 @@ func TestNoticesStayTogether(t *testing.T) {
 // The graph also closes over an end that becomes known before the revocation that came with it has
 // been recorded.
 func TestAnEndRightAfterANotice(t *testing.T) {
-	x := party{n: 4, few: 1 + notifyAllMax, body: func(g *guest) {
+	x := noticeJob{n: 4, few: 1 + notifyAllMax, body: func(g *noticeMember) {
 		if g.self == 1 {
 			g.at(100*millisecond, func() {
 				g.Revocations.onFrame(0, 0, notice{7, 0, 1<<4 - 1}.append(nil))

@@ -37,7 +37,8 @@ type queuedFrame struct {
 // NewOutbox makes the outbox of a process. logf receives log lines; nil discards them.
 func NewOutbox(e *progress.Engine, logf func(format string, args ...any)) *Outbox {
 	return &Outbox{
-		e: e, logf: logf, queues: make(map[proc.ID][]queuedFrame), unreachable: make(map[proc.ID]error), exited: e.Host().NewParker(),
+		e: e, logf: logf, queues: make(map[proc.ID][]queuedFrame),
+		unreachable: make(map[proc.ID]error), exited: e.Host().NewParker(),
 	}
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// office is a job in which process 0 sends with an outbox, and the others receive until it leaves.
-type office struct {
+// outboxJob is a job in which process 0 sends with an outbox, and the others receive until it leaves.
+type outboxJob struct {
 	n       int
 	resolve func(p *sim.Proc, peer proc.ID) error // before process 0 connects
 	logf    func(string, ...any)
@@ -27,7 +27,7 @@ type office struct {
 }
 
 // run lets process 0 do something, with the lock held.
-func (o *office) run(t *testing.T, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
+func (o *outboxJob) run(t *testing.T, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
 	t.Helper()
 	o.got, o.at = make([][][]byte, o.n), make([][]fabric.Time, o.n)
 	s, err := sim.New(sim.DefaultConfig(o.n))
@@ -38,7 +38,7 @@ func (o *office) run(t *testing.T, body func(p *sim.Proc, e *progress.Engine, ou
 	require.NoError(t, s.Run())
 }
 
-func (o *office) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
+func (o *outboxJob) clerk(p *sim.Proc, body func(p *sim.Proc, e *progress.Engine, out *Outbox)) {
 	id := p.ID()
 	e := progress.New(progress.Config{
 		Self: id, Host: p.Host(), Others: []fabric.Provider{p.Provider()},
@@ -100,7 +100,7 @@ func numbered(i, size int) []byte {
 // Frames arrive in the order of sending, each once and unchanged, while the connection is made,
 // without credit, and after; though the sender reuses its memory at once.
 func TestOutboxKeepsTheOrder(t *testing.T) {
-	o := office{n: 3}
+	o := outboxJob{n: 3}
 	const many = 400
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
 		frame := make([]byte, 40_000)
@@ -139,7 +139,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 
 // Frames with credit are under way when Send returns: no progress is needed for them.
 func TestOutboxSendsAtOnce(t *testing.T) {
-	o := office{n: 2, first: 1}
+	o := outboxJob{n: 2, first: 1}
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
 		out.Send(1, fabric.ClassAgree, numbered(0, 4))
 		assert.Empty(t, out.order)
@@ -153,7 +153,10 @@ func TestOutboxSendsAtOnce(t *testing.T) {
 // wait for it.
 func TestOutboxWithoutConnection(t *testing.T) {
 	var remarks []string
-	o := office{n: 4, logf: func(format string, args ...any) { remarks = append(remarks, fmt.Sprintf(format, args...)) }}
+	o := outboxJob{n: 4, logf: func(format string,
+		args ...any) {
+		remarks = append(remarks, fmt.Sprintf(format, args...))
+	}}
 	o.resolve = func(p *sim.Proc, peer proc.ID) error {
 		if peer == 2 {
 			return errors.New("no such street")
@@ -196,7 +199,7 @@ func TestOutboxStopWaits(t *testing.T) {
 		var ended fabric.Time
 		var tried []proc.ID
 		remarks := 0
-		o := office{n: 4, logf: func(string, ...any) { remarks++ }}
+		o := outboxJob{n: 4, logf: func(string, ...any) { remarks++ }}
 		o.resolve = func(p *sim.Proc, peer proc.ID) error {
 			tried = append(tried, peer)
 			p.Host().Pause(second)
@@ -228,9 +231,9 @@ func TestOutboxStopWaits(t *testing.T) {
 }
 
 // Connect connects, without a frame, and once to a known process.
-func TestOutboxMeets(t *testing.T) {
+func TestOutboxConnects(t *testing.T) {
 	var tried []proc.ID
-	o := office{n: 3}
+	o := outboxJob{n: 3}
 	o.resolve = func(_ *sim.Proc, peer proc.ID) error {
 		tried = append(tried, peer)
 		return nil
@@ -250,9 +253,9 @@ func TestOutboxMeets(t *testing.T) {
 }
 
 // Send wakes a sleeping goroutine of the process: nothing else would send what waits for credit.
-func TestOutboxWakesWhoSleeps(t *testing.T) {
+func TestOutboxWakesSleepers(t *testing.T) {
 	const frames = 2000
-	o := office{n: 2, first: 1}
+	o := outboxJob{n: 2, first: 1}
 	o.run(t, func(p *sim.Proc, e *progress.Engine, out *Outbox) {
 		sent := make([]byte, 1000)
 		p.Host().Go(func() {

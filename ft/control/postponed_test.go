@@ -13,7 +13,7 @@ import (
 
 // Notices of a failure go at once to other machines. On this machine those that need a connection
 // wait until the kernel has had time to report, and then go to each process that does not know yet.
-func TestNewsThatTakesAConnection(t *testing.T) {
+func TestPostponedNotices(t *testing.T) {
 	const n, dead, at = 16, proc.ID(5), 5 * second
 	for name, c := range map[string]struct {
 		node           func(proc.ID) int
@@ -24,7 +24,7 @@ func TestNewsThatTakesAConnection(t *testing.T) {
 		"two machines":   {func(id proc.ID) int { return int(id) % 2 }, 4, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := trial{n: n, until: 20 * second, node: c.node}
+			x := detectorJob{n: n, until: 20 * second, node: c.node}
 			x.faults = func(s *sim.Sim) error { return s.Kill(dead, at) }
 			require.NoError(t, x.run())
 			require.NoError(t, x.check([]proc.ID{dead}))

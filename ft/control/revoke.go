@@ -118,7 +118,8 @@ const (
 func StartRevocations(
 	e *progress.Engine, out *Outbox, hear func(context uint32) (known, news bool), wait func(context uint32),
 ) *Revocations {
-	r := &Revocations{e: e, out: out, onNotice: hear, onUnknown: wait, records: make(map[uint32]*revocation), flatSize: notifyAllMax}
+	r := &Revocations{e: e, out: out, onNotice: hear, onUnknown: wait, records: make(map[uint32]*revocation),
+		flatSize: notifyAllMax}
 	r.catchUp = r.recordRecent
 	e.Handle(fabric.ClassRevoke, r.onFrame)
 	e.OnEnd(r.onEnd)
@@ -189,7 +190,8 @@ func (r *Revocations) onFrame(from proc.ID, _ uint64, payload []byte) {
 	}
 	for ; len(payload) >= noticeBytes && !r.stopped; payload = payload[noticeBytes:] {
 		r.receive(from, notice{
-			binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:]), binary.LittleEndian.Uint64(payload[8:]),
+			binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:]),
+			binary.LittleEndian.Uint64(payload[8:]),
 		})
 	}
 }

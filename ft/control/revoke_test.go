@@ -16,8 +16,8 @@ import (
 	"github.com/banyan-hpc/banyan/internal/progress"
 )
 
-// alarm is a job in which some processes revoke one communicator while some fail.
-type alarm struct {
+// revocationJob is a job in which some processes revoke one communicator while some fail.
+type revocationJob struct {
 	n        int
 	seed     uint64
 	revokers map[proc.ID]fabric.Time
@@ -43,10 +43,10 @@ type alarm struct {
 
 const alarmContext = 5
 
-// drawAlarm draws a job from a seed.
-func drawAlarm(seed uint64) *alarm {
+// drawRevocationJob draws a job from a seed.
+func drawRevocationJob(seed uint64) *revocationJob {
 	rng := rand.New(rand.NewPCG(seed, 6))
-	x := &alarm{
+	x := &revocationJob{
 		n: 2 + rng.IntN(30), seed: seed, kills: map[proc.ID]fabric.Time{}, late: map[proc.ID]fabric.Time{},
 		revokers: map[proc.ID]fabric.Time{}, steps: map[proc.ID]uint64{}, never: map[proc.ID]bool{},
 	}
@@ -80,7 +80,7 @@ func drawAlarm(seed uint64) *alarm {
 	return x
 }
 
-func (x *alarm) run() error {
+func (x *revocationJob) run() error {
 	x.heard = make([]bool, x.n)
 	cfg := sim.DefaultConfig(x.n)
 	cfg.Seed = x.seed
@@ -124,14 +124,15 @@ func (x *alarm) run() error {
 }
 
 // dies reports whether a process may be killed.
-func (x *alarm) dies(p proc.ID) bool {
+func (x *revocationJob) dies(p proc.ID) bool {
 	_, killed := x.kills[p]
 	_, stepped := x.steps[p]
 	return killed || stepped
 }
 
 // start makes the Revocations of a process, or a mutant of them.
-func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(uint32) (known, news bool)) *Revocations {
+func (x *revocationJob) start(p *sim.Proc, e *progress.Engine, out *Outbox,
+	hear func(uint32) (known, news bool)) *Revocations {
 	var r *Revocations
 	if x.mutant == "no flood when somebody ends" {
 		r = &Revocations{e: e, out: out, onNotice: hear, records: make(map[uint32]*revocation)}
@@ -166,7 +167,7 @@ func (x *alarm) start(p *sim.Proc, e *progress.Engine, out *Outbox, hear func(ui
 	return r
 }
 
-func (x *alarm) body(p *sim.Proc) {
+func (x *revocationJob) body(p *sim.Proc) {
 	e := progress.New(progress.Config{
 		Self: p.ID(), Host: p.Host(), Others: []fabric.Provider{p.Provider()},
 		Resolve: func(_ string, peer proc.ID) ([]byte, error) { return sim.Address(peer), nil },
@@ -231,19 +232,19 @@ func (x *alarm) body(p *sim.Proc) {
 
 // If one living member knows of a revocation all do, whatever members fail, between any two of the
 // frames that notify the others (ULFM 17.3.1).
-func TestAlarm(t *testing.T) {
+func TestRevocationReachesAll(t *testing.T) {
 	seeds := uint64(300)
 	if os.Getenv("BANYAN_LONG") != "" {
 		seeds = 30_000
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
-		x := drawAlarm(seed)
+		x := drawRevocationJob(seed)
 		require.NoError(t, x.run(), "seed %d: %+v", seed, x)
 	}
 }
 
 // The test finds the absence of any part of the protocol.
-func TestAlarmFindsMutants(t *testing.T) {
+func TestRevocationFindsMutants(t *testing.T) {
 	for _, mutant := range []string{
 		"nothing is remembered",
 		"nobody passes it on", "no flood when somebody ends", "no flood when two revoke", "who is connected counts as told",
@@ -252,7 +253,7 @@ func TestAlarmFindsMutants(t *testing.T) {
 		var err error
 		seed := uint64(0)
 		for seed = 2; seed <= 3000 && err == nil; seed += 2 {
-			x := drawAlarm(seed)
+			x := drawRevocationJob(seed)
 			x.mutant = mutant
 			err = x.run()
 		}
@@ -263,14 +264,14 @@ func TestAlarmFindsMutants(t *testing.T) {
 
 // Without failures and with one revoking member each member gets one frame; when all revoke at once
 // each sends at most one to each child and each neighbour.
-func TestAlarmIsCheap(t *testing.T) {
+func TestRevocationFrames(t *testing.T) {
 	for i, n := range []int{2, 3, 8, 31, 64, 2, 3, 8, 31, 64} {
-		x := &alarm{n: n, connected: i >= 5, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
+		x := &revocationJob{n: n, connected: i >= 5, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1000}}
 		require.NoError(t, x.run())
 		require.True(t, x.heard[0])
 		require.Equal(t, n-1, x.frames, "%d processes", n)
 
-		x = &alarm{n: n, connected: x.connected, seed: 1, revokers: map[proc.ID]fabric.Time{}}
+		x = &revocationJob{n: n, connected: x.connected, seed: 1, revokers: map[proc.ID]fabric.Time{}}
 		log := 0
 		for p := range n {
 			x.revokers[proc.ID(p)] = 1000
@@ -283,7 +284,8 @@ func TestAlarmIsCheap(t *testing.T) {
 
 		// Some notify the same process, since each is connected to others; no member floods because
 		// of that.
-		x = &alarm{n: n, connected: true, friends: 4, seed: 1, revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1_000_000}}
+		x = &revocationJob{n: n, connected: true, friends: 4, seed: 1,
+			revokers: map[proc.ID]fabric.Time{proc.ID(n / 2): 1_000_000}}
 		require.NoError(t, x.run())
 		require.LessOrEqual(t, x.frames, 5*n)
 	}
@@ -291,9 +293,10 @@ func TestAlarmIsCheap(t *testing.T) {
 
 // In a small group the revoking member notifies all connected ones, and no other member notifies
 // them again.
-func TestAlarmTellsTheConnected(t *testing.T) {
+func TestRevocationNotifiesTheConnected(t *testing.T) {
 	const n = 23
-	x := &alarm{n: n, seed: 1, connected: true, friends: n - 1, revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
+	x := &revocationJob{n: n, seed: 1, connected: true, friends: n - 1,
+		revokers: map[proc.ID]fabric.Time{7: 10_000_000}}
 	require.NoError(t, x.run())
 	require.Equal(t, n-1, x.direct)
 	require.Equal(t, n-1, x.frames)

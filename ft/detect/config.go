@@ -53,7 +53,8 @@ func (c *Config) Check() error {
 	case c.Period <= 0:
 		return fmt.Errorf("detect.period of %d ns: it must be positive", c.Period)
 	case c.Timeout/MinPeriods < c.Period:
-		return fmt.Errorf("detect.timeout of %d ns is less than %d times detect.period (%d ns): questions could not be answered in time", c.Timeout, MinPeriods, c.Period)
+		return fmt.Errorf("detect.timeout of %d ns is less than %d times detect.period (%d ns): "+
+			"questions could not be answered in time", c.Timeout, MinPeriods, c.Period)
 	case c.Partition > Off:
 		return fmt.Errorf("detect.partition %d is no rule", c.Partition)
 	}

@@ -46,17 +46,18 @@ func ofKind(actions []Action, k Kind) []Action {
 }
 
 // A process that is silent for the timeout is reported, and not before.
-func TestSilenceIsDeath(t *testing.T) {
+func TestSilenceIsFailure(t *testing.T) {
 	m := newMachine(0, 2, Majority)
 	require.NoError(t, m.Receive(1, heartbeatFrame, ms))
 	require.Empty(t, ofKind(until(m, 1000*ms), Report))
 	got := ofKind(until(m, 1400*ms), Report)
-	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat}, Silent: got[0].Silent}}, got)
+	require.Equal(t, []Action{{Kind: Report, Peer: 1, Cause: proc.Cause{Kind: proc.Heartbeat},
+		Silent: got[0].Silent}}, got)
 }
 
 // A silent process that runs according to its machine's kernel is not reported and counts on this
 // side; one that has been stopped is reported.
-func TestSeenIsNoSilence(t *testing.T) {
+func TestRunningIsNoSilence(t *testing.T) {
 	m := newMachine(3, 4, Majority) // it hears no process and ends itself
 	seen := []proc.ID{0, 1}
 	var got []Action
@@ -77,7 +78,7 @@ func TestSeenIsNoSilence(t *testing.T) {
 }
 
 // A queried process confirms one of its machine that runs according to the kernel.
-func TestSeenForOthers(t *testing.T) {
+func TestRunningForOthers(t *testing.T) {
 	m := newMachine(3, 5, Majority)
 	until(m, 900*ms)
 	require.NoError(t, m.Receive(1, appendQuery(nil, 1, []proc.ID{2, 4}), 900*ms))
@@ -114,7 +115,7 @@ func TestPartitionOff(t *testing.T) {
 }
 
 // Provably failed processes are not counted, silent ones are.
-func TestProvenDeadDoNotCount(t *testing.T) {
+func TestProvenFailuresDoNotCount(t *testing.T) {
 	m := newMachine(4, 5, Majority)
 	for p := range proc.ID(3) {
 		m.Died(p, proc.Cause{Kind: proc.Signaled, Code: 9}, ms)
@@ -144,7 +145,7 @@ func TestFencedDoNotCount(t *testing.T) {
 }
 
 // A failure that another process sends is reported to the engine, once; a departure is not.
-func TestToldIsReported(t *testing.T) {
+func TestUpdateIsReported(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	killed := proc.Cause{Kind: proc.Signaled, Code: 9}
 	tell := appendUpdate(nil, 0, 0, []entry{{id: 5, cause: killed}, {id: 6, cause: proc.Cause{Kind: proc.Departed}}})
@@ -155,11 +156,12 @@ func TestToldIsReported(t *testing.T) {
 }
 
 // A process that learns that it counts as failed ends itself, and names the setting to change.
-func TestExpelledEnds(t *testing.T) {
+func TestCondemnedEnds(t *testing.T) {
 	for name, tell := range map[string]func(*Machine){
 		"refused": func(m *Machine) { m.Fenced(2, ms) },
 		"told": func(m *Machine) {
-			require.NoError(t, m.Receive(2, appendUpdate(nil, flagDirect, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
+			require.NoError(t, m.Receive(2,
+				appendUpdate(nil, flagDirect, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), ms))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,17 +179,19 @@ func TestExpelledEnds(t *testing.T) {
 }
 
 // A failed process's claim is not believed.
-func TestExpelledByTheDead(t *testing.T) {
+func TestCondemnedByAFailedProcess(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Connection}, ms)
 	drained(m)
 	m.Fenced(2, 2*ms)
-	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0, []entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
+	require.NoError(t, m.Receive(2, appendUpdate(nil, 0, 0,
+		[]entry{{id: 1, cause: proc.Cause{Kind: proc.Heartbeat}}}), 2*ms))
 	require.Empty(t, drained(m))
 	require.NoError(t, m.Receive(2, heartbeatFrame, 3*ms))
 	got := drained(m)
 	require.Len(t, got, 1)
-	require.Equal(t, appendUpdate(nil, flagDirect, 0, []entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
+	require.Equal(t, appendUpdate(nil, flagDirect, 0,
+		[]entry{{id: 2, cause: proc.Cause{Kind: proc.Connection}}}), got[0].Payload)
 }
 
 // A verdict of others is reported as theirs.
@@ -199,7 +203,7 @@ func TestVerdictOfOthers(t *testing.T) {
 }
 
 // A pair of processes that cannot reach each other is no failure for the others.
-func TestUnreachableIsNotTold(t *testing.T) {
+func TestUnreachableIsNotForwarded(t *testing.T) {
 	m := newMachine(1, 4, Majority)
 	m.Died(2, proc.Cause{Kind: proc.Unreachable, Code: 24}, ms)
 	m.Fenced(2, 2*ms)
@@ -222,7 +226,7 @@ func TestDepartedIsNoFailure(t *testing.T) {
 }
 
 // Several failures travel in one message, at once, with their causes.
-func TestDeathsTravelTogether(t *testing.T) {
+func TestFailuresShareAFrame(t *testing.T) {
 	m := newMachine(0, 16, Majority)
 	m.Died(5, proc.Cause{Kind: proc.Exited, Code: -3}, ms)
 	m.Died(6, proc.Cause{Kind: proc.Signaled, Code: 11}, ms)
@@ -231,7 +235,8 @@ func TestDeathsTravelTogether(t *testing.T) {
 	var f frame
 	for _, a := range got {
 		require.NoError(t, f.decode(a.Payload, 16))
-		require.Equal(t, []entry{{id: 5, cause: proc.Cause{Kind: proc.Exited, Code: -3}}, {id: 6, cause: proc.Cause{Kind: proc.Signaled, Code: 11}}}, f.entries)
+		require.Equal(t, []entry{{id: 5, cause: proc.Cause{Kind: proc.Exited, Code: -3}},
+			{id: 6, cause: proc.Cause{Kind: proc.Signaled, Code: 11}}}, f.entries)
 	}
 }
 
@@ -336,7 +341,7 @@ func TestCheck(t *testing.T) {
 
 // A process that has not heard a suspect itself does not confirm it, even if it does not suspect it
 // yet: because it has just begun to observe it, or by another's report.
-func TestVouchesAreForWhoWasHeard(t *testing.T) {
+func TestAliveOnlyAfterAFrame(t *testing.T) {
 	said := func(m *Machine) (kinds []byte) {
 		for _, a := range ofKind(drained(m), Send) {
 			if k := a.Payload[0]; k == kindAlive || k == kindPing {
@@ -386,7 +391,9 @@ func TestMissing(t *testing.T) {
 	require.Empty(t, ofKind(got, Die))
 	require.Empty(t, ofKind(got, Report))
 	require.Equal(t, 1, m.counted)
-	require.NoError(t, m.Receive(1, appendUpdate(nil, flagDirect, 0, []entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
+	require.NoError(t, m.Receive(1, appendUpdate(nil, flagDirect, 0,
+		[]entry{{id: 0, cause: proc.Cause{Kind: proc.Heartbeat}}}), 5000*ms))
 	require.Equal(t, 2, m.counted)
-	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}}, ofKind(drained(m), Report))
+	require.Equal(t, []Action{{Kind: Report, Peer: 0, Cause: proc.Cause{Kind: proc.Heartbeat}}},
+		ofKind(drained(m), Report))
 }

@@ -28,11 +28,13 @@ func (e *EndError) Error() string {
 		held = fmt.Sprintf(" (it did not run for %s, as if stopped or starved)", seconds(e.Stopped))
 	}
 	if e.Partition {
-		return fmt.Sprintf("this process can reach only %d of %d processes, itself included, for longer than detect.timeout (%s)%s: "+
-			"the other side of the partition goes on and counts this one as dead; detect.partition=off lets every side go on", e.With, e.Of, seconds(e.Timeout), held)
+		return fmt.Sprintf("this process can reach only %d of %d processes, itself included, for longer than "+
+			"detect.timeout (%s)%s: the other side of the partition goes on and counts this one as dead; "+
+			"detect.partition=off lets every side go on", e.With, e.Of, seconds(e.Timeout), held)
 	}
-	return fmt.Sprintf("this process counts as dead at rank %d, where nothing was heard of it for longer than detect.timeout (%s)%s: "+
-		"it must not go on; raise detect.timeout if processes are to survive longer silences", e.By, seconds(e.Timeout), held)
+	return fmt.Sprintf("this process counts as dead at rank %d, where nothing was heard of it for longer "+
+		"than detect.timeout (%s)%s: it must not go on; raise detect.timeout if processes are to survive "+
+		"longer silences", e.By, seconds(e.Timeout), held)
 }
 
 // seconds formats a time without package time, which pure logic does not import.

@@ -293,7 +293,8 @@ func (w *world) hole(i, j int) bool {
 
 func report(t *testing.T, seed uint64) {
 	w := explore(seed, mutant{}, true)
-	t.Fatalf("seed %d (BANYAN_SEED=%d go test ./ft/detect -run Explore), %d processes, %+v:\n%s\nwrong:\n%s", seed, seed,
+	t.Fatalf("seed %d (BANYAN_SEED=%d go test ./ft/detect -run Explore), %d processes, %+v:\n%s\nwrong:\n%s",
+		seed, seed,
 		len(w.nodes), w.cfg, strings.Join(w.story, "\n"), strings.Join(w.wrong, "\n"))
 }
 
@@ -382,7 +383,8 @@ func TestExplorerFindsMutants(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for seed := c.first; seed < c.first+c.seeds; seed++ {
-				if w := explore(seed, c.broken, false); len(w.wrong) > 0 && len(explore(seed, mutant{}, false).wrong) == 0 {
+				if w := explore(seed, c.broken, false); len(w.wrong) > 0 &&
+					len(explore(seed, mutant{}, false).wrong) == 0 {
 					t.Logf("found by seed %d: %s", seed, w.wrong[0])
 					return
 				}

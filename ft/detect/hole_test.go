@@ -54,9 +54,9 @@ func (w *world) trial(p *node, self int) {
 	w.tell("%+v", v)
 }
 
-// newTangle makes a job that is cut several times while processes provably fail and depart, and at
+// newSeveralCuts makes a job that is cut several times while processes provably fail and depart, and at
 // last is cut in two for ever.
-func newTangle(seed uint64) *world {
+func newSeveralCuts(seed uint64) *world {
 	rng := rand.New(rand.NewPCG(seed, 0x401e))
 	n := 3 + rng.IntN(5)
 	cfg := Config{Period: 200 * ms, Timeout: 1000 * ms, Seed: seed}
@@ -115,7 +115,8 @@ func (w *world) apart() (i, j int, ok bool) {
 func (w *world) explained(i, j int) bool {
 	for _, v := range w.verdicts {
 		for _, u := range w.verdicts {
-			if slices.Contains(v.suspects, proc.ID(j)) && slices.Contains(u.suspects, proc.ID(i)) && (v.left(u) || u.left(v)) {
+			if slices.Contains(v.suspects, proc.ID(j)) && slices.Contains(u.suspects, proc.ID(i)) &&
+				(v.left(u) || u.left(v)) {
 				return true
 			}
 		}
@@ -129,7 +130,7 @@ func (v *verdict) left(u verdict) bool {
 }
 
 // Two sides both go on only where doc.go says so, and there they do.
-func TestTornOnlyByLosses(t *testing.T) {
+func TestSplitOnlyAsDocumented(t *testing.T) {
 	from, seeds, torn := uint64(11_600), uint64(20_000), 0
 	switch {
 	case os.Getenv("BANYAN_LONG") != "":
@@ -138,7 +139,7 @@ func TestTornOnlyByLosses(t *testing.T) {
 		from, seeds = 24_600, 300
 	}
 	for seed := from; seed < from+seeds; seed++ {
-		w := newTangle(seed)
+		w := newSeveralCuts(seed)
 		if w.cfg.Partition == Off {
 			continue
 		}
@@ -149,7 +150,7 @@ func TestTornOnlyByLosses(t *testing.T) {
 		}
 		torn++
 		if !w.explained(i, j) {
-			w = newTangle(seed)
+			w = newSeveralCuts(seed)
 			w.verbose = true
 			w.settle(w.quiet())
 			for _, line := range w.story {

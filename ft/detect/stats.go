@@ -34,7 +34,8 @@ func (m *Machine) Doubtful() []proc.ID {
 		return ids
 	}
 	for q := range proc.ID(m.cfg.Procs) {
-		if at, ok := m.round.answered[q]; q != m.cfg.Self && !m.isEnded(q) && (!ok || at < m.round.started || m.suspected(q)) {
+		if at, ok := m.round.answered[q]; q != m.cfg.Self && !m.isEnded(q) &&
+			(!ok || at < m.round.started || m.suspected(q)) {
 			ids = append(ids, q)
 		}
 	}

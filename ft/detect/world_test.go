@@ -14,7 +14,7 @@ const ms = fabric.Time(1e6)
 const (
 	evTick = iota
 	evFrame
-	evExpel  // from refuses to, which counts as failed there
+	evFence  // from refuses to, which counts as failed there
 	evDied   // to gets a provider's evidence of from's failure
 	evDepart // to learns that from has departed
 	evCut    // the cut number arg begins
@@ -283,14 +283,14 @@ func (w *world) input(p *node, e event) {
 	case evFrame:
 		if p.view[e.from] && w.refuse {
 			if !w.blocked(e.to, e.from) {
-				w.push(event{at: w.in(w.delay), what: evExpel, from: e.to, to: e.from})
+				w.push(event{at: w.in(w.delay), what: evFence, from: e.to, to: e.from})
 			}
 			return
 		}
 		if err := p.m.Receive(from, e.payload, w.now); err != nil {
 			w.fault("%d refuses a frame of %d: %v", e.to, e.from, err)
 		}
-	case evExpel:
+	case evFence:
 		p.m.Fenced(from, w.now)
 	case evDied:
 		// The proof of a failure is a frame, too: it does not pass a cut.

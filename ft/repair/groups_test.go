@@ -74,7 +74,7 @@ func (m *member) free(c *p2p.Comm) {
 }
 
 // The kept decisions of freed communicators are bounded; a communicator without any costs nothing.
-func TestLinesOfTheFreedAreBounded(t *testing.T) {
+func TestFreedGroupsAreBounded(t *testing.T) {
 	const n = 2
 	job(t, n, func(m *member) {
 		agreed := 0
@@ -113,7 +113,7 @@ func TestLinesOfTheFreedAreBounded(t *testing.T) {
 
 // A group with an operation under way is kept when its communicator is freed; others are dropped
 // instead.
-func TestLinesInUseAreKept(t *testing.T) {
+func TestGroupsInUseAreKept(t *testing.T) {
 	const n = 2
 	job(t, n, func(m *member) {
 		used := m.comm(n, 50)
@@ -145,7 +145,7 @@ func TestLinesInUseAreKept(t *testing.T) {
 
 // A communicator with the context and the members of a freed one continues its sequence, which is
 // not dropped in the freed one's place.
-func TestALineGoesOn(t *testing.T) {
+func TestASequenceContinues(t *testing.T) {
 	const n = 3
 	job(t, n, func(m *member) {
 		for round := range uint64(3) {
@@ -165,7 +165,7 @@ func TestALineGoesOn(t *testing.T) {
 }
 
 // Nothing is started on a communicator that cannot be used any more, and no call waits.
-func TestNothingIsBegunOnTheFreed(t *testing.T) {
+func TestNothingStartsOnTheFreed(t *testing.T) {
 	job(t, 1, func(m *member) {
 		c := m.comm(1, 70)
 		m.free(c)

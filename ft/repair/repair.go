@@ -60,7 +60,8 @@ const maxFreed = 1024
 // New makes it on top of the process's agreements.
 func New(e *progress.Engine, ag *control.Agreements) *Repair {
 	r := &Repair{
-		e: e, ag: ag, byComm: make(map[*p2p.Comm]*groupState), open: make(map[agree.GroupKey]*groupState), refused: make(map[*p2p.Comm]bool),
+		e: e, ag: ag, byComm: make(map[*p2p.Comm]*groupState),
+		open: make(map[agree.GroupKey]*groupState), refused: make(map[*p2p.Comm]bool),
 	}
 	r.notFailed = func(p proc.ID) bool { return !e.View().Failed(p) } // a departure is not a failure
 	return r
@@ -131,7 +132,8 @@ func (r *Repair) Agree(c *p2p.Comm, flag *uint64, promise p2p.Promise) {
 		if at = 8; first(c) {
 			at = 0
 		}
-		value = append(value[:0], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
+		value = binary.LittleEndian.AppendUint64(value[:0], ^uint64(0))
+		value = binary.LittleEndian.AppendUint64(value, ^uint64(0))
 		binary.LittleEndian.PutUint64(value[at:], *flag)
 		at = 8 - at
 	}

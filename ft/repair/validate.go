@@ -82,15 +82,17 @@ func (r *Repair) validate(k commSet, done func(*agree.Decision, error)) {
 	value := binary.LittleEndian.AppendUint32(nil, names)
 	value = binary.LittleEndian.AppendUint32(value, ^names)
 	c := k.comms[0]
-	r.propose(c, "validate", agree.Proposal{What: whatValidate, Value: value, Op: and}, func(d *agree.Decision, err error) {
-		if err == nil && binary.LittleEndian.Uint32(d.Value) != ^binary.LittleEndian.Uint32(d.Value[4:]) {
-			err = fmt.Errorf("validate on %s: %w: not all ranks validate the same communicators with it", c.Name(), ft.ErrArgument)
-		}
-		if err != nil {
-			d = nil
-		}
-		done(d, err)
-	})
+	r.propose(c, "validate", agree.Proposal{What: whatValidate, Value: value, Op: and},
+		func(d *agree.Decision, err error) {
+			if err == nil && binary.LittleEndian.Uint32(d.Value) != ^binary.LittleEndian.Uint32(d.Value[4:]) {
+				err = fmt.Errorf("validate on %s: %w: not all ranks validate the same communicators with it",
+					c.Name(), ft.ErrArgument)
+			}
+			if err != nil {
+				d = nil
+			}
+			done(d, err)
+		})
 }
 
 // conclude applies a decision to one communicator and returns the failed members; nil: there is no
@@ -116,7 +118,9 @@ func conclude(c *p2p.Comm, d *agree.Decision) (failed []proc.ID, err error) {
 // groupByMembers puts communicators with the same members together.
 func groupByMembers(comms []*p2p.Comm) (out []commSet) {
 	for _, c := range comms {
-		at := slices.IndexFunc(out, func(k commSet) bool { return sameMembers(k.comms[0].AllMembers(), c.AllMembers()) })
+		at := slices.IndexFunc(out, func(k commSet) bool {
+			return sameMembers(k.comms[0].AllMembers(), c.AllMembers())
+		})
 		if at < 0 {
 			out = append(out, commSet{})
 			at = len(out) - 1

@@ -9,7 +9,7 @@ import (
 // the others are late, so that it is likely to be under way.
 func (p *plan) aim(r *rand.Rand, victim int, k Kind) doom {
 	delay := time.Duration(r.IntN(200)) * time.Microsecond
-	if k == finalize {
+	if k == finalizeKind {
 		return doom{aim: noKind, last: true, delay: delay}
 	}
 	number := r.IntN(len(p.phases))

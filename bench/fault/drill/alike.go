@@ -39,7 +39,7 @@ func (r *rank) alike(d *banyan.Comm, m *mend) error {
 		if err != nil {
 			return err
 		}
-		r.conclude(note{kind: op.kind(), value: uint64(class)})
+		r.notes = append(r.notes, note{Kind: op.kind(), Value: uint64(class)})
 		if class == endedByFailure && !last {
 			if _, err := r.validate(d, &plain); err != nil {
 				return err
@@ -120,7 +120,7 @@ func (r *rank) bridge(d *banyan.Comm) error {
 	if err != nil {
 		return err
 	}
-	r.conclude(note{kind: uniformCreation, value: uint64(class)})
+	r.notes = append(r.notes, note{Kind: uniformCreation, Value: uint64(class)})
 	if class == wentWell {
 		r.step("Merge of %s", inter.Name())
 		r.begin(uniformCreation)
@@ -129,7 +129,7 @@ func (r *rank) bridge(d *banyan.Comm) error {
 		if class, err = r.classified(nil, err); err != nil {
 			return err
 		}
-		r.conclude(note{kind: uniformCreation, value: uint64(class)})
+		r.notes = append(r.notes, note{Kind: uniformCreation, Value: uint64(class)})
 		if merged != nil {
 			err = merged.Free()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -91,7 +92,7 @@ func driver(t *testing.T, cfg Config) *Driver {
 			spread(spec, nets[hosts], hosts, exe)
 			return nil
 		},
-		Besiege: func(ctx context.Context, to netip.AddrPort) error {
+		Flood: func(ctx context.Context, to netip.AddrPort) error {
 			_, err := intrusion.Run(ctx, intrusion.Config{To: to, Rate: 100, Stay: 20 * time.Millisecond})
 			return err
 		},
@@ -156,6 +157,50 @@ func TestDrill(t *testing.T) {
 	require.Empty(t, d.Report.Missed(), "nobody was killed within\n%s", table.String())
 }
 
+// TestDrillSimulated carries out runs in the simulator, and then kills ranks within each operation that
+// waits for others.
+func TestDrillSimulated(t *testing.T) {
+	d := &Driver{Config: everything()}
+	d.Max = 12
+	if seed, err := strconv.ParseUint(os.Getenv("BANYAN_SEED"), 10, 64); err == nil {
+		aim, err := ParseKind(os.Getenv("BANYAN_AIM"))
+		require.NoError(t, err)
+		require.NoError(t, d.Simulate(seed, aim))
+		return
+	}
+	runs := uint64(100)
+	switch {
+	case testing.Short():
+		runs = 20
+	case os.Getenv("BANYAN_LONG") != "":
+		runs = 20_000
+	}
+	for seed := range runs {
+		require.NoError(t, d.Simulate(seed, noKind), "BANYAN_SEED=%d runs it again", seed)
+	}
+	var table strings.Builder
+	require.NoError(t, d.Report.Write(&table))
+	t.Log(table.String())
+}
+
+// A plan that fails is made as small as possible.
+func TestSmaller(t *testing.T) {
+	p := newPlan(script{Config: everything(), Seed: 5, Aim: noKind})
+	p.phases[1].repair = p.drawRepair(rand.New(rand.NewPCG(1, 2)))
+	p.doomed[1] = doom{aim: noKind, op: 3, in: 1}
+	size := len(p.phases)
+	q := p.smaller(func(q *plan) bool {
+		return q.doomed[1].op == 3 && slices.ContainsFunc(q.phases, func(ph phase) bool { return ph.repair != nil })
+	})
+	require.Len(t, q.phases, 1)
+	require.Empty(t, q.phases[0].transfers)
+	require.Nil(t, q.phases[0].mend)
+	require.Len(t, q.doomed, 1)
+	require.Zero(t, q.doomed[1].in)
+	require.Len(t, p.phases, size, "the plan itself is unchanged")
+	require.Contains(t, q.String(), "rank 1 dies")
+}
+
 // Ranks of which nothing is heard are a finding, and are ended.
 func TestHangIsFound(t *testing.T) {
 	d := driver(t, Config{Min: 2, Max: 2, Fabrics: []string{"shm"}, Profiles: []banyan.Profile{banyan.ULFM}})
@@ -178,29 +223,22 @@ func TestFileThatIsLeftIsFound(t *testing.T) {
 	require.ErrorContains(t, d.Run(t.Context(), 7), "a file is left: ")
 }
 
-// Survivors that have come to different agreements are a finding.
+// Survivors with different agreements are a finding.
 func TestDisagreementIsFound(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	path, tr, err := newTrace(4)
-	require.NoError(t, err)
-	defer os.Remove(path)
-	defer tr.close() //nolint:errcheck // the test ends
-	want := note{kind: shrink, number: 3, value: 1<<63 | 5, failed: 1 << 40}
-	for rank := range 3 {
-		tr.note(rank, note{kind: agree, number: 2, value: 7})
-		tr.note(rank, want)
+	r := newReader(nil)
+	same := note{Kind: shrink, Value: 1<<63 | 5, Failed: 1 << 40}
+	write := func(rank int, notes ...note) {
+		require.NoError(t, report{Rank: rank, End: &endReport{Notes: notes}}.write(r))
 	}
-	require.Equal(t, want, tr.notes(1)[1])
-	require.NoError(t, tr.compare([]int{0, 1, 2}))
-	require.ErrorContains(t, tr.compare([]int{0, 1, 3}), "rank 3 has come to 0 agreements and shrinks, rank 0 to 2")
-	tr.note(0, note{kind: agree, value: 1, failed: 2})
-	tr.note(2, note{kind: agree, value: 1, failed: 3})
-	require.ErrorContains(t, tr.compare([]int{0, 2}), "rank 2: Agree 0 gave 0x1, failed 0x3; rank 0: Agree 0 gave 0x1, failed 0x2")
-	for range 2 * maxNotes {
-		tr.note(1, want)
-	}
-	require.Len(t, tr.notes(1), maxNotes)
-	require.Len(t, tr.notes(2), 3)
+	write(0, note{Kind: agree, Value: 7}, same)
+	write(2, note{Kind: agree, Value: 7}, same)
+	require.NoError(t, r.compare())
+	write(3)
+	require.ErrorContains(t, r.compare(), "rank 3 has 0 agreements and shrinks, rank 0 2")
+	write(3, note{Kind: agree, Value: 7, Failed: 3}, same)
+	require.ErrorContains(t, r.compare(), "rank 3: 0: Agree gave 0x7, failed 0x3; rank 0: Agree gave 0x7, failed 0x0")
+	_, err := r.Write([]byte("no report\n"))
+	require.ErrorContains(t, err, "not a rank's report")
 }
 
 // The same script is the same plan.

@@ -22,12 +22,12 @@ type Driver struct {
 	Config
 	// Argv is the program that a rank is; it calls [Rank] where [Env] is set.
 	Argv []string
-	// Prepare changes how a run is started, if it is not nil: with hosts above 0 it puts the
+	// Prepare, if it is not nil, changes how a run is started. With hosts above 0 it places the
 	// ranks on so many.
 	Prepare func(spec *launch.Spec, hosts int) error
-	// Besiege sends strangers to a port until the context ends; nil: none come.
-	Besiege func(ctx context.Context, to netip.AddrPort) error
-	// Patience is after how long, in which no operation has ended, ranks are taken to hang. 0:
+	// Flood makes unauthenticated connections to a port until the context ends; nil: none.
+	Flood func(ctx context.Context, to netip.AddrPort) error
+	// Patience is the time without the end of an operation after which ranks count as hanging. 0:
 	// half a minute.
 	Patience time.Duration
 
@@ -37,24 +37,23 @@ type Driver struct {
 // Finding is a run that went wrong.
 type Finding struct {
 	Seed  uint64
-	Story string // what the run was, and what its ranks said
+	Story string // the run and the output of its ranks
 	Err   error
 }
 
-// Error says what was found, and how to see it again.
+// Error describes what was found.
 func (f *Finding) Error() string { return fmt.Sprintf("seed %d: %v\n%s", f.Seed, f.Err, f.Story) }
 
-// Unwrap gives what was found.
+// Unwrap returns the error.
 func (f *Finding) Unwrap() error { return f.Err }
 
 const usualPatience = 30 * time.Second
 
-// Run carries out the run of a seed and checks what it leaves. What it finds is an
-// error; a *[Finding] if it is about the ranks. Which fabric and how many ranks the seed
-// means depends on the Config.
+// Run carries out the run of a seed with processes and checks what it leaves behind. The error is a
+// *[Finding] if it concerns the ranks. The fabric and the number of ranks depend on the Config too.
 func (d *Driver) Run(ctx context.Context, seed uint64) error { return d.run(ctx, seed, noKind) }
 
-// Aim is Run of which the first rank to die is to do so within an operation.
+// Aim is Run with the first death within an operation.
 func (d *Driver) Aim(ctx context.Context, seed uint64, k Kind) error { return d.run(ctx, seed, k) }
 
 func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
@@ -73,30 +72,51 @@ func (d *Driver) run(ctx context.Context, seed uint64, aim Kind) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	words := &reader{p: p, pids: map[int]int{}}
+	words := newReader(p)
+	words.kill = words.killProcess
 	var errs bytes.Buffer
 	result, err := d.launch(ctx, p, tr, dir, words, &errs)
+	if ctx.Err() != nil {
+		return err
+	}
+	words.text.Write(errs.Bytes())
+	var ends []rankEnd
 	if err == nil {
-		err = d.judge(p, result, words)
+		for _, end := range result.Ends {
+			ends = append(ends, rankEnd{
+				killed: end.Signal == unix.SIGKILL, missing: end.Code == CodeMissing, failed: end.Failed(), text: end.String(),
+			})
+		}
 	}
-	if err == nil {
-		err = errors.Join(tr.compare(words.survivors()), tr.owed(p, result, words.survivors()))
-	}
-	if err == nil {
-		err = left(dir, words.pids)
-	}
-	if err != nil && ctx.Err() == nil {
-		story := fmt.Sprintf("%d ranks, fabric %s, profile %v, aim %v, doomed %+v, sleep %+v\n%s%s", p.n, p.fabric, p.profile, aim, p.doomed, p.naps, words.text.String(), errs.String())
-		return &Finding{seed, story, err}
-	}
-	if err == nil {
-		d.Report.add(p, tr, result)
-	}
-	return err
+	return d.conclude(p, tr, ends, words, err, func() error { return left(dir, words.pids) })
 }
 
-// launch starts the ranks, waits for their end, and has them asked and ended if
-// they hang.
+// rankEnd is how a rank ended.
+type rankEnd struct {
+	killed, missing, failed bool
+	text                    string
+}
+
+// conclude applies the rules that concern all ranks, and counts a run without a finding.
+func (d *Driver) conclude(p *plan, tr *trace, ends []rankEnd, words *reader, err error, left func() error) error {
+	if err == nil {
+		err = p.judge(ends, words)
+	}
+	if err == nil {
+		err = errors.Join(words.compare(), tr.owed(p, ends, words.survivors()))
+	}
+	if err == nil {
+		err = left()
+	}
+	if err != nil {
+		return &Finding{p.Seed, p.String() + words.text.String(), err}
+	}
+	d.Report.add(p, tr, ends)
+	return nil
+}
+
+// launch starts the ranks and waits for their end. Ranks that hang are asked for their operation, and
+// ended.
 func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, words *reader, errs *bytes.Buffer) (*launch.Result, error) {
 	signals := make(chan os.Signal, 2)
 	spec := launch.Spec{
@@ -111,11 +131,11 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	var siege sync.WaitGroup
-	var sieges errorList
-	if d.Besiege != nil {
-		words.besiege = func(to netip.AddrPort) {
-			siege.Go(func() { sieges.add(d.Besiege(ctx, to)) })
+	var floods sync.WaitGroup
+	flooded := make(chan error, p.n) // one for each port
+	if d.Flood != nil {
+		words.flood = func(to netip.AddrPort) {
+			floods.Go(func() { flooded <- d.Flood(ctx, to) })
 		}
 	}
 	patience := d.Patience
@@ -130,34 +150,25 @@ func (d *Driver) launch(ctx context.Context, p *plan, tr *trace, dir string, wor
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	cancel(nil)
-	siege.Wait()
-	return result, errors.Join(err, errors.Join(sieges.errs...))
-}
-
-// errorList is for several goroutines.
-type errorList struct {
-	mu   sync.Mutex
-	errs []error
-}
-
-func (l *errorList) add(err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.errs = append(l.errs, err)
+	floods.Wait()
+	close(flooded)
+	for ferr := range flooded {
+		err = errors.Join(err, ferr)
+	}
+	return result, err
 }
 
 var errHang = errors.New("ranks hang")
 
-// How long ranks that hang have to say what they wait for, and to write their stacks, unless
-// the watchdog's patience is shorter.
+// The time in which ranks that hang print their operations, and then their stacks, unless the
+// watchdog's patience is shorter.
 const (
 	untilStacks = 5 * time.Second
 	untilEnd    = 10 * time.Second
 )
 
-// watchdog asks the ranks of a job in which no operation ends any more what they wait for,
-// then for their stacks, and ends it. A machine that is slow, with some ranks on each core, is no
-// reason. The function returned calls it off.
+// watchdog asks the ranks of a job without progress for their operations, then for their stacks, and
+// ends the job. A slow machine is no reason. The returned function stops it.
 func watchdog(patience time.Duration, t *trace, signals chan<- os.Signal, cancel context.CancelCauseFunc) (off func()) {
 	done, over := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -185,29 +196,29 @@ func watchdog(patience time.Duration, t *trace, signals chan<- os.Signal, cancel
 	return func() { close(done); <-over }
 }
 
-// judge checks how the ranks ended, and that whoever was blamed is dead.
-func (d *Driver) judge(p *plan, result *launch.Result, words *reader) error {
-	for rank, end := range result.Ends {
+// judge checks how the ranks ended, and that blamed ranks are dead.
+func (p *plan) judge(ends []rankEnd, words *reader) error {
+	for rank, end := range ends {
 		_, doomed := p.doomed[rank]
 		switch {
-		case doomed && end.Signal == unix.SIGKILL, end.Code == CodeMissing:
-		case end.Failed():
-			return fmt.Errorf("rank %d %v", rank, end)
+		case doomed && end.killed, end.missing:
+		case end.failed, end.killed:
+			return fmt.Errorf("rank %d %s", rank, end.text)
 		case words.ends[rank] == nil:
-			return fmt.Errorf("rank %d ended without a word", rank)
+			return fmt.Errorf("rank %d ended without a report", rank)
 		}
 	}
 	for rank, last := range words.ends {
-		for _, blamed := range last.blamed {
-			if end := result.Ends[blamed]; end.Signal != unix.SIGKILL && end.Code != CodeMissing {
-				return fmt.Errorf("rank %d blames rank %d, which %v", rank, blamed, end)
+		for _, blamed := range last.Blamed {
+			if end := ends[blamed]; !end.killed && !end.missing {
+				return fmt.Errorf("rank %d blames rank %d, which %s", rank, blamed, end.text)
 			}
 		}
 	}
 	return nil
 }
 
-// left says what a run has left.
+// left checks for files and processes that a run has left behind.
 func left(dir string, pids map[int]int) error {
 	files, err := os.ReadDir(dir)
 	if err != nil {

@@ -148,7 +148,7 @@ func (r *rank) validate(d *banyan.Comm, m *mend) (gone uint64, err error) {
 		failed, err = d.Validate()
 	case ivalidate:
 		r.begin(ivalidate)
-		req := d.IValidate(&failed)
+		req := d.Ivalidate(&failed)
 		_, err = req.Wait()
 	default:
 		failed, err = r.several(d)
@@ -170,15 +170,8 @@ func (r *rank) validate(d *banyan.Comm, m *mend) (gone uint64, err error) {
 			r.blamed[rank] = true
 		}
 	}
-	r.conclude(note{kind: m.validate, value: gone})
+	r.notes = append(r.notes, note{Kind: m.validate, Value: gone})
 	return gone, err
-}
-
-// conclude notes what all must have come to.
-func (r *rank) conclude(n note) {
-	n.number = r.agreed
-	r.agreed++
-	r.trace.note(r.me, n)
 }
 
 // several validates the communicator with one of the same members and one of half of them, in an order that differs from rank

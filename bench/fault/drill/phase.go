@@ -92,6 +92,9 @@ func (r *rank) phase(ph *phase) error {
 	if err == nil && ph.mend != nil {
 		err = r.mend(ph.mend)
 	}
+	if err == nil && ph.interplay != nil {
+		err = r.interplay(ph.interplay)
+	}
 	return err
 }
 
@@ -271,7 +274,7 @@ func (r *rank) patiently(t *transfer, call func(context.Context) error) error {
 		return call(r.live)
 	}
 	for d := firstDeadline; ; d *= 2 {
-		ctx, stop := context.WithTimeout(r.live, d)
+		ctx, stop := r.host.deadline(r.live, d)
 		err := call(ctx)
 		stop()
 		if !errors.Is(err, context.DeadlineExceeded) {

@@ -111,6 +111,7 @@ type phase struct {
 	ack       bool // failures are acknowledged at the end
 	repair    *repair
 	mend      *mend
+	interplay *interplay
 	// late is how long each rank does nothing at the begin.
 	late []time.Duration
 }
@@ -134,25 +135,32 @@ type plan struct {
 	words   []string // BANYAN_FABRIC of each rank
 	hosts   int      // namespaces, 0: this one
 	async   bool
-	besiege bool // strangers come to the ports meanwhile
+	flooded bool // unauthenticated connections come to the ports meanwhile
 	profile banyan.Profile
 	phases  []phase
 	doomed  map[int]doom
 	naps    []nap
 	// farewell is a recovery right before Finalize, after which some revoke the world.
 	farewell *repair
+	// lossy is set where frames in flight are lost with their sender: in some simulated runs.
+	lossy bool
 }
 
-// dies reports whether a rank may die. If some die while the job starts all may: who
-// finds the start failed leaves.
+// dies reports whether a rank may die. If some die while the job starts all may: a rank whose start
+// fails exits.
 func (p *plan) dies(rank int) bool {
+	_, doomed := p.doomed[rank]
+	return doomed || p.diesAtStart()
+}
+
+// diesAtStart reports whether a rank dies while the job starts.
+func (p *plan) diesAtStart() bool {
 	for _, d := range p.doomed {
 		if d.first {
 			return true
 		}
 	}
-	_, doomed := p.doomed[rank]
-	return doomed
+	return false
 }
 
 // maxPhases bounds those of a run.
@@ -164,7 +172,7 @@ const firstTag = 1
 // newPlan draws a run. The same script gives the same plan in every process.
 func newPlan(s script) *plan {
 	r := rand.New(rand.NewPCG(s.Seed, 2))
-	p := &plan{script: s, doomed: map[int]doom{}, async: r.IntN(4) == 0, besiege: r.IntN(3) == 0}
+	p := &plan{script: s, doomed: map[int]doom{}, async: r.IntN(4) == 0, flooded: r.IntN(3) == 0}
 	p.profile = s.Profiles[r.IntN(len(s.Profiles))]
 	p.n = s.Min + r.IntN(min(5, s.Max-s.Min+1))
 	switch r.IntN(40) { // a run of 32 ranks on two cores takes as long as twenty of three
@@ -285,6 +293,9 @@ func (p *plan) drawPhase(r *rand.Rand, number int) phase {
 	}
 	if r.IntN(4) == 0 {
 		ph.mend = p.drawMend(r)
+	}
+	if r.IntN(4) == 0 {
+		ph.interplay = p.drawInterplay(r)
 	}
 	for range 1 + r.IntN(2*p.n) {
 		t := transfer{src: r.IntN(p.n), dst: r.IntN(p.n), recv: between(r, irecv, lastReceive)}

@@ -6,17 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
-	"os/signal"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/banyan-hpc/banyan"
 	"github.com/banyan-hpc/banyan/fabric/tcp"
@@ -24,12 +20,11 @@ import (
 	"github.com/banyan-hpc/banyan/internal/launch/join"
 )
 
-// Env names the variable by which a process learns that it is a rank of a drill: it is
-// to call Rank.
+// Env is the variable by which a process learns that it is a rank of a drill: it calls Rank.
 const Env = "BANYAN_DRILL"
 
-// ErrMissing is the end of a rank that has found the start failed because others died
-// in it. Its process is to exit with CodeMissing.
+// ErrMissing is the end of a rank whose start failed because others died in it. Its process exits
+// with CodeMissing.
 var ErrMissing = errors.New("the start failed")
 
 // CodeMissing is the exit code of such a rank.
@@ -43,20 +38,39 @@ type rank struct {
 	tags   *banyan.Comm // for receives of any tag
 	wilds  *banyan.Comm // for receives from any source, of this phase
 	me     int
+	host   host
 	phases int
 	ops    int
 	failed int // operations that ended with an error
-	agreed int // agreements and shrinks
+	notes  []note
 	blamed map[int]bool
 	acked  map[*banyan.Comm]map[int]bool
 	trace  *trace
-	live   context.Context // which does not end, but could
+	live   context.Context // does not end, but could
 	doing  atomic.Pointer[string]
 	out    io.Writer
 }
 
-// Rank is the whole life of a rank: it joins the job, carries out what [Env] says, and
-// tells the driver on out. It dies in it where it is to.
+// host is where a rank runs: a process, or the simulator.
+type host interface {
+	// die kills this rank after a time in which it continues.
+	die(after time.Duration)
+	// deadline returns a context that ends after a time.
+	deadline(parent context.Context, after time.Duration) (context.Context, context.CancelFunc)
+}
+
+// newRank returns the rank of a world.
+func newRank(p *plan, w *banyan.World, h host, t *trace, live context.Context, out io.Writer) *rank {
+	r := &rank{
+		p: p, w: w, c: w.Comm(), me: w.Comm().Rank(), host: h, trace: t, live: live, out: out,
+		blamed: map[int]bool{}, acked: map[*banyan.Comm]map[int]bool{},
+	}
+	r.step("its first operation")
+	return r
+}
+
+// Rank is the whole life of a process that is a rank: it joins the job, carries out the script in
+// [Env], and reports to the driver on out. A doomed rank dies in it.
 func Rank(out io.Writer) error {
 	var s script
 	if err := json.Unmarshal([]byte(os.Getenv(Env)), &s); err != nil {
@@ -77,7 +91,7 @@ func Rank(out io.Writer) error {
 		return err
 	}
 	if d := p.doomed[self]; d.first {
-		end(d.delay)
+		process{}.die(d.delay)
 	}
 	time.Sleep(p.nap(self, -1))
 	w, err := banyan.Init(banyan.WithAsyncProgress(p.async), banyan.WithFabric(p.words[self]),
@@ -87,43 +101,43 @@ func Rank(out io.Writer) error {
 	}
 	live, stop := context.WithCancel(context.Background())
 	defer stop()
-	r := &rank{
-		p: p, w: w, c: w.Comm(), me: self, blamed: map[int]bool{}, acked: map[*banyan.Comm]map[int]bool{},
-		trace: tr, live: live, out: out,
+	r := newRank(p, w, process{}, tr, live, out)
+	stopAnswers := r.answer()
+	if err := r.life(w.Finalize); err != nil {
+		return err
 	}
-	return r.life(before)
+	stopAnswers()
+	if err := leaks(before); err != nil {
+		return fmt.Errorf("rank %d: %w", r.me, err)
+	}
+	return r.farewellReport()
 }
 
-// life is what follows the start.
-func (r *rank) life(before map[string]int) error {
-	stop := r.answer()
+// life is everything from the start to the end of finalize.
+func (r *rank) life(finalize func() error) error {
 	if err := r.run(); err != nil {
 		return fmt.Errorf("rank %d, %s: %w", r.me, *r.doing.Load(), err)
 	}
 	r.w.Sleep(r.p.nap(r.me, len(r.p.phases)))
 	r.step("finalize")
 	if d := r.p.doomed[r.me]; d.last {
-		end(d.delay)
+		r.host.die(d.delay)
 	}
-	r.begin(finalize)
-	if err := r.done(finalize, r.w.Finalize()); err != nil {
+	r.begin(finalizeKind)
+	if err := r.done(finalizeKind, finalize()); err != nil {
 		return fmt.Errorf("rank %d: %w", r.me, err)
 	}
 	r.step("nothing: it has finalized")
-	stop()
-	if err := leaks(before); err != nil {
-		return fmt.Errorf("rank %d: %w", r.me, err)
-	}
-	names := []int{}
-	for rank := range r.blamed {
-		names = append(names, rank)
-	}
-	slices.Sort(names)
-	_, err := fmt.Fprintf(r.out, endFormat, r.me, r.ops, r.failed, names)
-	return err
+	return nil
 }
 
-// missing judges an error of Init: it must name ranks that were to die then.
+// farewellReport reports a good end.
+func (r *rank) farewellReport() error {
+	end := &endReport{Ops: r.ops, Failed: r.failed, Blamed: slices.Sorted(maps.Keys(r.blamed)), Notes: r.notes}
+	return report{Rank: r.me, End: end}.write(r.out)
+}
+
+// missing judges an error of Init: it must name ranks that were to die during the start.
 func (p *plan) missing(err error) error {
 	var missing *join.MissingError
 	if !errors.As(err, &missing) {
@@ -131,21 +145,15 @@ func (p *plan) missing(err error) error {
 	}
 	for _, lost := range missing.Lost {
 		if !p.doomed[lost.Rank].first {
-			return fmt.Errorf("rank %d is missed and was not to die: %w", lost.Rank, err)
+			return fmt.Errorf("rank %d is missing and was not to die: %w", lost.Rank, err)
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrMissing, err)
 }
 
-// What a rank prints when it has started, and when it ends well.
-const (
-	beginFormat = "drill: rank %d pid %d port %s\n"
-	endFormat   = "drill: rank %d ends after %d operations, %d failed, blamed %v\n"
-)
-
-// port is where strangers reach this rank, "none" if nowhere.
+// port is where unauthenticated connections reach this rank, "" if nowhere.
 func (r *rank) port() string {
-	if r.p.besiege {
+	if r.p.flooded {
 		if f, err := tcp.Forge(job.Joined().Published("tcp")); err == nil {
 			for _, to := range f.To {
 				if r.p.hosts == 0 && to.Addr().IsValid() {
@@ -154,41 +162,29 @@ func (r *rank) port() string {
 			}
 		}
 	}
-	return "none"
+	return ""
 }
 
-// answer tells on SIGUSR1 what this rank is doing.
-func (r *rank) answer() (stop func()) {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGUSR1)
-	r.step("its first operation")
-	go func() {
-		for range asked {
-			fmt.Fprintf(os.Stderr, "drill: rank %d waits in operation %d: %s\n", r.me, r.ops, *r.doing.Load())
-		}
-	}()
-	return func() { signal.Stop(asked); close(asked) }
-}
-
-// step says what comes next, and begins the end of this rank if it is doomed there.
+// step names what comes next, and kills a rank that is doomed there.
 func (r *rank) step(format string, args ...any) {
 	what := fmt.Sprintf(format, args...)
 	r.doing.Store(&what)
 	r.ops++
-	if d := r.p.doomed[r.me]; d.op == r.ops {
-		end(d.delay)
+	if d := r.p.doomed[r.me]; d.op > 0 && d.op == r.ops {
+		r.host.die(d.delay)
 	}
 }
 
-// begin notes an operation that comes next, in which this rank may be doomed.
+// begin records an operation that comes next, in which this rank may be doomed. The rank continues
+// in any case.
 func (r *rank) begin(k Kind) {
 	r.trace.add(r.me, k, underWay, 1)
 	if d, doomed := r.p.doomed[r.me]; doomed && d.aim == k && !d.after && r.phases >= d.in {
-		endLater(d.delay)
+		r.host.die(max(1, d.delay))
 	}
 }
 
-// done notes how it has ended.
+// done records how it has ended.
 func (r *rank) done(k Kind, err error) error {
 	r.trace.add(r.me, k, underWay, -1)
 	r.trace.add(r.me, k, ended, 1)
@@ -198,36 +194,15 @@ func (r *rank) done(k Kind, err error) error {
 	return err
 }
 
-// end kills this process after a time in which it goes on.
-func end(after time.Duration) {
-	if after == 0 {
-		kill()
-	}
-	endLater(after)
-}
-
-func kill() { _ = unix.Kill(os.Getpid(), unix.SIGKILL) } // cannot fail
-
-// endLater lets it go on in any case.
-func endLater(after time.Duration) {
-	begun := time.Now()
-	go func() {
-		for time.Since(begun) < after {
-			runtime.Gosched()
-		}
-		kill()
-	}()
-}
-
 func (r *rank) run() error {
 	var err error
 	if r.tags, err = r.c.Dup(); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(r.out, beginFormat, r.me, os.Getpid(), r.port()); err != nil {
+	if err := (report{Rank: r.me, PID: os.Getpid(), Port: r.port()}).write(r.out); err != nil {
 		return err
 	}
-	if err := r.meet(); err != nil {
+	if err := r.connect(); err != nil {
 		return err
 	}
 	for i := range r.p.phases {
@@ -243,10 +218,10 @@ func (r *rank) run() error {
 	return r.farewell(r.p.farewell)
 }
 
-// meet has every rank exchange a message with each.
-func (r *rank) meet() error {
+// connect exchanges a message with each rank.
+func (r *rank) connect() error {
 	for peer := range r.p.n {
-		r.step("first meeting with %d", peer)
+		r.step("first message with %d", peer)
 		if _, err := r.c.Sendrecv(nil, peer, 0, nil, peer, 0); err != nil {
 			if err := r.excuse(err, peer); err != nil {
 				return err

@@ -88,7 +88,7 @@ func (r *rank) round(c *banyan.Comm, p *repair, number int) (well bool, err erro
 	if err != nil {
 		return false, err
 	}
-	flag := ^uint64(0) &^ (1 << (1 + r.me%60))
+	flag := r.flag()
 	if !well {
 		flag--
 	}
@@ -149,6 +149,19 @@ func (r *rank) members(g banyan.Group) (bits uint64, err error) {
 	return bits, err
 }
 
+// allMembers are the ranks of a communicator in the world, of both sides; none of nil.
+func (r *rank) allMembers(c *banyan.Comm) (uint64, error) {
+	if c == nil {
+		return 0, nil
+	}
+	here, err := r.members(c.Group())
+	if err != nil {
+		return 0, err
+	}
+	there, err := r.members(c.RemoteGroup())
+	return here | there, err
+}
+
 func (r *rank) revoke(c *banyan.Comm) error {
 	r.step("Revoke %s", c.Name())
 	r.begin(revoke)
@@ -161,33 +174,40 @@ func (r *rank) agree(c *banyan.Comm, how Kind, flag uint64) (all uint64, unacked
 	all = flag
 	r.begin(how)
 	if how == iagree {
-		req := c.IAgree(&all)
+		req := c.Iagree(&all)
 		_, err = req.Wait()
 	} else {
 		all, err = c.Agree(flag)
 	}
-	r.done(how, err)
-	n := note{kind: how, number: r.agreed, value: all}
-	r.agreed++
+	unacked, err = r.judgeAgree(c, how, flag, all, r.done(how, err))
+	return all, unacked, err
+}
+
+// flag is this rank's contribution to agreements, without the lowest bit.
+func (r *rank) flag() uint64 { return ^uint64(0) &^ (1 << (1 + r.me%60)) }
+
+// judgeAgree judges the outcome of an agreement, and reports whether it found unacknowledged failures.
+func (r *rank) judgeAgree(c *banyan.Comm, how Kind, flag, all uint64, err error) (unacked bool, _ error) {
+	n := note{Kind: how, Value: all}
 	if all&^flag != 0 {
-		return 0, false, fmt.Errorf("%v gave %#x, which has more than this rank's %#x", how, all, flag)
+		return false, fmt.Errorf("%v gave %#x, which has more than this rank's %#x", how, all, flag)
 	}
 	if err != nil {
 		var failed *banyan.ProcFailedError
 		if !errors.As(r.inWorld(c, err), &failed) || len(failed.Ranks) == 0 {
-			return 0, false, err
+			return false, err
 		}
 		known, kerr := r.members(c.GetFailed())
 		for _, rank := range failed.Ranks {
-			n.failed |= 1 << rank
+			n.Failed |= 1 << rank
 		}
-		if kerr != nil || n.failed&^known != 0 {
-			return 0, false, fmt.Errorf("%v names %#x, known to have failed are %#x: %w", how, n.failed, known, err)
+		if kerr != nil || n.Failed&^known != 0 {
+			return false, fmt.Errorf("%v names %#x, known to have failed are %#x: %w", how, n.Failed, known, err)
 		}
 		unacked, err = true, r.excuseAny(failed)
 	}
-	r.trace.note(r.me, n)
-	return all, unacked, err
+	r.notes = append(r.notes, n)
+	return unacked, err
 }
 
 // replace gives the communicator of those who are left.
@@ -205,7 +225,7 @@ func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error)
 	r.step("%v %s, of which %#x have failed", p.shrink, c.Name(), known)
 	r.begin(p.shrink)
 	if p.shrink == ishrink {
-		req := c.IShrink(&left)
+		req := c.Ishrink(&left)
 		_, err = req.Wait()
 	} else {
 		left, err = c.Shrink()
@@ -218,11 +238,11 @@ func (r *rank) replace(c *banyan.Comm, p *repair) (left *banyan.Comm, err error)
 
 // shrunk judges who is left.
 func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
-	was, err := r.members(c.Group())
+	was, err := r.allMembers(c)
 	if err != nil {
 		return err
 	}
-	now, err := r.members(left.Group())
+	now, err := r.allMembers(left)
 	if err != nil {
 		return err
 	}
@@ -230,12 +250,11 @@ func (r *rank) shrunk(c, left *banyan.Comm, known uint64, how Kind) error {
 		return fmt.Errorf("%v of %#x made %#x, known to have failed were %#x", how, was, now, known)
 	}
 	for rank := range r.p.n {
-		if bit := uint64(1) << rank; was&^now&bit != 0 && !r.p.dies(rank) {
+		if bit := uint64(1) << rank; left != nil && was&^now&bit != 0 && !r.p.dies(rank) {
 			return fmt.Errorf("%v of %#x made %#x: rank %d is missing and lives", how, was, now, rank)
 		}
 	}
-	r.trace.note(r.me, note{kind: how, number: r.agreed, value: now})
-	r.agreed++
+	r.notes = append(r.notes, note{Kind: how, Value: now})
 	return nil
 }
 

@@ -7,9 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/banyan-hpc/banyan/internal/launch"
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
@@ -29,7 +26,7 @@ type Report struct {
 	Causes map[proc.Kind]int
 }
 
-func (r *Report) add(p *plan, t *trace, result *launch.Result) {
+func (r *Report) add(p *plan, t *trace, ends []rankEnd) {
 	if r.Fabrics == nil {
 		r.Fabrics, r.Profiles, r.Causes = map[string]int{}, map[string]int{}, map[proc.Kind]int{}
 	}
@@ -37,9 +34,8 @@ func (r *Report) add(p *plan, t *trace, result *launch.Result) {
 	r.Ranks += p.n
 	r.Fabrics[p.fabric]++
 	r.Profiles[p.profile.String()]++
-	for rank, end := range result.Ends {
-		killed := end.Signal == unix.SIGKILL
-		if killed {
+	for rank, end := range ends {
+		if end.killed {
 			r.Killed++
 		}
 		for k := range causes {
@@ -51,7 +47,7 @@ func (r *Report) add(p *plan, t *trace, result *launch.Result) {
 			c := &r.Kinds[k]
 			c.Ended += t.get(rank, k, ended)
 			c.Failed += t.get(rank, k, failed)
-			if killed && t.get(rank, k, underWay) > 0 {
+			if end.killed && t.get(rank, k, underWay) > 0 {
 				c.Killed++
 			}
 		}

@@ -3,13 +3,9 @@ package drill
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/banyan-hpc/banyan"
-	"github.com/banyan-hpc/banyan/internal/launch"
 )
 
 // shared is the collective of a phase: one kind, several times in a row, or several under way at once.
@@ -84,7 +80,7 @@ func (r *rank) completed(s *shared, round int, u *part, err error) error {
 		return r.excuseAny(err)
 	}
 	if d, doomed := r.p.doomed[r.me]; doomed && d.after && d.aim == s.kind && r.phases >= d.in {
-		end(d.delay)
+		r.host.die(d.delay)
 	}
 	if !slices.Equal(u.got, u.want) {
 		return fmt.Errorf("%v gave other numbers than %v …", s.kind, u.want[:min(4, len(u.want))])
@@ -150,35 +146,35 @@ func (u *part) blocks(c *banyan.Comm) error {
 func (u *part) begins(c *banyan.Comm) banyan.Request {
 	switch u.kind {
 	case barrier:
-		return c.IBarrier()
+		return c.Ibarrier()
 	case bcast:
-		return banyan.IBcast(c, u.got, u.root)
+		return banyan.Ibcast(c, u.got, u.root)
 	case allreduce:
-		return banyan.IAllreduce(c, u.got, banyan.Sum)
+		return banyan.Iallreduce(c, u.got, banyan.Sum)
 	case reduce:
-		return banyan.IReduce(c, u.mine, banyan.Sum, u.root)
+		return banyan.Ireduce(c, u.mine, banyan.Sum, u.root)
 	case gather:
-		return banyan.IGather(c, u.mine, u.got, u.root)
+		return banyan.Igather(c, u.mine, u.got, u.root)
 	case scatter:
-		return banyan.IScatter(c, u.all, u.got, u.root)
+		return banyan.Iscatter(c, u.all, u.got, u.root)
 	}
-	return banyan.IAllgather(c, u.mine, u.got)
+	return banyan.Iallgather(c, u.mine, u.got)
 }
 
 // complete notes that a collective of a phase has succeeded at a rank.
 func (t *trace) complete(rank, phase, round int) { t.bump(rank, completeAt+phase, 1<<round) }
 
-// owed finds collectives that failed at a survivor although all that were killed had success from them, which
-// in the ULFM profile must not be.
-func (t *trace) owed(p *plan, result *launch.Result, survivors []int) error {
-	if p.profile != banyan.ULFM {
+// owed finds collectives that failed at a survivor although all dead ranks had completed them. In the
+// ULFM profile they must succeed, unless the messages of the dead are lost.
+func (t *trace) owed(p *plan, ends []rankEnd, survivors []int) error {
+	if p.profile != banyan.ULFM || p.lossy {
 		return nil
 	}
 	for i, ph := range p.phases {
 		all := 1<<ph.shared.rounds - 1
 		had := all // success at all of the dead
-		for rank, end := range result.Ends {
-			if end.Signal == unix.SIGKILL {
+		for rank, end := range ends {
+			if end.killed {
 				had &= t.count(rank, completeAt+i)
 			}
 		}
@@ -191,6 +187,3 @@ func (t *trace) owed(p *plan, result *launch.Result, survivors []int) error {
 	}
 	return nil
 }
-
-// survivors are the ranks that have come to their end.
-func (r *reader) survivors() []int { return slices.Sorted(maps.Keys(r.ends)) }

@@ -30,11 +30,8 @@ const causes = int(proc.Expelled) + 1
 
 const (
 	wordBytes = 4
-	notesAt   = int(kinds)*columns + causes // their number, then the notes
-	noteWords = 6
-	maxNotes  = 400
 	// completeAt is where each phase has a word, with a bit for each round of its collective that has succeeded.
-	completeAt = notesAt + 1 + maxNotes*noteWords
+	completeAt = int(kinds)*columns + causes
 	rankWords  = completeAt + maxPhases
 )
 
@@ -72,6 +69,9 @@ func mapTrace(f *os.File, ranks int) (*trace, error) {
 	}
 	return &trace{mem}, nil
 }
+
+// memoryTrace is the trace of ranks in this process.
+func memoryTrace(ranks int) *trace { return &trace{make([]byte, traceBytes(ranks))} }
 
 func (t *trace) close() error { return unix.Munmap(t.mem) }
 

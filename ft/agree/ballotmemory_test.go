@@ -8,18 +8,18 @@ import (
 	"github.com/banyan-hpc/banyan/internal/proc"
 )
 
-// shelf is the shared memory of a world's ballots.
-type shelf struct{ all []shelved }
+// ballotMemory is the shared memory of a world's ballots.
+type ballotMemory struct{ all []ballotCells }
 
-type shelved struct {
+type ballotCells struct {
 	owner   proc.ID
 	members int
 	cells   []board.Cell
 }
 
 // clone copies the cells.
-func (s *shelf) clone() *shelf {
-	c := &shelf{}
+func (s *ballotMemory) clone() *ballotMemory {
+	c := &ballotMemory{}
 	for _, b := range s.all {
 		b.cells = board.Copy(b.cells)
 		c.all = append(c.all, b)
@@ -28,36 +28,36 @@ func (s *shelf) clone() *shelf {
 }
 
 // print hashes the cells.
-func (s *shelf) print(h *maphash.Hash) {
+func (s *ballotMemory) print(h *maphash.Hash) {
 	for _, b := range s.all {
 		fmt.Fprint(h, "board", b.owner, board.Dump(b.cells))
 	}
 }
 
-// hands is a member's access to the shelf.
-type hands struct {
-	*shelf
+// ballotAccess is a member's access to the ballots' memory.
+type ballotAccess struct {
+	*ballotMemory
 	self proc.ID
 	met  bool // it can reach all
 }
 
-func (h *hands) Reach(proc.ID) bool { return h.met }
+func (h *ballotAccess) Reach(proc.ID) bool { return h.met }
 
-func (h *hands) Make(members int, next uint32) (name uint64, ok bool) {
+func (h *ballotAccess) Make(members int, next uint32) (name uint64, ok bool) {
 	cells := make([]board.Cell, board.CellsOf(members))
 	board.Format(cells, uint32(len(h.all)+1), next)
-	h.all = append(h.all, shelved{h.self, members, cells})
+	h.all = append(h.all, ballotCells{h.self, members, cells})
 	return uint64(len(h.all)), true
 }
 
-func (h *hands) Open(owner proc.ID, name uint64, members int) *board.Board {
+func (h *ballotAccess) Open(owner proc.ID, name uint64, members int) *board.Board {
 	if name == 0 || name > uint64(len(h.all)) || h.all[name-1].owner != owner || h.all[name-1].members != members {
 		return nil
 	}
 	return board.Use(h.all[name-1].cells, members, uint32(name))
 }
 
-func (h *hands) Drop(uint64) {}
+func (h *ballotAccess) Drop(uint64) {}
 
 // ripe reports whether a member that waits at ballots has something to look at.
 func (m *Machine) ripe() bool {

@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzBoarded: a machine that waits at a ballot, and one that has yet to reach it, handle any frame
+// FuzzReceiveAtBallot: a machine that waits at a ballot, and one that has yet to reach it, handle any frame
 // of a member.
-func FuzzBoarded(f *testing.F) {
-	wake := frame{kind: kindWake, key: theLine, seq: 2}
-	down := frame{kind: kindDown, flags: flagBallot, what: 3, key: theLine, seq: 2, ballot: 7, value: make([]byte, 8)}
-	up := frame{kind: kindUp, flags: flagBallot, what: 3, key: theLine, seq: 2, ended: []entry{{0, false, true}}, value: make([]byte, 8)}
+func FuzzReceiveAtBallot(f *testing.F) {
+	wake := frame{kind: kindWake, key: theGroup, seq: 2}
+	down := frame{kind: kindDown, flags: flagBallot, what: 3, key: theGroup, seq: 2, ballot: 7, value: make([]byte, 8)}
+	up := frame{kind: kindUp, flags: flagBallot, what: 3, key: theGroup, seq: 2,
+		ended: []entry{{0, false, true}}, value: make([]byte, 8)}
 	for _, x := range []frame{wake, down, up} {
 		f.Add(x.encode(nil), true)
 		f.Add(x.encode(nil), false)
@@ -20,7 +21,7 @@ func FuzzBoarded(f *testing.F) {
 		w := newWorld(job{n: 3, rounds: 3, flat: true})
 		w.through(1)
 		p := w.procs[1]
-		require.NotNil(t, p.m.open[theLine].flat.Board)
+		require.NotNil(t, p.m.open[theGroup].flat.Board)
 		if waits {
 			w.propose(1, 0)
 			w.drain(1, -1)
